@@ -1,0 +1,32 @@
+// Strict JSON (RFC 8259): UTF-8 only, duplicate keys refused, depth and size bounded, nothing after the value.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace lshformer {
+
+// Keeps the order of keys, so that a config is written back as it was read.
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  int depth = 64;
+  size_t bytes = size_t{1} << 30;
+};
+
+// `where` names the source in errors: a path, or "path:line" for JSONL. Throws Error.
+Json ParseJson(std::string_view text, std::string_view where, const JsonLimits& limits = {});
+Json ReadJsonFile(const std::string& path, const JsonLimits& limits = {});
+
+// Typed access; the error names `where`, the key, the type wanted and the value found.
+bool HasValue(const Json& object, std::string_view key);  // present and not null
+int64_t GetInt(const Json& object, std::string_view key, std::string_view where, int64_t low = INT64_MIN, int64_t high = INT64_MAX);
+double GetNumber(const Json& object, std::string_view key, std::string_view where);
+bool GetBool(const Json& object, std::string_view key, std::string_view where);
+std::string GetString(const Json& object, std::string_view key, std::string_view where);
+
+// The candidate nearest to `word` by edit distance, or "" when none is near; for "did you mean".
+std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace lshformer

@@ -1,0 +1,99 @@
+#include "base/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#ifdef LSHFORMER_OPENMP
+#include <omp.h>
+#endif
+
+namespace lshformer {
+namespace {
+
+std::atomic<int> chosen_threads{0};
+thread_local int thread_index = 0;
+thread_local bool inside_parallel = false;
+
+int CgroupQuota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  return std::max(1, static_cast<int>(std::floor(std::atof(quota.c_str()) / period)));
+}
+
+}  // namespace
+
+int HardwareThreads() {
+  static const int threads = [] {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+    if (cores <= 0) cores = std::max(1u, std::thread::hardware_concurrency());
+    const int quota = CgroupQuota();
+    return quota > 0 ? std::min(cores, quota) : cores;
+  }();
+  return threads;
+}
+
+int Threads() {
+  const int threads = chosen_threads.load(std::memory_order_relaxed);
+  return threads > 0 ? threads : HardwareThreads();
+}
+
+void SetThreads(int threads) {
+  chosen_threads = std::max(1, threads);
+#ifdef LSHFORMER_OPENMP
+  omp_set_num_threads(Threads());
+#endif
+}
+
+int ThreadIndex() { return thread_index; }
+
+void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  grain = std::max<int64_t>(1, grain);
+  const int64_t pieces = (count + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<int64_t>(Threads(), pieces));
+  if (threads == 1 || inside_parallel) {
+    for (int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(count, begin + grain));
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&](int index) {
+    thread_index = index;
+    inside_parallel = true;
+    try {
+      for (int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;)
+        body(piece * grain, std::min(count, (piece + 1) * grain));
+    } catch (...) {
+      next = pieces;
+      const std::lock_guard lock(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+    thread_index = 0;
+    inside_parallel = false;
+  };
+#ifdef LSHFORMER_OPENMP
+#pragma omp parallel num_threads(threads)
+  work(omp_get_thread_num());
+#else
+  std::vector<std::thread> pool;
+  for (int index = 1; index < threads; ++index) pool.emplace_back(work, index);
+  work(0);
+  for (std::thread& thread : pool) thread.join();
+#endif
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace lshformer

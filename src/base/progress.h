@@ -1,0 +1,31 @@
+// Progress of long work on stderr: a bar that redraws itself on a terminal, a plain line every few seconds elsewhere,
+// with rate and estimated time left. Silent with --quiet or --no_progress.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lshformer {
+
+enum class ProgressStyle { kAuto, kBar, kLines, kOff };
+void SetProgressStyle(ProgressStyle style);  // process-wide; kAuto: bar if stderr is a terminal, else lines
+
+class Progress {
+ public:
+  Progress(std::string title, int64_t total, std::string unit, int64_t start = 0);  // total 0: unknown
+  ~Progress();                                                                       // finishes the line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void Update(int64_t done, const std::string& note = "");  // cheap: draws at most ten times a second
+  void Finish();
+
+ private:
+  void Draw(bool last);
+  std::string title_, unit_, note_;
+  int64_t total_, start_, done_;
+  std::chrono::steady_clock::time_point begin_, drawn_;
+  bool finished_ = false;
+  bool bar_ = false, lines_ = false;
+};
+
+}  // namespace lshformer

@@ -1,0 +1,46 @@
+// One function per subcommand: declares its flags in groups and sets the callback that does the work.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/attention_spec.h"
+
+namespace lshformer::cli {
+
+// Flags of every command, before or after its name.
+struct CommonFlags {
+  int threads = 0;               // 0: not given → cores
+  std::string device = "cpu";
+  uint64_t seed = 42;
+  bool quiet = false, no_progress = false;
+  std::string log_level = "warn", log_format = "text", isa = "auto";
+};
+
+void AddAttention(CLI::App& app, CommonFlags& common);
+void AddBench(CLI::App& app, CommonFlags& common);
+void AddEvaluate(CLI::App& app, CommonFlags& common);
+void AddInfo(CLI::App& app, CommonFlags& common);
+void AddInspect(CLI::App& app, CommonFlags& common);
+void AddPredict(CLI::App& app, CommonFlags& common);
+void AddPretrain(CLI::App& app, CommonFlags& common);
+void AddQuickstart(CLI::App& app, CommonFlags& common);
+void AddReport(CLI::App& app, CommonFlags& common);
+void AddSynth(CLI::App& app, CommonFlags& common);
+void AddTokenizer(CLI::App& app, CommonFlags& common);
+void AddTrain(CLI::App& app, CommonFlags& common);
+
+// --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
+struct AttentionFlags {
+  std::string attention;                 // type name or JSON object
+  std::optional<int> bands, hashes, table_size, min_length;
+  std::optional<std::string> fill, pairs, resample;
+  std::optional<bool> center_keys;
+  // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such key).
+  void Apply(std::vector<AttentionSpec>& specs) const;
+};
+void AddAttentionFlags(CLI::App& app, AttentionFlags& flags);
+
+}  // namespace lshformer::cli

@@ -1,0 +1,59 @@
+// safetensors: 8 bytes little-endian header size, JSON header, one buffer (docs/formats.md).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lshformer {
+
+enum class DType { kBool, kU8, kI8, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kI64, kU64, kF64 };
+const char* Name(DType dtype);   // "F32"
+size_t ItemSize(DType dtype);
+
+struct TensorView {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;   // aligned as the file has it; may not be aligned to the item size
+  int64_t elements() const;
+};
+
+// A file mapped into memory and fully validated on opening: header size and JSON, names, dtypes, shapes, byte ranges
+// without holes or overlaps. Error names the file and the tensor.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::string& path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const TensorView* Find(std::string_view name) const;                    // nullptr if absent
+  // Error if missing, of another dtype or (where `shape` is given; −1 = any) of another shape.
+  const TensorView& Get(std::string_view name, DType dtype, std::span<const int64_t> shape = {}) const;
+
+ private:
+  std::string path_;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
+  void* mapping_ = nullptr;
+  size_t mapping_bytes_ = 0;
+};
+
+// The parser itself, for files already in memory (and the fuzzer). Views point into `file`.
+void ParseSafetensors(std::span<const std::byte> file, std::string_view where, std::map<std::string, TensorView>& tensors,
+                      std::map<std::string, std::string>& metadata);
+
+struct NamedTensor {
+  std::string name;
+  TensorView view;
+};
+// Atomic. Tensors are written by descending item size, then in the given order, so that all are aligned.
+void WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors, const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace lshformer

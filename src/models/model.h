@@ -1,0 +1,69 @@
+// An encoder with one head. The only door to the models: created here, loaded here, saved here.
+#pragma once
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "io/model_config.h"
+#include "kernels/attention.h"
+
+namespace lshformer {
+
+enum class Task { kEncoder, kMaskedLm, kSequenceClassification };  // heads; kEncoder has none
+Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
+
+struct ForwardOptions {
+  bool train = false;             // dropout on
+  uint64_t seed = 42;             // dropout
+  int64_t step = 0;               // optimizer step for dropout and resampled planes; 0 outside training
+  int64_t micro_step = 0;         // which piece of an accumulated step
+  bool all_logits = false;        // masked LM: logits of every position, not only of labelled ones
+  bool hidden_states = false, attentions = false;  // record them (inspect)
+  AttentionCounts* counts = nullptr;               // summed over layers where given
+};
+
+struct ModelOutput {
+  torch::Tensor loss;               // [], defined when the batch has labels of the head's kind
+  torch::Tensor logits;             // masked LM: [labelled, V] or [T, V]; classification: [B, labels]
+  torch::Tensor last_hidden_state;  // [T, H]
+  torch::Tensor pooler_output;      // [B, H] where the model has a pooler
+  std::vector<torch::Tensor> hidden_states;              // [T, H] each, embedding output first
+  std::vector<std::vector<torch::Tensor>> attentions;    // [layer][sequence] → [heads, n, n]
+};
+
+class Model : public torch::nn::Module {
+ public:
+  virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
+  const ModelConfig& config() const { return config_; }
+  Task task() const { return task_; }
+  // Parameters under their HF tensor names, in file order; tied ones once.
+  virtual std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const = 0;
+
+ protected:
+  Model(ModelConfig config, Task task) : config_(std::move(config)), task_(task) {}
+  ModelConfig config_;
+  Task task_;
+};
+
+using ModelPtr = std::shared_ptr<Model>;
+
+// Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
+ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
+
+// config.json + model.safetensors of `folder`. Weights of the encoder must all be there with the right shapes; head
+// weights that are missing are drawn from `seed` and named in one warning unless `require_head`. NaN weights are refused.
+// `adjust` may change the config (attention flags, labels) before the model is built.
+ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head, const std::function<void(ModelConfig&)>& adjust = {});
+
+// Writes config.json and model.safetensors (float32, HF names, tied aliases left out), atomically, weights first.
+void SaveModel(const Model& model, const std::string& folder);
+
+// Parameters per block, in file order: ("embeddings", n), ("encoder.layer.0", n), …, ("pooler", n), ("head", n).
+std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const Model& model);
+
+}  // namespace lshformer
