@@ -1,0 +1,45 @@
+// Optimizers: one interface, updates fused over all parameters and all threads.
+//
+// Every update is a function of parameter, gradient and state alone, element by element, so a result depends neither on
+// the number of threads nor on how the work is cut.
+#pragma once
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/options.h"
+
+namespace lshformer {
+
+// float32, contiguous, under their HF names.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // One update with gradients multiplied by `gradient_scale`. Parameters without a gradient stay as they are.
+  virtual void Step(double learning_rate, double gradient_scale) = 0;
+  // The state, by name ("exp_avg.NAME", …), in parameter order. The tensors are the state itself: whoever copies into
+  // them restores it.
+  virtual NamedTensors State() const = 0;
+  virtual int64_t steps() const = 0;
+  virtual void set_steps(int64_t steps) = 0;
+};
+
+std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters);
+
+// HF's rule: everything but biases and LayerNorm decays.
+bool HasWeightDecay(const std::string& parameter_name);
+
+// √Σ g² over all gradients, summed in double over blocks of fixed size: the same for any number of threads.
+double GradientNorm(const NamedTensors& parameters);
+
+// torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); 1 where max_norm is 0.
+double ClipScale(double norm, double max_norm);
+
+bool AllFinite(const NamedTensors& tensors);
+
+}  // namespace lshformer

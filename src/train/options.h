@@ -1,0 +1,40 @@
+// What a training run is told. Names and defaults are those of Hugging Face's TrainingArguments.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace lshformer {
+
+enum class ScheduleType { kLinear, kCosine, kConstant };
+ScheduleType ParseScheduleType(const std::string& name);  // Error lists the names and suggests the nearest
+const char* Name(ScheduleType type);
+
+enum class OptimizerType { kAdamW };
+OptimizerType ParseOptimizerType(const std::string& name);
+const char* Name(OptimizerType type);
+
+struct TrainingOptions {
+  int per_device_train_batch_size = 8;  // sequences per forward
+  int per_device_eval_batch_size = 8;
+  int gradient_accumulation_steps = 1;  // forwards per update
+  double learning_rate = 5e-5;          // the peak; see schedule.h
+  double weight_decay = 0;              // decoupled; not on biases and LayerNorm
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
+  double max_grad_norm = 1;  // 0: no clipping
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;  // > 0: this many updates, whatever num_train_epochs says
+  ScheduleType lr_scheduler_type = ScheduleType::kLinear;
+  int64_t warmup_steps = 0;  // > 0 wins over warmup_ratio
+  double warmup_ratio = 0;
+  OptimizerType optim = OptimizerType::kAdamW;
+  int64_t logging_steps = 500;  // 0: only the summary at the end
+  int64_t eval_steps = 0;       // 0: no evaluation before the end
+  int64_t save_steps = 500;     // 0: no checkpoints, except when a signal stops the run
+  int save_total_limit = 0;     // newest checkpoints kept; 0: all
+  uint64_t seed = 42;           // data order, masking, dropout, new weights
+};
+
+// Error (exit 2) that names the flag, the range and the value.
+void ValidateTrainingOptions(const TrainingOptions& options);
+
+}  // namespace lshformer

@@ -1,0 +1,56 @@
+// The training loop: accumulate, clip, update, log, evaluate, save, stop.
+//
+// A run is a function of the model's weights, the data, TrainingOptions and the number of threads: it can be stopped
+// after any update and resumed bit for bit (dropout, masking, planes and data order come from counters).
+//
+// Loss of an update = Σ over the labelled items of all its micro-batches / their number, so that accumulating k batches
+// of n examples equals one batch of k·n (transformers' num_items_in_batch).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/batch.h"
+#include "models/model.h"
+#include "train/options.h"
+
+namespace lshformer {
+
+struct TrainingData {
+  int64_t examples = 0;  // per epoch
+  // The examples at places begin … end − 1 of the epoch's order, packed and labelled.
+  std::function<PackedBatch(int64_t epoch, int64_t begin, int64_t end)> batch;
+};
+
+struct TrainerHooks {
+  std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); may be empty
+  std::function<void(const std::string& folder)>
+      save_extra;  // what a checkpoint holds beside model and state: the tokenizer
+};
+
+struct TrainerPaths {
+  std::string output_dir;              // "": nothing is written
+  std::string resume_from;             // checkpoint folder, or "": from the model as it is
+  Json run_settings = Json::object();  // what must be equal for a resumed run to be the same run; kept in checkpoints
+};
+
+struct TrainResult {
+  int64_t global_step = 0, total_steps = 0;
+  double epoch = 0;
+  double train_loss = 0;     // mean over all steps, those before a resume included
+  double train_runtime = 0;  // seconds of this process; `samples` and rates count its steps only
+  int64_t samples = 0, tokens = 0;
+  double samples_per_second = 0, steps_per_second = 0;
+  double total_flos = 0;             // 6 · parameters outside the embeddings · tokens, as transformers estimates
+  Json log_history = Json::array();  // HF form
+  std::vector<double> losses;        // of each update of this process
+};
+
+// Errors: a loss or gradient norm that is not finite (names the step and the last good checkpoint), a full disk, a
+// checkpoint that does not fit the model. Interrupted after SIGINT or SIGTERM, with a checkpoint written.
+TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPaths& paths,
+                  const TrainerHooks& hooks);
+
+}  // namespace lshformer
