@@ -1,0 +1,72 @@
+// Labelled texts: GLUE folders, TSV with a header and JSONL, read into rows, labels and token sequences.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/line_reader.h"
+#include "data/sequence_set.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+
+enum class Split { kTrain, kValidation, kTest };
+
+// Columns are named as in the header; `pair` and `label` may be "" (none). Empty `text`: HF run_glue's rule.
+struct TableColumns {
+  std::string text, pair, label;
+};
+
+struct TextTable {
+  std::string path;
+  TableColumns columns;             // the ones that were read
+  std::vector<std::string> texts;   // [rows]
+  std::vector<std::string> pairs;   // [rows], or empty: single texts
+  std::vector<std::string> labels;  // [rows] as written, or empty: no label column
+  std::vector<int64_t> lines;       // [rows] line number in the file, from 1
+  int64_t rows() const { return static_cast<int64_t>(texts.size()); }
+};
+
+// TSV: a header, then rows with as many fields; tabs separate, quotes are literal, UTF-8 (BOM allowed), LF or CRLF.
+// JSONL (a name that ends in .jsonl or .json): one object a line, columns from the first one; further keys are ignored;
+// blank lines too. The column rule of HF's run_glue.py: sentence1 and sentence2 where both exist, else the first one or
+// two columns that are not "label"; columns named id, idx or index and JSON values that are not strings are no text
+// either. Error with path:line: no rows, a missing column, another number of fields, invalid UTF-8, a label that is
+// neither string nor integer. With need_label a missing label column is an error; without, labels are read where they
+// exist.
+TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns = {});
+TextTable ReadTextTable(LineReader& lines, bool json, bool need_label, const TableColumns& columns = {});
+
+// The labels of a table in order of id: sorted as text, or by value if all are integers.
+std::vector<std::string> DiscoverLabels(const TextTable& table);
+
+// The id of a label: its place among `names`, else, if it is a number and no name is, the number itself. −1: unknown.
+int32_t LabelId(std::string_view label, const std::vector<std::string>& names);
+// All labels of the table; Error with path:line and the known labels.
+std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::string>& names);
+
+// A GLUE task in the official folder layout.
+struct GlueTask {
+  const char* name;  // "sst2"
+  TableColumns columns;
+  std::vector<std::string> labels;  // in order of HF's ids
+  bool numeric;                     // files say 0, 1, … instead of the names
+  const char* train;
+  const char* validation;
+  const char* test;
+  bool f1;  // reported besides accuracy
+};
+const std::vector<GlueTask>& GlueTasks();
+const GlueTask& FindGlueTask(std::string_view name);  // UsageError lists the names and suggests the nearest
+// DIR/train.tsv and so on (or .tsv.gz). Test files have no labels.
+std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split);
+TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split);
+
+// All rows encoded on all cores, cut at max_seq_length (longest first); `labels` may be empty. *truncated counts cut
+// rows.
+SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,
+                        int max_seq_length, int64_t* truncated = nullptr);
+
+}  // namespace lshformer

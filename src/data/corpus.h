@@ -1,0 +1,65 @@
+// Plain-text corpora for masked-LM pretraining: rows of text → token sequences of at most max_seq_length.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/line_reader.h"
+#include "data/sequence_set.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+
+// Rows of one file. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space) or, with
+// line_by_line, a line; blank ones are left out. JSONL (.jsonl, .json.gz …): a row is the string under "text", else
+// under the first key with a string value. Invalid UTF-8 in raw text becomes U+FFFD and is counted; in JSONL it is an
+// error. A paragraph over 1 MiB ends at a line end.
+class RowReader {
+ public:
+  static constexpr size_t kMaximalParagraph = size_t{1} << 20;
+
+  RowReader(std::unique_ptr<LineReader> lines, bool line_by_line);
+  bool Next(std::string& row);
+  int64_t replaced() const { return replaced_; }
+  int64_t bytes_read() const { return lines_->bytes_read(); }
+
+ private:
+  bool NextJson(std::string& row);
+  std::unique_ptr<LineReader> lines_;
+  bool line_by_line_, json_;
+  std::string key_;  // of the text in JSONL, once known
+  int64_t replaced_ = 0;
+};
+
+struct CorpusOptions {
+  bool line_by_line = false;
+  int max_seq_length = 512;  // specials counted, ≥ 3
+  int64_t in_memory = SequenceSet::kInMemory;
+};
+
+struct CorpusStatistics {
+  int64_t rows = 0, bytes = 0;
+  int64_t tokens = 0;          // specials counted, before anything is dropped
+  int64_t dropped_tokens = 0;  // remainders of groups (blocks) or what was cut off long lines
+  int64_t replaced = 0;        // invalid UTF-8 sequences
+};
+
+// Blocks (default), as HF's run_mlm.py and BERT-LSH cut them: every row is encoded with [CLS] … [SEP]; the rows of a
+// group of kRowsPerGroup are laid end to end and cut into blocks of max_seq_length; what is left at the end of a group
+// is dropped. One difference: if nothing at all reaches a block, the remainder is kept as one short sequence, as packed
+// batches need no padding. line_by_line: a line is a sequence, cut at max_seq_length. Rows are read and tokenised in
+// pieces of a few MiB on all cores. Error: a file without any text, by name, and those of LineReader. Invalid UTF-8 is
+// warned of once.
+inline constexpr int kRowsPerGroup = 1000;
+SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
+                       CorpusStatistics* statistics = nullptr);
+
+// --validation_split_percentage as HF splits ("train[:5%]"): the first percentage of the sequences becomes the
+// validation set (at least one), the rest trains. {train, validation}. UsageError if percentage is not in (0, 100) or
+// nothing is left.
+std::pair<SequenceSet, SequenceSet> SplitValidation(SequenceSet all, double percentage);
+
+}  // namespace lshformer

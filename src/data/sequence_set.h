@@ -1,0 +1,53 @@
+// Encoded examples in the order of their files: what samplers choose from and batches are made of.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/masking.h"
+
+namespace lshformer {
+
+// Token ids are kept in memory up to kInMemory tokens, beyond that in an unlinked temporary file mapped into memory,
+// so that a corpus of any size can be trained on.
+class SequenceSet {
+ public:
+  static constexpr int64_t kInMemory = int64_t{1} << 27;  // 512 MiB of ids
+
+  explicit SequenceSet(int64_t in_memory = kInMemory);
+  ~SequenceSet();
+  SequenceSet(SequenceSet&&) noexcept;
+  SequenceSet& operator=(SequenceSet&&) noexcept;
+
+  void Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids = {});  // type_ids empty: all 0
+  void AddLabel(int32_t label) { labels_.push_back(label); }
+  void Truncate(int64_t examples);           // keeps the first ones; --max_train_samples
+  SequenceSet SplitFront(int64_t examples);  // removes the first `examples` and returns them
+
+  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  int64_t tokens() const { return offsets_.back() - offsets_.front(); }
+  int length(int64_t i) const { return static_cast<int>(offsets_[i + 1] - offsets_[i]); }
+  int max_length() const;
+  std::span<const int32_t> ids(int64_t i) const;
+  std::vector<int32_t> type_ids(int64_t i) const;  // [length]
+  bool labelled() const { return !labels_.empty(); }
+  int32_t label(int64_t i) const { return labels_[i]; }
+  const std::vector<int32_t>& labels() const { return labels_; }
+
+ private:
+  class Tokens;
+  std::shared_ptr<Tokens> tokens_;   // shared by the two halves of a split
+  std::vector<int64_t> offsets_{0};  // [size + 1] into tokens_
+  std::vector<int32_t> first_type_;  // [size] number of leading tokens of type 0; the others have type 1
+  std::vector<int32_t> labels_;      // [size] or empty
+};
+
+// The chosen examples in the given order. sequence_ids are their indices; class labels where the set has some.
+PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples);
+// The same, masked for `visit` (the epoch; 0 for evaluation), with token_labels.
+PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,
+                            uint64_t visit);
+
+}  // namespace lshformer

@@ -1,0 +1,32 @@
+// Synthetic data: English-like text and reviews with a sentiment. Every document and review is a pure function of
+// (seed, index), so files of any size are streamed, and a smaller file is the beginning of a larger one. The grammars
+// are in docs/data.md.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace lshformer {
+
+// A document about one of a dozen topics: 3 to 6 paragraphs, one a line, of 3 to 7 sentences. What can be learned from
+// context: grammar (agreement, tense, fixed prepositions), the topic's own nouns, verbs and adjectives, and who the
+// document is about.
+std::string SyntheticDocument(uint64_t seed, uint64_t index);
+
+struct SyntheticReview {
+  std::string sentence;
+  int label = 0;  // 0 negative, 1 positive
+};
+// Graded adjectives, intensifiers, negation ("not very good", "never dull") and contrast ("though the plot is weak, the
+// acting is superb": the main clause decides). Labels without noise, both equally frequent.
+SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index);
+
+using TextSink = std::function<void(std::string_view)>;
+// Documents separated by blank lines, paragraphs too, until `words` words are written (the last document is whole).
+// Returns the number of words written.
+int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed);
+// "sentence<TAB>label" and `examples` rows, numbered from `first`.
+void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64_t seed, uint64_t first = 0);
+
+}  // namespace lshformer

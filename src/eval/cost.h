@@ -1,0 +1,53 @@
+// What attention and models cost: floating-point operations, bytes and parameters, counted from shapes. A multiply-add
+// is two.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/attention_spec.h"
+#include "io/model_config.h"
+
+namespace lshformer {
+
+// Probability that a query and a key at angle theta share a bucket under at least one hash function. With p = (1 −
+// θ/π)^bands two different sign patterns still meet with probability 1/m, so P = p + (1 − p)/m per function and 1 − (1
+// − P)^hashes over all.
+double CollisionProbability(double theta, int bands, int table_size, int hashes);
+
+struct AttentionCost {
+  double hash_flops = 0;    // 2 · bands · d · 2n · hashes · heads; the only part that the BERT-LSH paper counts
+  double score_flops = 0;   // 2 · d per computed product q·k
+  double value_flops = 0;   // softmax (about 5 per pair: scale, maximum, exp, sum, divide) and 2 · d per pair for P·V
+  double dot_products = 0;  // computed q·k
+  double pairs = 0;         // (query, key) whose value is summed pair by pair
+  double pairs_total = 0;   // heads · n²
+  double full_flops() const { return hash_flops + score_flops + value_flops; }
+  double paper_flops() const;  // hash_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
+  double share() const { return pairs_total > 0 ? pairs / pairs_total : 0; }
+};
+
+// One layer on one sequence of `length` tokens. For SimHash the number of pairs is the expectation for orthogonal
+// queries and keys (θ = π/2: random vectors in many dimensions) unless `share`, a measured share of pairs, is ≥ 0.
+AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share = -1);
+
+// The paper's count for any grid, in thousands: hashing, and all products q·k of dense attention.
+double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int heads);
+double PaperDenseKflops(int head_dim, int64_t length, int heads);
+
+struct ModelCost {
+  double attention_flops = 0;   // all layers
+  double linear_flops = 0;      // all matrix products of the encoder
+  double head_flops = 0;        // masked-LM head on `labelled` positions; 0 without
+  double activation_bytes = 0;  // forward only, float32: what is alive at the widest place
+  double attention_work_bytes = 0;
+  double total_flops() const { return attention_flops + linear_flops + head_flops; }
+};
+ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
+
+// Parameters per block from the config alone: ("embeddings", n), ("encoder.layer.0", n), …, then "pooler" and "head"
+// where the head has them. heads: "" encoder with pooler, "masked_lm", "classification".
+std::vector<std::pair<std::string, int64_t>> CountParameters(const ModelConfig& config, const std::string& head);
+
+}  // namespace lshformer

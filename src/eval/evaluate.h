@@ -1,0 +1,37 @@
+// A model on a data set: losses and figures under the names that HF's Trainer writes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "data/masking.h"
+#include "data/sequence_set.h"
+#include "models/model.h"
+
+namespace lshformer {
+
+struct EvaluateOptions {
+  int batch_size = 8;  // sequences a batch (--per_device_eval_batch_size)
+  bool progress = true;
+  bool f1 = true;  // classification with two labels: also F1 of class 1
+};
+
+struct Evaluation {
+  Json metrics;                       // keys as HF writes them, "eval_" included; see below
+  std::vector<int32_t> predictions;   // classification: [examples]
+  AttentionCounts counts;             // summed over layers and batches
+  int64_t samples = 0, labelled = 0;  // sequences; masked tokens or labelled examples
+};
+
+// Masked LM under masks drawn once from the masker's seed (visit 0), so that figures compare between models and steps.
+// eval_loss = mean cross-entropy over all masked tokens (not a mean of batch means), eval_accuracy = share predicted
+// exactly; perplexity = exp(eval_loss); eval_mlm_loss and eval_mlm_accuracy repeat the two. eval_samples, eval_runtime,
+// eval_samples_per_second, eval_steps_per_second. Error if no token was masked.
+Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker, const EvaluateOptions& options);
+
+// eval_loss (mean over examples), eval_accuracy, eval_f1; without labels only predictions and runtime figures.
+Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+}  // namespace lshformer

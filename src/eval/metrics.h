@@ -1,0 +1,33 @@
+// Figures of merit on plain arrays.
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace lshformer {
+
+// correct / n. Both [n], n ≥ 1; Error if the sizes differ or n = 0.
+double Accuracy(std::span<const int32_t> predictions, std::span<const int32_t> labels);
+
+// F1 of class `positive`: 2·tp / (2·tp + fp + fn); 0 where undefined, as scikit-learn and the GLUE scripts have it.
+double F1(std::span<const int32_t> predictions, std::span<const int32_t> labels, int32_t positive = 1);
+
+// exp(mean cross-entropy); +inf where that overflows.
+double Perplexity(double loss);
+
+// Mean of per-item losses given as batch means: Σ mean_b · count_b / Σ count_b, with compensated summation.
+class WeightedMean {
+ public:
+  void Add(double mean, int64_t count);
+  double mean() const;  // NaN if nothing was added
+  int64_t count() const { return count_; }
+
+ private:
+  double sum_ = 0, compensation_ = 0;
+  int64_t count_ = 0;
+};
+
+// Cross-entropy −log softmax(logits)[label] of one row, through the largest logit. logits: [n], 0 ≤ label < n.
+double CrossEntropy(std::span<const float> logits, int32_t label);
+int32_t ArgMax(std::span<const float> logits);  // the first of equals
+
+}  // namespace lshformer

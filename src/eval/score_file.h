@@ -1,0 +1,21 @@
+// `evaluate` on files alone: predictions of a text classifier against references, without a model.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "data/classification.h"
+
+namespace lshformer {
+
+// predictions: HF's predict_results_TASK.txt, header "index<TAB>prediction", labels by number or name; the rows in any
+// order, each index 0 … n − 1 once. references: the task's dev.tsv. Returns {"accuracy", and for tasks with F1 "f1",
+// "acc_and_f1", "total"}. Errors: file:line and what is wrong.
+Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictions_path,
+                              const std::string& references_path);
+
+// Writes such a predictions file: "index<TAB>prediction", label names.
+void WritePredictions(const std::string& path, std::span<const int32_t> predictions,
+                      const std::vector<std::string>& labels);
+
+}  // namespace lshformer
