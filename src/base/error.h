@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace lshformer {
@@ -40,5 +41,9 @@ template <class... Args>
 [[noreturn]] void FailUsage(fmt::format_string<Args...> format, Args&&... args) {
   throw UsageError(fmt::format(format, std::forward<Args>(args)...));
 }
+
+// Bytes of an input, fit for an error line: control characters and invalid UTF-8 as \xNN, cut to about `limit` bytes
+// with "…" (never inside a character).
+std::string Shown(std::string_view bytes, size_t limit = 60);
 
 }  // namespace lshformer

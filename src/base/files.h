@@ -1,19 +1,18 @@
 // Files: whole reads with limits, and writes that a crash or a full disk cannot leave half done.
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <ostream>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace lshformer {
 
-// Reads a whole regular file (or pipe); Error if missing, a directory, unreadable or longer than `limit`.
+// Reads a whole regular file (or pipe; "-" is stdin); Error if missing, a directory, unreadable or longer than `limit`.
 std::string ReadFile(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 
-// Writes `path` so that it is either the old or the new file: to a temporary name beside it, fsync, rename, fsync of the
-// folder. "-" is stdout; devices and pipes are written directly. Error names path and cause (disk full, not writable).
+// Writes `path` so that it is either the old or the new file: to a temporary name beside it, fsync, rename, fsync of
+// the folder. A link is followed and stays. "-", devices and pipes are written directly, without a promise. An existing
+// file keeps its permissions. Error names path and cause (disk full, not writable, the reader closed the pipe).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -22,15 +21,25 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   void Write(const void* data, size_t bytes);
   void Write(std::string_view text) { Write(text.data(), text.size()); }
-  void Flush();   // hands what was written to the kernel (streams of results on pipes)
+  void Flush();  // hands what was written to the kernel (streams of results on pipes)
   void Commit();
 
  private:
-  std::string path_, temporary_;
+  void OpenTemporary();
+  void WriteOut(const char* data, size_t bytes);
+  [[noreturn]] void FailWrite(int error) const;
+
+  std::string path_;       // as given, for errors
+  std::string target_;     // links followed
+  std::string temporary_;  // beside target_
   int file_ = -1;
-  bool direct_ = false, committed_ = false;
+  bool direct_ = false;  // stdout, a device or a pipe
   std::string buffer_;
 };
+
+// Reads some bytes, 0 at the end. Unlike read(2) it is not cut short by signals, but ends with Interrupted when one of
+// them asks to stop while it waits for a pipe or terminal. Error names `path`.
+size_t ReadSome(int file, void* data, size_t bytes, const std::string& path);
 
 void WriteFileAtomically(const std::string& path, std::string_view contents);
 

@@ -5,10 +5,10 @@
 
 namespace lshformer {
 
-int HardwareThreads();        // the cores this process may use (CPU affinity, cgroup quota)
-int Threads();                // what SetThreads chose; HardwareThreads() before
-void SetThreads(int threads); // ≥ 1; the caller also tells libtorch (ops/threads.h)
-int ThreadIndex();            // 0 … Threads() − 1 inside ParallelFor, 0 outside
+int HardwareThreads();         // the cores this process may use (CPU affinity, cgroup quota)
+int Threads();                 // what SetThreads chose; HardwareThreads() before
+void SetThreads(int threads);  // ≥ 1; the caller also tells libtorch (ops/threads.h)
+int ThreadIndex();             // 0 … Threads() − 1 inside ParallelFor, 0 outside
 
 // Calls body(begin, end) for pieces of [0, count) of at most `grain` items, handed out one after another to idle
 // threads. Which thread gets which piece is not fixed: a result must not depend on it. The first exception of a

@@ -47,10 +47,10 @@ uint64_t StreamKey(uint64_t seed, uint64_t step, uint32_t layer, uint32_t head, 
 class PhiloxStream {
  public:
   explicit PhiloxStream(uint64_t key, uint64_t substream = 0) : key_(key), substream_(substream) {}
-  uint32_t Next();                  // 32 uniform bits
-  double Uniform();                 // [0, 1), 53 bits
-  double Normal();                  // N(0, 1), Box-Muller
-  uint64_t Below(uint64_t bound);   // uniform in [0, bound), unbiased; bound ≥ 1
+  uint32_t Next();                 // 32 uniform bits
+  double Uniform();                // [0, 1), 53 bits
+  double Normal();                 // N(0, 1), Box-Muller
+  uint64_t Below(uint64_t bound);  // uniform in [0, bound), unbiased; bound ≥ 1
 
  private:
   uint64_t key_, substream_, block_ = 0;

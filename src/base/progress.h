@@ -10,10 +10,21 @@ namespace lshformer {
 enum class ProgressStyle { kAuto, kBar, kLines, kOff };
 void SetProgressStyle(ProgressStyle style);  // process-wide; kAuto: bar if stderr is a terminal, else lines
 
+// The line that is shown; a pure function, so that it can be tested without a terminal or a clock.
+struct ProgressState {
+  std::string title, unit, note;
+  int64_t done = 0, total = 0, start = 0;
+  double seconds = 0;  // since the work began
+  int bar_width = 0;   // characters; 0: no bar
+};
+std::string ProgressText(const ProgressState& state);
+std::string DurationText(double seconds);  // "0:42", "12:05", "3:07:09"
+
+// Work shorter than half a second (a bar) or five seconds (lines) leaves nothing on stderr.
 class Progress {
  public:
   Progress(std::string title, int64_t total, std::string unit, int64_t start = 0);  // total 0: unknown
-  ~Progress();                                                                       // finishes the line
+  ~Progress();                                                                      // finishes the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void Update(int64_t done, const std::string& note = "");  // cheap: draws at most ten times a second
@@ -25,7 +36,7 @@ class Progress {
   int64_t total_, start_, done_;
   std::chrono::steady_clock::time_point begin_, drawn_;
   bool finished_ = false;
-  bool bar_ = false, lines_ = false;
+  bool bar_ = false, lines_ = false, shown_ = false;
 };
 
 }  // namespace lshformer

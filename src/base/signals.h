@@ -4,8 +4,8 @@
 
 namespace lshformer {
 
-void InstallSignalHandlers();   // the command line calls it once; also ignores SIGPIPE
-int StopSignal();               // 0, or the signal that asked to stop
+void InstallSignalHandlers();           // the command line calls it once; also ignores SIGPIPE
+int StopSignal();                       // 0, or the signal that asked to stop
 void ThrowIfStopped(const char* what);  // throws Interrupted
 
 }  // namespace lshformer

@@ -1,0 +1,246 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/signals.h"
+
+namespace lshformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kBufferBytes = size_t{1} << 18;
+
+class FileHandle {
+ public:
+  explicit FileHandle(int file) : file_(file) {}
+  ~FileHandle() {
+    if (file_ > STDIN_FILENO) close(file_);
+  }
+  FileHandle(const FileHandle&) = delete;
+  FileHandle& operator=(const FileHandle&) = delete;
+  int get() const { return file_; }
+
+ private:
+  int file_;
+};
+
+std::string Cause(int error) { return error == ENOSPC || error == EDQUOT ? "disk full" : std::strerror(error); }
+
+// The open file that a path such as /dev/stdout or /proc/self/fd/3 stands for. Opening those anew would start at offset
+// 0 of a redirected file, and replacing them by rename would cut the shell's redirection.
+std::optional<int> StandsForDescriptor(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder) || path.size() == folder.size() || path.size() > folder.size() + 6) continue;
+    const std::string digits = path.substr(folder.size());
+    if (digits.find_first_not_of("0123456789") == digits.npos) return std::stoi(digits);
+  }
+  return std::nullopt;
+}
+
+// The file at the end of a chain of links; it need not exist.
+std::string FollowLinks(const std::string& path) {
+  constexpr int kMostLinks = 40;  // Linux's own limit
+  fs::path target = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(target, error))) return target.string();
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) Fail("{}: cannot follow the link: {}", Shown(path, 120), error.message());
+    target = next.is_absolute() ? next : target.parent_path() / next;
+    if (StandsForDescriptor(target.string())) return target.string();
+  }
+  Fail("{}: cannot follow the link: too many links", Shown(path, 120));
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// Without this a rename may be lost when the machine stops. Some file systems cannot sync folders; that is no failure.
+void SyncFolder(const std::string& folder) {
+  const FileHandle handle(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (handle.get() >= 0) fsync(handle.get());
+}
+
+}  // namespace
+
+size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
+  struct stat status {};
+  const bool waits = fstat(file, &status) == 0 && !S_ISREG(status.st_mode);
+  while (true) {
+    if (waits) {
+      // A signal between the test and the read would be missed for as long as no input comes; so never wait for long.
+      constexpr int kMilliseconds = 200;
+      pollfd request{file, POLLIN, 0};
+      const int ready = poll(&request, 1, kMilliseconds);
+      if (ready <= 0) {
+        ThrowIfStopped("reading");
+        continue;
+      }
+    }
+    const ssize_t got = read(file, data, bytes);
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno == EINTR || errno == EAGAIN) continue;
+    Fail("{}: cannot read: {}", Shown(path, 120), std::strerror(errno));
+  }
+}
+
+std::string ReadFile(const std::string& path, uint64_t limit) {
+  const FileHandle handle(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (handle.get() < 0 || fstat(handle.get(), &status) != 0)
+    Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path, 120));
+  const auto refuse_long = [&](uint64_t size) {
+    if (size > limit) Fail("{}: has more than {} bytes", Shown(path, 120), limit);
+  };
+  std::string contents;
+  if (S_ISREG(status.st_mode)) {
+    refuse_long(static_cast<uint64_t>(status.st_size));
+    contents.reserve(static_cast<size_t>(status.st_size) + 1);
+  }
+  while (true) {  // to the real end: files of /proc have size 0, and a file may grow
+    const size_t old = contents.size();
+    contents.resize(std::max(contents.capacity(), old + kBufferBytes));
+    const size_t got = ReadSome(handle.get(), contents.data() + old, contents.size() - old, path);
+    contents.resize(old + got);
+    if (got == 0) return contents;
+    refuse_long(contents.size());
+  }
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  if (path.empty()) Fail("the name of an output file is empty");
+  target_ = path == "-" ? path : FollowLinks(path);
+  const std::optional<int> descriptor = StandsForDescriptor(target_);
+  struct stat status {};
+  if (descriptor) {
+    direct_ = true;
+    file_ = fcntl(*descriptor, F_DUPFD_CLOEXEC, 3);
+  } else if (stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    if (S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path_, 120));
+    direct_ = true;
+    file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  } else {
+    OpenTemporary();
+  }
+  if (file_ < 0) Fail("{}: cannot write: {}", Shown(path_, 120), Cause(errno));
+}
+
+void AtomicFile::OpenTemporary() {
+  struct stat old {};
+  const bool exists = stat(target_.c_str(), &old) == 0;
+  // Renaming over it would work, but whoever took away the write permission meant it.
+  if (exists && access(target_.c_str(), W_OK) != 0) return;
+  static std::atomic<uint64_t> count{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    // Short, so that a name of the greatest length can be written; the process number keeps runs apart.
+    temporary_ = fmt::format("{}/.lshformer-{}-{}.tmp", FolderOf(target_), getpid(), count++);
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ >= 0 || errno != EEXIST) break;
+  }
+  if (file_ < 0) {
+    temporary_.clear();
+    return;
+  }
+  if (exists) fchmod(file_, old.st_mode & 0777);
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_ >= 0) close(file_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void AtomicFile::FailWrite(int error) const {
+  const std::string name = path_ == "-" ? "stdout" : Shown(path_, 120);
+  if (error == EPIPE) Fail("{}: cannot write: the reader closed the pipe", name);
+  Fail("{}: cannot write: {}", name, Cause(error));
+}
+
+void AtomicFile::WriteOut(const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = write(file_, data, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) FailWrite(errno);
+      pollfd request{file_, POLLOUT, 0};  // somebody made stdout non-blocking
+      poll(&request, 1, -1);
+      continue;
+    }
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::Write(const void* data, size_t bytes) {
+  if (buffer_.size() + bytes > kBufferBytes) Flush();
+  if (bytes >= kBufferBytes)
+    WriteOut(static_cast<const char*>(data), bytes);
+  else
+    buffer_.append(static_cast<const char*>(data), bytes);
+}
+
+void AtomicFile::Flush() {
+  const std::string pending = std::exchange(buffer_, {});
+  WriteOut(pending.data(), pending.size());
+}
+
+void AtomicFile::Commit() {
+  Flush();
+  // Pipes and terminals cannot be synced (EINVAL); a regular file that cannot has lost data.
+  if (fsync(file_) != 0 && !direct_) FailWrite(errno);
+  const int file = std::exchange(file_, -1);
+  if (close(file) != 0 && errno != EINTR) FailWrite(errno);
+  if (direct_) return;
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) FailWrite(errno);
+  temporary_.clear();
+  SyncFolder(FolderOf(target_));
+}
+
+void WriteFileAtomically(const std::string& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.Write(contents);
+  file.Commit();
+}
+
+void MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  std::error_code status_error;
+  const fs::file_status status = fs::status(path, status_error);
+  if (fs::is_directory(status)) return;
+  if (fs::exists(status)) Fail("{}: is a file, expected a folder", Shown(path, 120));
+  Fail("{}: cannot make the folder: {}", Shown(path, 120), Cause(error ? error.value() : status_error.value()));
+}
+
+bool IsEmptyFolder(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+      Fail("{}: {}", Shown(path, 120), error.message());
+    return true;
+  }
+  if (!fs::is_directory(status)) Fail("{}: is a file, expected a folder", Shown(path, 120));
+  const fs::directory_iterator entries(path, error);
+  if (error) Fail("{}: cannot read the folder: {}", Shown(path, 120), error.message());
+  return entries == fs::directory_iterator();
+}
+
+}  // namespace lshformer

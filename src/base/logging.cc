@@ -1,0 +1,60 @@
+#include "base/logging.h"
+
+#include <fmt/chrono.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/terminal.h"
+
+namespace lshformer {
+namespace {
+
+std::string UtcTime(std::chrono::system_clock::time_point time) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()) % 1000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(time)),
+                     (milliseconds.count() + 1000) % 1000);
+}
+
+// One line a message whatever the message holds: input may end up in it.
+class LineSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LineSink(LogFormat format) : format_(format) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    const auto level_view = spdlog::level::to_string_view(message.level);
+    const std::string_view level(level_view.data(), level_view.size());
+    if (format_ == LogFormat::kJson) {
+      const Json line{{"time", UtcTime(message.time)}, {"level", level}, {"message", text}};
+      WriteStderrLine(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    } else {
+      WriteStderrLine(fmt::format("lshformer: {}: {}\n", level, Shown(text, kLongestText)));
+    }
+  }
+  void flush_() override {}  // every line is one write(2)
+
+ private:
+  static constexpr size_t kLongestText = 2000;
+  LogFormat format_;
+};
+
+}  // namespace
+
+void SetUpLogging(const std::string& level, LogFormat format) {
+  static const std::vector<std::string> kLevels{"trace", "debug", "info", "warn", "error", "off"};
+  if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end())
+    FailUsage("--log_level: expected trace, debug, info, warn, error or off, got \"{}\"{}", Shown(level),
+              Suggestion(level, kLevels));
+  auto logger = std::make_shared<spdlog::logger>("lshformer", std::make_shared<LineSink>(format));
+  logger->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace lshformer

@@ -1,0 +1,43 @@
+#include "base/signals.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/error.h"
+
+namespace lshformer {
+namespace {
+
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // what a signal handler may touch
+
+void OnStopSignal(int signal) {
+  int none = 0;
+  if (!stop_signal.compare_exchange_strong(none, signal)) _exit(128 + signal);
+}
+
+}  // namespace
+
+void InstallSignalHandlers() {
+  struct sigaction action = {};
+  action.sa_handler = OnStopSignal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = 0;  // no SA_RESTART: a read that waits for input ends with EINTR, so that the reader can stop
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);  // a closed pipe is an Error of the write
+}
+
+int StopSignal() { return stop_signal.load(); }
+
+void ThrowIfStopped(const char* what) {
+  const int signal = StopSignal();
+  if (signal != 0)
+    throw Interrupted(signal, fmt::format("{}: stopped by {}", what, signal == SIGINT ? "SIGINT" : "SIGTERM"));
+}
+
+}  // namespace lshformer
