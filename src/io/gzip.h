@@ -1,0 +1,48 @@
+// Lines of text from a plain file, a .gz file or "-" (stdin), in bounded memory.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lshformer {
+
+struct LineOptions {
+  size_t longest =
+      size_t{64} << 20;  // bytes of a line without its end; a longer one is an Error that names file and line
+  bool strip_cr = true;  // "\r\n" ends a line as "\n" does
+};
+
+// Gzip is recognised by its first two bytes, not by the name; members laid end to end are read as one file (RFC 1952).
+// Errors: cannot open, a folder, damaged or truncated gzip, a line that is too long.
+class LineReader {
+ public:
+  explicit LineReader(const std::string& path, const LineOptions& options = {});
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // The next line without its end; false at the end of the file. A last line needs no end; an empty file has no line.
+  bool Next(std::string& line);
+  int64_t line_number() const { return line_number_; }  // of the line that Next gave last, from 1
+  std::string where() const;                            // "train.jsonl:812"
+  // Bytes of the file read so far (compressed ones), and its size: 0 for a pipe. For progress and for seeking later.
+  int64_t bytes_read() const;
+  int64_t bytes_total() const;
+
+ private:
+  class Source;
+  bool Fill();
+
+  std::string path_;
+  LineOptions options_;
+  std::unique_ptr<Source> source_;
+  std::string buffer_;
+  size_t begin_ = 0;  // of the unread part of buffer_
+  bool at_end_ = false;
+  int64_t line_number_ = 0;
+};
+
+// A whole text file, plain or gzip ("-": stdin); Error if it unpacks to more than `limit` bytes.
+std::string ReadText(const std::string& path, uint64_t limit = uint64_t{1} << 32);
+
+}  // namespace lshformer
