@@ -1,0 +1,57 @@
+// Line and bar charts as SVG, drawn here: no scripts, no fonts, nothing to load.
+//
+// Colours are CSS variables that follow the reader's light or dark setting. Series differ in colour, dash and marker,
+// so a chart also reads in grey. Each marker and bar carries its value as a tooltip (<title>).
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lshformer {
+
+struct Axis {
+  std::string label;
+  bool log = false;                // base 10; values ≤ 0 are left out
+  std::vector<double> ticks = {};  // empty: chosen
+  bool from_zero = false;          // linear axes: 0 is always shown
+};
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // in order of x; those that are not finite are left out
+};
+
+struct LineChart {
+  std::string title;
+  Axis x, y;
+  std::vector<Series> series;
+};
+
+// One bar per group and series, the value written above it.
+struct BarChart {
+  struct Bars {
+    std::string name;
+    std::vector<double> values;  // one per group; NaN: no bar
+  };
+  std::string title, unit;
+  std::vector<std::string> groups;
+  std::vector<Bars> series;
+};
+
+// <svg …>…</svg> for a page that carries ChartStyle(). Well-formed XML; without data it says so.
+std::string Svg(const LineChart& chart);
+std::string Svg(const BarChart& chart);
+// The same as a file of its own, style included.
+std::string SvgFile(const LineChart& chart);
+
+// CSS: the colour variables (light and dark) and the classes the charts use.
+std::string ChartStyle();
+
+// Round numbers (1, 2, 2.5 or 5 times a power of ten) that span [low, high]: at most `count` + 1 of them, the first ≤
+// low, the last ≥ high.
+std::vector<double> NiceTicks(double low, double high, int count);
+// Powers of ten in [low, high]; with less than two of them also 2 and 5 times these.
+std::vector<double> LogTicks(double low, double high, int count);
+std::string TickLabel(double value);
+
+}  // namespace lshformer

@@ -1,0 +1,38 @@
+// What a finished (or running) run left on disk, and the page that compares several of them.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace lshformer {
+
+// A point of a curve: (step, value).
+using Curve = std::vector<std::pair<double, double>>;
+
+struct Run {
+  std::string name;  // last part of the path, made unique among the runs of a report
+  std::string path;
+  std::string attention;                                // "dense", "simhash", or "" where there is no config
+  Json config;                                          // config.json, or null
+  std::vector<std::pair<std::string, double>> results;  // *_results.json, in the order of their files; a key once
+  std::vector<std::pair<std::string, Curve>>
+      curves;                    // log_history of trainer_state.json by key, in order of appearance
+  std::vector<Json> benchmarks;  // bench*.json: {"machine", "results"}
+};
+
+// `path` is a run folder (trainer_state.json, *_results.json, config.json, bench*.json; at least one of the first two
+// or a benchmark) or the JSON file of a benchmark. Error names the file at fault.
+Run ReadRun(const std::string& path);
+// All of them; names that would be equal get the folders above them in front.
+std::vector<Run> ReadRuns(const std::vector<std::string>& paths);
+
+// Results side by side, curves laid over one another, benchmarks by length, and where the configs differ.
+std::string RunsPage(const std::vector<Run>& runs, const std::string& title);
+
+// Whether a smaller value of a metric is the better one (+1: larger, −1: smaller, 0: neither, such as "epoch").
+int BetterDirection(const std::string& metric);
+
+}  // namespace lshformer

@@ -1,0 +1,292 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/page.h"
+#include "report/runs.h"
+
+namespace lshformer {
+namespace {
+
+double Result(const Run& run, const std::string& key) {
+  for (const auto& [name, value] : run.results) {
+    if (name == key) {
+      return value;
+    }
+  }
+  return std::nan("");
+}
+
+// Column of the best run, or −1 where nothing is better, or all are equal.
+int Best(const std::vector<double>& values, int direction) {
+  int best = -1;
+  bool differ = false;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      continue;
+    }
+    differ |= best >= 0 && values[i] != values[static_cast<size_t>(best)];
+    if (best < 0 || direction * values[i] > direction * values[static_cast<size_t>(best)]) {
+      best = static_cast<int>(i);
+    }
+  }
+  return direction != 0 && differ ? best : -1;
+}
+
+std::string SectionOf(const std::string& metric) {
+  for (const auto& [start, title] : {std::pair("train_", "Training"),
+                                     {"eval_", "Evaluation"},
+                                     {"perplexity", "Evaluation"},
+                                     {"predict_", "Test"},
+                                     {"test_", "Test"}}) {
+    if (metric.rfind(start, 0) == 0) {
+      return title;
+    }
+  }
+  return "Other";
+}
+
+Table WithRunColumns(const std::vector<Run>& runs) {
+  Table table;
+  table.columns = {""};
+  for (const Run& run : runs) {
+    table.columns.push_back(run.name);
+  }
+  return table;
+}
+
+Table ResultsTable(const std::vector<Run>& runs) {
+  Table table = WithRunColumns(runs);
+  std::vector<std::string> keys;
+  for (const Run& run : runs) {
+    for (const auto& [key, value] : run.results) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        keys.push_back(key);
+      }
+    }
+  }
+  std::vector<std::string> attention{"attention"};
+  for (const Run& run : runs) {
+    attention.push_back(run.attention.empty() ? "–" : run.attention);
+  }
+  table.Row(attention);
+  for (const char* section : {"Training", "Evaluation", "Test", "Other"}) {
+    bool opened = false;
+    for (const std::string& key : keys) {
+      if (SectionOf(key) != section) {
+        continue;
+      }
+      if (!opened) {
+        table.Section(section);
+        opened = true;
+      }
+      std::vector<std::string> cells{key};
+      std::vector<double> values;
+      for (const Run& run : runs) {
+        values.push_back(Result(run, key));
+        cells.push_back(FormatNumber(values.back()));
+      }
+      const int best = Best(values, BetterDirection(key));
+      table.Row(std::move(cells), best < 0 ? -1 : best + 1);
+    }
+  }
+  return table;
+}
+
+// One chart per key that some run logged at least twice. The key of a run's summary entry ("train_runtime" …) has one
+// point and is in the table.
+std::vector<LineChart> CurveCharts(const std::vector<Run>& runs) {
+  std::vector<std::string> keys;
+  for (const Run& run : runs) {
+    for (const auto& [key, curve] : run.curves) {
+      const bool timing = key.find("runtime") != std::string::npos || key.find("per_second") != std::string::npos;
+      if (curve.size() >= 2 && !timing && std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        keys.push_back(key);
+      }
+    }
+  }
+  // What a reader looks for first comes first.
+  const auto rank = [](const std::string& key) {
+    return key == "loss" ? 0 : key == "eval_loss" ? 1 : BetterDirection(key) > 0 ? 2 : BetterDirection(key) < 0 ? 3 : 4;
+  };
+  std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  std::vector<LineChart> charts;
+  for (const std::string& key : keys) {
+    LineChart chart{key == "loss" ? "training loss" : key, {"step"}, {key}, {}};
+    std::replace(chart.title.begin(), chart.title.end(), '_', ' ');
+    std::replace(chart.y.label.begin(), chart.y.label.end(), '_', ' ');
+    for (const Run& run : runs) {
+      Series series{run.name, {}};
+      for (const auto& [name, curve] : run.curves) {
+        if (name == key) {
+          series.points = curve;
+        }
+      }
+      chart.series.push_back(std::move(series));  // also when empty: a run keeps its colour in all charts
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+std::string Text(const Json& row, const char* key) {
+  return HasValue(row, key) && row[key].is_string() ? row[key].get<std::string>() : "";
+}
+
+// Rows of one benchmark that differ in length alone form a line; its name is what tells it from the others.
+std::string LineName(const Json& row, bool specs) {
+  std::string name = Text(row, "attention");
+  if (specs && HasValue(row, "spec") && row["spec"].is_object()) {
+    for (const auto& [key, value] : row["spec"].items()) {
+      if (key != "type" && key != "seed") {
+        name += fmt::format(" {} {}", key, value.is_string() ? value.get<std::string>() : value.dump());
+      }
+    }
+  }
+  return name.empty() ? Text(row, "name") : name;
+}
+
+struct Benchmark {
+  std::string title;
+  std::vector<LineChart> charts;
+  Table table;
+};
+
+Benchmark ReadBenchmark(const Json& json, const std::string& run_name) {
+  std::set<std::string> types, full;
+  for (const Json& row : json["results"]) {
+    types.insert(LineName(row, false));
+    full.insert(LineName(row, true));
+  }
+  const bool specs = full.size() > types.size();
+  Benchmark out;
+  out.title = "Benchmark: " + run_name;
+  out.table.columns = {"attention", "direction", "length", "median ms", "p10", "p90", "share of pairs", "work MB"};
+  std::vector<std::string> directions;
+  for (const Json& row : json["results"]) {
+    const std::string direction = Text(row, "direction"), name = LineName(row, specs);
+    const auto number = [&row](const char* key) {
+      return HasValue(row, key) && row[key].is_number() ? row[key].get<double>() : std::nan("");
+    };
+    size_t at = static_cast<size_t>(std::find(directions.begin(), directions.end(), direction) - directions.begin());
+    if (at == directions.size()) {
+      directions.push_back(direction);
+      out.charts.push_back({"Time by length" + (direction.empty() ? "" : ", " + direction),
+                            {"tokens", true},
+                            {"milliseconds", true},
+                            {}});
+    }
+    std::vector<Series>& lines = out.charts[at].series;
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const Series& s) { return s.name == name; });
+    if (line == lines.end()) {
+      line = lines.insert(lines.end(), {name, {}});
+    }
+    line->points.emplace_back(number("length"), number("median_ms"));
+    out.table.Row({name, direction, FormatNumber(number("length")), FormatNumber(number("median_ms")),
+                   FormatNumber(number("p10_ms")), FormatNumber(number("p90_ms")),
+                   FormatNumber(number("pairs_fraction"), 3), FormatNumber(number("work_bytes") / 1e6, 3)});
+  }
+  for (LineChart& chart : out.charts) {
+    std::set<double> lengths;
+    for (Series& series : chart.series) {
+      std::sort(series.points.begin(), series.points.end());
+      for (const auto& [length, ms] : series.points) {
+        lengths.insert(length);
+      }
+    }
+    if (lengths.size() <= 8) {
+      chart.x.ticks.assign(lengths.begin(), lengths.end());
+    }
+  }
+  return out;
+}
+
+void AddBenchmarks(const std::vector<Run>& runs, Page& page) {
+  for (const Run& run : runs) {
+    for (const Json& json : run.benchmarks) {
+      const Benchmark benchmark = ReadBenchmark(json, run.name);
+      page.Heading(benchmark.title);
+      if (HasValue(json, "machine") && json["machine"].is_object()) {
+        std::string machine;
+        for (const auto& [key, value] : json["machine"].items()) {
+          machine += (machine.empty() ? "" : ", ") + key + ' ' +
+                     (value.is_string()   ? value.get<std::string>()
+                      : value.is_number() ? FormatNumber(value.get<double>())
+                                          : value.dump());
+        }
+        page.Paragraph("Machine: " + machine + ".");
+      }
+      page.Add(benchmark.charts);
+      page.Add(benchmark.table);
+    }
+  }
+}
+
+// Keys of config.json whose values are not the same in all runs that have a config.
+Table ConfigDifferences(const std::vector<Run>& runs) {
+  Table table = WithRunColumns(runs);
+  std::vector<std::string> keys;
+  for (const Run& run : runs) {
+    if (run.config.is_object()) {
+      for (const auto& [key, value] : run.config.items()) {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+          keys.push_back(key);
+        }
+      }
+    }
+  }
+  for (const std::string& key : keys) {
+    std::vector<std::string> cells{key};
+    std::set<std::string> values;
+    for (const Run& run : runs) {
+      const bool has = run.config.is_object() && run.config.contains(key);
+      cells.push_back(has ? run.config[key].dump(-1, ' ', false, Json::error_handler_t::replace) : "–");
+      if (run.config.is_object()) {
+        values.insert(cells.back());
+      }
+    }
+    if (values.size() > 1) {
+      table.Row(std::move(cells));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string RunsPage(const std::vector<Run>& runs, const std::string& title) {
+  std::string names;
+  for (const Run& run : runs) {
+    names += (names.empty() ? "" : ", ") + run.name;
+  }
+  Page page(title, fmt::format("{} run{}: {}", runs.size(), runs.size() == 1 ? "" : "s", names));
+  const bool results = std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.results.empty(); });
+  if (results) {
+    page.Heading("Results");
+    page.Add(ResultsTable(runs));
+    if (runs.size() > 1) {
+      page.Paragraph("Bold: the best run of a line.");
+    }
+  }
+  const std::vector<LineChart> charts = CurveCharts(runs);
+  if (!charts.empty()) {
+    page.Heading("Curves");
+    page.Add(charts);
+  }
+  AddBenchmarks(runs, page);
+  const Table differences = ConfigDifferences(runs);
+  if (!differences.lines.empty()) {
+    page.Heading("Where the configs differ");
+    page.Add(differences);
+  }
+  for (const Run& run : runs) {
+    if (run.config.is_object()) {
+      page.Details("config.json of " + run.name, run.config.dump(2, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+  return page.Html();
+}
+
+}  // namespace lshformer
