@@ -4,16 +4,23 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
+
 namespace lshformer {
 
+// The line is refused, the file is not: Next goes on with the line after it.
+class LineTooLong : public Error {
+ public:
+  using Error::Error;
+};
+
 struct LineOptions {
-  size_t longest =
-      size_t{64} << 20;  // bytes of a line without its end; a longer one is an Error that names file and line
-  bool strip_cr = true;  // "\r\n" ends a line as "\n" does
+  size_t longest = size_t{64} << 20;  // bytes of a line without its end; a longer one throws LineTooLong
+  bool strip_cr = true;               // "\r\n" ends a line as "\n" does
 };
 
 // Gzip is recognised by its first two bytes, not by the name; members laid end to end are read as one file (RFC 1952).
-// Errors: cannot open, a folder, damaged or truncated gzip, a line that is too long.
+// Errors: LineTooLong; cannot open, a folder, damaged or truncated gzip.
 class LineReader {
  public:
   explicit LineReader(const std::string& path, const LineOptions& options = {});
@@ -30,6 +37,7 @@ class LineReader {
   int64_t bytes_total() const;
 
  private:
+  friend std::string ReadText(const std::string& path, uint64_t limit);
   class Source;
   bool Fill();
 
@@ -38,7 +46,7 @@ class LineReader {
   std::unique_ptr<Source> source_;
   std::string buffer_;
   size_t begin_ = 0;  // of the unread part of buffer_
-  bool at_end_ = false;
+  bool at_end_ = false, skipping_ = false;
   int64_t line_number_ = 0;
 };
 

@@ -1,0 +1,208 @@
+#include "io/gzip.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace lshformer {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 16;
+
+}  // namespace
+
+// The unpacked bytes of a file, one after another.
+class LineReader::Source {
+ public:
+  explicit Source(const std::string& path) : path_(path), input_(kChunkBytes) {
+    file_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (file_ < 0 || fstat(file_, &status) != 0) FailClosed(fmt::format("cannot open: {}", std::strerror(errno)));
+    if (S_ISDIR(status.st_mode)) FailClosed("is a folder, expected a file");
+    if (S_ISREG(status.st_mode)) bytes_total_ = status.st_size;
+    try {
+      while (input_end_ < 2 && ReadInput()) {  // a pipe may give one byte at a time
+      }
+    } catch (...) {
+      Close();
+      throw;
+    }
+    gzip_ = HasGzipMagic();
+    if (gzip_) StartMember();
+  }
+  ~Source() {
+    if (gzip_) inflateEnd(&stream_);
+    Close();
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  int64_t bytes_read() const { return bytes_read_; }
+  int64_t bytes_total() const { return bytes_total_; }
+
+  // Up to `bytes` unpacked bytes; 0 at the end.
+  size_t Read(char* data, size_t bytes) {
+    if (gzip_) return Inflate(data, bytes);
+    if (input_begin_ == input_end_ && !ReadInput()) return 0;
+    const size_t count = std::min(bytes, input_end_ - input_begin_);
+    std::memcpy(data, input_.data() + input_begin_, count);
+    input_begin_ += count;
+    return count;
+  }
+
+ private:
+  bool HasGzipMagic() const {
+    return input_end_ - input_begin_ >= 2 && input_[input_begin_] == 0x1F && input_[input_begin_ + 1] == 0x8B;
+  }
+
+  // Adds to the unread input; false at the end of the file.
+  bool ReadInput() {
+    if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
+    if (input_begin_ > 0 && input_end_ == input_.size()) {
+      std::copy(input_.begin() + input_begin_, input_.begin() + input_end_, input_.begin());
+      input_end_ -= input_begin_;
+      input_begin_ = 0;
+    }
+    const size_t got = ReadSome(file_, input_.data() + input_end_, input_.size() - input_end_, path_);
+    input_end_ += got;
+    bytes_read_ += static_cast<int64_t>(got);
+    return got > 0;
+  }
+
+  void StartMember() {
+    stream_ = {};
+    constexpr int kGzipOnly = 16;
+    if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) Fail("{}: no memory for gzip", Shown(path_, 120));
+    in_member_ = true;
+  }
+
+  size_t Inflate(char* data, size_t bytes) {
+    size_t done = 0;
+    while (done == 0) {
+      if (!in_member_ && !NextMember()) return 0;
+      if (input_begin_ == input_end_ && !ReadInput())
+        Fail("{}: the gzip data ends early (truncated file?)", Shown(path_, 120));
+      stream_.next_in = input_.data() + input_begin_;
+      stream_.avail_in = static_cast<uInt>(input_end_ - input_begin_);
+      stream_.next_out = reinterpret_cast<Bytef*>(data);
+      stream_.avail_out = static_cast<uInt>(std::min<size_t>(bytes, kChunkBytes));
+      const uInt room = stream_.avail_out;
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      input_begin_ = input_end_ - stream_.avail_in;
+      done = room - stream_.avail_out;
+      if (result == Z_STREAM_END) {
+        in_member_ = false;
+      } else if (result != Z_OK && result != Z_BUF_ERROR) {
+        Fail("{}: damaged gzip data near byte {}: {}", Shown(path_, 120), bytes_read_ - (input_end_ - input_begin_),
+             stream_.msg ? stream_.msg : "unexpected end");
+      }
+    }
+    return done;
+  }
+
+  // After a member: another one, zeros that pad a tape block, or the end.
+  bool NextMember() {
+    while (true) {
+      while (input_begin_ < input_end_ && input_[input_begin_] == 0) ++input_begin_;
+      if (input_end_ - input_begin_ >= 2) break;
+      if (!ReadInput()) {
+        if (input_begin_ == input_end_) return false;
+        break;
+      }
+    }
+    if (!HasGzipMagic()) Fail("{}: bytes after the gzip data are not gzip", Shown(path_, 120));
+    inflateEnd(&stream_);
+    StartMember();
+    return true;
+  }
+
+  [[noreturn]] void FailClosed(const std::string& cause) {
+    Close();
+    Fail("{}: {}", Shown(path_, 120), cause);
+  }
+  void Close() {
+    if (file_ > STDIN_FILENO) close(file_);
+  }
+
+  std::string path_;
+  int file_ = -1;
+  std::vector<uint8_t> input_;
+  size_t input_begin_ = 0, input_end_ = 0;
+  int64_t bytes_read_ = 0, bytes_total_ = 0;
+  bool gzip_ = false, in_member_ = false;
+  z_stream stream_{};
+};
+
+LineReader::LineReader(const std::string& path, const LineOptions& options)
+    : path_(path), options_(options), source_(std::make_unique<Source>(path)) {}
+
+LineReader::~LineReader() = default;
+
+std::string LineReader::where() const {
+  return fmt::format("{}:{}", path_ == "-" ? "stdin" : Shown(path_, 120), line_number_);
+}
+int64_t LineReader::bytes_read() const { return source_->bytes_read(); }
+int64_t LineReader::bytes_total() const { return source_->bytes_total(); }
+
+bool LineReader::Fill() {
+  if (at_end_) return false;
+  buffer_.erase(0, begin_);
+  begin_ = 0;
+  const size_t old = buffer_.size();
+  // Grows with the line, so that a long one is not copied once a chunk.
+  buffer_.resize(old + std::max(kChunkBytes, old / 2));
+  const size_t got = source_->Read(buffer_.data() + old, buffer_.size() - old);
+  buffer_.resize(old + got);
+  at_end_ = got == 0;
+  return !at_end_;
+}
+
+bool LineReader::Next(std::string& line) {
+  while (skipping_) {
+    const size_t newline = buffer_.find('\n', begin_);
+    begin_ = newline == buffer_.npos ? buffer_.size() : newline + 1;
+    skipping_ = newline == buffer_.npos && Fill();
+  }
+  size_t newline, searched = begin_;
+  while ((newline = buffer_.find('\n', searched)) == buffer_.npos) {
+    const size_t unread = buffer_.size() - begin_;
+    // One more byte: the '\r' of the line's end.
+    if (unread > options_.longest + 1) break;
+    if (!Fill()) break;
+    searched = begin_ + unread;
+  }
+  if (newline == buffer_.npos && buffer_.size() == begin_) return false;
+  ++line_number_;
+  const size_t end = newline == buffer_.npos ? buffer_.size() : newline;
+  std::string_view text = std::string_view(buffer_).substr(begin_, end - begin_);
+  if (options_.strip_cr && text.ends_with('\r')) text.remove_suffix(1);
+  if (text.size() > options_.longest) {
+    begin_ = std::min(end + 1, buffer_.size());
+    skipping_ = newline == buffer_.npos;
+    throw LineTooLong(fmt::format("{}: the line is longer than {} bytes", where(), options_.longest));
+  }
+  line.assign(text);
+  begin_ = std::min(end + 1, buffer_.size());
+  return true;
+}
+
+std::string ReadText(const std::string& path, uint64_t limit) {
+  std::string text, chunk(kChunkBytes, '\0');
+  LineReader::Source source(path);
+  while (const size_t got = source.Read(chunk.data(), chunk.size())) {
+    if (text.size() + got > limit) Fail("{}: has more than {} bytes", Shown(path, 120), limit);
+    text.append(chunk, 0, got);
+  }
+  return text;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,278 @@
+#include "io/safetensors.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+
+namespace lshformer {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors is little-endian and is mapped as it is");
+
+struct DTypeInfo {
+  const char* name;
+  size_t bytes;
+};
+constexpr std::array<DTypeInfo, 13> kDTypes{{{"BOOL", 1},
+                                             {"U8", 1},
+                                             {"I8", 1},
+                                             {"I16", 2},
+                                             {"U16", 2},
+                                             {"F16", 2},
+                                             {"BF16", 2},
+                                             {"I32", 4},
+                                             {"U32", 4},
+                                             {"F32", 4},
+                                             {"I64", 8},
+                                             {"U64", 8},
+                                             {"F64", 8}}};
+
+constexpr uint64_t kMostHeaderBytes = 100'000'000;     // the reference implementation's limit
+constexpr size_t kMostHeaderValues = size_t{1} << 22;  // some 500,000 tensors; bounds the memory a hostile header takes
+constexpr size_t kMostDimensions = 32;                 // what NumPy takes
+constexpr const char* kMetadataKey = "__metadata__";
+
+struct ByteRange {
+  uint64_t begin, end;
+  const std::string* name;
+};
+
+DType ParseDType(const std::string& name, std::string_view where) {
+  for (size_t i = 0; i < kDTypes.size(); ++i)
+    if (name == kDTypes[i].name) return static_cast<DType>(i);
+  Fail("{} has the unknown dtype \"{}\"", where, Shown(name));
+}
+
+std::vector<int64_t> ParseShape(const Json& entry, std::string_view where) {
+  const auto shape = entry.find("shape");
+  if (shape == entry.end() || !shape->is_array()) Fail("{}: \"shape\": expected a list of sizes", where);
+  if (shape->size() > kMostDimensions)
+    Fail("{} has {} dimensions, the limit is {}", where, shape->size(), kMostDimensions);
+  std::vector<int64_t> sizes;
+  for (const Json& size : *shape) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      Fail("{}: \"shape\": expected sizes of 0 or more, got {}", where, ShownValue(size));
+    sizes.push_back(size.get<int64_t>());
+  }
+  return sizes;
+}
+
+// Bytes of a tensor; Error where they do not fit 63 bits.
+uint64_t BytesOf(DType dtype, std::span<const int64_t> shape, std::string_view where) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  uint64_t bytes = ItemSize(dtype);
+  for (const int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes) || bytes > INT64_MAX)
+      Fail("{} has the impossible shape {}", where, ShapeText(shape));
+  return bytes;
+}
+
+ByteRange ParseOffsets(const Json& entry, const std::string& name, uint64_t data_bytes, std::string_view where) {
+  const auto offsets = entry.find("data_offsets");
+  const bool good = offsets != entry.end() && offsets->is_array() && offsets->size() == 2 &&
+                    (*offsets)[0].is_number_unsigned() && (*offsets)[1].is_number_unsigned();
+  if (!good) Fail("{}: \"data_offsets\": expected [begin, end]", where);
+  const ByteRange range{(*offsets)[0].get<uint64_t>(), (*offsets)[1].get<uint64_t>(), &name};
+  if (range.begin > range.end) Fail("{}: \"data_offsets\" [{}, {}] run backwards", where, range.begin, range.end);
+  if (range.end > data_bytes)
+    Fail("{} ends at byte {} of the data, which has {} (truncated file?)", where, range.end, data_bytes);
+  return range;
+}
+
+// Together the tensors must cover the data: once, and all of it.
+void CheckCoverage(std::vector<ByteRange> ranges, uint64_t data_bytes, std::string_view where) {
+  std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  uint64_t covered = 0;
+  const std::string* before = nullptr;
+  for (const ByteRange& range : ranges) {
+    if (range.begin < covered)
+      Fail("{}: tensor \"{}\" overlaps \"{}\"", where, Shown(*range.name, 100), Shown(*before, 80));
+    if (range.begin > covered)
+      Fail("{}: bytes {} to {} of the data, before tensor \"{}\", belong to no tensor", where, covered, range.begin,
+           Shown(*range.name, 100));
+    covered = range.end;
+    before = range.name;
+  }
+  if (covered != data_bytes)
+    Fail("{}: the data has {} bytes, the tensors of the header take {}", where, data_bytes, covered);
+}
+
+std::map<std::string, std::string> ParseMetadata(const Json& value, std::string_view where) {
+  if (!value.is_object())
+    Fail("{}: \"{}\": expected an object of strings, got {}", where, kMetadataKey, ShownValue(value));
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string())
+      Fail("{}: \"{}\": \"{}\": expected a string, got {}", where, kMetadataKey, Shown(key), ShownValue(text));
+    metadata[key] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+}  // namespace
+
+const char* Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+size_t ItemSize(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bytes; }
+
+int64_t TensorView::elements() const {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
+
+std::string ShapeText(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+void ParseSafetensors(std::span<const std::byte> file, std::string_view where,
+                      std::map<std::string, TensorView>& tensors, std::map<std::string, std::string>& metadata) {
+  uint64_t header_bytes = 0;
+  if (file.size() < sizeof(header_bytes))
+    Fail("{}: has {} bytes, expected a safetensors file of at least 8", where, file.size());
+  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
+  if (header_bytes > kMostHeaderBytes)
+    Fail("{}: the header has {} bytes, the limit is {} (not a safetensors file?)", where, header_bytes,
+         kMostHeaderBytes);
+  const std::span<const std::byte> rest = file.subspan(sizeof(header_bytes));
+  if (header_bytes > rest.size())
+    Fail("{}: the header has {} bytes, the file only {} more (truncated file?)", where, header_bytes, rest.size());
+  const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
+  if (!text.starts_with('{')) Fail("{}: the header does not begin with '{{' (not a safetensors file?)", where);
+  const std::span<const std::byte> data = rest.subspan(header_bytes);
+
+  constexpr int kDepth = 3;  // header, tensor, shape
+  const Json header = ParseJson(text, fmt::format("{}: header", where),
+                                {.depth = kDepth, .bytes = kMostHeaderBytes, .values = kMostHeaderValues});
+  tensors.clear();
+  metadata.clear();
+  std::vector<ByteRange> ranges;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadataKey) {
+      metadata = ParseMetadata(entry, where);
+      continue;
+    }
+    const std::string tensor = fmt::format("{}: tensor \"{}\"", where, Shown(name, 100));
+    if (!entry.is_object()) Fail("{}: expected an object, got {}", tensor, ShownValue(entry));
+    TensorView view;
+    view.dtype = ParseDType(GetString(entry, "dtype", tensor), tensor);
+    view.shape = ParseShape(entry, tensor);
+    const uint64_t bytes = BytesOf(view.dtype, view.shape, tensor);
+    const auto place = tensors.emplace(name, TensorView{}).first;
+    const ByteRange range = ParseOffsets(entry, place->first, data.size(), tensor);
+    if (range.end - range.begin != bytes)
+      Fail("{} of {} {} takes {} bytes, its \"data_offsets\" {}", tensor, Name(view.dtype), ShapeText(view.shape),
+           bytes, range.end - range.begin);
+    view.bytes = data.subspan(range.begin, bytes);
+    place->second = std::move(view);
+    ranges.push_back(range);
+  }
+  CheckCoverage(std::move(ranges), data.size(), where);
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (file < 0 || fstat(file, &status) != 0) {
+    const int error = errno;
+    if (file >= 0) close(file);
+    Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(error));
+  }
+  if (S_ISREG(status.st_mode) && status.st_size > 0) {
+    mapping_bytes_ = static_cast<size_t>(status.st_size);
+    mapping_ = mmap(nullptr, mapping_bytes_, PROT_READ, MAP_PRIVATE, file, 0);
+    const int error = errno;
+    close(file);
+    if (mapping_ == MAP_FAILED) Fail("{}: cannot map: {}", Shown(path, 120), std::strerror(error));
+  } else {
+    close(file);
+    contents_ = ReadFile(path);
+  }
+  const auto* begin =
+      mapping_ ? static_cast<const std::byte*>(mapping_) : reinterpret_cast<const std::byte*>(contents_.data());
+  try {
+    ParseSafetensors({begin, mapping_ ? mapping_bytes_ : contents_.size()}, Shown(path, 120), tensors_, metadata_);
+  } catch (...) {
+    if (mapping_) munmap(mapping_, mapping_bytes_);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (mapping_) munmap(mapping_, mapping_bytes_);
+}
+
+const TensorView* SafetensorsFile::Find(std::string_view name) const {
+  const auto found = tensors_.find(std::string(name));
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+const TensorView& SafetensorsFile::Get(std::string_view name, DType dtype, std::span<const int64_t> shape) const {
+  const std::string tensor = fmt::format("{}: tensor \"{}\"", Shown(path_, 120), Shown(name, 100));
+  const TensorView* view = Find(name);
+  if (view == nullptr) Fail("{} is missing", tensor);
+  if (view->dtype != dtype) Fail("{} has dtype {}, expected {}", tensor, Name(view->dtype), Name(dtype));
+  if (shape.empty()) return *view;
+  const bool fits = std::equal(shape.begin(), shape.end(), view->shape.begin(), view->shape.end(),
+                               [](int64_t want, int64_t got) { return want == -1 || want == got; });
+  if (!fits) Fail("{} has shape {}, expected {}", tensor, ShapeText(view->shape), ShapeText(shape));
+  return *view;
+}
+
+void WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::vector<const NamedTensor*> order;
+  for (const NamedTensor& tensor : tensors) order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
+    return ItemSize(a->view.dtype) > ItemSize(b->view.dtype);
+  });
+
+  Json header = Json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  std::set<std::string_view> names;
+  uint64_t offset = 0;
+  for (const NamedTensor* tensor : order) {
+    const std::string where = fmt::format("{}: tensor \"{}\"", Shown(path, 120), Shown(tensor->name, 100));
+    if (tensor->name == kMetadataKey || !names.insert(tensor->name).second) Fail("{}: the name is taken", where);
+    const uint64_t bytes = BytesOf(tensor->view.dtype, tensor->view.shape, where);
+    if (bytes != tensor->view.bytes.size())
+      Fail("{} of {} {} has {} bytes, expected {}", where, Name(tensor->view.dtype), ShapeText(tensor->view.shape),
+           tensor->view.bytes.size(), bytes);
+    // As a vector: ordered_map's own insertion searches all names again.
+    auto& entries = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
+    entries.emplace_back(tensor->name, Json{{"dtype", Name(tensor->view.dtype)},
+                                            {"shape", tensor->view.shape},
+                                            {"data_offsets", {offset, offset + bytes}}});
+    offset += bytes;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception&) {
+    Fail("{}: a tensor's name or the metadata is not valid UTF-8", Shown(path, 120));
+  }
+  constexpr size_t kAlignment = 8;  // of the data: the largest item
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+
+  AtomicFile file(path);
+  const uint64_t header_bytes = text.size();
+  file.Write(&header_bytes, sizeof(header_bytes));
+  file.Write(text);
+  for (const NamedTensor* tensor : order) file.Write(tensor->view.bytes.data(), tensor->view.bytes.size());
+  file.Commit();
+}
+
+}  // namespace lshformer
