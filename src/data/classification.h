@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "data/line_reader.h"
 #include "data/sequence_set.h"
 #include "text/tokenizer.h"
 
@@ -37,7 +36,6 @@ struct TextTable {
 // neither string nor integer. With need_label a missing label column is an error; without, labels are read where they
 // exist.
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns = {});
-TextTable ReadTextTable(LineReader& lines, bool json, bool need_label, const TableColumns& columns = {});
 
 // The labels of a table in order of id: sorted as text, or by value if all are integers.
 std::vector<std::string> DiscoverLabels(const TextTable& table);
@@ -49,14 +47,12 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
 
 // A GLUE task in the official folder layout.
 struct GlueTask {
-  const char* name;  // "sst2"
+  std::string name;  // "sst2"
   TableColumns columns;
-  std::vector<std::string> labels;  // in order of HF's ids
-  bool numeric;                     // files say 0, 1, … instead of the names
-  const char* train;
-  const char* validation;
-  const char* test;
-  bool f1;  // reported besides accuracy
+  std::vector<std::string> labels;      // in order of HF's ids; files hold them by name or by number
+  std::string train, validation, test;  // names of the files, without ".tsv"
+  bool f1;                              // F1 of class 1 is reported besides accuracy
+  bool skip_short_rows;                 // QQP has broken rows, which HF's reader leaves out too
 };
 const std::vector<GlueTask>& GlueTasks();
 const GlueTask& FindGlueTask(std::string_view name);  // UsageError lists the names and suggests the nearest

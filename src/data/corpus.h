@@ -7,30 +7,35 @@
 #include <utility>
 #include <vector>
 
-#include "data/line_reader.h"
 #include "data/sequence_set.h"
+#include "io/gzip.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
 
-// Rows of one file. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space) or, with
-// line_by_line, a line; blank ones are left out. JSONL (.jsonl, .json.gz …): a row is the string under "text", else
+// Rows of one file, plain or gzip. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space)
+// or, with line_by_line, a line; blank ones are left out. JSONL (.jsonl, .json): a row is the string under "text", else
 // under the first key with a string value. Invalid UTF-8 in raw text becomes U+FFFD and is counted; in JSONL it is an
-// error. A paragraph over 1 MiB ends at a line end.
+// error. A row is at most kMaximalRow bytes: a longer paragraph goes on in the next row, a longer line is cut
+// (line_by_line).
 class RowReader {
  public:
-  static constexpr size_t kMaximalParagraph = size_t{1} << 20;
+  static constexpr size_t kMaximalRow = size_t{1} << 20;
 
-  RowReader(std::unique_ptr<LineReader> lines, bool line_by_line);
+  RowReader(const std::string& path, bool line_by_line);
   bool Next(std::string& row);
   int64_t replaced() const { return replaced_; }
-  int64_t bytes_read() const { return lines_->bytes_read(); }
+  int64_t bytes_read() const { return lines_.bytes_read(); }  // of the file, compressed or not
+  int64_t bytes_total() const { return lines_.bytes_total(); }
 
  private:
-  bool NextJson(std::string& row);
-  std::unique_ptr<LineReader> lines_;
-  bool line_by_line_, json_;
-  std::string key_;  // of the text in JSONL, once known
+  bool NextLine();
+  void NextJson(std::string& row);
+  LineReader lines_;
+  std::string line_;
+  bool line_by_line_, json_, first_ = true;
+  std::string rest_;  // of a paragraph that is still too long
+  std::string key_;   // of the text in JSONL, once known
   int64_t replaced_ = 0;
 };
 
@@ -43,7 +48,8 @@ struct CorpusOptions {
 struct CorpusStatistics {
   int64_t rows = 0, bytes = 0;
   int64_t tokens = 0;          // specials counted, before anything is dropped
-  int64_t dropped_tokens = 0;  // remainders of groups (blocks) or what was cut off long lines
+  int64_t dropped_tokens = 0;  // blocks: remainders of groups
+  int64_t truncated_rows = 0;  // line_by_line: lines cut at max_seq_length
   int64_t replaced = 0;        // invalid UTF-8 sequences
 };
 

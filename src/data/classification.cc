@@ -1,0 +1,351 @@
+#include "data/classification.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "data/file_kind.h"
+#include "io/gzip.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int64_t kRowsAtOnce = 8192;  // encoded at once: keeps offsets and copies of texts small
+
+bool IsIdentifier(std::string_view column) { return column == "id" || column == "idx" || column == "index"; }
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  return joined;
+}
+
+std::vector<std::string_view> SplitTabs(std::string_view line) {
+  std::vector<std::string_view> fields;
+  size_t begin = 0;
+  for (size_t tab; (tab = line.find('\t', begin)) != std::string_view::npos; begin = tab + 1) {
+    fields.push_back(line.substr(begin, tab - begin));
+  }
+  fields.push_back(line.substr(begin));
+  return fields;
+}
+
+template <class Number>
+std::optional<Number> ParseNumber(std::string_view text) {
+  Number value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool Contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// HF run_glue's rule over the columns that can hold text.
+TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vector<std::string>& all, bool need_label,
+                           const TableColumns& wanted, const std::string& where) {
+  TableColumns columns = wanted;
+  const auto need = [&](const std::string& name) {
+    if (!name.empty() && !Contains(all, name)) Fail("{}: no column \"{}\" among {}", where, name, Join(all));
+  };
+  if (columns.text.empty()) {
+    if (Contains(names, "sentence1") && Contains(names, "sentence2")) {
+      columns.text = "sentence1";
+      columns.pair = "sentence2";
+    } else {
+      for (const std::string& name : names) {
+        if (name == "label" || IsIdentifier(name)) continue;
+        if (columns.text.empty()) {
+          columns.text = name;
+        } else if (columns.pair.empty()) {
+          columns.pair = name;
+        }
+      }
+    }
+    if (columns.text.empty()) Fail("{}: no column with text among {}", where, Join(all));
+  }
+  if (columns.label.empty() && (need_label || Contains(all, "label"))) columns.label = "label";
+  if (!need_label && !Contains(all, columns.label)) columns.label.clear();
+  need(columns.text);
+  need(columns.pair);
+  need(columns.label);
+  return columns;
+}
+
+class TableReader {
+ public:
+  TableReader(const std::string& path, bool need_label, const TableColumns& wanted, bool skip_short_rows)
+      : lines_(path), need_label_(need_label), wanted_(wanted), skip_short_rows_(skip_short_rows) {
+    table_.path = path;
+  }
+
+  TextTable ReadTsv() {
+    if (!NextLine()) Fail("{}: is empty, expected a header and rows", table_.path);
+    CheckUtf8();
+    std::vector<std::string> header;
+    for (const std::string_view name : SplitTabs(line_)) header.emplace_back(name);
+    Choose(header, header);
+    const auto place = [&](const std::string& name) {
+      return name.empty() ? -1 : std::find(header.begin(), header.end(), name) - header.begin();
+    };
+    const auto text = place(table_.columns.text), pair = place(table_.columns.pair),
+               label = place(table_.columns.label);
+    while (NextLine()) {
+      const std::vector<std::string_view> fields = SplitTabs(line_);
+      if (fields.size() != header.size()) {
+        if (skip_short_rows_ && fields.size() < header.size()) continue;
+        Fail("{}: expected {} fields separated by tabs, as in the header, got {}", lines_.where(), header.size(),
+             fields.size());
+      }
+      CheckUtf8();
+      Add(fields[text], pair < 0 ? std::string_view{} : fields[pair], label < 0 ? std::string_view{} : fields[label]);
+    }
+    return Finish("a header alone");
+  }
+
+  TextTable ReadJsonLines() {
+    bool first = true;
+    while (NextLine()) {
+      if (line_.find_first_not_of(" \t") == std::string_view::npos) continue;
+      const Json object = ParseJson(line_, lines_.where());
+      if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
+      if (first) ChooseFrom(object);
+      first = false;
+      const TableColumns& columns = table_.columns;
+      Add(Text(object, columns.text), columns.pair.empty() ? "" : Text(object, columns.pair),
+          columns.label.empty() ? "" : Label(object, columns.label));
+    }
+    return Finish("no rows");
+  }
+
+ private:
+  void Choose(const std::vector<std::string>& names, const std::vector<std::string>& all) {
+    table_.columns = ChooseColumns(names, all, need_label_, wanted_, lines_.where());
+  }
+
+  void ChooseFrom(const Json& object) {
+    std::vector<std::string> names, all;
+    for (const auto& [key, value] : object.items()) {
+      all.push_back(key);
+      if (value.is_string()) names.push_back(key);
+    }
+    Choose(names, all);
+  }
+
+  bool NextLine() {
+    if (!lines_.Next(line_)) return false;
+    if (first_) StripByteOrderMark(line_);
+    first_ = false;
+    return true;
+  }
+
+  void CheckUtf8() const {
+    if (!IsValidUtf8(line_)) Fail("{}: is not valid UTF-8", lines_.where());
+  }
+
+  std::string Text(const Json& object, const std::string& key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) Fail("{}: no key \"{}\", which the first line has", lines_.where(), key);
+    if (!found->is_string()) Fail("{}: \"{}\" is not a string", lines_.where(), key);
+    return found->get<std::string>();
+  }
+
+  std::string Label(const Json& object, const std::string& key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) Fail("{}: no key \"{}\"", lines_.where(), key);
+    if (found->is_string()) return found->get<std::string>();
+    if (found->is_number_integer()) return found->dump();
+    Fail("{}: \"{}\" is {}, expected a string or an integer", lines_.where(), key, found->type_name());
+  }
+
+  void Add(std::string_view text, std::string_view pair, std::string_view label) {
+    table_.texts.emplace_back(text);
+    if (!table_.columns.pair.empty()) table_.pairs.emplace_back(pair);
+    if (!table_.columns.label.empty()) {
+      if (label.empty()) Fail("{}: the label is empty", lines_.where());
+      table_.labels.emplace_back(label);
+    }
+    table_.lines.push_back(lines_.line_number());
+  }
+
+  TextTable Finish(const char* found) {
+    if (table_.rows() == 0) Fail("{}: holds no examples ({})", table_.path, found);
+    return std::move(table_);
+  }
+
+  LineReader lines_;
+  std::string line_;
+  bool first_ = true;
+  bool need_label_;
+  const TableColumns& wanted_;
+  bool skip_short_rows_;
+  TextTable table_;
+};
+
+}  // namespace
+
+TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns) {
+  TableReader reader(path, need_label, columns, false);
+  return IsJsonLines(path) ? reader.ReadJsonLines() : reader.ReadTsv();
+}
+
+std::vector<std::string> DiscoverLabels(const TextTable& table) {
+  const std::set<std::string> distinct(table.labels.begin(), table.labels.end());
+  std::vector<std::string> labels(distinct.begin(), distinct.end());
+  const auto all = [&](auto parse) {
+    return std::all_of(labels.begin(), labels.end(),
+                       [&](const std::string& label) { return parse(label).has_value(); });
+  };
+  if (all(ParseNumber<int64_t>)) {
+    std::sort(labels.begin(), labels.end(), [](const std::string& a, const std::string& b) {
+      return ParseNumber<int64_t>(a) < ParseNumber<int64_t>(b);
+    });
+  } else if (all(ParseNumber<double>)) {
+    Fail("{}: labels such as {} are real numbers, expected classes", table.path, labels.front());
+  }
+  if (labels.size() < 2) {
+    Fail("{}: expected at least two different labels, got {}", table.path,
+         labels.empty() ? "none" : "only \"" + labels[0] + "\"");
+  }
+  return labels;
+}
+
+int32_t LabelId(std::string_view label, const std::vector<std::string>& names) {
+  const auto found = std::find(names.begin(), names.end(), label);
+  if (found != names.end()) return static_cast<int32_t>(found - names.begin());
+  const bool numeric_names = std::any_of(
+      names.begin(), names.end(), [](const std::string& name) { return ParseNumber<int64_t>(name).has_value(); });
+  const std::optional<int32_t> number = ParseNumber<int32_t>(label);
+  if (numeric_names || !number || *number < 0 || *number >= static_cast<int32_t>(names.size())) return -1;
+  return *number;
+}
+
+std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::string>& names) {
+  std::vector<int32_t> ids;
+  ids.reserve(table.labels.size());
+  for (size_t i = 0; i < table.labels.size(); ++i) {
+    ids.push_back(LabelId(table.labels[i], names));
+    if (ids.back() < 0)
+      Fail("{}:{}: label \"{}\" is unknown, known: {}", table.path, table.lines[i], table.labels[i], Join(names));
+  }
+  return ids;
+}
+
+const std::vector<GlueTask>& GlueTasks() {
+  static const std::vector<GlueTask> tasks = {
+      {"sst2", {"sentence", "", "label"}, {"negative", "positive"}, "train", "dev", "test", false, false},
+      {"mrpc",
+       {"#1 String", "#2 String", "Quality"},
+       {"not_equivalent", "equivalent"},
+       "train",
+       "dev",
+       "test",
+       true,
+       false},
+      {"qqp",
+       {"question1", "question2", "is_duplicate"},
+       {"not_duplicate", "duplicate"},
+       "train",
+       "dev",
+       "test",
+       true,
+       true},
+      {"mnli",
+       {"sentence1", "sentence2", "gold_label"},
+       {"entailment", "neutral", "contradiction"},
+       "train",
+       "dev_matched",
+       "test_matched",
+       false,
+       false},
+      {"mnli-mm",
+       {"sentence1", "sentence2", "gold_label"},
+       {"entailment", "neutral", "contradiction"},
+       "train",
+       "dev_mismatched",
+       "test_mismatched",
+       false,
+       false},
+      {"qnli",
+       {"question", "sentence", "label"},
+       {"entailment", "not_entailment"},
+       "train",
+       "dev",
+       "test",
+       false,
+       false},
+      {"rte",
+       {"sentence1", "sentence2", "label"},
+       {"entailment", "not_entailment"},
+       "train",
+       "dev",
+       "test",
+       false,
+       false},
+      {"wnli",
+       {"sentence1", "sentence2", "label"},
+       {"not_entailment", "entailment"},
+       "train",
+       "dev",
+       "test",
+       false,
+       false},
+  };
+  return tasks;
+}
+
+const GlueTask& FindGlueTask(std::string_view name) {
+  std::vector<std::string> names;
+  for (const GlueTask& task : GlueTasks()) {
+    if (task.name == name) return task;
+    names.emplace_back(task.name);
+  }
+  const std::string nearest = Nearest(name, names);
+  FailUsage("--task_name: expected one of {}, got \"{}\"{}", Join(names), name,
+            nearest.empty() ? "" : "; did you mean " + nearest + "?");
+}
+
+std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split) {
+  const std::string& name = split == Split::kTrain        ? task.train
+                            : split == Split::kValidation ? task.validation
+                                                          : task.test;
+  const std::string path = data_dir + "/" + name + ".tsv";
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 && stat((path + ".gz").c_str(), &status) == 0) return path + ".gz";
+  return path;
+}
+
+TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split) {
+  TableReader reader(GluePath(task, data_dir, split), split != Split::kTest, task.columns, task.skip_short_rows);
+  return reader.ReadTsv();
+}
+
+SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,
+                        int max_seq_length, int64_t* truncated) {
+  SequenceSet set;
+  EncodeOptions options;
+  options.max_length = max_seq_length;
+  int64_t cut = 0;
+  for (int64_t begin = 0; begin < table.rows(); begin += kRowsAtOnce) {
+    const int64_t end = std::min(begin + kRowsAtOnce, table.rows());
+    const std::vector<std::string> texts(table.texts.begin() + begin, table.texts.begin() + end);
+    std::vector<std::string> pairs;
+    if (!table.pairs.empty()) pairs.assign(table.pairs.begin() + begin, table.pairs.begin() + end);
+    for (const Encoding& encoding : EncodeAll(tokenizer, texts, pairs, options)) {
+      set.Add(encoding.ids, encoding.type_ids);
+      cut += encoding.truncated;
+    }
+  }
+  for (const int32_t label : labels) set.AddLabel(label);
+  if (truncated != nullptr) *truncated = cut;
+  return set;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,195 @@
+#include "data/corpus.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "data/file_kind.h"
+
+namespace lshformer {
+namespace {
+
+// Text tokenised at once: enough for all cores, small beside the ids.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kPieceRows = 20000;
+
+bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos; }
+
+// A prefix of at most `limit` bytes that ends at a space or, failing that, between two UTF-8 characters.
+size_t CutPoint(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text.size();
+  const size_t space = text.rfind(' ', limit);
+  if (space != std::string_view::npos && space > 0) return space;
+  size_t cut = limit;
+  while (cut > limit - 4 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  return cut;
+}
+
+// Rows → sequences.
+class SequenceMaker {
+ public:
+  SequenceMaker(const Tokenizer& tokenizer, const CorpusOptions& options, CorpusStatistics& statistics)
+      : tokenizer_(tokenizer), options_(options), statistics_(statistics), set_(options.in_memory) {}
+
+  void Add(std::string row) {
+    bytes_ += row.size();
+    rows_.push_back(std::move(row));
+    if (bytes_ >= kPieceBytes || rows_.size() >= kPieceRows) Encode();
+  }
+
+  SequenceSet Finish() {
+    Encode();
+    if (set_.size() == 0 && !options_.line_by_line && group_.size() < static_cast<size_t>(options_.max_seq_length)) {
+      if (!group_.empty()) set_.Add(group_);
+    } else {
+      CloseGroup();
+    }
+    return std::move(set_);
+  }
+
+ private:
+  void Encode() {
+    EncodeOptions encode;
+    if (options_.line_by_line) encode.max_length = options_.max_seq_length;
+    for (const Encoding& encoding : EncodeAll(tokenizer_, rows_, {}, encode)) {
+      if (encoding.ids.size() <= 2) continue;  // nothing but [CLS] [SEP]: a row of control characters
+      ++statistics_.rows;
+      statistics_.tokens += static_cast<int64_t>(encoding.ids.size());
+      if (options_.line_by_line) {
+        if (encoding.truncated) ++statistics_.truncated_rows;
+        set_.Add(encoding.ids);
+      } else {
+        group_.insert(group_.end(), encoding.ids.begin(), encoding.ids.end());
+        if (++group_rows_ == kRowsPerGroup) CloseGroup();
+      }
+    }
+    rows_.clear();
+    bytes_ = 0;
+  }
+
+  void CloseGroup() {
+    const size_t block = static_cast<size_t>(options_.max_seq_length);
+    size_t begin = 0;
+    for (; begin + block <= group_.size(); begin += block) set_.Add(std::span(group_).subspan(begin, block));
+    statistics_.dropped_tokens += static_cast<int64_t>(group_.size() - begin);
+    group_.clear();
+    group_rows_ = 0;
+  }
+
+  const Tokenizer& tokenizer_;
+  const CorpusOptions& options_;
+  CorpusStatistics& statistics_;
+  SequenceSet set_;
+  std::vector<std::string> rows_;
+  size_t bytes_ = 0;
+  std::vector<int32_t> group_;
+  int group_rows_ = 0;
+};
+
+}  // namespace
+
+RowReader::RowReader(const std::string& path, bool line_by_line)
+    : lines_(path), line_by_line_(line_by_line), json_(IsJsonLines(path)) {}
+
+bool RowReader::NextLine() {
+  if (!lines_.Next(line_)) return false;
+  if (first_) StripByteOrderMark(line_);
+  first_ = false;
+  return true;
+}
+
+void RowReader::NextJson(std::string& row) {
+  while (NextLine()) {
+    if (IsBlank(line_)) continue;
+    const Json object = ParseJson(line_, lines_.where());
+    if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
+    if (key_.empty()) {
+      if (object.contains("text")) {
+        key_ = "text";
+      } else {
+        for (const auto& [key, value] : object.items()) {
+          if (key_.empty() && value.is_string()) key_ = key;
+        }
+      }
+      if (key_.empty()) Fail("{}: no key holds text, expected \"text\"", lines_.where());
+    }
+    row = GetString(object, key_, lines_.where());
+    if (!IsBlank(row)) return;
+  }
+  row.clear();
+}
+
+bool RowReader::Next(std::string& row) {
+  row.clear();
+  row.swap(rest_);
+  if (json_ && row.empty()) NextJson(row);
+  while (!json_ && row.size() <= kMaximalRow && NextLine()) {
+    if (IsBlank(line_)) {
+      if (!row.empty()) return true;
+      continue;
+    }
+    if (!row.empty()) row += ' ';
+    row += CleanUtf8(line_, &replaced_);
+    if (line_by_line_) break;
+  }
+  if (row.size() > kMaximalRow) {
+    const size_t cut = CutPoint(row, kMaximalRow);
+    if (!line_by_line_) rest_ = row.substr(cut);
+    row.resize(cut);
+  }
+  return !row.empty();
+}
+
+SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
+                       CorpusStatistics* statistics) {
+  if (options.max_seq_length < 3) FailUsage("--max_seq_length: expected at least 3, got {}", options.max_seq_length);
+  CorpusStatistics counts;
+  SequenceMaker maker(tokenizer, options, counts);
+  Progress progress("reading text", 0, "rows");
+  int64_t rows = 0;
+  std::string first_replaced;
+  for (const std::string& path : paths) {
+    RowReader reader(path, options.line_by_line);
+    const int64_t before = rows;
+    std::string row;
+    while (reader.Next(row)) {
+      maker.Add(std::move(row));
+      progress.Update(++rows);
+      if (rows % 1024 == 0) ThrowIfStopped("reading text");
+    }
+    if (rows == before) Fail("{}: holds no text", path);
+    counts.bytes += reader.bytes_read();
+    counts.replaced += reader.replaced();
+    if (reader.replaced() > 0 && first_replaced.empty()) first_replaced = path;
+  }
+  SequenceSet set = maker.Finish();
+  if (set.size() == 0) Fail("{}: holds no text", paths.empty() ? "corpus" : paths.front());
+  if (counts.replaced > 0) {
+    spdlog::warn("{}: {} invalid UTF-8 sequences replaced by U+FFFD (first in {})", "text", counts.replaced,
+                 first_replaced);
+  }
+  if (statistics != nullptr) *statistics = counts;
+  return set;
+}
+
+std::pair<SequenceSet, SequenceSet> SplitValidation(SequenceSet all, double percentage) {
+  if (!(percentage > 0 && percentage < 100)) {
+    FailUsage("--validation_split_percentage: expected more than 0 and less than 100, got {}", percentage);
+  }
+  const int64_t wanted = static_cast<int64_t>(std::floor(static_cast<double>(all.size()) * percentage / 100));
+  const int64_t validation = std::max<int64_t>(1, wanted);
+  if (validation >= all.size()) {
+    FailUsage("--validation_split_percentage: the text makes {} sequence{}, too few to split", all.size(),
+              all.size() == 1 ? "" : "s");
+  }
+  SequenceSet front = all.SplitFront(validation);
+  return {std::move(all), std::move(front)};
+}
+
+}  // namespace lshformer

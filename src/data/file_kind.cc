@@ -1,0 +1,26 @@
+#include "data/file_kind.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace lshformer {
+
+std::string DataExtension(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  std::string name(slash == std::string_view::npos ? path : path.substr(slash + 1));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(dot + 1);
+}
+
+bool IsJsonLines(std::string_view path) {
+  const std::string extension = DataExtension(path);
+  return extension == "jsonl" || extension == "json";
+}
+
+void StripByteOrderMark(std::string& line) {
+  if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+}
+
+}  // namespace lshformer

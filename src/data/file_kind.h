@@ -1,0 +1,15 @@
+// What a data file holds, by its name, and the mark that some editors put before UTF-8 text.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace lshformer {
+
+// "runs/Train.TSV.gz" → "tsv"; lower case; "" without an extension.
+std::string DataExtension(std::string_view path);
+bool IsJsonLines(std::string_view path);  // .jsonl or .json
+
+// Removes U+FEFF from the beginning of a file's first line.
+void StripByteOrderMark(std::string& line);
+
+}  // namespace lshformer

@@ -1,0 +1,151 @@
+#include "data/sequence_set.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/error.h"
+
+namespace lshformer {
+
+// One growing array of ids, in memory or in an unlinked file that is mapped.
+class SequenceSet::Tokens {
+ public:
+  explicit Tokens(int64_t in_memory) : in_memory_(in_memory) {}
+  ~Tokens() {
+    if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(capacity_) * sizeof(int32_t));
+    if (file_ >= 0) close(file_);
+  }
+  Tokens(const Tokens&) = delete;
+  Tokens& operator=(const Tokens&) = delete;
+
+  int64_t size() const { return size_; }
+  const int32_t* data() const { return mapping_ != nullptr ? mapping_ : memory_.data(); }
+  void Append(std::span<const int32_t> ids) {
+    const int64_t end = size_ + static_cast<int64_t>(ids.size());
+    if (mapping_ == nullptr && end <= in_memory_) {
+      memory_.insert(memory_.end(), ids.begin(), ids.end());
+    } else {
+      if (end > capacity_ || mapping_ == nullptr) Grow(std::max(end, 2 * size_));
+      std::copy(ids.begin(), ids.end(), mapping_ + size_);
+    }
+    size_ = end;
+  }
+
+ private:
+  void Grow(int64_t capacity) {
+    const char* set = std::getenv("TMPDIR");
+    // /var/tmp and not /tmp: the latter is often memory.
+    const std::string folder = set != nullptr && *set != '\0' ? set : "/var/tmp";
+    if (file_ < 0) {
+      std::string name = folder + "/lshformer-XXXXXX";
+      file_ = mkostemp(name.data(), O_CLOEXEC);
+      if (file_ < 0)
+        Fail("{}: no temporary file for token ids: {} (TMPDIR names another folder)", folder, std::strerror(errno));
+      unlink(name.c_str());
+    }
+    const size_t bytes = static_cast<size_t>(capacity) * sizeof(int32_t);
+    // Blocks are reserved now: a full disk is an error here and not a SIGBUS on a later write.
+    if (const int code = posix_fallocate(file_, 0, static_cast<off_t>(bytes)); code != 0) {
+      Fail("{}: {} bytes of token ids do not fit: {} (TMPDIR names another folder)", folder, bytes,
+           std::strerror(code));
+    }
+    if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(capacity_) * sizeof(int32_t));
+    void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    mapping_ = mapping == MAP_FAILED ? nullptr : static_cast<int32_t*>(mapping);
+    if (mapping_ == nullptr) Fail("{}: cannot map {} bytes of token ids: {}", folder, bytes, std::strerror(errno));
+    capacity_ = capacity;
+    if (!memory_.empty()) {
+      std::copy(memory_.begin(), memory_.end(), mapping_);
+      std::vector<int32_t>().swap(memory_);
+    }
+  }
+
+  int64_t in_memory_;
+  std::vector<int32_t> memory_;
+  int32_t* mapping_ = nullptr;
+  int64_t capacity_ = 0, size_ = 0;
+  int file_ = -1;
+};
+
+SequenceSet::SequenceSet(int64_t in_memory) : tokens_(std::make_shared<Tokens>(in_memory)) {}
+SequenceSet::~SequenceSet() = default;
+SequenceSet::SequenceSet(SequenceSet&&) noexcept = default;
+SequenceSet& SequenceSet::operator=(SequenceSet&&) noexcept = default;
+
+void SequenceSet::Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids) {
+  if (tokens_->size() != offsets_.back()) throw std::logic_error("SequenceSet::Add after Truncate or SplitFront");
+  tokens_->Append(ids);
+  offsets_.push_back(tokens_->size());
+  const auto first_one = std::find_if(type_ids.begin(), type_ids.end(), [](int32_t type) { return type != 0; });
+  first_type_.push_back(static_cast<int32_t>(type_ids.empty() ? ids.size() : first_one - type_ids.begin()));
+}
+
+void SequenceSet::Truncate(int64_t examples) {
+  if (examples >= size()) return;
+  offsets_.resize(static_cast<size_t>(examples) + 1);
+  first_type_.resize(static_cast<size_t>(examples));
+  if (labelled()) labels_.resize(static_cast<size_t>(examples));
+}
+
+SequenceSet SequenceSet::SplitFront(int64_t examples) {
+  examples = std::min(examples, size());
+  SequenceSet front(0);
+  front.tokens_ = tokens_;
+  front.offsets_.assign(offsets_.begin(), offsets_.begin() + examples + 1);
+  offsets_.erase(offsets_.begin(), offsets_.begin() + examples);
+  front.first_type_.assign(first_type_.begin(), first_type_.begin() + examples);
+  first_type_.erase(first_type_.begin(), first_type_.begin() + examples);
+  if (labelled()) {
+    front.labels_.assign(labels_.begin(), labels_.begin() + examples);
+    labels_.erase(labels_.begin(), labels_.begin() + examples);
+  }
+  return front;
+}
+
+int SequenceSet::max_length() const {
+  int longest = 0;
+  for (int64_t i = 0; i < size(); ++i) longest = std::max(longest, length(i));
+  return longest;
+}
+
+std::span<const int32_t> SequenceSet::ids(int64_t i) const {
+  return {tokens_->data() + offsets_[i], static_cast<size_t>(length(i))};
+}
+
+std::vector<int32_t> SequenceSet::type_ids(int64_t i) const {
+  std::vector<int32_t> types(static_cast<size_t>(length(i)), 1);
+  std::fill_n(types.begin(), first_type_[i], 0);
+  return types;
+}
+
+PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples) {
+  PackedBatch batch;
+  for (const int64_t example : examples) {
+    const std::span<const int32_t> ids = set.ids(example);
+    AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(example), static_cast<uint64_t>(example));
+    if (set.labelled()) batch.class_labels.push_back(set.label(example));
+  }
+  return batch;
+}
+
+PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,
+                            uint64_t visit) {
+  PackedBatch batch = MakeBatch(set, examples);
+  batch.class_labels.clear();
+  batch.token_labels.resize(batch.ids.size());
+  for (int b = 0; b < batch.sequences(); ++b) {
+    const size_t begin = static_cast<size_t>(batch.cu_seqlens[b]);
+    const size_t length = static_cast<size_t>(batch.cu_seqlens[b + 1]) - begin;
+    masker.Mask(visit, batch.sequence_ids[b], std::span(batch.ids).subspan(begin, length),
+                std::span(batch.token_labels).subspan(begin, length));
+  }
+  return batch;
+}
+
+}  // namespace lshformer
