@@ -17,6 +17,7 @@ namespace lshformer {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 16;
+constexpr size_t kKeptBytes = size_t{1} << 22;
 
 }  // namespace
 
@@ -158,8 +159,8 @@ bool LineReader::Fill() {
   buffer_.erase(0, begin_);
   begin_ = 0;
   const size_t old = buffer_.size();
-  // Grows with the line, so that a long one is not copied once a chunk.
-  buffer_.resize(old + std::max(kChunkBytes, old / 2));
+  if (old < kChunkBytes && buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();  // one long line is behind us
+  buffer_.resize(old + kChunkBytes);
   const size_t got = source_->Read(buffer_.data() + old, buffer_.size() - old);
   buffer_.resize(old + got);
   at_end_ = got == 0;
