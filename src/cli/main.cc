@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "cli/program.h"
+
+int main(int argc, char** argv) { return lshformer::cli::RunProgram(argc, argv); }

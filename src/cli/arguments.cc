@@ -1,0 +1,243 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lshformer::cli {
+namespace {
+
+// A flag with its values, as given once.
+struct GivenFlag {
+  size_t level = 0;  // 0: the program's, 1: its command's, …
+  const CLI::Option* option = nullptr;
+  std::vector<std::string> values;
+};
+
+bool IsFlag(const std::string& word) { return word.size() > 2 && word.starts_with("--"); }
+bool IsBoolean(const CLI::Option& option) { return option.get_expected_max() == 0 || option.get_type_size() == 0; }
+bool TakesList(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
+bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    if (!command->get_name().empty()) names.push_back(command->get_name());
+  return names;
+}
+
+// Reads the words of one command line, left to right.
+class Reader {
+ public:
+  Reader(const CLI::App& app, const std::vector<std::string>& words) : words_(words), path_{&app} {}
+
+  std::vector<std::string> Read() {
+    while (next_ < words_.size()) ReadWord();
+    OverrideFile();
+    return Ordered();
+  }
+
+ private:
+  const CLI::App& command() const { return *path_.back(); }
+
+  bool HasPositionals() const {
+    const auto options = command().get_options([](const CLI::Option* option) { return option->get_positional(); });
+    return !options.empty();
+  }
+
+  void ReadWord() {
+    const std::string& word = words_[next_++];
+    if (IsHelp(word)) {
+      help_ = true;
+    } else if (IsFlag(word)) {
+      ReadFlag(word);
+    } else if (word.size() > 1 && word[0] == '-') {
+      FailUsage("unknown flag {}; flags begin with two dashes", Shown(word));
+    } else if (!CommandNames(command()).empty()) {
+      EnterCommand(word);
+    } else if (next_ == after_command_ + 1 && word.ends_with(".json")) {
+      ReadFlagFile(word);
+    } else {
+      ReadPositional(word);
+    }
+  }
+
+  void EnterCommand(const std::string& word) {
+    for (const CLI::App* command : command().get_subcommands(nullptr)) {
+      if (command->get_name() != word) continue;
+      path_.push_back(command);
+      after_command_ = next_;
+      return;
+    }
+    const std::string parent = path_.size() > 1 ? command().get_name() + " " : "";
+    FailUsage("unknown command \"{}{}\"{}", parent, Shown(word), Suggestion(word, CommandNames(command())));
+  }
+
+  void ReadPositional(const std::string& word) {
+    if (!HasPositionals() && word.ends_with(".json"))
+      FailUsage("unexpected argument \"{}\"; a file of flags stands right after the command", Shown(word));
+    if (!HasPositionals()) FailUsage("unexpected argument \"{}\"", Shown(word));
+    positionals_.push_back(word);
+  }
+
+  // The option of that name, of the innermost command that has it.
+  GivenFlag Find(const std::string& flag, const std::string& where) const {
+    for (size_t level = path_.size(); level-- > 0;) {
+      const CLI::Option* option = path_[level]->get_option_no_throw(flag);
+      if (option != nullptr && option->nonpositional()) return {level, option, {}};
+    }
+    std::vector<std::string> known{"--help"};
+    for (const CLI::App* app : path_)
+      for (const CLI::Option* option : app->get_options(nullptr))
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    const std::string hint = path_.size() == 1 ? "; a command's own flags follow its name" : "";
+    const std::string suggestion = Suggestion(flag, known);
+    FailUsage("{}unknown flag {}{}", where, Shown(flag), suggestion.empty() ? hint : suggestion);
+  }
+
+  void ReadFlag(const std::string& word) {
+    const size_t equals = word.find('=');
+    GivenFlag flag = Find(word.substr(0, equals), "");
+    const std::string name = word.substr(0, equals);
+    if (equals != std::string::npos) {
+      flag.values.push_back(word.substr(equals + 1));
+    } else if (IsBoolean(*flag.option)) {
+      const bool has_value = next_ < words_.size() && (words_[next_] == "true" || words_[next_] == "false");
+      flag.values.push_back(has_value ? words_[next_++] : "true");
+    } else {
+      if (next_ == words_.size()) FailUsage("{}: expected a value", name);
+      if (IsFlag(words_[next_]))
+        FailUsage("{}: expected a value, got the flag {}; {}=TEXT gives it a value with two dashes", name,
+                  Shown(words_[next_]), name);
+      flag.values.push_back(words_[next_++]);
+      // Where the command has positional arguments, words after the first value are those.
+      while (TakesList(*flag.option) && !HasPositionals() && next_ < words_.size() && !IsFlag(words_[next_]))
+        flag.values.push_back(words_[next_++]);
+    }
+    Add(given_, std::move(flag), name);
+  }
+
+  // Checks the values' syntax and keeps the flag.
+  static void Add(std::vector<GivenFlag>& flags, GivenFlag flag, const std::string& name) {
+    for (std::string& value : flag.values) CheckValue(*flag.option, value, name);
+    const bool again = std::any_of(flags.begin(), flags.end(), [&](auto& f) { return f.option == flag.option; });
+    if (again && !TakesList(*flag.option)) FailUsage("{}: given twice", name);
+    flags.push_back(std::move(flag));
+  }
+
+  static void CheckValue(const CLI::Option& option, std::string& value, const std::string& name) {
+    const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
+    if (value.find('\0') != std::string::npos) FailUsage("{}: a NUL character", name);
+    if (IsBoolean(option) || type == "BOOLEAN") {
+      if (value != "true" && value != "false") FailUsage("{}: expected true or false, got \"{}\"", name, Shown(value));
+    } else if (type == "INT" || type == "UINT" || type == "FLOAT") {
+      std::string checked;
+      const char delimiter = option.get_delimiter();
+      for (size_t begin = 0; begin <= value.size();) {
+        const size_t end = delimiter == '\0' ? value.size() : std::min(value.find(delimiter, begin), value.size());
+        if (begin > 0) checked += delimiter;
+        checked += CheckedNumber(value.substr(begin, end - begin), type, name);
+        begin = end + 1;
+      }
+      value = checked;
+    }
+  }
+
+  // CLI11 reads "0x10" and "010" as C does, and lets "nan" through; here a number is what JSON calls one.
+  static std::string CheckedNumber(const std::string& value, const std::string& type, const std::string& name) {
+    const char* const end = value.data() + value.size();
+    if (type == "FLOAT") {
+      double number = 0;
+      const auto [last, error] = std::from_chars(value.data(), end, number);
+      if (value.empty() || last != end || error == std::errc::invalid_argument || !std::isfinite(number))
+        FailUsage("{}: expected a number, got \"{}\"", name, Shown(value));
+      if (error == std::errc::result_out_of_range) FailUsage("{}: {} is out of range", name, Shown(value));
+      return value;
+    }
+    const bool negative = value.starts_with('-');
+    const std::string digits = value.substr(negative ? 1 : 0);
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
+      FailUsage("{}: expected an integer, got \"{}\"", name, Shown(value));
+    if (negative && type == "UINT") FailUsage("{}: expected 0 or more, got {}", name, Shown(value));
+    const size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+    int64_t signed_number = 0;
+    uint64_t number = 0;
+    const std::string plain = (negative ? "-" : "") + digits.substr(first);
+    const auto out_of_range = [&](auto& target) {
+      return std::from_chars(plain.data(), plain.data() + plain.size(), target).ec != std::errc();
+    };
+    if (type == "UINT" ? out_of_range(number) : out_of_range(signed_number))
+      FailUsage("{}: {} is out of range", name, Shown(value));
+    return plain;
+  }
+
+  void ReadFlagFile(const std::string& path) {
+    const Json file = ReadJsonFile(path);
+    if (!file.is_object()) FailUsage("{}: expected an object of flags, got {}", Shown(path), ShownValue(file));
+    for (const auto& [key, value] : file.items()) {
+      const std::string where = fmt::format("{}: ", Shown(path));
+      GivenFlag flag = Find("--" + key, where);
+      const std::string name = where + key;
+      if (IsHelp("--" + key)) FailUsage("{}: has no place in a file of flags", name);
+      if (value.is_array() && !TakesList(*flag.option)) FailUsage("{}: takes one value, got a list", name);
+      for (const Json& item : value.is_array() ? value : Json::array({value})) {
+        if (item.is_null() || item.is_array()) FailUsage("{}: expected a value, got {}", name, ShownValue(item));
+        flag.values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+      }
+      Add(file_, std::move(flag), name);
+    }
+  }
+
+  void OverrideFile() {
+    std::erase_if(file_, [&](const GivenFlag& flag) {
+      return std::any_of(given_.begin(), given_.end(), [&](const GivenFlag& g) { return g.option == flag.option; });
+    });
+    given_.insert(given_.begin(), file_.begin(), file_.end());
+  }
+
+  // Each command's flags behind its name, positional arguments before the flags of the last one.
+  std::vector<std::string> Ordered() const {
+    std::vector<std::string> ordered;
+    for (size_t level = 0; level < path_.size(); ++level) {
+      const bool last = level + 1 == path_.size();
+      if (level > 0) ordered.push_back(path_[level]->get_name());
+      if (last) ordered.insert(ordered.end(), positionals_.begin(), positionals_.end());
+      if (last && help_) ordered.push_back("--help");
+      for (const GivenFlag& flag : given_) {
+        if (flag.level != level) continue;
+        const std::string name = "--" + flag.option->get_lnames().front();
+        for (const std::string& value : flag.values) {
+          if (IsBoolean(*flag.option)) {
+            ordered.push_back(name + "=" + value);
+          } else {
+            ordered.push_back(name);
+            ordered.push_back(value);
+          }
+        }
+      }
+    }
+    return ordered;
+  }
+
+  const std::vector<std::string>& words_;
+  size_t next_ = 0;
+  std::vector<const CLI::App*> path_;  // the program, its command, that one's command
+  bool help_ = false;
+  size_t after_command_ = SIZE_MAX - 1;  // where a flag file may stand: the word behind the command's name
+  std::vector<GivenFlag> given_, file_;
+  std::vector<std::string> positionals_;
+};
+
+}  // namespace
+
+std::vector<std::string> OrderArguments(const CLI::App& app, const std::vector<std::string>& words) {
+  return Reader(app, words).Read();
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,168 @@
+#include "cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lshformer::cli {
+namespace {
+
+// The whole of `text` as a number; false if it is none.
+template <class Number>
+bool ReadNumber(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// A check of numbers: `expected` is what the help and the error say, `good` decides. NaN is never good.
+CLI::Validator NumberCheck(const std::string& expected, std::function<bool(double)> good) {
+  const auto check = [expected, good = std::move(good)](std::string& value) -> std::string {
+    double number = std::numeric_limits<double>::quiet_NaN();
+    if (ReadNumber(value, number) && good(number)) return "";
+    return fmt::format("expected {}, got {}", expected, Shown(value));
+  };
+  return CLI::Validator(check, expected);
+}
+
+// The value of one key of the "attention" object, checked by the parser of that object, which knows the ranges.
+CLI::Validator AttentionKey(const std::string& key) {
+  return CLI::Validator(
+      [key](std::string& value) -> std::string {
+        int64_t number = 0;
+        if (!ReadNumber(value, number)) return "expected an integer, got " + Shown(value);
+        try {
+          ParseAttentionSpec(Json{{"type", "simhash"}, {key, number}}, "");
+        } catch (const Error& error) {
+          const std::string message = error.what(), prefix = fmt::format(": \"{}\": ", key);
+          return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+        }
+        return "";
+      },
+      "");
+}
+
+}  // namespace
+
+CLI::Validator OneOf(std::vector<std::string> names) {
+  const std::string help = fmt::format("{}", fmt::join(names, "|"));
+  const auto check = [names = std::move(names)](std::string& value) -> std::string {
+    if (std::find(names.begin(), names.end(), value) != names.end()) return "";
+    std::string expected = names.front();
+    for (size_t i = 1; i < names.size(); ++i) expected += (i + 1 < names.size() ? ", " : " or ") + names[i];
+    return fmt::format("expected {}, got \"{}\"{}", expected, Shown(value), Suggestion(value, names));
+  };
+  return CLI::Validator(check, help);
+}
+
+CLI::Validator IntegerIn(int64_t low, int64_t high) {
+  const std::string expected = high == INT64_MAX ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
+  const auto check = [=](std::string& value) -> std::string {
+    int64_t number = 0;
+    if (ReadNumber(value, number) && number >= low && number <= high) return "";
+    return fmt::format("expected {}, got {}", expected, Shown(value));
+  };
+  return CLI::Validator(check, expected);
+}
+
+CLI::Validator NumberIn(double low, double high) {
+  const std::string expected = std::isinf(high) ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
+  return NumberCheck(expected, [=](double x) { return x >= low && x <= high; });
+}
+
+CLI::Validator NumberBelow(double low, double high) {
+  return NumberCheck(fmt::format("at least {} and below {}", low, high),
+                     [=](double x) { return x >= low && x < high; });
+}
+
+CLI::Validator NumberAbove(double low) {
+  return NumberCheck(fmt::format("above {}", low), [=](double x) { return x > low; });
+}
+
+void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
+  const AttentionSpec defaults;
+  const char* group = "Attention (changes the model's own; defaults of a new simhash)";
+  const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
+    app.add_option(std::string("--lsh_") + key, target, help)
+        ->check(AttentionKey(key))
+        ->default_str(std::to_string(standard))
+        ->group(group);
+  };
+  const auto name = [&](const char* key, std::optional<std::string>& target, std::vector<std::string> names,
+                        const char* help) {
+    app.add_option(std::string("--lsh_") + key, target, help)->check(OneOf(names))->default_str(names[0])->group(group);
+  };
+  number("bands", flags.bands, "hyperplanes per hash function", defaults.bands);
+  number("hashes", flags.hashes, "hash functions; a pair that collides under several counts once", defaults.hashes);
+  number("table_size", flags.table_size, "buckets per hash function", defaults.table_size);
+  name("fill", flags.fill, {"zero", "mean", "none"}, "score of the pairs that do not collide");
+  name("pairs", flags.pairs, {"full", "reference"}, "every colliding pair, or the authors' mirrored upper triangle");
+  name("resample", flags.resample, {"call", "never"}, "new hyperplanes at every training step, or the same for ever");
+  app.add_flag_function(
+         "--lsh_center_keys", [&flags](int64_t count) { flags.center_keys = count > 0; }, "hash key − mean key")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(group);
+  number("min_length", flags.min_length, "shorter sequences use exact attention; 0: always hash", defaults.min_length);
+}
+
+void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
+  AddLshFlags(app, flags);
+  app.add_option("--attention", flags.attention, "attention of every layer: dense, simhash, or a JSON object")
+      ->type_name("TYPE|JSON")
+      ->check(CLI::Validator(
+          [](std::string& value) -> std::string {
+            ParseAttentionFlag(value);
+            return "";
+          },
+          ""))
+      ->group("Attention (changes the model's own; defaults of a new simhash)");
+}
+
+AttentionSpec ParseAttentionFlag(std::string_view value) {
+  try {
+    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");
+    const std::vector<std::string> types{Name(AttentionType::kDense), Name(AttentionType::kSimHash)};
+    const std::string wrong = OneOf(types)(std::string(value));
+    if (!wrong.empty()) FailUsage("--attention: {}", wrong);
+    return ParseAttentionSpec(Json(value), "--attention");
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
+  if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
+  std::vector<std::pair<std::string, Json>> changes;
+  const auto change = [&](const char* key, const auto& value) {
+    if (value) changes.emplace_back(key, *value);
+  };
+  change("bands", bands);
+  change("hashes", hashes);
+  change("table_size", table_size);
+  change("fill", fill);
+  change("pairs", pairs);
+  change("resample", resample);
+  change("center_keys", center_keys);
+  change("min_length", min_length);
+  for (const auto& [key, value] : changes) {
+    // Layers may differ: a key changes those whose type has it.
+    bool used = false;
+    for (AttentionSpec& spec : specs) {
+      Json json = ToJson(spec);
+      if (!json.contains(key)) continue;
+      json[key] = value;
+      spec = ParseAttentionSpec(json, "--lsh_" + key);
+      used = true;
+    }
+    if (!used)
+      FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+  }
+}
+
+}  // namespace lshformer::cli

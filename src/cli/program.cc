@@ -1,0 +1,152 @@
+#include "cli/program.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/logging.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "cli/arguments.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "cli/report_error.h"
+#include "kernels/attention.h"
+#include "ops/threads.h"
+
+namespace lshformer::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;  // more than any machine has; guards against a typo that would exhaust memory
+
+void AddCommonFlags(CLI::App& program, CommonFlags& common) {
+  const char* group = "Common flags, before or after the command";
+  program.set_help_flag("-h,--help", "this help")->group(group);
+  program.set_version_flag("--version", "lshformer " LSHFORMER_VERSION, "the version")->group(group);
+  program.add_option("--threads", common.threads, "threads of all work")
+      ->check(IntegerIn(1, kMostThreads))
+      ->default_str("cores")
+      ->envname("LSHFORMER_THREADS")
+      ->group(group);
+  program.add_option("--device", common.device, "where models run")->check(OneOf({"cpu"}))->group(group);
+  program.add_option("--seed", common.seed, "of weights, order, masking and dropout")->group(group);
+  program.add_flag("--quiet", common.quiet, "no progress, only errors on stderr")->group(group);
+  program.add_flag("--no_progress", common.no_progress, "no progress on stderr")->group(group);
+  program.add_option("--log_level", common.log_level, "what is logged on stderr")
+      ->check(OneOf({"trace", "debug", "info", "warn", "error", "off"}))
+      ->group(group);
+  program.add_option("--log_format", common.log_format, "log lines as text or as JSON")
+      ->check(OneOf({"text", "json"}))
+      ->group(group);
+  program.add_option("--isa", common.isa, "instruction set of the kernels: auto, avx512, avx2, … (see info --build)")
+      ->envname("LSHFORMER_ISA")
+      ->group(group);
+}
+
+void TakeEffect(const CommonFlags& common) {
+  SetUpLogging(common.quiet ? "error" : common.log_level,
+               common.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  if (common.quiet || common.no_progress) SetProgressStyle(ProgressStyle::kOff);
+  SetAllThreads(common.threads > 0 ? common.threads : HardwareThreads());
+  if (common.isa == "auto") return;
+  try {
+    ForceIsa(common.isa);
+  } catch (const Error& error) {
+    FailUsage("--isa: {}", error.what());
+  }
+}
+
+// A sub-command's own --help is listed among the common flags.
+void HideHelpFlags(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (command->get_help_ptr() != nullptr) command->get_option("--help")->group("");
+    HideHelpFlags(*command);
+  }
+}
+
+// A full disk behind "> file" is a failure, not a success with half the output.
+void FlushOutput() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || !std::cout || std::ferror(stdout))
+    Fail("standard output: {}", errno != 0 ? std::strerror(errno) : "cannot be written");
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
+  auto program =
+      std::make_unique<CLI::App>("Text encoders with exact and LSH attention: train, measure, use.", "lshformer");
+  program->formatter(std::make_shared<HelpFormatter>());
+  program->option_defaults()->always_capture_default();
+  program->get_formatter()->label("SUBCOMMANDS", "Commands");
+  AddCommonFlags(*program, common);
+#if __has_include("cli/quickstart.cc")
+  AddQuickstart(*program, common);
+#endif
+#if __has_include("cli/info.cc")
+  AddInfo(*program, common);
+#endif
+#if __has_include("cli/tokenizer.cc")
+  AddTokenizer(*program, common);
+#endif
+#if __has_include("cli/pretrain.cc")
+  AddPretrain(*program, common);
+#endif
+#if __has_include("cli/train.cc")
+  AddTrain(*program, common);
+#endif
+#if __has_include("cli/evaluate.cc")
+  AddEvaluate(*program, common);
+#endif
+#if __has_include("cli/predict.cc")
+  AddPredict(*program, common);
+#endif
+#if __has_include("cli/inspect.cc")
+  AddInspect(*program, common);
+#endif
+#if __has_include("cli/attention.cc")
+  AddAttention(*program, common);
+#endif
+#if __has_include("cli/bench.cc")
+  AddBench(*program, common);
+#endif
+#if __has_include("cli/synth.cc")
+  AddSynth(*program, common);
+#endif
+#if __has_include("cli/report.cc")
+  AddReport(*program, common);
+#endif
+  HideHelpFlags(*program);
+  program->require_subcommand(1);
+  program->parse_complete_callback([&common] { TakeEffect(common); });
+  return program;
+}
+
+int RunProgram(int argc, char** argv) {
+  InstallSignalHandlers();
+  CommonFlags common;
+  try {
+    const std::unique_ptr<CLI::App> program = MakeProgram(common);
+    try {
+      std::vector<std::string> words = OrderArguments(*program, {argv + 1, argv + argc});
+      if (words.empty()) FailUsage("expected a command; lshformer --help lists them");
+      std::reverse(words.begin(), words.end());  // CLI11 wants the last word first
+      program->parse(std::move(words));
+    } catch (const CLI::CallForHelp&) {
+      std::cout << program->help();
+    } catch (const CLI::CallForVersion& version) {
+      std::cout << version.what() << "\n";
+    }
+    FlushOutput();
+    return kSuccess;
+  } catch (...) {
+    return ReportError(std::current_exception());
+  }
+}
+
+}  // namespace lshformer::cli

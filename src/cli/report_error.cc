@@ -1,0 +1,62 @@
+#include "cli/report_error.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+
+#include "base/error.h"
+
+namespace lshformer::cli {
+namespace {
+
+constexpr size_t kLineBytes = 300;
+
+int Report(std::string_view message, int status) {
+  const std::string line = ErrorLine(message);
+  std::fflush(stdout);  // results first, where both go to one terminal
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  return status;
+}
+
+// libtorch and oneDNN append a stack trace to the first line.
+std::string_view FirstLine(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+bool IsContinuation(char c) { return (c & 0xC0) == 0x80; }
+
+}  // namespace
+
+std::string ErrorLine(std::string_view message) {
+  const std::string_view program = "lshformer: ", gap = "…";
+  std::string text = Shown(message, std::string::npos);
+  const size_t space = kLineBytes - program.size() - 1;
+  if (text.size() > space) {
+    size_t head = (space - gap.size()) / 2, tail = text.size() - (space - gap.size() - head);
+    while (IsContinuation(text[head])) --head;
+    while (tail < text.size() && IsContinuation(text[tail])) ++tail;
+    text = text.substr(0, head) + std::string(gap) + text.substr(tail);
+  }
+  return std::string(program) + text + "\n";
+}
+
+int ReportError(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Interrupted& interrupted) {
+    return Report(interrupted.what(), 128 + interrupted.signal());
+  } catch (const UsageError& wrong) {
+    return Report(wrong.what(), kWrongUsage);
+  } catch (const CLI::Error& wrong) {
+    return Report(wrong.what(), kWrongUsage);
+  } catch (const Error& failure) {
+    return Report(failure.what(), kFailure);
+  } catch (const std::bad_alloc&) {
+    return Report("out of memory", kFailure);
+  } catch (const std::exception& failure) {
+    return Report(FirstLine(failure.what()), kFailure);
+  } catch (...) {
+    return Report("stopped by an error of unknown kind", kFailure);
+  }
+}
+
+}  // namespace lshformer::cli
