@@ -1,6 +1,7 @@
 #include "io/gzip.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -49,6 +50,11 @@ class LineReader::Source {
 
   int64_t bytes_read() const { return bytes_read_; }
   int64_t bytes_total() const { return bytes_total_; }
+
+  bool Ready() const {
+    pollfd request{file_, POLLIN, 0};
+    return bytes_total_ > 0 || input_begin_ < input_end_ || poll(&request, 1, 0) != 0;
+  }
 
   // Up to `bytes` unpacked bytes; 0 at the end.
   size_t Read(char* data, size_t bytes) {
@@ -153,6 +159,8 @@ std::string LineReader::where() const {
 }
 int64_t LineReader::bytes_read() const { return source_->bytes_read(); }
 int64_t LineReader::bytes_total() const { return source_->bytes_total(); }
+
+bool LineReader::Ready() const { return at_end_ || source_->Ready() || buffer_.find('\n', begin_) != buffer_.npos; }
 
 bool LineReader::Fill() {
   if (at_end_) return false;

@@ -30,6 +30,9 @@ class LineReader {
 
   // The next line without its end; false at the end of the file. A last line needs no end; an empty file has no line.
   bool Next(std::string& line);
+  // Whether Next has a line (or the end) at hand, or at least input to look at: what an answering program asks before
+  // it waits for more. Always true of regular files.
+  bool Ready() const;
   int64_t line_number() const { return line_number_; }  // of the line that Next gave last, from 1
   std::string where() const;                            // "train.jsonl:812"
   // Bytes of the file read so far (compressed ones), and its size: 0 for a pipe. For progress and for seeking later.
