@@ -322,9 +322,12 @@ std::string GluePath(const GlueTask& task, const std::string& data_dir, Split sp
   return path;
 }
 
+TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_label) {
+  return TableReader(path, need_label, task.columns, task.skip_short_rows).ReadTsv();
+}
+
 TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split) {
-  TableReader reader(GluePath(task, data_dir, split), split != Split::kTest, task.columns, task.skip_short_rows);
-  return reader.ReadTsv();
+  return ReadGlueFile(task, GluePath(task, data_dir, split), split != Split::kTest);
 }
 
 SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,

@@ -58,6 +58,7 @@ const std::vector<GlueTask>& GlueTasks();
 const GlueTask& FindGlueTask(std::string_view name);  // UsageError lists the names and suggests the nearest
 // DIR/train.tsv and so on (or .tsv.gz). Test files have no labels.
 std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split);
+TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_label);  // one such file
 TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split);
 
 // All rows encoded on all cores, cut at max_seq_length (longest first); `labels` may be empty. *truncated counts cut

@@ -46,6 +46,10 @@ struct ModelCost {
 };
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
 
+// Float32 training with AdamW: weights, gradients and two moments, the activations that the backward needs and the
+// logits of `labelled` positions. `tokens`: of one micro-batch. An estimate, for --dry_run.
+double TrainingBytes(const ModelConfig& config, int64_t parameters, int64_t tokens, double labelled = 0);
+
 // Parameters per block from the config alone: ("embeddings", n), ("encoder.layer.0", n), …, then "pooler" and "head"
 // where the head has them. heads: "" encoder with pooler, "masked_lm", "classification".
 std::vector<std::pair<std::string, int64_t>> CountParameters(const ModelConfig& config, const std::string& head);

@@ -1,7 +1,9 @@
 // `evaluate` on files alone: predictions of a text classifier against references, without a model.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "data/classification.h"
@@ -10,7 +12,7 @@ namespace lshformer {
 
 // predictions: HF's predict_results_TASK.txt, header "index<TAB>prediction", labels by number or name; the rows in any
 // order, each index 0 … n − 1 once. references: the task's dev.tsv. Returns {"accuracy", and for tasks with F1 "f1",
-// "acc_and_f1", "total"}. Errors: file:line and what is wrong.
+// "acc_and_f1"}. Errors: file:line and what is wrong.
 Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictions_path,
                               const std::string& references_path);
 

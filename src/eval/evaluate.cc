@@ -1,0 +1,134 @@
+#include "eval/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "eval/metrics.h"
+
+namespace lshformer {
+namespace {
+
+double Rounded(double value, double unit) { return std::round(value / unit) * unit; }
+
+// Feeds the whole set to the model in order, `batch_size` sequences at a time, without gradients.
+class EvaluationLoop {
+ public:
+  EvaluationLoop(Model& model, const SequenceSet& set, const EvaluateOptions& options)
+      : model_(model), set_(set), options_(options), begin_(std::chrono::steady_clock::now()) {
+    if (options.batch_size < 1) {
+      FailUsage("--per_device_eval_batch_size: expected at least 1, got {}", options.batch_size);
+    }
+    if (set.size() == 0) Fail("no examples to evaluate");
+  }
+
+  using MakeBatchOf = std::function<PackedBatch(std::span<const int64_t>)>;
+  using Visit = std::function<void(const PackedBatch&, const ModelOutput&)>;
+  void Run(const MakeBatchOf& make, const Visit& visit) {
+    torch::NoGradGuard no_grad;
+    std::optional<Progress> progress;
+    if (options_.progress) progress.emplace("evaluating", set_.size(), "sequences");
+    for (int64_t begin = 0; begin < set_.size(); begin += options_.batch_size) {
+      ThrowIfStopped("evaluation");
+      std::vector<int64_t> examples(static_cast<size_t>(std::min<int64_t>(options_.batch_size, set_.size() - begin)));
+      std::iota(examples.begin(), examples.end(), begin);
+      const PackedBatch batch = make(examples);
+      AttentionCounts counts;
+      ForwardOptions forward;
+      forward.counts = &counts;
+      visit(batch, model_.Forward(batch, forward));
+      counts_.pairs_total += counts.pairs_total;
+      counts_.pairs_computed += counts.pairs_computed;
+      counts_.hash_flops += counts.hash_flops;
+      counts_.attention_flops += counts.attention_flops;
+      ++steps_;
+      if (progress) progress->Update(begin + batch.sequences());
+    }
+  }
+
+  // HF's speed figures, with its rounding.
+  void Finish(Evaluation& evaluation) const {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    const double seconds = std::max(elapsed.count(), 1e-9);
+    Json& metrics = evaluation.metrics;
+    metrics["eval_runtime"] = Rounded(seconds, 1e-4);
+    metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 1e-3);
+    metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps_) / seconds, 1e-3);
+    metrics["eval_samples"] = set_.size();
+    evaluation.samples = set_.size();
+    evaluation.counts = counts_;
+  }
+
+ private:
+  Model& model_;
+  const SequenceSet& set_;
+  const EvaluateOptions& options_;
+  std::chrono::steady_clock::time_point begin_;
+  AttentionCounts counts_;
+  int64_t steps_ = 0;
+};
+
+std::vector<int32_t> RowMaxima(const torch::Tensor& logits) {  // [n, classes] → [n]
+  const torch::Tensor best = logits.argmax(1).to(torch::kInt32).contiguous();
+  return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
+}
+
+}  // namespace
+
+Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker,
+                            const EvaluateOptions& options) {
+  EvaluationLoop loop(model, set, options);
+  Evaluation evaluation;
+  WeightedMean loss;
+  int64_t correct = 0;
+  const auto make = [&](std::span<const int64_t> examples) { return MakeMaskedBatch(set, examples, masker, 0); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    std::vector<int32_t> labels;  // of the labelled positions, in order, as the rows of logits are
+    std::copy_if(batch.token_labels.begin(), batch.token_labels.end(), std::back_inserter(labels),
+                 [](int32_t label) { return label != kIgnoredLabel; });
+    if (labels.empty()) return;
+    const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [labelled, V]
+    for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
+    loss.Add(output.loss.item<double>(), static_cast<int64_t>(labels.size()));
+  });
+  if (loss.count() == 0) Fail("evaluation: no token was masked; the text is too short for --mlm_probability");
+  evaluation.labelled = loss.count();
+  const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
+  evaluation.metrics["eval_loss"] = loss.mean();
+  evaluation.metrics["eval_accuracy"] = accuracy;
+  evaluation.metrics["eval_mlm_loss"] = loss.mean();
+  evaluation.metrics["eval_mlm_accuracy"] = accuracy;
+  evaluation.metrics["perplexity"] = Perplexity(loss.mean());
+  loop.Finish(evaluation);
+  return evaluation;
+}
+
+Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options) {
+  EvaluationLoop loop(model, set, options);
+  Evaluation evaluation;
+  WeightedMean loss;
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [B, labels]
+    evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
+    if (set.labelled()) loss.Add(output.loss.item<double>(), batch.sequences());
+  });
+  if (set.labelled()) {
+    evaluation.labelled = loss.count();
+    evaluation.metrics["eval_loss"] = loss.mean();
+    evaluation.metrics["eval_accuracy"] = Accuracy(evaluation.predictions, set.labels());
+    if (options.f1 && model.config().num_labels == 2) {
+      evaluation.metrics["eval_f1"] = F1(evaluation.predictions, set.labels());
+    }
+  }
+  loop.Finish(evaluation);
+  return evaluation;
+}
+
+}  // namespace lshformer
