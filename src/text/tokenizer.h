@@ -11,13 +11,14 @@ namespace lshformer {
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;
-  std::vector<std::pair<int32_t, int32_t>> offsets;  // code points, half-open, into the text (or pair) the token is from; specials {0, 0}
+  std::vector<std::pair<int32_t, int32_t>>
+      offsets;  // code points, half-open, into the text (or pair) the token is from; specials {0, 0}
   bool truncated = false;
 };
 
 struct EncodeOptions {
   bool add_special_tokens = true;
-  int max_length = 0;              // 0: no limit; longest_first truncation, specials counted
+  int max_length = 0;  // 0: no limit; longest_first truncation, specials counted
 };
 
 class Tokenizer {
@@ -33,8 +34,8 @@ class Tokenizer {
   virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;
 
   virtual int32_t vocab_size() const = 0;
-  virtual const std::string& Token(int32_t id) const = 0;   // Error if out of range
-  virtual int32_t Id(std::string_view token) const = 0;     // −1 if absent
+  virtual const std::string& Token(int32_t id) const = 0;  // Error if out of range
+  virtual int32_t Id(std::string_view token) const = 0;    // −1 if absent
   virtual int32_t pad_id() const = 0;
   virtual int32_t unk_id() const = 0;
   virtual int32_t cls_id() const = 0;
@@ -46,8 +47,8 @@ class Tokenizer {
 };
 
 // All texts on all cores, in order. texts[i] with pairs[i] (pairs may be empty).
-std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts, const std::vector<std::string>& pairs,
-                                const EncodeOptions& options);
+std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                                const std::vector<std::string>& pairs, const EncodeOptions& options);
 
 // Raw text: invalid UTF-8 becomes U+FFFD (counted in *replaced), NUL stays (the normaliser drops it).
 std::string CleanUtf8(std::string_view bytes, int64_t* replaced);

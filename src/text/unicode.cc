@@ -1,0 +1,156 @@
+#include "text/unicode.h"
+
+#include <unicode/uchar.h>
+#include <unicode/unorm2.h>
+#include <unicode/ustring.h>
+#include <unicode/utf16.h>
+
+#include <array>
+
+#include "base/error.h"
+
+namespace lshformer {
+namespace {
+
+// Whether `c` was assigned in Unicode `major`.0.
+bool Known(char32_t c, int major) {
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] != 0 && (age[0] < major || (age[0] == major && age[1] == 0));
+}
+
+// Characters whose category has changed since 8.0 in a way that shows here.
+int Category(char32_t c) {
+  switch (c) {
+    case 0x166D:   // CANADIAN SYLLABICS CHI SIGN, now a symbol
+    case 0x111C9:  // SHARADA SANDHI MARK, now a mark
+      return U_OTHER_PUNCTUATION;
+    case 0x1734:  // HANUNOO SIGN PAMUDPOD, now a spacing mark
+      return U_NON_SPACING_MARK;
+    case 0x1885:  // MONGOLIAN LETTER ALI GALI BALUDA and THREE BALUDA, now marks
+    case 0x1886:
+      return U_OTHER_LETTER;
+    case 0xA9BD:  // JAVANESE CONSONANT SIGN KERET, now a non-spacing mark
+      return U_COMBINING_SPACING_MARK;
+    default:
+      return Known(c, 8) ? u_charType(static_cast<UChar32>(c)) : static_cast<int>(U_UNASSIGNED);
+  }
+}
+
+// HF's ranges, which leave out U+2B820 … U+2B91F of Extension E.
+bool IsIdeograph(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+bool IsAsciiPunctuation(char32_t c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+bool IsDropped(char32_t c, int category) {
+  if (c == '\t' || c == '\n' || c == '\r') return false;
+  return c == 0xFFFD || category == U_CONTROL_CHAR || category == U_FORMAT_CHAR || category == U_PRIVATE_USE_CHAR;
+}
+
+uint8_t ComputeFlags(char32_t c) {
+  const auto character = static_cast<UChar32>(c);
+  const int category = Category(c);
+  char32_t mapping[kMaxMapping];
+  unsigned flags = 0;
+  if (IsDropped(c, category)) {
+    flags |= kDropped;
+  } else if (u_hasBinaryProperty(character, UCHAR_WHITE_SPACE)) {
+    flags |= kSpace;
+  }
+  if (IsAsciiPunctuation(c) || (U_MASK(category) & U_GC_P_MASK) != 0) flags |= kPunctuation;
+  if (IsIdeograph(c)) flags |= kIdeograph;
+  if (category == U_NON_SPACING_MARK) flags |= kMark;
+  if (CombiningClass(c) != 0 || Decompose(c, mapping) != 1 || mapping[0] != c || Lowercase(c, mapping) != 1 ||
+      mapping[0] != c) {
+    flags |= kMapped;
+  }
+  if (u_hasBinaryProperty(character, UCHAR_ALPHABETIC) || u_hasBinaryProperty(character, UCHAR_JOIN_CONTROL) ||
+      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0) {
+    flags |= kWordCharacter;
+  }
+  return static_cast<uint8_t>(flags);
+}
+
+const UNormalizer2* Nfd() {
+  static const UNormalizer2* const nfd = [] {
+    UErrorCode status = U_ZERO_ERROR;
+    const UNormalizer2* instance = unorm2_getNFDInstance(&status);
+    if (U_FAILURE(status)) Fail("ICU has no normalisation data: {}", u_errorName(status));
+    return instance;
+  }();
+  return nfd;
+}
+
+int ToCodePoints(const UChar* text, int length, char32_t* out) {
+  int count = 0;
+  for (int at = 0; at < length && count < kMaxMapping;) {
+    UChar32 c;
+    U16_NEXT(text, at, length, c);
+    out[count++] = static_cast<char32_t>(c);
+  }
+  return count;
+}
+
+// Lower case that came with Unicode 16 and 17: c in [first, last] becomes c + shift.
+struct LowercaseRange {
+  char32_t first, last;
+  int shift;
+};
+constexpr LowercaseRange kNewLowercase[] = {
+    {0x1C89, 0x1C89, 1},      {0xA7CB, 0xA7CB, 0x264 - 0xA7CB},
+    {0xA7CC, 0xA7CC, 1},      {0xA7CE, 0xA7CE, 1},
+    {0xA7D2, 0xA7D2, 1},      {0xA7D4, 0xA7D4, 1},
+    {0xA7DA, 0xA7DA, 1},      {0xA7DC, 0xA7DC, 0x19B - 0xA7DC},
+    {0x10D50, 0x10D65, 0x20}, {0x16EA0, 0x16EB8, 0x1B},
+};
+
+}  // namespace
+
+uint8_t CharFlags(char32_t c) {
+  // The basic plane is computed once (2 ms); what lies beyond is rare enough to ask ICU each time.
+  static const std::array<uint8_t, 0x10000> basic_plane = [] {
+    std::array<uint8_t, 0x10000> flags{};
+    for (char32_t i = 0; i < flags.size(); ++i) flags[i] = ComputeFlags(i);
+    return flags;
+  }();
+  return c < basic_plane.size() ? basic_plane[c] : ComputeFlags(c);
+}
+
+int CombiningClass(char32_t c) { return Known(c, 9) ? u_getCombiningClass(static_cast<UChar32>(c)) : 0; }
+
+int Decompose(char32_t c, char32_t* out) {
+  UChar text[2 * kMaxMapping];
+  UErrorCode status = U_ZERO_ERROR;
+  const int length =
+      Known(c, 9) ? unorm2_getDecomposition(Nfd(), static_cast<UChar32>(c), text, 2 * kMaxMapping, &status) : -1;
+  if (length < 0 || U_FAILURE(status)) {
+    out[0] = c;
+    return 1;
+  }
+  return ToCodePoints(text, length, out);
+}
+
+int Lowercase(char32_t c, char32_t* out) {
+  for (const LowercaseRange& range : kNewLowercase) {
+    if (c >= range.first && c <= range.last) {
+      out[0] = static_cast<char32_t>(static_cast<int>(c) + range.shift);
+      return 1;
+    }
+  }
+  // The only character whose full lower case is longer than one.
+  if (c == 0x130) {
+    out[0] = 'i';
+    out[1] = 0x307;
+    return 2;
+  }
+  out[0] = static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
+  return 1;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,30 @@
+// The properties of characters that BERT's normaliser and pre-tokeniser ask for.
+//
+// Hugging Face's `tokenizers` mixes three versions of Unicode, and so do we, whatever ICU's own version is: general
+// categories as of 8.0, canonical decompositions as of 9.0, lower case as of 17.0. A character that is newer than
+// that is unassigned there: no mark, no punctuation, no decomposition.
+#pragma once
+#include <cstdint>
+
+namespace lshformer {
+
+enum CharFlag : uint8_t {
+  kDropped = 1,         // NUL, U+FFFD, controls, format characters and private use
+  kSpace = 2,           // White_Space, if not dropped
+  kPunctuation = 4,     // ASCII punctuation and symbols, categories P*
+  kIdeograph = 8,       // gets spaces around it
+  kMark = 16,           // category Mn, removed with accents
+  kMapped = 32,         // has a decomposition, a combining class or a lower case: the slow path
+  kWordCharacter = 64,  // what \w means in HF's rule of "single_word"
+};
+uint8_t CharFlags(char32_t c);
+
+int CombiningClass(char32_t c);
+
+inline constexpr int kMaxMapping = 4;
+// Full canonical decomposition; writes at most kMaxMapping characters, returns their number (1: `c` itself).
+int Decompose(char32_t c, char32_t* out);
+// Full lower case of one character without context (Σ → σ everywhere, İ → i + U+0307), as Rust's char::to_lowercase.
+int Lowercase(char32_t c, char32_t* out);
+
+}  // namespace lshformer

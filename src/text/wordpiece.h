@@ -1,0 +1,59 @@
+// BERT's tokenizer: words by words.h, then each word into pieces, the longest that fits first. Results equal those of
+// Hugging Face's fast tokenizer (`BertTokenizerFast`), ids, types and offsets.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/tokenizer.h"
+#include "text/trie.h"
+#include "text/vocabulary.h"
+#include "text/words.h"
+
+namespace lshformer {
+
+struct WordPieceOptions {
+  NormalizerOptions normalizer;
+  std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
+  std::vector<AddedToken> added;  // beside the five; an id of −1 is looked up, or given at the end
+};
+
+class WordPieceTokenizer final : public Tokenizer {
+ public:
+  // Error if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as in HF.
+  WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options);
+
+  Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const override;
+  std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
+
+  int32_t vocab_size() const override { return vocabulary_.size(); }
+  const std::string& Token(int32_t id) const override;
+  int32_t Id(std::string_view token) const override { return vocabulary_.Id(token); }
+  int32_t pad_id() const override { return pad_; }
+  int32_t unk_id() const override { return unk_; }
+  int32_t cls_id() const override { return cls_; }
+  int32_t sep_id() const override { return sep_; }
+  int32_t mask_id() const override { return mask_; }
+  bool IsSpecial(int32_t id) const override { return added_.IsSpecial(id); }
+  void Save(const std::string& folder) const override;
+
+  const WordPieceOptions& options() const { return options_; }
+
+ private:
+  class PieceSink;
+  // Appends the pieces of `text`, without special tokens around, until a word brings their number to `limit`.
+  // Returns whether text was left over.
+  bool AppendPieces(std::string_view text, int32_t type, int64_t limit, Encoding& out) const;
+
+  WordPieceOptions options_;
+  Vocabulary vocabulary_;
+  AddedTokens added_;
+  Trie first_pieces_, next_pieces_;  // the latter without their "##"
+  int32_t unk_, sep_, pad_, cls_, mask_;
+};
+
+// Settings from tokenizer_config.json and special_tokens_map.json, where the folder has them.
+WordPieceOptions ReadWordPieceOptions(const std::string& folder);
+
+}  // namespace lshformer
