@@ -104,10 +104,8 @@ class Builder {
       items.emplace_back(std::forward<Value>(value));
       return &items.back();
     }
-    // As a vector: ordered_map's own insertion searches all keys again.
-    auto& members = static_cast<Json::object_t::Container&>(container.get_ref<Json::object_t&>());
-    members.emplace_back(std::move(key_), std::forward<Value>(value));
-    return &members.back().second;
+    AppendMember(container, std::move(key_), std::forward<Value>(value));
+    return &container.get_ref<Json::object_t&>().back().second;
   }
 
   template <class Value>
@@ -161,6 +159,11 @@ Json ParseJson(std::string_view text, std::string_view where, const JsonLimits& 
 
 Json ReadJsonFile(const std::string& path, const JsonLimits& limits) {
   return ParseJson(ReadFile(path, limits.bytes), path, limits);
+}
+
+void AppendMember(Json& object, std::string key, Json value) {
+  auto& members = static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>());
+  members.emplace_back(std::move(key), std::move(value));
 }
 
 std::string ShownValue(const Json& value) {

@@ -31,6 +31,9 @@ double GetNumber(const Json& object, std::string_view key, std::string_view wher
 bool GetBool(const Json& object, std::string_view key, std::string_view where);
 std::string GetString(const Json& object, std::string_view key, std::string_view where);
 
+// Adds a member without the search through all keys that makes building a large ordered object quadratic. `key` is new.
+void AppendMember(Json& object, std::string key, Json value);
+
 // A value for an error line: the value itself where it is short, else its kind ("a list of 3 values", "an object").
 std::string ShownValue(const Json& value);
 

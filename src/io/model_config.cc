@@ -221,7 +221,7 @@ ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
   RefuseOtherVariants(json, where);
   const std::vector<std::string>& known = KnownKeys();
   for (const auto& [key, value] : json.items())
-    if (std::find(known.begin(), known.end(), key) == known.end()) config.other[key] = value;
+    if (std::find(known.begin(), known.end(), key) == known.end()) AppendMember(config.other, key, value);
   ValidateModelConfig(config, where);
   return config;
 }
@@ -292,9 +292,10 @@ Json ToJson(const ModelConfig& config) {
   // HF knows the number of labels from these maps alone, and takes 2 where they are absent.
   if (!config.labels.empty() || config.num_labels != ModelConfig{}.num_labels) {
     Json by_id = Json::object(), by_name = Json::object();
+    std::set<std::string> seen;  // two labels may have one name: the first keeps it
     for (int64_t id = 0; id < config.num_labels; ++id) {
-      by_id[std::to_string(id)] = config.label_name(id);
-      by_name[config.label_name(id)] = id;
+      AppendMember(by_id, std::to_string(id), config.label_name(id));
+      if (seen.insert(config.label_name(id)).second) AppendMember(by_name, config.label_name(id), id);
     }
     json["id2label"] = std::move(by_id);
     json["label2id"] = std::move(by_name);
@@ -307,7 +308,7 @@ Json ToJson(const ModelConfig& config) {
     for (const AttentionSpec& layer : config.attention) json["attention"].push_back(ToJson(layer));
   }
   json["torch_dtype"] = "float32";
-  for (const auto& [key, value] : config.other.items()) json[key] = value;
+  for (const auto& [key, value] : config.other.items()) AppendMember(json, key, value);
   return json;
 }
 

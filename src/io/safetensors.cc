@@ -251,11 +251,10 @@ void WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& t
     if (bytes != tensor->view.bytes.size())
       Fail("{} of {} {} has {} bytes, expected {}", where, Name(tensor->view.dtype), ShapeText(tensor->view.shape),
            tensor->view.bytes.size(), bytes);
-    // As a vector: ordered_map's own insertion searches all names again.
-    auto& entries = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
-    entries.emplace_back(tensor->name, Json{{"dtype", Name(tensor->view.dtype)},
-                                            {"shape", tensor->view.shape},
-                                            {"data_offsets", {offset, offset + bytes}}});
+    AppendMember(header, tensor->name,
+                 Json{{"dtype", Name(tensor->view.dtype)},
+                      {"shape", tensor->view.shape},
+                      {"data_offsets", {offset, offset + bytes}}});
     offset += bytes;
   }
   std::string text;
