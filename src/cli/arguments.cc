@@ -39,6 +39,7 @@ class Reader {
 
   std::vector<std::string> Read() {
     while (next_ < words_.size()) ReadWord();
+    RequireCommand();
     OverrideFile();
     return Ordered();
   }
@@ -75,8 +76,18 @@ class Reader {
       after_command_ = next_;
       return;
     }
-    const std::string parent = path_.size() > 1 ? command().get_name() + " " : "";
-    FailUsage("unknown command \"{}{}\"{}", parent, Shown(word), Suggestion(word, CommandNames(command())));
+    FailUsage("unknown command \"{}{}\"{}", Prefix(), Shown(word), Suggestion(word, CommandNames(command())));
+  }
+
+  // "bench " in front of the names of its commands.
+  std::string Prefix() const { return path_.size() > 1 ? command().get_name() + " " : ""; }
+
+  void RequireCommand() const {
+    const bool version =
+        std::any_of(given_.begin(), given_.end(), [](auto& f) { return f.option->check_name("--version"); });
+    if (help_ || version || command().get_require_subcommand_min() == 0) return;
+    if (path_.size() == 1) FailUsage("expected a command; lshformer --help lists them");
+    FailUsage("{}: expected one of its commands: {}", command().get_name(), fmt::join(CommandNames(command()), ", "));
   }
 
   void ReadPositional(const std::string& word) {

@@ -66,12 +66,20 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   std::vector<std::string> notes;
   if (option->get_required()) notes.push_back("required");
   if (!kind.range.empty()) notes.push_back(kind.range);
-  const std::string standard = option->get_default_str();
-  if (!boolean && !standard.empty() && standard != "[]") notes.push_back("default " + standard);
+  std::string standard = option->get_default_str();
+  if (standard.starts_with('[') && standard.ends_with(']'))
+    standard = standard.substr(1, standard.size() - 2);  // a list
+  if (!boolean && !standard.empty()) notes.push_back("default " + standard);
   if (boolean && standard == "true") notes.push_back("default true");
   if (!option->get_envname().empty()) notes.push_back("or $" + option->get_envname());
   const std::string right = option->get_description();
   return TwoColumns(left, notes.empty() ? right : fmt::format("{} ({})", right, fmt::join(notes, "; ")));
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+  std::string help = CLI::Formatter::make_help(app, name, mode);
+  for (size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
+  return help;
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {

@@ -7,6 +7,7 @@ namespace lshformer::cli {
 
 class HelpFormatter : public CLI::Formatter {
  public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
   std::string make_usage(const CLI::App* app, std::string name) const override;
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_subcommand(const CLI::App* command) const override;

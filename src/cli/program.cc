@@ -134,7 +134,6 @@ int RunProgram(int argc, char** argv) {
     const std::unique_ptr<CLI::App> program = MakeProgram(common);
     try {
       std::vector<std::string> words = OrderArguments(*program, {argv + 1, argv + argc});
-      if (words.empty()) FailUsage("expected a command; lshformer --help lists them");
       std::reverse(words.begin(), words.end());  // CLI11 wants the last word first
       program->parse(std::move(words));
     } catch (const CLI::CallForHelp&) {
