@@ -1,0 +1,139 @@
+// Lines to requests: what a request may say, and how its text is cut.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "infer/pipeline.h"
+
+namespace lshformer {
+namespace {
+
+template <class Value>
+Value Choose(const std::string& name, const char* flag, const std::vector<std::pair<std::string, Value>>& choices) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& [known, value] : choices) {
+    if (known == name) return value;
+    names.push_back(known);
+    list += (list.empty() ? "" : ", ") + known;
+  }
+  const std::string nearest = Nearest(name, names);
+  FailUsage("{}: expected one of {}, got \"{}\"{}", flag, list, Shown(name),
+            nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)");
+}
+
+std::string RequiredText(const Json& object, const char* key, std::string_view where) {
+  if (!object.contains(key)) Fail("{}: \"{}\" is missing", where, key);
+  return GetString(object, key, where);
+}
+
+// Encoding a text of many MiB only to cut it at some hundred tokens would take memory in proportion to the text. Its
+// beginning up to a space gives the same tokens, as no token of WordPiece reaches over a space, provided that the
+// beginning has enough of them; else a longer beginning is tried. (Of a pair of two such texts the odd token may go to
+// the other one.)
+std::string_view Beginning(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  const size_t space = text.find(' ', bytes);
+  return space == text.npos ? text : text.substr(0, space);
+}
+
+}  // namespace
+
+PredictTask ParsePredictTask(const std::string& name) {
+  return Choose<PredictTask>(name, "--task",
+                             {{"fill-mask", PredictTask::kFillMask},
+                              {"text-classification", PredictTask::kTextClassification},
+                              {"feature-extraction", PredictTask::kFeatureExtraction}});
+}
+
+Pooling ParsePooling(const std::string& name) {
+  return Choose<Pooling>(name, "pooling", {{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}});
+}
+
+Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair) const {
+  Request request;
+  request.top_k = options_.top_k;
+  request.pooling = options_.pooling;
+  request.normalize = options_.normalize;
+  Encode(text, text_pair, request);
+  return request;
+}
+
+Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
+  Request request;
+  request.top_k = options_.top_k;
+  request.pooling = options_.pooling;
+  request.normalize = options_.normalize;
+  try {
+    const Json object = ParseJson(json, where);
+    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
+    if (object.contains("id")) request.id = object["id"];
+    std::string pair;
+    const std::string text = RequiredText(object, "text", where);
+    if (options_.task == PredictTask::kTextClassification && HasValue(object, "text_pair")) {
+      pair = GetString(object, "text_pair", where);
+    }
+    if (options_.task == PredictTask::kFillMask && HasValue(object, "top_k")) {
+      request.top_k = static_cast<int>(GetInt(object, "top_k", where, 1, config().vocab_size));
+    }
+    if (options_.task == PredictTask::kFeatureExtraction) {
+      if (HasValue(object, "pooling")) request.pooling = ParsePooling(GetString(object, "pooling", where));
+      if (HasValue(object, "normalize")) request.normalize = GetBool(object, "normalize", where);
+    }
+    Encode(text, pair, request);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    request.error = message.rfind(where, 0) == 0 ? message : std::string(where) + ": " + message;
+    request.encoding = {};
+    request.masks.clear();
+  }
+  return request;
+}
+
+void Pipeline::Encode(std::string_view text, std::string_view text_pair, Request& request) const {
+  if (text.empty()) Fail("\"text\" is empty");
+  EncodeOptions encode;
+  encode.max_length = options_.max_seq_length;
+  size_t bytes = std::max<size_t>(size_t{1} << 20, static_cast<size_t>(options_.max_seq_length) * 64);
+  while (true) {
+    const std::string_view first = Beginning(text, bytes), second = Beginning(text_pair, bytes);
+    request.encoding = tokenizer_->Encode(first, second, encode);
+    const bool whole = first.size() == text.size() && second.size() == text_pair.size();
+    if (whole || request.encoding.truncated) break;
+    bytes *= 4;
+  }
+  const std::vector<int32_t>& ids = request.encoding.ids;
+  if (ids.size() <= (text_pair.empty() ? 2U : 3U)) Fail("\"text\" has no tokens: it is blank");
+  if (options_.task != PredictTask::kFillMask) return;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == tokenizer_->mask_id()) request.masks.push_back(static_cast<int32_t>(i));
+  }
+  const std::string& mask = tokenizer_->Token(tokenizer_->mask_id());
+  if (request.masks.empty() && request.encoding.truncated && text.find(mask) != text.npos) {
+    Fail("\"text\" has no {} in its first {} tokens", mask, options_.max_seq_length);
+  }
+  if (request.masks.empty()) Fail("\"text\" has no {}", mask);
+  // 8 bytes each: what one line may make this process keep.
+  constexpr int64_t kMostCandidates = int64_t{1} << 20;
+  if (AnswerSize(request) > kMostCandidates) {
+    Fail("{} masks with top_k {} ask for {} results, expected at most {}", request.masks.size(), request.top_k,
+         AnswerSize(request), kMostCandidates);
+  }
+}
+
+int64_t Pipeline::AnswerSize(const Request& request) const {
+  switch (options_.task) {
+    case PredictTask::kFillMask:
+      return static_cast<int64_t>(request.masks.size()) * request.top_k;
+    case PredictTask::kTextClassification:
+      return config().num_labels;
+    case PredictTask::kFeatureExtraction:
+      break;
+  }
+  const auto rows = request.pooling == Pooling::kNone ? static_cast<int64_t>(request.encoding.ids.size()) : 1;
+  return rows * config().hidden_size;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,32 @@
+// JSONL in, JSONL out: any number of lines through a pipeline, in order, in bounded memory.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "infer/pipeline.h"
+#include "io/gzip.h"
+
+namespace lshformer {
+
+struct LineSink {
+  JsonSink write;
+  std::function<void()> flush;  // called after each piece of work, so that a reader at a pipe's end need not wait
+};
+
+struct StreamStatistics {
+  int64_t lines = 0, bad = 0, truncated = 0;
+  std::string first_error;  // of the first bad line
+};
+
+// Reads ahead a window of lines (kWindowLines or kWindowBytes, less where the reader has no more at hand), encodes them
+// on all cores, runs those of similar length together and writes the answers in the order of the lines. Work memory:
+// the window, its answers (kAnswers numbers, at least one line's) and one forward call of batch_tokens.
+// Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
+inline constexpr int64_t kWindowLines = 1024;
+inline constexpr size_t kWindowBytes = size_t{2} << 20;
+inline constexpr int64_t kAnswers = int64_t{1} << 22;
+StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
+                              const std::function<void(int64_t lines)>& progress = {});
+
+}  // namespace lshformer
