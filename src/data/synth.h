@@ -9,7 +9,8 @@
 
 namespace lshformer {
 
-// A document about one of a dozen topics: 3 to 6 paragraphs, one a line, of 3 to 7 sentences. What can be learned from
+// A document of 3 to 6 paragraphs, one a line, of 3 to 7 sentences, about one of a dozen topics; one document in five
+// reviews a film. What can be learned from
 // context: grammar (agreement, tense, fixed prepositions), the topic's own nouns, verbs and adjectives, and who the
 // document is about.
 std::string SyntheticDocument(uint64_t seed, uint64_t index);
@@ -22,9 +23,10 @@ struct SyntheticReview {
 // acting is superb": the main clause decides). Labels without noise, both equally frequent.
 SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index);
 
-using TextSink = std::function<void(std::string_view)>;
-// Documents separated by blank lines, paragraphs too, until `words` words are written (the last document is whole).
-// Returns the number of words written.
+// Takes the next piece of text; `done` words or examples are written with it.
+using TextSink = std::function<void(std::string_view text, int64_t done)>;
+// Documents, paragraphs separated by blank lines, until `words` words are written (the last document is whole). Returns
+// the number of words written.
 int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed);
 // "sentence<TAB>label" and `examples` rows, numbered from `first`.
 void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64_t seed, uint64_t first = 0);

@@ -15,7 +15,7 @@
 namespace lshformer {
 namespace {
 
-double Rounded(double value, double unit) { return std::round(value / unit) * unit; }
+double Rounded(double value, double scale) { return std::round(value * scale) / scale; }
 
 // Feeds the whole set to the model in order, `batch_size` sequences at a time, without gradients.
 class EvaluationLoop {
@@ -57,9 +57,9 @@ class EvaluationLoop {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     const double seconds = std::max(elapsed.count(), 1e-9);
     Json& metrics = evaluation.metrics;
-    metrics["eval_runtime"] = Rounded(seconds, 1e-4);
-    metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 1e-3);
-    metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps_) / seconds, 1e-3);
+    metrics["eval_runtime"] = Rounded(seconds, 1e4);
+    metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 1e3);
+    metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps_) / seconds, 1e3);
     metrics["eval_samples"] = set_.size();
     evaluation.samples = set_.size();
     evaluation.counts = counts_;

@@ -1,5 +1,7 @@
 #include "eval/score_file.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <string_view>
 #include <vector>
