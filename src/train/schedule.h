@@ -22,14 +22,10 @@ struct Schedule {
 // The rate of the update that follows `step` finished ones: step 0 is the first.
 double LearningRate(const Schedule& schedule, int64_t step);
 
-// warmup_steps where given, else ⌈warmup_ratio · total_steps⌉.
+// Warm-up: warmup_steps where given, else ⌈warmup_ratio · total_steps⌉.
 Schedule MakeSchedule(const TrainingOptions& options, int64_t total_steps);
 
-// Micro-batches and updates of an epoch: ⌈examples / batch⌉, ⌈micro-batches / accumulation⌉ (the last of each may be
-// smaller), and the updates of the whole run: max_steps, or ⌈num_train_epochs · updates⌉.
-struct StepCounts {
-  int64_t micro_batches_per_epoch = 0, steps_per_epoch = 0, total_steps = 0;
-};
-StepCounts CountSteps(const TrainingOptions& options, int64_t examples);
+// Updates of the whole run: max_steps where given, else ⌈num_train_epochs · steps_per_epoch⌉.
+int64_t TotalSteps(const TrainingOptions& options, int64_t steps_per_epoch);
 
 }  // namespace lshformer

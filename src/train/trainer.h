@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,38 +20,40 @@
 namespace lshformer {
 
 struct TrainingData {
-  int64_t examples = 0;  // per epoch
-  // The examples at places begin … end − 1 of the epoch's order, packed and labelled.
-  std::function<PackedBatch(int64_t epoch, int64_t begin, int64_t end)> batch;
+  int64_t examples = 0;  // per epoch, ≥ 1
+  // These examples, packed and labelled; masks and the like are drawn for the epoch.
+  std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch;
 };
 
 struct TrainerHooks {
-  std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); may be empty
-  std::function<void(const std::string& folder)>
-      save_extra;  // what a checkpoint holds beside model and state: the tokenizer
+  std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); empty where eval_steps is 0
+  std::function<void(const std::string& folder)> save_extra;  // what a checkpoint holds beside model and state: the
+                                                              // tokenizer; may be empty
 };
 
-struct TrainerPaths {
+struct TrainerPlace {
+  std::string title = "training";      // of the progress bar
   std::string output_dir;              // "": nothing is written
   std::string resume_from;             // checkpoint folder, or "": from the model as it is
-  Json run_settings = Json::object();  // what must be equal for a resumed run to be the same run; kept in checkpoints
+  Json run_settings = Json::object();  // flags that decide the result, kept in checkpoints
 };
 
 struct TrainResult {
   int64_t global_step = 0, total_steps = 0;
   double epoch = 0;
-  double train_loss = 0;     // mean over all steps, those before a resume included
-  double train_runtime = 0;  // seconds of this process; `samples` and rates count its steps only
-  int64_t samples = 0, tokens = 0;
+  double train_loss = 0;            // mean over all steps, those before a resume included
+  double train_runtime = 0;         // seconds of this process, evaluations and checkpoints included
+  int64_t samples = 0, tokens = 0;  // of this process, as are the rates
   double samples_per_second = 0, steps_per_second = 0;
   double total_flos = 0;             // 6 · parameters outside the embeddings · tokens, as transformers estimates
-  Json log_history = Json::array();  // HF form
-  std::vector<double> losses;        // of each update of this process
+  Json log_history = Json::array();  // HF form, "eval_*" entries included
+  std::vector<double> step_seconds;  // of each update of this process, without evaluations and checkpoints
 };
 
-// Errors: a loss or gradient norm that is not finite (names the step and the last good checkpoint), a full disk, a
-// checkpoint that does not fit the model. Interrupted after SIGINT or SIGTERM, with a checkpoint written.
-TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPaths& paths,
+// Errors: a loss or gradient norm that is not finite (names the step and the last good checkpoint; such a state is
+// never saved), a full disk, a checkpoint that does not fit the model. Interrupted after SIGINT or SIGTERM, with a
+// checkpoint written.
+TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
                   const TrainerHooks& hooks);
 
 }  // namespace lshformer

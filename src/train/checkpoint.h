@@ -1,0 +1,65 @@
+// Folders from which a run goes on as if it had never stopped.
+//
+// output_dir/checkpoint-N, in the layout of transformers' Trainer, without pickles:
+//   config.json, model.safetensors, tokenizer files     a model folder like any other
+//   optimizer.safetensors, optimizer.json               the optimizer's state, its type and step count
+//   trainer_state.json                                  step, log history and what TrainerState adds to HF's keys
+// Random states are not saved: every number is drawn from (seed, step, …).
+//
+// A checkpoint is written into .checkpoint-N.partial, synced and renamed, so a folder called checkpoint-N is whole
+// unless someone else damaged it; IncompleteReason finds that too.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+#include "models/model.h"
+#include "train/optimizer.h"
+#include "train/options.h"
+
+namespace lshformer {
+
+struct TrainerState {
+  int64_t global_step = 0, max_steps = 0;
+  double epoch = 0;
+  double total_flos = 0;
+  int64_t tokens_seen = 0;
+  Json log_history = Json::array();
+
+  // Beyond HF's keys, under "lshformer".
+  double loss_sum = 0;         // of the losses of all updates
+  double logged_loss_sum = 0;  // of those that are in some log entry
+  int64_t logged_step = 0;     // the last update that is
+  int threads = 0;             // weight gradients are bit-equal for equal numbers of threads
+  Json run_settings = Json::object();
+};
+
+Json ToJson(const TrainerState& state, const TrainingOptions& options);
+TrainerState ParseTrainerState(const Json& json, std::string_view where);
+
+struct CheckpointParts {
+  const Model& model;
+  const Optimizer& optimizer;
+  const TrainerState& state;
+  const TrainingOptions& options;
+  std::function<void(const std::string& folder)> save_extra;  // may be empty
+};
+// Writes output_dir/checkpoint-N (replacing one of the same step) and then deletes the oldest beyond save_total_limit.
+// Error (disk full …) leaves the earlier checkpoints as they were. Returns the folder.
+std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
+
+// Copies weights and optimizer state out of `folder`; Error if they do not fit the model.
+TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer);
+
+// Why `folder` cannot be resumed from, in a few words; "" if it can.
+std::string IncompleteReason(const std::string& folder);
+
+// The complete checkpoint of the most steps, "" if there is none. Incomplete ones are skipped with a warning.
+std::string NewestCheckpoint(const std::string& output_dir);
+
+// Deletes the checkpoints of `output_dir`, and what interrupted writes left behind.
+void RemoveCheckpoints(const std::string& output_dir);
+void RemovePartialCheckpoints(const std::string& output_dir);
+
+}  // namespace lshformer

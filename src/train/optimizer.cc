@@ -1,0 +1,149 @@
+#include "train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "train/update_kernels.h"
+
+namespace lshformer {
+namespace {
+
+// Big enough that handing out a block costs nothing beside its work, small enough to share one embedding table among
+// many threads. Also the unit in which norms are added up, so part of what "bit for bit" means.
+constexpr int64_t kBlock = 1 << 15;
+
+struct Block {
+  size_t tensor;
+  int64_t begin, end;
+};
+
+std::vector<Block> CutIntoBlocks(const NamedTensors& tensors) {
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t elements = tensors[i].second.numel();
+    for (int64_t begin = 0; begin < elements; begin += kBlock)
+      blocks.push_back({i, begin, std::min(elements, begin + kBlock)});
+  }
+  return blocks;
+}
+
+void RequirePlainFloats(const std::string& name, const torch::Tensor& tensor) {
+  if (tensor.scalar_type() != torch::kFloat32 || !tensor.is_contiguous())
+    Fail("parameter \"{}\": expected a contiguous float32 tensor", name);
+}
+
+double NormOf(const NamedTensors& tensors) {
+  const std::vector<Block> blocks = CutIntoBlocks(tensors);
+  std::vector<double> sums(blocks.size());
+  ParallelFor(static_cast<int64_t>(blocks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = blocks[i];
+      sums[i] = SumOfSquares(tensors[block.tensor].second.data_ptr<float>() + block.begin, block.end - block.begin);
+    }
+  });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return std::sqrt(sum);
+}
+
+class AdamW : public Optimizer {
+ public:
+  AdamW(const TrainingOptions& options, NamedTensors parameters)
+      : options_(options), parameters_(std::move(parameters)) {
+    for (const auto& [name, parameter] : parameters_) {
+      RequirePlainFloats(name, parameter);
+      averages_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      squares_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      decays_.push_back(HasWeightDecay(name));
+    }
+    blocks_ = CutIntoBlocks(parameters_);
+  }
+
+  void Step(double learning_rate, double gradient_scale) override {
+    ++steps_;
+    const double t = static_cast<double>(steps_);
+    const double correction1 = 1 - std::pow(options_.adam_beta1, t), correction2 = 1 - std::pow(options_.adam_beta2, t);
+    AdamWUpdate update;
+    update.beta1 = static_cast<float>(options_.adam_beta1);
+    update.beta2 = static_cast<float>(options_.adam_beta2);
+    update.one_minus_beta1 = static_cast<float>(1 - options_.adam_beta1);
+    update.one_minus_beta2 = static_cast<float>(1 - options_.adam_beta2);
+    update.gradient_scale = static_cast<float>(gradient_scale);
+    update.keep = 1;
+    update.step_size = static_cast<float>(learning_rate / correction1);
+    update.root_scale = static_cast<float>(1 / std::sqrt(correction2));
+    update.epsilon = static_cast<float>(options_.adam_epsilon);
+    AdamWUpdate decaying = update;
+    decaying.keep = static_cast<float>(1 - learning_rate * options_.weight_decay);
+
+    std::vector<torch::Tensor> gradients(parameters_.size());
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const torch::Tensor& gradient = parameters_[i].second.grad();
+      if (gradient.defined()) gradients[i] = gradient.contiguous();
+    }
+    ParallelFor(static_cast<int64_t>(blocks_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Block& block = blocks_[i];
+        const torch::Tensor& gradient = gradients[block.tensor];
+        if (!gradient.defined()) continue;
+        const auto at = [&](const torch::Tensor& tensor) { return tensor.data_ptr<float>() + block.begin; };
+        UpdateAdamW(decays_[block.tensor] ? decaying : update, at(gradient), at(parameters_[block.tensor].second),
+                    at(averages_[block.tensor]), at(squares_[block.tensor]), block.end - block.begin);
+      }
+    });
+    // Whoever keeps something made from a weight (a packed copy) sees by its version that it changed.
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      if (gradients[i].defined()) parameters_[i].second.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+
+  NamedTensors State() const override {
+    NamedTensors state;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      state.emplace_back("exp_avg." + parameters_[i].first, averages_[i]);
+      state.emplace_back("exp_avg_sq." + parameters_[i].first, squares_[i]);
+    }
+    return state;
+  }
+
+  int64_t steps() const override { return steps_; }
+  void set_steps(int64_t steps) override { steps_ = steps; }
+
+ private:
+  TrainingOptions options_;
+  NamedTensors parameters_;
+  std::vector<torch::Tensor> averages_, squares_;  // of the shapes of the parameters
+  std::vector<bool> decays_;
+  std::vector<Block> blocks_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters) {
+  switch (options.optim) {
+    case OptimizerType::kAdamW:
+      return std::make_unique<AdamW>(options, std::move(parameters));
+  }
+  Fail("unknown optimizer");
+}
+
+bool HasWeightDecay(const std::string& parameter_name) {
+  return parameter_name.find("bias") == std::string::npos && parameter_name.find("LayerNorm") == std::string::npos;
+}
+
+double GradientNorm(const NamedTensors& parameters) {
+  NamedTensors gradients;
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.grad().defined()) gradients.emplace_back(name, parameter.grad().contiguous());
+  }
+  return NormOf(gradients);
+}
+
+double ClipScale(double norm, double max_norm) { return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0; }
+
+bool AllFinite(const NamedTensors& tensors) { return std::isfinite(NormOf(tensors)); }
+
+}  // namespace lshformer

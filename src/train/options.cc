@@ -1,0 +1,83 @@
+#include "train/options.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lshformer {
+namespace {
+
+template <class Enum>
+struct NamedValue {
+  const char* name;
+  Enum value;
+};
+
+constexpr NamedValue<ScheduleType> kSchedules[] = {
+    {"linear", ScheduleType::kLinear}, {"cosine", ScheduleType::kCosine}, {"constant", ScheduleType::kConstant}};
+constexpr NamedValue<OptimizerType> kOptimizers[] = {{"adamw", OptimizerType::kAdamW}};
+
+template <class Enum, size_t n>
+Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const char* flag) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& entry : table) {
+    if (name == entry.name) return entry.value;
+    names.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const std::string nearest = Nearest(name, names);
+  FailUsage("{}: expected {}, got \"{}\"{}", flag, list, name,
+            nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+template <class Enum, size_t n>
+const char* NameIn(const NamedValue<Enum> (&table)[n], Enum value) {
+  for (const auto& entry : table) {
+    if (entry.value == value) return entry.name;
+  }
+  return "";
+}
+
+void RequireAtLeast(const char* flag, int64_t value, int64_t low) {
+  if (value < low) FailUsage("--{}: expected {} or more, got {}", flag, low, value);
+}
+
+// NaN fails every comparison, so the tests are written as what must hold.
+void RequireWithin(const char* flag, double value, double low, double high, const char* range) {
+  if (!(value >= low && value <= high)) FailUsage("--{}: expected {}, got {}", flag, range, value);
+}
+
+}  // namespace
+
+ScheduleType ParseScheduleType(const std::string& name) { return Parse(kSchedules, name, "--lr_scheduler_type"); }
+const char* Name(ScheduleType type) { return NameIn(kSchedules, type); }
+OptimizerType ParseOptimizerType(const std::string& name) { return Parse(kOptimizers, name, "--optim"); }
+const char* Name(OptimizerType type) { return NameIn(kOptimizers, type); }
+
+void ValidateTrainingOptions(const TrainingOptions& options) {
+  RequireAtLeast("per_device_train_batch_size", options.per_device_train_batch_size, 1);
+  RequireAtLeast("per_device_eval_batch_size", options.per_device_eval_batch_size, 1);
+  RequireAtLeast("gradient_accumulation_steps", options.gradient_accumulation_steps, 1);
+  constexpr double kFinite = std::numeric_limits<double>::max();
+  RequireWithin("learning_rate", options.learning_rate, 0, kFinite, "a number ≥ 0");
+  RequireWithin("weight_decay", options.weight_decay, 0, kFinite, "a number ≥ 0");
+  const double below_one = std::nextafter(1.0, 0.0);
+  RequireWithin("adam_beta1", options.adam_beta1, 0, below_one, "a number in [0, 1)");
+  RequireWithin("adam_beta2", options.adam_beta2, 0, below_one, "a number in [0, 1)");
+  RequireWithin("adam_epsilon", options.adam_epsilon, 0, kFinite, "a number ≥ 0");
+  RequireWithin("max_grad_norm", options.max_grad_norm, 0, kFinite, "a number ≥ 0 (0 = no clipping)");
+  RequireWithin("warmup_ratio", options.warmup_ratio, 0, 1, "a number in [0, 1]");
+  RequireWithin("num_train_epochs", options.num_train_epochs, 0, 1e9, "a number ≥ 0");
+  if (options.max_steps < -1) FailUsage("--max_steps: expected -1 (not given) or more, got {}", options.max_steps);
+  RequireAtLeast("warmup_steps", options.warmup_steps, 0);
+  RequireAtLeast("logging_steps", options.logging_steps, 0);
+  RequireAtLeast("eval_steps", options.eval_steps, 0);
+  RequireAtLeast("save_steps", options.save_steps, 0);
+  RequireAtLeast("save_total_limit", options.save_total_limit, 0);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,261 @@
+#include "train/trainer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <memory>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "data/masking.h"
+#include "data/sampler.h"
+#include "train/checkpoint.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+namespace lshformer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// What a mean loss of the batch is a mean over.
+int64_t LabelledItems(const PackedBatch& batch) {
+  if (!batch.token_labels.empty()) {
+    return std::count_if(batch.token_labels.begin(), batch.token_labels.end(),
+                         [](int32_t label) { return label != kIgnoredLabel; });
+  }
+  return batch.sequences();
+}
+
+int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters) {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : parameters) {
+    if (name.find("_embeddings.") == std::string::npos) count += parameter.numel();
+  }
+  return count;
+}
+
+class Trainer {
+ public:
+  Trainer(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
+          const TrainerHooks& hooks)
+      : model_(model),
+        data_(data),
+        options_(options),
+        place_(place),
+        hooks_(hooks),
+        parameters_(model.NamedParameters()),
+        optimizer_(MakeOptimizer(options, parameters_)),
+        sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
+        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(parameters_))) {
+    state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
+    state_.threads = Threads();
+    state_.run_settings = place.run_settings;
+    schedule_ = MakeSchedule(options, state_.max_steps);
+  }
+
+  TrainResult Run() {
+    if (!place_.resume_from.empty()) Resume();
+    const auto begin = Clock::now();
+    progress_ = std::make_unique<Progress>(place_.title, state_.max_steps, "step", state_.global_step);
+    const int64_t first_step = state_.global_step;
+    EvaluateIfDue();
+    while (state_.global_step < state_.max_steps) {
+      StopIfAsked();
+      TakeStep();
+      LogIfDue();
+      EvaluateIfDue();
+      SaveIfDue();
+    }
+    StopIfAsked();
+    progress_->Finish();
+    return Summary(SecondsSince(begin), state_.global_step - first_step);
+  }
+
+ private:
+  void Resume() {
+    const int threads = state_.threads;
+    const int64_t max_steps = state_.max_steps;
+    state_ = LoadCheckpoint(place_.resume_from, model_, *optimizer_);
+    if (state_.threads != threads)
+      spdlog::warn("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
+                   place_.resume_from, state_.threads, threads);
+    saved_step_ = state_.global_step;
+    last_good_ = place_.resume_from;
+    state_.threads = threads;
+    state_.max_steps = max_steps;
+    state_.run_settings = place_.run_settings;
+  }
+
+  void TakeStep() {
+    const auto begin = Clock::now();
+    const int64_t step = state_.global_step;
+    const std::vector<std::vector<int64_t>> places = sampler_.Batches(step);
+    std::vector<PackedBatch> batches;
+    int64_t labelled = 0;
+    for (const std::vector<int64_t>& examples : places) {
+      batches.push_back(data_.batch(sampler_.Epoch(step), examples));
+      labelled += LabelledItems(batches.back());
+    }
+    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+    double loss = 0;
+    for (size_t i = 0; i < batches.size(); ++i) loss += Accumulate(batches[i], static_cast<int64_t>(i), labelled);
+    gradient_norm_ = GradientNorm(parameters_);
+    if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
+    learning_rate_ = LearningRate(schedule_, step);
+    optimizer_->Step(learning_rate_, ClipScale(gradient_norm_, options_.max_grad_norm));
+
+    ++state_.global_step;
+    state_.loss_sum += loss;
+    state_.epoch = EpochAfter(step, static_cast<int64_t>(places.size()));
+    result_.step_seconds.push_back(SecondsSince(begin));
+    progress_->Update(state_.global_step, fmt::format("loss {:.4f}", loss));
+  }
+
+  // Adds the gradient of Σ losses of the batch / labelled items of the whole update; returns that share of the loss.
+  double Accumulate(const PackedBatch& batch, int64_t micro_step, int64_t labelled) {
+    result_.samples += batch.sequences();
+    result_.tokens += batch.tokens();
+    state_.tokens_seen += batch.tokens();
+    state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens());
+    const int64_t items = LabelledItems(batch);
+    if (items == 0) return 0;  // nothing to learn from: a mean over nothing would be NaN
+    ForwardOptions forward;
+    forward.train = true;
+    forward.seed = options_.seed;
+    forward.step = state_.global_step;
+    forward.micro_step = micro_step;
+    const torch::Tensor loss = model_.Forward(batch, forward).loss;  // []
+    const double share = static_cast<double>(items) / static_cast<double>(labelled);
+    const double value = loss.item<double>();
+    if (!std::isfinite(value)) FailDiverged(state_.global_step + 1, "the loss", value);
+    (items == labelled ? loss : loss * share).backward();
+    return value * share;
+  }
+
+  double EpochAfter(int64_t step, int64_t micro_batches) const {
+    const int64_t in_epoch = step % sampler_.steps_per_epoch();
+    const double done = static_cast<double>(in_epoch * options_.gradient_accumulation_steps + micro_batches);
+    return static_cast<double>(sampler_.Epoch(step)) + done / static_cast<double>(sampler_.batches_per_epoch());
+  }
+
+  void LogIfDue() {
+    if (options_.logging_steps == 0 || state_.global_step % options_.logging_steps != 0) return;
+    const int64_t steps = state_.global_step - state_.logged_step;
+    const double mean = (state_.loss_sum - state_.logged_loss_sum) / static_cast<double>(steps);
+    state_.logged_loss_sum = state_.loss_sum;
+    state_.logged_step = state_.global_step;
+    state_.log_history.push_back({{"epoch", state_.epoch},
+                                  {"grad_norm", gradient_norm_},
+                                  {"learning_rate", learning_rate_},
+                                  {"loss", mean},
+                                  {"step", state_.global_step}});
+    spdlog::info("step {} of {}: loss {:.4f}, gradient norm {:.3g}, learning rate {:.3g}", state_.global_step,
+                 state_.max_steps, mean, gradient_norm_, learning_rate_);
+  }
+
+  // Also makes up for an evaluation that a signal cut short, so that a resumed run logs what an uninterrupted one does.
+  void EvaluateIfDue() {
+    const int64_t step = state_.global_step;
+    if (!hooks_.evaluate || options_.eval_steps == 0 || step == 0 || step % options_.eval_steps != 0) return;
+    for (const Json& entry : state_.log_history) {
+      if (entry.contains("eval_loss") && entry.value("step", int64_t{-1}) == step) return;
+    }
+    Json metrics;
+    try {
+      metrics = hooks_.evaluate();
+    } catch (const Interrupted& interrupted) {
+      StopWith(interrupted.signal());
+    }
+    if (metrics.contains("eval_loss") && !std::isfinite(metrics["eval_loss"].get<double>()))
+      FailDiverged(step, "the evaluation's loss", metrics["eval_loss"].get<double>());
+    Json entry = {{"epoch", state_.epoch}};
+    entry.update(metrics);
+    entry["step"] = step;
+    spdlog::info("step {}: {}", step, metrics.dump());
+    state_.log_history.push_back(entry);
+  }
+
+  void SaveIfDue() {
+    if (options_.save_steps == 0) return;
+    if (state_.global_step % options_.save_steps == 0 || state_.global_step == state_.max_steps) Save();
+  }
+
+  void Save() {
+    if (place_.output_dir.empty() || saved_step_ == state_.global_step) return;
+    if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
+    last_good_ = SaveCheckpoint(place_.output_dir, {model_, *optimizer_, state_, options_, hooks_.save_extra});
+    saved_step_ = state_.global_step;
+  }
+
+  void StopIfAsked() {
+    if (StopSignal() != 0) StopWith(StopSignal());
+  }
+
+  [[noreturn]] void StopWith(int signal) {
+    Save();
+    progress_->Finish();
+    const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
+    if (place_.output_dir.empty())
+      throw Interrupted(signal, fmt::format("stopped by {} after step {}", name, state_.global_step));
+    throw Interrupted(
+        signal, fmt::format("stopped by {} after step {}; {} holds the state, --resume_from_checkpoint auto goes on",
+                            name, state_.global_step, last_good_));
+  }
+
+  [[noreturn]] void FailDiverged(int64_t step, const char* what, double value) {
+    progress_->Finish();
+    const std::string good =
+        last_good_.empty() ? "no checkpoint had been written" : "the last good checkpoint is " + last_good_;
+    Fail("step {}: {} is {} (learning rate {:.3g}); {}", step, what, std::isnan(value) ? "not a number" : "infinite",
+         LearningRate(schedule_, std::max<int64_t>(0, step - 1)), good);
+  }
+
+  TrainResult Summary(double seconds, int64_t steps) {
+    if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
+    result_.global_step = state_.global_step;
+    result_.total_steps = state_.max_steps;
+    result_.epoch = state_.epoch;
+    result_.train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.global_step));
+    result_.train_runtime = seconds;
+    result_.samples_per_second = static_cast<double>(result_.samples) / std::max(1e-9, seconds);
+    result_.steps_per_second = static_cast<double>(steps) / std::max(1e-9, seconds);
+    result_.total_flos = state_.total_flos;
+    result_.log_history = state_.log_history;
+    return result_;
+  }
+
+  Model& model_;
+  const TrainingData& data_;
+  const TrainingOptions& options_;
+  const TrainerPlace& place_;
+  const TrainerHooks& hooks_;
+  NamedTensors parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  TrainSampler sampler_;
+  double flos_per_token_;
+  Schedule schedule_;
+  TrainerState state_;
+  TrainResult result_;
+  std::unique_ptr<Progress> progress_;
+  int64_t saved_step_ = -1;
+  std::string last_good_;  // checkpoint
+  double gradient_norm_ = 0, learning_rate_ = 0;
+};
+
+}  // namespace
+
+TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
+                  const TrainerHooks& hooks) {
+  ValidateTrainingOptions(options);
+  return Trainer(model, data, options, place, hooks).Run();
+}
+
+}  // namespace lshformer

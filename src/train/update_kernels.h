@@ -1,0 +1,29 @@
+// The element-wise work of optimizers on plain arrays, vectorised for every instruction set (Highway's dynamic
+// dispatch). Lanes do not meet: element i of a result depends on element i of the inputs alone (SumOfSquares excepted).
+#pragma once
+#include <cstdint>
+
+namespace lshformer {
+
+// AdamW with bias correction and decoupled decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
+// 2019):
+//   g = gradient_scale · gradient
+//   exp_avg    = β₁ exp_avg    + (1 − β₁) g
+//   exp_avg_sq = β₂ exp_avg_sq + (1 − β₂) g²
+//   parameter  = keep · parameter − step_size · exp_avg / (√exp_avg_sq · root_scale + epsilon)
+struct AdamWUpdate {
+  float beta1, beta2;
+  float one_minus_beta1, one_minus_beta2;  // rounded from double: 1 − 0.999f has only 14 good bits
+  float gradient_scale;
+  float keep;        // 1 − learning_rate · weight_decay
+  float step_size;   // learning_rate / (1 − β₁ᵗ)
+  float root_scale;  // 1 / √(1 − β₂ᵗ)
+  float epsilon;
+};
+void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
+                 int64_t count);
+
+// Σ x², in double: finite exactly when every x is finite.
+double SumOfSquares(const float* values, int64_t count);
+
+}  // namespace lshformer

@@ -1,0 +1,200 @@
+#include "train/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/parallel.h"
+
+namespace lshformer {
+namespace {
+
+// Sizes around every vector width, and one of several blocks.
+constexpr int64_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 33, 70001};
+
+struct Problem {
+  NamedTensors parameters;
+
+  explicit Problem(uint64_t seed) {
+    torch::manual_seed(seed);
+    for (const int64_t size : kSizes) {
+      parameters.emplace_back("layer" + std::to_string(size) + ".weight", torch::randn({size}).requires_grad_());
+      parameters.emplace_back("layer" + std::to_string(size) + ".bias", torch::randn({size}).requires_grad_());
+    }
+  }
+  // Gradients over many magnitudes, equal for equal steps.
+  void DrawGradients(int64_t step) {
+    torch::manual_seed(1000 + static_cast<uint64_t>(step));
+    for (auto& [name, parameter] : parameters)
+      parameter.mutable_grad() = torch::randn_like(parameter) * torch::pow(10, torch::randn_like(parameter));
+  }
+};
+
+TrainingOptions HardOptions() {
+  TrainingOptions options;
+  options.weight_decay = 0.1;
+  options.adam_beta1 = 0.8;
+  options.adam_beta2 = 0.98;
+  options.adam_epsilon = 1e-6;
+  return options;
+}
+
+// Ours multiplies by 1/√(1 − β₂ᵗ) where torch divides, and fuses products with sums: a few roundings per step.
+void ExpectWithinRoundings(const torch::Tensor& got, const torch::Tensor& want, int64_t steps,
+                           const std::string& name) {
+  const torch::Tensor scale = torch::maximum(want.abs(), torch::full_like(want, 1e-3));
+  const double worst = ((got - want).abs() / scale).max().item<double>();
+  EXPECT_LE(worst, 8 * std::numeric_limits<float>::epsilon() * static_cast<double>(steps)) << name;
+}
+
+TEST(AdamW, FollowsTorch) {
+  constexpr int64_t kSteps = 20;
+  const TrainingOptions options = HardOptions();
+  Problem ours(3), theirs(3);
+  const auto optimizer = MakeOptimizer(options, ours.parameters);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (const bool decays : {true, false}) {
+    std::vector<torch::Tensor> tensors;
+    for (const auto& [name, parameter] : theirs.parameters) {
+      if (HasWeightDecay(name) == decays) tensors.push_back(parameter);
+    }
+    auto group_options = std::make_unique<torch::optim::AdamWOptions>();
+    group_options->betas({options.adam_beta1, options.adam_beta2}).eps(options.adam_epsilon);
+    group_options->weight_decay(decays ? options.weight_decay : 0);
+    groups.emplace_back(tensors, std::move(group_options));
+  }
+  torch::optim::AdamW reference(groups);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const double rate = 1e-2 / static_cast<double>(step + 1);
+    ours.DrawGradients(step);
+    theirs.DrawGradients(step);
+    for (auto& group : reference.param_groups()) group.options().set_lr(rate);
+    optimizer->Step(rate, 1);
+    reference.step();
+  }
+  EXPECT_EQ(optimizer->steps(), kSteps);
+  for (size_t i = 0; i < ours.parameters.size(); ++i) {
+    const auto& [name, parameter] = ours.parameters[i];
+    ExpectWithinRoundings(parameter.detach(), theirs.parameters[i].second.detach(), kSteps, name);
+  }
+}
+
+TEST(AdamW, GradientScaleIsAGradientScaled) {
+  Problem scaled(5), plain(5);
+  const auto first = MakeOptimizer(HardOptions(), scaled.parameters);
+  const auto second = MakeOptimizer(HardOptions(), plain.parameters);
+  scaled.DrawGradients(0);
+  plain.DrawGradients(0);
+  for (auto& [name, parameter] : plain.parameters) parameter.mutable_grad() *= 0.25;  // exact
+  first->Step(1e-2, 0.25);
+  second->Step(1e-2, 1);
+  for (size_t i = 0; i < plain.parameters.size(); ++i)
+    EXPECT_TRUE(torch::equal(scaled.parameters[i].second, plain.parameters[i].second)) << plain.parameters[i].first;
+}
+
+TEST(AdamW, IsTheSameForAnyNumberOfThreads) {
+  const int threads = Threads();
+  std::vector<NamedTensors> results;
+  std::vector<double> norms;
+  for (const int count : {1, 2, 3}) {
+    SetThreads(count);
+    Problem problem(7);
+    const auto optimizer = MakeOptimizer(HardOptions(), problem.parameters);
+    for (int64_t step = 0; step < 3; ++step) {
+      problem.DrawGradients(step);
+      norms.push_back(GradientNorm(problem.parameters));
+      optimizer->Step(1e-2, ClipScale(norms.back(), 1));
+    }
+    results.push_back(problem.parameters);
+  }
+  SetThreads(threads);
+  for (size_t run = 1; run < results.size(); ++run) {
+    for (size_t i = 0; i < results[0].size(); ++i)
+      EXPECT_TRUE(torch::equal(results[0][i].second, results[run][i].second)) << results[0][i].first;
+    for (size_t step = 0; step < 3; ++step) EXPECT_EQ(norms[step], norms[3 * run + step]);
+  }
+}
+
+TEST(AdamW, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
+  Problem problem(9);
+  problem.DrawGradients(0);
+  const torch::Tensor idle = problem.parameters[0].second, busy = problem.parameters[1].second;
+  idle.mutable_grad().reset();
+  const torch::Tensor before = idle.detach().clone();
+  const auto idle_version = idle._version(), busy_version = busy._version();
+  MakeOptimizer(HardOptions(), problem.parameters)->Step(1e-2, 1);
+  EXPECT_TRUE(torch::equal(idle.detach(), before));
+  EXPECT_EQ(idle._version(), idle_version);
+  EXPECT_GT(busy._version(), busy_version);
+}
+
+TEST(AdamW, GoesOnFromACopyOfItsState) {
+  Problem whole(11), halves(11);
+  const auto uninterrupted = MakeOptimizer(HardOptions(), whole.parameters);
+  auto interrupted = MakeOptimizer(HardOptions(), halves.parameters);
+  for (int64_t step = 0; step < 6; ++step) {
+    if (step == 3) {
+      auto fresh = MakeOptimizer(HardOptions(), halves.parameters);
+      const NamedTensors from = interrupted->State(), to = fresh->State();
+      ASSERT_EQ(from.size(), 2 * halves.parameters.size());
+      for (size_t i = 0; i < from.size(); ++i) {
+        EXPECT_EQ(from[i].first, to[i].first);
+        to[i].second.copy_(from[i].second);
+      }
+      fresh->set_steps(interrupted->steps());
+      interrupted = std::move(fresh);
+    }
+    whole.DrawGradients(step);
+    halves.DrawGradients(step);
+    uninterrupted->Step(1e-2, 1);
+    interrupted->Step(1e-2, 1);
+  }
+  for (size_t i = 0; i < whole.parameters.size(); ++i)
+    EXPECT_TRUE(torch::equal(whole.parameters[i].second, halves.parameters[i].second)) << whole.parameters[i].first;
+}
+
+TEST(WeightDecay, SparesBiasesAndLayerNorms) {
+  EXPECT_TRUE(HasWeightDecay("bert.embeddings.word_embeddings.weight"));
+  EXPECT_TRUE(HasWeightDecay("bert.encoder.layer.0.attention.self.query.weight"));
+  EXPECT_FALSE(HasWeightDecay("bert.encoder.layer.0.attention.self.query.bias"));
+  EXPECT_FALSE(HasWeightDecay("bert.encoder.layer.0.output.LayerNorm.weight"));
+  EXPECT_FALSE(HasWeightDecay("cls.predictions.bias"));
+}
+
+TEST(GradientNorm, IsTheNormOfAllGradientsTogether) {
+  Problem problem(13);
+  problem.DrawGradients(0);
+  double sum = 0;
+  for (const auto& [name, parameter] : problem.parameters)
+    sum += parameter.grad().to(torch::kFloat64).square().sum().item<double>();
+  EXPECT_NEAR(GradientNorm(problem.parameters), std::sqrt(sum), 1e-12 * std::sqrt(sum));
+}
+
+TEST(GradientNorm, HoldsWhatAFloatCannot) {
+  NamedTensors parameters{{"x", torch::zeros({40}).requires_grad_()}};
+  parameters[0].second.mutable_grad() = torch::full({40}, 1e30f);
+  EXPECT_NEAR(GradientNorm(parameters), 1e30 * std::sqrt(40.0), 1e24);
+}
+
+TEST(ClipScale, IsThatOfTorch) {
+  EXPECT_DOUBLE_EQ(ClipScale(4, 1), 1 / (4 + 1e-6));
+  EXPECT_DOUBLE_EQ(ClipScale(0.5, 1), 1);
+  EXPECT_DOUBLE_EQ(ClipScale(1e9, 0), 1);
+}
+
+TEST(AllFinite, FindsOneBadNumberAnywhere) {
+  for (const double bad : {std::nan(""), -std::numeric_limits<double>::infinity()}) {
+    for (const int64_t place : {int64_t{0}, int64_t{40000}, int64_t{70000}}) {
+      NamedTensors tensors{{"x", torch::full({70001}, 1e38f)}};
+      EXPECT_TRUE(AllFinite(tensors));
+      tensors[0].second[place] = bad;
+      EXPECT_FALSE(AllFinite(tensors)) << place;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lshformer
