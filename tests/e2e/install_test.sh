@@ -1,0 +1,33 @@
+#!/bin/bash
+# Installs the build into a fresh prefix, builds examples/ against it with find_package and runs the result on a checkpoint
+# that the installed program made.   install_test.sh SOURCE BUILD CXX
+set -euo pipefail
+source_folder=$1 build_folder=$2 compiler=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { printf 'install_test: %s\n' "$*"; exit 1; }
+
+cmake --install "$build_folder" --prefix "$work/prefix" >"$work/install.log"
+lshformer=$work/prefix/bin/lshformer
+[[ $("$lshformer" --version) == "lshformer "* ]] || fail "the installed program does not run"
+
+# Two epochs of nothing much: what counts is a folder in the layout of every checkpoint.
+"$lshformer" --quiet synth text --output "$work/text.txt" --seed 1 --documents 40
+"$lshformer" --quiet tokenizer train --type wordpiece --input "$work/text.txt" --vocab_size 300 --output_dir "$work/model"
+"$lshformer" --quiet pretrain --model_type bert --tokenizer_name "$work/model" --train_file "$work/text.txt" --max_steps 1 \
+  --config_overrides "hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64" \
+  --max_seq_length 64 --output_dir "$work/run"
+
+cmake -S "$source_folder/examples" -B "$work/example" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; fail "configure"; }
+cmake --build "$work/example" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "build"; }
+
+# The example and the program must agree: one number a line against one JSON line.
+"$work/example/encode" "$work/run" "a few words" >"$work/encoded"
+[[ $(wc -l <"$work/encoded") == 32 ]] || fail "expected 32 numbers, got $(wc -l <"$work/encoded")"
+first=$("$lshformer" --quiet predict --task feature-extraction --model_name_or_path "$work/run" --attention simhash \
+  --pooling mean --normalize --text "a few words" | sed 's/.*"embedding": *\[ *\([^,]*\),.*/\1/')
+awk -v a="$(head -n 1 "$work/encoded")" -v b="$first" 'BEGIN { exit (a - b) ^ 2 < 1e-10 ? 0 : 1 }' ||
+  fail "the example says $(head -n 1 "$work/encoded"), the program $first"
+if "$work/example/encode" "$work/nothing" x 2>"$work/error"; then fail "a missing folder went unnoticed"; fi
+grep -q nothing "$work/error" || fail "the error does not name the folder: $(cat "$work/error")"
