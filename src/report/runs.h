@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "report/table.h"
 
 namespace lshformer {
 
@@ -29,7 +30,10 @@ Run ReadRun(const std::string& path);
 // All of them; names that would be equal get the folders above them in front.
 std::vector<Run> ReadRuns(const std::vector<std::string>& paths);
 
-// Results side by side, curves laid over one another, benchmarks by length, and where the configs differ.
+// Results side by side: a line per metric, a column per run, the best of a line stressed.
+Table ResultsTable(const std::vector<Run>& runs);
+
+// Results, curves laid over one another, benchmarks by length, and where the configs differ.
 std::string RunsPage(const std::vector<Run>& runs, const std::string& title);
 
 // Whether a smaller value of a metric is the better one (+1: larger, −1: smaller, 0: neither, such as "epoch").

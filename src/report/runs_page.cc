@@ -57,44 +57,6 @@ Table WithRunColumns(const std::vector<Run>& runs) {
   return table;
 }
 
-Table ResultsTable(const std::vector<Run>& runs) {
-  Table table = WithRunColumns(runs);
-  std::vector<std::string> keys;
-  for (const Run& run : runs) {
-    for (const auto& [key, value] : run.results) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-        keys.push_back(key);
-      }
-    }
-  }
-  std::vector<std::string> attention{"attention"};
-  for (const Run& run : runs) {
-    attention.push_back(run.attention.empty() ? "–" : run.attention);
-  }
-  table.Row(attention);
-  for (const char* section : {"Training", "Evaluation", "Test", "Other"}) {
-    bool opened = false;
-    for (const std::string& key : keys) {
-      if (SectionOf(key) != section) {
-        continue;
-      }
-      if (!opened) {
-        table.Section(section);
-        opened = true;
-      }
-      std::vector<std::string> cells{key};
-      std::vector<double> values;
-      for (const Run& run : runs) {
-        values.push_back(Result(run, key));
-        cells.push_back(FormatNumber(values.back()));
-      }
-      const int best = Best(values, BetterDirection(key));
-      table.Row(std::move(cells), best < 0 ? -1 : best + 1);
-    }
-  }
-  return table;
-}
-
 // One chart per key that some run logged at least twice. The key of a run's summary entry ("train_runtime" …) has one
 // point and is in the table.
 std::vector<LineChart> CurveCharts(const std::vector<Run>& runs) {
@@ -255,6 +217,44 @@ Table ConfigDifferences(const std::vector<Run>& runs) {
 }
 
 }  // namespace
+
+Table ResultsTable(const std::vector<Run>& runs) {
+  Table table = WithRunColumns(runs);
+  std::vector<std::string> keys;
+  for (const Run& run : runs) {
+    for (const auto& [key, value] : run.results) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        keys.push_back(key);
+      }
+    }
+  }
+  std::vector<std::string> attention{"attention"};
+  for (const Run& run : runs) {
+    attention.push_back(run.attention.empty() ? "–" : run.attention);
+  }
+  table.Row(attention);
+  for (const char* section : {"Training", "Evaluation", "Test", "Other"}) {
+    bool opened = false;
+    for (const std::string& key : keys) {
+      if (SectionOf(key) != section) {
+        continue;
+      }
+      if (!opened) {
+        table.Section(section);
+        opened = true;
+      }
+      std::vector<std::string> cells{key};
+      std::vector<double> values;
+      for (const Run& run : runs) {
+        values.push_back(Result(run, key));
+        cells.push_back(FormatNumber(values.back()));
+      }
+      const int best = Best(values, BetterDirection(key));
+      table.Row(std::move(cells), best < 0 ? -1 : best + 1);
+    }
+  }
+  return table;
+}
 
 std::string RunsPage(const std::vector<Run>& runs, const std::string& title) {
   std::string names;

@@ -1,0 +1,134 @@
+// lshformer predict: JSONL in, JSONL out, or one text.
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "infer/stream.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct PredictFlags {
+  std::string model, tokenizer, task, input, output = "-", pooling = "none";
+  std::optional<std::string> text, text_pair;
+  PredictOptions options;
+  AttentionFlags attention;
+};
+
+PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags) {
+  PredictOptions options = flags.options;
+  options.task = ParsePredictTask(flags.task);
+  options.pooling = ParsePooling(flags.pooling);
+  const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
+    if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
+  };
+  only_for("--top_k", PredictTask::kFillMask, "fill-mask");
+  only_for("--text_pair", PredictTask::kTextClassification, "text-classification");
+  only_for("--pooling", PredictTask::kFeatureExtraction, "feature-extraction");
+  only_for("--normalize", PredictTask::kFeatureExtraction, "feature-extraction");
+  if (flags.text && !flags.input.empty()) FailUsage("--text: stands instead of --input, got both");
+  if (!flags.text && flags.input.empty()) FailUsage("--input: expected a JSONL file (or --text \"...\"), got neither");
+  if (flags.text_pair && !flags.text) FailUsage("--text_pair: stands beside --text, which is missing");
+  return options;
+}
+
+void PredictText(const Pipeline& pipeline, const PredictFlags& flags) {
+  std::vector<Request> requests;
+  try {
+    requests.push_back(pipeline.PrepareText(*flags.text, flags.text_pair.value_or("")));
+  } catch (const Error& error) {
+    Fail("--text: {}", error.what());
+  }
+  pipeline.Run(requests);
+  if (!requests[0].error.empty()) Fail("--text: {}", requests[0].error);
+  AtomicFile output(flags.output);
+  pipeline.Write(requests[0], [&](std::string_view json) { output.Write(json); });
+  output.Write("\n");
+  output.Commit();
+  if (requests[0].encoding.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
+}
+
+void PredictFile(const Pipeline& pipeline, const PredictFlags& flags) {
+  LineReader lines(flags.input);
+  AtomicFile output(flags.output);
+  Progress progress("predict", 0, "lines");
+  const LineSink sink{[&](std::string_view json) { output.Write(json); }, [&] { output.Flush(); }};
+  const StreamStatistics statistics = PredictLines(pipeline, lines, sink, [&](int64_t done) { progress.Update(done); });
+  output.Commit();
+  progress.Finish();
+  const std::string cut = statistics.truncated == 0
+                              ? ""
+                              : fmt::format("{} of {} texts were cut to {} tokens", statistics.truncated,
+                                            statistics.lines, pipeline.options().max_seq_length);
+  if (statistics.bad > 0) {
+    Fail("{} of {} lines could not be answered, the first: {}{}", statistics.bad, statistics.lines,
+         statistics.first_error, cut.empty() ? "" : "; " + cut);
+  }
+  if (!cut.empty()) spdlog::warn("{}: {}", flags.input == "-" ? "stdin" : Shown(flags.input, 120), cut);
+}
+
+void Predict(const CLI::App& command, const PredictFlags& flags) {
+  const PredictOptions options = CheckedOptions(command, flags);
+  const Pipeline pipeline = Pipeline::Load(flags.model, flags.tokenizer, options, [&](ModelConfig& config) {
+    flags.attention.Apply(config.attention);
+    ValidateModelConfig(config, flags.model);
+  });
+  if (flags.text) {
+    PredictText(pipeline, flags);
+  } else {
+    PredictFile(pipeline, flags);
+  }
+}
+
+}  // namespace
+
+void AddPredict(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("predict", "answers of a model: JSONL in, JSONL out, or one --text");
+  auto flags = std::make_shared<PredictFlags>();
+  const char* group = "Model";
+  command->add_option("--model_name_or_path", flags->model, "checkpoint folder")
+      ->required()
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--tokenizer_name", flags->tokenizer, "tokenizer folder, if not the checkpoint")
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--task", flags->task, "what to ask the model")
+      ->required()
+      ->check(OneOf({"fill-mask", "text-classification", "feature-extraction"}))
+      ->group(group);
+  group = "Input and output";
+  command->add_option("--input", flags->input, "JSONL file, plain or .gz; - is stdin")->type_name("FILE")->group(group);
+  command->add_option("--output", flags->output, "JSONL file, one line per line of input; - is stdout")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--text", flags->text, "one text instead of a file")->type_name("TEXT")->group(group);
+  command->add_option("--text_pair", flags->text_pair, "its second part (text-classification)")
+      ->type_name("TEXT")
+      ->group(group);
+  group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
+  command->add_option("--top_k", flags->options.top_k, "fill-mask: candidates per mask")
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
+      ->check(OneOf({"none", "cls", "mean"}))
+      ->group(group);
+  command->add_flag("--normalize", flags->options.normalize, "feature-extraction: vectors of length 1")->group(group);
+  group = "Limits";
+  command->add_option("--max_seq_length", flags->options.max_seq_length, "longer texts are cut; 0: the position table")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command
+      ->add_option("--batch_tokens", flags->options.batch_tokens, "tokens a forward call; answers do not depend on it")
+      ->check(IntegerIn(1, int64_t{1} << 24))
+      ->group(group);
+  AddAttentionFlags(*command, flags->attention);
+  command->callback([command, flags] { Predict(*command, *flags); });
+}
+
+}  // namespace lshformer::cli
