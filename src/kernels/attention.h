@@ -6,9 +6,9 @@
 // sequence never sees another. What each mode computes: docs/attention.md.
 //
 // Sequence b is the tokens cu_seqlens[b] … cu_seqlens[b + 1] − 1; a sequence may be empty.
-// q, k, v, out and their gradients: [tokens, heads, head_dim], strides in elements, innermost 1.   lse: [tokens, heads].
-// The result of a sequence depends neither on its batch-mates nor on the number of threads, bit for bit (gradients too).
-// Throws nothing about shapes: they are checked one level up, in ops/.
+// q, k, v, out and their gradients: [tokens, heads, head_dim], strides in elements, innermost 1.   lse: [tokens,
+// heads]. The result of a sequence depends neither on its batch-mates nor on the number of threads, bit for bit
+// (gradients too). Throws nothing about shapes: they are checked one level up, in ops/.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ namespace lshformer {
 struct AttentionShape {
   std::span<const int32_t> cu_seqlens;  // [sequences + 1], starts at 0
   int heads = 0;
-  int head_dim = 0;                     // 1 … 256
+  int head_dim = 0;  // 1 … 256
   int sequences() const { return static_cast<int>(cu_seqlens.size()) - 1; }
   int64_t tokens() const { return cu_seqlens.back(); }
 };
@@ -37,20 +37,21 @@ struct HeadTensor {
   T* at(int64_t token, int head) const { return data + token * token_stride + head * head_stride; }
 };
 
-// Dropout of probabilities of seen pairs, after normalisation (docs/attention.md). The mask of pair (i, j) is a function
-// of (key, sequence id, head, i, j) alone and is never stored.
+// Dropout of probabilities of seen pairs, after normalisation (docs/attention.md). The mask of pair (i, j) is a
+// function of (key, sequence id, head, i, j) alone and is never stored.
 struct AttentionDropout {
-  float probability = 0;               // 0: none
-  uint64_t key = 0;                    // StreamKey(seed, step, layer, 0, Purpose::kAttentionDropout)
-  std::span<const uint64_t> sequence_ids;  // [sequences]: the example's identity in its data set, not its place in the batch
+  float probability = 0;  // 0: none
+  uint64_t key = 0;       // StreamKey(seed, step, layer, 0, Purpose::kAttentionDropout)
+  std::span<const uint64_t>
+      sequence_ids;  // [sequences]: the example's identity in its data set, not its place in the batch
 };
 
 // What a call computed, for reports and for the metadata of `attention`.
 struct AttentionCounts {
-  int64_t pairs_total = 0;       // heads · Σ n²
-  int64_t pairs_computed = 0;    // distinct (i, j) whose q_i·k_j was needed
-  int64_t hash_flops = 0;        // 2 · bands · head_dim · (queries + keys) · hashes · heads, summed over sequences
-  int64_t attention_flops = 0;   // forward, all that the tiles computed: 4 · head_dim per visited pair
+  int64_t pairs_total = 0;      // heads · Σ n²
+  int64_t pairs_computed = 0;   // distinct (i, j) whose q_i·k_j was needed
+  int64_t hash_flops = 0;       // 2 · bands · head_dim · (queries + keys) · hashes · heads, summed over sequences
+  int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 };
 
 // Random hyperplanes of one call and layer; the same for queries and keys, for all sequences.
@@ -65,19 +66,19 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
 struct SimHashBuckets {
   std::vector<int32_t> query, key;
 };
-// bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed as
-// key − mean key of their sequence.
+// bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed
+// as key − mean key of their sequence.
 SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                                   HeadTensor<const float> key, const SimHashPlanes& planes);
 
-// Which query meets which key: order of queries and keys per sequence, head and round, and the range of ordered keys that
-// each tile of queries meets. See kernels/plan.h. Built once per forward, reused by the backward.
+// Which query meets which key: order of queries and keys per sequence, head and round, and the range of ordered keys
+// that each tile of queries meets. See kernels/plan.h. Built once per forward, reused by the backward.
 struct AttentionPlan;
 using AttentionPlanPtr = std::shared_ptr<const AttentionPlan>;
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
 // Sequences shorter than spec.min_length get the dense plan. `buckets` [heads, hashes, tokens] as above.
-AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape, std::span<const int32_t> query_buckets,
-                                  std::span<const int32_t> key_buckets);
+AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                  std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
 AttentionCounts Counts(const AttentionPlan& plan);
 int64_t WorkBytes(const AttentionPlan& plan);  // plan and work memory of a forward + backward call
 
@@ -85,23 +86,25 @@ struct AttentionForward {
   AttentionShape shape;
   HeadTensor<const float> query, key, value;
   HeadTensor<float> out;
-  float* lse = nullptr;               // [tokens, heads]
-  float scale = 1;                    // 1/√head_dim
+  float* lse = nullptr;  // [tokens, heads]
+  float scale = 1;       // 1/√head_dim
   const AttentionPlan* plan = nullptr;
   AttentionDropout dropout;
 };
 void RunAttentionForward(const AttentionForward& call);
 
 struct AttentionBackward {
-  AttentionForward forward;           // with the out and lse that the forward wrote
+  AttentionForward forward;  // with the out and lse that the forward wrote
   HeadTensor<const float> grad_out;
   HeadTensor<float> grad_query, grad_key, grad_value;  // overwritten
 };
 void RunAttentionBackward(const AttentionBackward& call);
 
-// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"AVX3", "AVX2"}.
+// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"AVX3",
+// "AVX2"}.
 std::vector<std::string> SupportedIsas();
 std::string ActiveIsa();
-void ForceIsa(const std::string& name);  // "auto" or one of SupportedIsas(), lower case accepted ("avx512" = AVX3 family); Error otherwise
+void ForceIsa(const std::string& name);  // "auto" or one of SupportedIsas(), lower case accepted ("avx512" = AVX3
+                                         // family); Error otherwise
 
 }  // namespace lshformer

@@ -1,0 +1,54 @@
+// Which of the compiled instruction sets runs.
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "kernels/attention.h"
+#include "kernels/cpu/targets.h"
+
+namespace lshformer {
+namespace {
+
+// All that the machine can run, whatever is forced now.
+const std::vector<int64_t>& Targets() {
+  static const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  return targets;
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> SupportedIsas() {
+  std::vector<std::string> names;
+  for (const int64_t target : Targets()) names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
+std::string ActiveIsa() {
+  Targets();
+  const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(supported & -supported);
+}
+
+void ForceIsa(const std::string& name) {
+  const std::string wanted = Lower(name) == "avx512" ? "avx3" : Lower(name);
+  int64_t mask = wanted == "auto" ? -1 : 0;
+  for (const int64_t target : Targets()) {
+    if (Lower(hwy::TargetName(target)) == wanted) mask = target;
+  }
+  if (mask == 0) {
+    std::string known = "auto";
+    for (const std::string& isa : SupportedIsas()) known += ", " + Lower(isa);
+    FailUsage("--isa: expected one of {}, got \"{}\"", known, name);
+  }
+  hwy::SetSupportedTargetsForTest(mask == -1 ? 0 : mask);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace lshformer

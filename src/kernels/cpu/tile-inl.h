@@ -1,0 +1,134 @@
+// A tile of rows and a block of columns: gathering, the pair rule, dropout. Compiled once for each instruction set.
+#if defined(LSHFORMER_TILE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_TILE_INL
+#undef LSHFORMER_TILE_INL
+#else
+#define LSHFORMER_TILE_INL
+#endif
+
+#include <vector>
+
+#include "kernels/cpu/executor.h"
+#include "kernels/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+
+// The columns of a pass, gathered in its order: [length][padded] each.
+struct Columns {
+  const float* operand;
+  const float* value;
+  const int32_t* order;         // nullptr: natural
+  const DropoutWords* dropout;  // by place in the order; nullptr: none
+  int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
+};
+
+// The rows of a tile and what the pair rule and dropout need of them.
+struct TileRows {
+  int count = 0, padded = 0;  // padded to whole vectors
+  alignas(64) int32_t positions[kTileRows];
+  alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
+  std::vector<int32_t> buckets;  // [hash + 1][kTileRows]
+};
+
+inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& tile, TileRows& rows) {
+  rows.count = tile.row_end - tile.row_begin;
+  rows.padded = RoundUp(rows.count, kLanes);
+  const int32_t* order = work.plan->Order(pass.row_order);
+  for (int r = 0; r < kTileRows; ++r) {  // padding repeats the last row
+    const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);
+    rows.positions[r] = order ? order[row] : row;
+  }
+  if (pass.rule & kSameBucket) {
+    rows.buckets.resize(static_cast<size_t>(pass.hash + 1) * kTileRows);
+    for (int h = 0; h <= pass.hash; ++h) {
+      const int32_t* buckets = work.plan->RowBuckets(*work.unit, pass, h);
+      for (int r = 0; r < kTileRows; ++r) rows.buckets[h * kTileRows + r] = buckets[rows.positions[r]];
+    }
+  }
+  if (work.call->dropout.probability > 0) {
+    for (int r = 0; r < rows.padded; ++r) {
+      const DropoutWords words = DropoutSide(work.dropout_key, rows.positions[r], 0);
+      rows.dropout_first[r] = words.first;
+      rows.dropout_second[r] = words.second;
+    }
+  }
+}
+
+// Gathers rows by position into [count][padded].
+inline void GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t count,
+                       int padded, float* to) {
+  const int head_dim = work.head_dim();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t position = positions ? positions[i] : i;
+    CopyRow(from.at(work.token(position), work.head()), head_dim, padded, to + i * padded);
+  }
+}
+
+inline Columns GatherColumns(const UnitWork& work, const Pass& pass) {
+  const int64_t length = work.unit->length;
+  const int padded = RoundUp(work.head_dim(), kLanes);
+  const int32_t* order = work.plan->Order(pass.column_order);
+  float* operand = work.memory->Get<float>(Slot::kColumns, length * padded);
+  float* value = work.memory->Get<float>(Slot::kColumnValues, length * padded);
+  GatherRows(pass.swapped ? work.call->query : work.call->key, work, order, length, padded, operand);
+  GatherRows(work.call->value, work, order, length, padded, value);
+  DropoutWords* dropout = nullptr;
+  if (work.call->dropout.probability > 0) {
+    dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, length);
+    for (int64_t i = 0; i < length; ++i) dropout[i] = DropoutSide(work.dropout_key, order ? order[i] : i, 1);
+  }
+  return {operand, value, order, dropout};
+}
+
+// Sets the scores [columns][padded] of pairs that do not count to kMasked.
+inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& rows, const Columns& columns,
+                      int32_t begin, int count, float* scores) {
+  const Floats d;
+  const Ints di;
+  const auto masked = hn::Set(d, kMasked);
+  for (int c = 0; c < count; ++c) {
+    const int32_t position = columns.position(begin + c);
+    for (int r = 0; r < rows.padded; r += kLanes) {
+      const auto row_position = hn::Load(di, rows.positions + r);
+      auto counts = hn::Eq(row_position, row_position);
+      for (int h = 0; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
+        const auto column_bucket = hn::Set(di, work.plan->ColumnBuckets(*work.unit, pass, h)[position]);
+        const auto same = hn::Eq(hn::LoadU(di, rows.buckets.data() + h * kTileRows + r), column_bucket);
+        counts = h == pass.hash ? hn::And(counts, same) : hn::AndNot(same, counts);
+      }
+      if (pass.rule & kColumnNotBefore) counts = hn::AndNot(hn::Lt(hn::Set(di, position), row_position), counts);
+      if (pass.rule & kColumnBefore) counts = hn::And(counts, hn::Lt(hn::Set(di, position), row_position));
+      float* at = scores + c * rows.padded + r;
+      hn::Store(hn::IfThenElse(hn::RebindMask(d, counts), hn::Load(d, at), masked), d, at);
+    }
+  }
+}
+
+struct Dropout {
+  uint32_t threshold = 0;
+  float keep_scale = 1;
+  bool on = false;
+};
+inline Dropout MakeDropout(const AttentionDropout& dropout) {
+  if (!(dropout.probability > 0)) return {};
+  return {DropoutThreshold(dropout.probability), 1.0f / (1.0f - dropout.probability), true};
+}
+
+// The vector form of IsDropped: keep_scale where the pair is kept, 0 where dropped.
+HWY_INLINE FloatVec KeepFactor(const Dropout& dropout, const TileRows& rows, int r, DropoutWords column) {
+  const Words w;
+  const Floats d;
+  auto h =
+      hn::Mul(hn::Xor(hn::Load(w, rows.dropout_first + r), hn::Set(w, column.first)), hn::Set(w, kDropoutMultiplier1));
+  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)),
+              hn::Add(hn::Load(w, rows.dropout_second + r), hn::Set(w, column.second)));
+  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(w, kDropoutMultiplier2));
+  const auto dropped = hn::RebindMask(d, hn::Lt(h, hn::Set(w, dropout.threshold)));
+  return hn::IfThenZeroElse(dropped, hn::Set(d, dropout.keep_scale));
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

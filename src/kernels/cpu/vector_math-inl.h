@@ -1,0 +1,188 @@
+// Small vectorised pieces shared by forward and backward, compiled once for each instruction set.
+#include "kernels/cpu/targets.h"
+
+#if defined(LSHFORMER_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_VECTOR_MATH_INL
+#undef LSHFORMER_VECTOR_MATH_INL
+#else
+#define LSHFORMER_VECTOR_MATH_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::ScalableTag<uint32_t>;
+using Ints = hn::ScalableTag<int32_t>;
+using FloatVec = hn::Vec<Floats>;
+
+inline constexpr int kLanes = static_cast<int>(HWY_LANES(float));
+// Rows of C that the inner kernel keeps in registers, beside two vectors of columns: 32 registers hold 8 × 2 sums, 16
+// hold 4 × 2.
+inline constexpr int kMicroRows = (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL) ? 8 : 4;
+
+inline int RoundUp(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// 2^x for x ≤ 0 (and a little above). Below −126 exactly 0, NaN stays NaN. Error < 2 ulp.
+// x = n + f with |f| ≤ 1/2; 2^f by a polynomial of degree 5 (minimax, relative error 2^-23.4), 2^n by its exponent
+// bits.
+HWY_INLINE FloatVec Exp2(Floats d, FloatVec x) {
+  const FloatVec magic = hn::Set(d, 12582912.0f + 127.0f);  // 1.5·2²³ + bias: the sum's low bits are n + 127
+  const FloatVec shifted = hn::Add(x, magic);
+  const FloatVec f = hn::Sub(x, hn::Sub(shifted, magic));
+  FloatVec p = hn::Set(d, 1.3264727e-3f);
+  p = hn::MulAdd(p, f, hn::Set(d, 9.671513e-3f));
+  p = hn::MulAdd(p, f, hn::Set(d, 5.5507336e-2f));
+  p = hn::MulAdd(p, f, hn::Set(d, 2.4022242e-1f));
+  p = hn::MulAdd(p, f, hn::Set(d, 6.93147e-1f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  const Words w;
+  const FloatVec power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(w, shifted)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0f)), hn::Mul(p, power));
+}
+
+enum class Store { kSet, kAdd, kScaleAndAdd };
+
+// C[m][n] ← (0 | C | scale[m]·C)[m][n] + Σ_k A[m][k] B[k][n] for M rows and N vectors of columns.
+// kRowsNext: A's rows are adjacent (stride 1) and a_stride is the step in k; otherwise a_stride is the step in m, k
+// adjacent.
+template <int M, int N, Store kStore, bool kRowsNext>
+HWY_INLINE void Micro(const float* HWY_RESTRICT a, ptrdiff_t a_stride, const float* HWY_RESTRICT b, ptrdiff_t b_stride,
+                      int depth, float* HWY_RESTRICT c, ptrdiff_t c_stride, const float* HWY_RESTRICT scale) {
+  const Floats d;
+  FloatVec sums[M][N];
+  HWY_UNROLL(8)
+  for (int m = 0; m < M; ++m) {
+    HWY_UNROLL(2)
+    for (int n = 0; n < N; ++n) {
+      if constexpr (kStore == Store::kSet) {
+        sums[m][n] = hn::Zero(d);
+      } else if constexpr (kStore == Store::kAdd) {
+        sums[m][n] = hn::Load(d, c + m * c_stride + n * kLanes);
+      } else {
+        sums[m][n] = hn::Mul(hn::Set(d, scale[m]), hn::Load(d, c + m * c_stride + n * kLanes));
+      }
+    }
+  }
+  for (int k = 0; k < depth; ++k) {
+    FloatVec columns[N];
+    HWY_UNROLL(2)
+    for (int n = 0; n < N; ++n) columns[n] = hn::Load(d, b + n * kLanes);
+    HWY_UNROLL(8)
+    for (int m = 0; m < M; ++m) {
+      const FloatVec value = hn::Set(d, kRowsNext ? a[m] : a[m * a_stride]);
+      HWY_UNROLL(2)
+      for (int n = 0; n < N; ++n) sums[m][n] = hn::MulAdd(value, columns[n], sums[m][n]);
+    }
+    a += kRowsNext ? a_stride : 1;
+    b += b_stride;
+  }
+  HWY_UNROLL(8)
+  for (int m = 0; m < M; ++m) {
+    HWY_UNROLL(2)
+    for (int n = 0; n < N; ++n) hn::Store(sums[m][n], d, c + m * c_stride + n * kLanes);
+  }
+}
+
+struct Matrix {
+  float* data;
+  ptrdiff_t stride;
+};
+struct ConstMatrix {
+  const float* data;
+  ptrdiff_t stride;
+};
+
+// The remaining rows: M counts down at compile time to the number wanted.
+template <int M, int N, Store kStore, bool kRowsNext>
+HWY_INLINE void MicroTail(int rows, const float* a, ptrdiff_t a_stride, const float* b, ptrdiff_t b_stride, int depth,
+                          float* c, ptrdiff_t c_stride, const float* scale) {
+  if constexpr (M > 0) {
+    if (rows == M) {
+      Micro<M, N, kStore, kRowsNext>(a, a_stride, b, b_stride, depth, c, c_stride, scale);
+    } else {
+      MicroTail<M - 1, N, kStore, kRowsNext>(rows, a, a_stride, b, b_stride, depth, c, c_stride, scale);
+    }
+  }
+}
+
+template <int N, Store kStore, bool kRowsNext>
+HWY_NOINLINE void MultiplyColumns(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int depth, const float* scale) {
+  int m = 0;
+  for (; m + kMicroRows <= rows; m += kMicroRows) {
+    Micro<kMicroRows, N, kStore, kRowsNext>(a.data + (kRowsNext ? m : m * a.stride), a.stride, b.data, b.stride, depth,
+                                            c.data + m * c.stride, c.stride, scale + m);
+  }
+  if (m < rows) {
+    MicroTail<kMicroRows - 1, N, kStore, kRowsNext>(rows - m, a.data + (kRowsNext ? m : m * a.stride), a.stride, b.data,
+                                                    b.stride, depth, c.data + m * c.stride, c.stride, scale + m);
+  }
+}
+
+// C ← (0 | C | diag(scale)·C) + A·B; columns is a multiple of kLanes. See Micro for kRowsNext.
+template <Store kStore, bool kRowsNext>
+HWY_INLINE void Multiply(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int columns, int depth,
+                         const float* scale = nullptr) {
+  int n = 0;
+  for (; n + 2 * kLanes <= columns; n += 2 * kLanes) {
+    MultiplyColumns<2, kStore, kRowsNext>(a, {b.data + n, b.stride}, {c.data + n, c.stride}, rows, depth, scale);
+  }
+  if (n < columns)
+    MultiplyColumns<1, kStore, kRowsNext>(a, {b.data + n, b.stride}, {c.data + n, c.stride}, rows, depth, scale);
+}
+
+// to[0 … padded) ← from[0 … count) · scale, then zeros; padded is a multiple of kLanes, `to` aligned.
+HWY_INLINE void CopyRow(const float* HWY_RESTRICT from, int count, int padded, float* HWY_RESTRICT to) {
+  const Floats d;
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::Store(hn::LoadU(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = from[i];
+  for (; i < padded; ++i) to[i] = 0;
+}
+
+// to[k][r] ← scale · rows[r][k] for r < count; zeros up to `padded`. `rows` is [count][stride].
+inline void TransposeScaled(const float* HWY_RESTRICT rows, ptrdiff_t stride, int count, int depth, int padded,
+                            float scale, float* HWY_RESTRICT to) {
+  int r = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> four;
+  const auto factor = hn::Set(four, scale);
+  for (; r + 4 <= count; r += 4) {
+    const float* from = rows + r * stride;
+    int k = 0;
+    for (; k + 4 <= depth; k += 4) {
+      const auto r0 = hn::Mul(factor, hn::LoadU(four, from + k)),
+                 r1 = hn::Mul(factor, hn::LoadU(four, from + stride + k));
+      const auto r2 = hn::Mul(factor, hn::LoadU(four, from + 2 * stride + k));
+      const auto r3 = hn::Mul(factor, hn::LoadU(four, from + 3 * stride + k));
+      const auto a = hn::InterleaveLower(four, r0, r2), b = hn::InterleaveLower(four, r1, r3);
+      const auto e = hn::InterleaveUpper(four, r0, r2), f = hn::InterleaveUpper(four, r1, r3);
+      hn::StoreU(hn::InterleaveLower(four, a, b), four, to + (k + 0) * padded + r);
+      hn::StoreU(hn::InterleaveUpper(four, a, b), four, to + (k + 1) * padded + r);
+      hn::StoreU(hn::InterleaveLower(four, e, f), four, to + (k + 2) * padded + r);
+      hn::StoreU(hn::InterleaveUpper(four, e, f), four, to + (k + 3) * padded + r);
+    }
+    for (; k < depth; ++k) {
+      for (int i = 0; i < 4; ++i) to[k * padded + r + i] = scale * from[i * stride + k];
+    }
+  }
+#endif
+  for (; r < count; ++r) {
+    for (int k = 0; k < depth; ++k) to[k * padded + r] = scale * rows[r * stride + k];
+  }
+  for (; r < padded; ++r) {
+    for (int k = 0; k < depth; ++k) to[k * padded + r] = 0;
+  }
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,92 @@
+// A plan says which query meets which key, and nothing about numbers.
+//
+// A unit is one sequence under one head. It is worked through in passes (one per hash function; two for mirrored
+// pairs). A pass orders its rows and its columns, both positions within the sequence, cuts the rows into tiles and
+// names for each tile the ranges of ordered columns that it meets. Rows are queries and columns keys, except in the
+// second half of mirrored pairs, where the roles are swapped. The executor adds what a pass sees to the row's online
+// softmax, whatever came before.
+//
+// Memory: 8 bytes per token, head and pass for the orders, 16 for the buckets; nothing grows with tokens².
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace lshformer {
+
+// The most rows a tile has: what keeps the score block of a tile in the first-level cache (docs/numerics.md).
+inline constexpr int kTileRows = 64;
+
+// Which pairs of a visited block count. Flags of a pass; a pair counts if all hold.
+enum PairRule : uint8_t {
+  kAllPairs = 0,
+  kSameBucket = 1,       // row and column share the bucket of this pass's hash function
+  kFirstMeeting = 2,     // and no bucket of an earlier hash function
+  kColumnNotBefore = 4,  // position of the column ≥ position of the row
+  kColumnBefore = 8,     // position of the column < position of the row
+};
+
+struct Segment {
+  int32_t column_begin, column_end;  // in the pass's order of columns
+  bool every_pair;                   // the rule holds for all pairs of tile and segment: no test is needed
+};
+
+struct Tile {
+  int32_t row_begin, row_end;  // in the pass's order of rows; at most kTileRows
+  int32_t segment_begin, segment_end;
+};
+
+// Rows and columns of one bucket, where the rows are not empty.
+struct BucketRun {
+  int32_t row_begin, row_end, column_begin, column_end;
+};
+
+struct Pass {
+  bool swapped = false;  // rows are keys, columns queries
+  uint8_t rule = kAllPairs;
+  int hash = 0;
+  int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
+  int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
+  int64_t run_begin = 0,
+          run_end = 0;  // into AttentionPlan::runs; empty unless every bucket's pairs count as they stand
+};
+
+struct Unit {
+  int32_t sequence = 0, head = 0;
+  int64_t token_begin = 0;  // of the sequence
+  int32_t length = 0;
+  int32_t pass_begin = 0, pass_end = 0;
+  Fill fill = Fill::kNone;    // kNone where every pair is seen
+  int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
+};
+
+struct AttentionPlan {
+  std::vector<int32_t> cu_seqlens;
+  int heads = 0, head_dim = 0, hashes = 0;
+  int64_t tokens = 0;
+  std::vector<Unit> units;  // sequence by sequence, head by head; sequences of length 0 have none
+  std::vector<Pass> passes;
+  std::vector<Tile> tiles;
+  std::vector<Segment> segments;
+  std::vector<BucketRun> runs;
+  std::vector<int32_t> orders;
+  std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty for exact attention
+  std::vector<int32_t> seen;                        // [heads, tokens]: how many keys query i sees; empty without a fill
+  AttentionCounts counts;
+
+  const int32_t* Order(int64_t offset) const { return offset < 0 ? nullptr : orders.data() + offset; }
+  const int32_t* RowBuckets(const Unit& unit, const Pass& pass, int hash) const {
+    return Buckets(pass.swapped ? key_buckets : query_buckets, unit, hash);
+  }
+  const int32_t* ColumnBuckets(const Unit& unit, const Pass& pass, int hash) const {
+    return Buckets(pass.swapped ? query_buckets : key_buckets, unit, hash);
+  }
+
+ private:
+  const int32_t* Buckets(const std::vector<int32_t>& buckets, const Unit& unit, int hash) const {
+    return buckets.data() + (int64_t{unit.head} * hashes + hash) * tokens + unit.token_begin;
+  }
+};
+
+}  // namespace lshformer
