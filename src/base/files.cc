@@ -58,11 +58,11 @@ std::string FollowLinks(const std::string& path) {
   fs::path target = path;
   for (int i = 0; i < kMostLinks; ++i) {
     std::error_code error;
+    if (StandsForDescriptor(target.string())) return target.string();
     if (!fs::is_symlink(fs::symlink_status(target, error))) return target.string();
     const fs::path next = fs::read_symlink(target, error);
     if (error) Fail("{}: cannot follow the link: {}", Shown(path, 120), error.message());
     target = next.is_absolute() ? next : target.parent_path() / next;
-    if (StandsForDescriptor(target.string())) return target.string();
   }
   Fail("{}: cannot follow the link: too many links", Shown(path, 120));
 }
@@ -127,7 +127,7 @@ std::string ReadFile(const std::string& path, uint64_t limit) {
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   if (path.empty()) Fail("the name of an output file is empty");
-  target_ = path == "-" ? path : FollowLinks(path);
+  target_ = FollowLinks(path);
   const std::optional<int> descriptor = StandsForDescriptor(target_);
   struct stat status {};
   if (descriptor) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -60,11 +61,14 @@ int ThreadIndex() { return thread_index; }
 
 void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
-  grain = std::max<int64_t>(1, grain);
-  const int64_t pieces = (count + grain - 1) / grain;
+  grain = std::clamp<int64_t>(grain, 1, count);  // no larger than count: sums below cannot overflow
+  const int64_t pieces = count / grain + (count % grain != 0);
   const int threads = static_cast<int>(std::min<int64_t>(Threads(), pieces));
   if (threads == 1 || inside_parallel) {
-    for (int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(count, begin + grain));
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const int64_t begin = piece * grain;
+      body(begin, begin + std::min(grain, count - begin));
+    }
     return;
   }
   std::atomic<int64_t> next{0};
@@ -75,7 +79,7 @@ void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t,
     inside_parallel = true;
     try {
       for (int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;)
-        body(piece * grain, std::min(count, (piece + 1) * grain));
+        body(piece * grain, piece * grain + std::min(grain, count - piece * grain));
     } catch (...) {
       next = pieces;
       const std::lock_guard lock(failure_mutex);
@@ -89,7 +93,11 @@ void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t,
   work(omp_get_thread_num());
 #else
   std::vector<std::thread> pool;
-  for (int index = 1; index < threads; ++index) pool.emplace_back(work, index);
+  try {
+    for (int index = 1; index < threads; ++index) pool.emplace_back(work, index);
+  } catch (const std::system_error&) {
+    // The system gives no more threads: those that run, and this one, do all the pieces.
+  }
   work(0);
   for (std::thread& thread : pool) thread.join();
 #endif
