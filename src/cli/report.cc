@@ -16,7 +16,7 @@ struct ReportFlags {
 };
 
 void Report(const ReportFlags& flags) {
-  const std::vector<Run> runs = ReadRuns(flags.runs);
+  const std::vector<RunRecord> runs = ReadRuns(flags.runs);
   WriteFileAtomically(flags.output, RunsPage(runs, flags.title));
   // Beside the file, the table for the terminal; on stdout the page stands alone.
   if (flags.output != "-") std::cout << PlainText(ResultsTable(runs));

@@ -18,7 +18,7 @@ bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-void AddResults(const Json& json, const std::string& path, Run& run) {
+void AddResults(const Json& json, const std::string& path, RunRecord& run) {
   if (!json.is_object()) {
     Fail("{}: expected an object of metrics, got {}", path, json.type_name());
   }
@@ -31,7 +31,7 @@ void AddResults(const Json& json, const std::string& path, Run& run) {
   }
 }
 
-void AddCurves(const Json& state, const std::string& path, Run& run) {
+void AddCurves(const Json& state, const std::string& path, RunRecord& run) {
   if (!state.is_object() || !HasValue(state, "log_history") || !state["log_history"].is_array()) {
     Fail("{}: expected an object with the list \"log_history\"", path);
   }
@@ -54,7 +54,7 @@ void AddCurves(const Json& state, const std::string& path, Run& run) {
   }
 }
 
-void AddBenchmark(const Json& json, const std::string& path, Run& run) {
+void AddBenchmark(const Json& json, const std::string& path, RunRecord& run) {
   if (!json.is_object() || !HasValue(json, "results") || !json["results"].is_array()) {
     Fail("{}: expected the JSON of \"bench\": an object with the list \"results\"", path);
   }
@@ -81,7 +81,7 @@ std::string AttentionOf(const Json& config, const std::string& path) {
   return mixed ? "mixed" : name;
 }
 
-void ReadFolder(Run& run) {
+void ReadFolder(RunRecord& run) {
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator entry(run.path, error), end; !error && entry != end; entry.increment(error)) {
@@ -142,8 +142,8 @@ std::string Tail(const std::string& path, int parts) {
 
 }  // namespace
 
-Run ReadRun(const std::string& path) {
-  Run run;
+RunRecord ReadRun(const std::string& path) {
+  RunRecord run;
   run.path = path;
   run.name = Tail(path, 1);
   std::error_code error;
@@ -159,18 +159,18 @@ Run ReadRun(const std::string& path) {
   return run;
 }
 
-std::vector<Run> ReadRuns(const std::vector<std::string>& paths) {
-  std::vector<Run> runs;
+std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths) {
+  std::vector<RunRecord> runs;
   for (const std::string& path : paths) {
     runs.push_back(ReadRun(path));
   }
   constexpr int kDeepest = 16;
   for (int parts = 1; parts <= kDeepest; ++parts) {
     std::multiset<std::string> names;
-    for (const Run& run : runs) {
+    for (const RunRecord& run : runs) {
       names.insert(run.name);
     }
-    for (Run& run : runs) {
+    for (RunRecord& run : runs) {
       if (names.count(run.name) > 1) {
         run.name = Tail(run.path, parts + 1);
       }

@@ -13,7 +13,7 @@ namespace lshformer {
 // A point of a curve: (step, value).
 using Curve = std::vector<std::pair<double, double>>;
 
-struct Run {
+struct RunRecord {
   std::string name;  // last part of the path, made unique among the runs of a report
   std::string path;
   std::string attention;                                // "dense", "simhash", or "" where there is no config
@@ -26,15 +26,15 @@ struct Run {
 
 // `path` is a run folder (trainer_state.json, *_results.json, config.json, bench*.json; at least one of the first two
 // or a benchmark) or the JSON file of a benchmark. Error names the file at fault.
-Run ReadRun(const std::string& path);
+RunRecord ReadRun(const std::string& path);
 // All of them; names that would be equal get the folders above them in front.
-std::vector<Run> ReadRuns(const std::vector<std::string>& paths);
+std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths);
 
 // Results side by side: a line per metric, a column per run, the best of a line stressed.
-Table ResultsTable(const std::vector<Run>& runs);
+Table ResultsTable(const std::vector<RunRecord>& runs);
 
 // Results, curves laid over one another, benchmarks by length, and where the configs differ.
-std::string RunsPage(const std::vector<Run>& runs, const std::string& title);
+std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title);
 
 // Whether a smaller value of a metric is the better one (+1: larger, −1: smaller, 0: neither, such as "epoch").
 int BetterDirection(const std::string& metric);

@@ -10,7 +10,7 @@
 namespace lshformer {
 namespace {
 
-double Result(const Run& run, const std::string& key) {
+double Result(const RunRecord& run, const std::string& key) {
   for (const auto& [name, value] : run.results) {
     if (name == key) {
       return value;
@@ -48,10 +48,10 @@ std::string SectionOf(const std::string& metric) {
   return "Other";
 }
 
-Table WithRunColumns(const std::vector<Run>& runs) {
+Table WithRunColumns(const std::vector<RunRecord>& runs) {
   Table table;
   table.columns = {""};
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     table.columns.push_back(run.name);
   }
   return table;
@@ -59,9 +59,9 @@ Table WithRunColumns(const std::vector<Run>& runs) {
 
 // One chart per key that some run logged at least twice. The key of a run's summary entry ("train_runtime" …) has one
 // point and is in the table.
-std::vector<LineChart> CurveCharts(const std::vector<Run>& runs) {
+std::vector<LineChart> CurveCharts(const std::vector<RunRecord>& runs) {
   std::vector<std::string> keys;
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     for (const auto& [key, curve] : run.curves) {
       const bool timing = key.find("runtime") != std::string::npos || key.find("per_second") != std::string::npos;
       if (curve.size() >= 2 && !timing && std::find(keys.begin(), keys.end(), key) == keys.end()) {
@@ -79,7 +79,7 @@ std::vector<LineChart> CurveCharts(const std::vector<Run>& runs) {
     LineChart chart{key == "loss" ? "training loss" : key, {"step"}, {key}, {}};
     std::replace(chart.title.begin(), chart.title.end(), '_', ' ');
     std::replace(chart.y.label.begin(), chart.y.label.end(), '_', ' ');
-    for (const Run& run : runs) {
+    for (const RunRecord& run : runs) {
       Series series{run.name, {}};
       for (const auto& [name, curve] : run.curves) {
         if (name == key) {
@@ -165,8 +165,8 @@ Benchmark ReadBenchmark(const Json& json, const std::string& run_name) {
   return out;
 }
 
-void AddBenchmarks(const std::vector<Run>& runs, Page& page) {
-  for (const Run& run : runs) {
+void AddBenchmarks(const std::vector<RunRecord>& runs, Page& page) {
+  for (const RunRecord& run : runs) {
     for (const Json& json : run.benchmarks) {
       const Benchmark benchmark = ReadBenchmark(json, run.name);
       page.Heading(benchmark.title);
@@ -187,10 +187,10 @@ void AddBenchmarks(const std::vector<Run>& runs, Page& page) {
 }
 
 // Keys of config.json whose values are not the same in all runs that have a config.
-Table ConfigDifferences(const std::vector<Run>& runs) {
+Table ConfigDifferences(const std::vector<RunRecord>& runs) {
   Table table = WithRunColumns(runs);
   std::vector<std::string> keys;
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     if (run.config.is_object()) {
       for (const auto& [key, value] : run.config.items()) {
         if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
@@ -202,7 +202,7 @@ Table ConfigDifferences(const std::vector<Run>& runs) {
   for (const std::string& key : keys) {
     std::vector<std::string> cells{key};
     std::set<std::string> values;
-    for (const Run& run : runs) {
+    for (const RunRecord& run : runs) {
       const bool has = run.config.is_object() && run.config.contains(key);
       cells.push_back(has ? run.config[key].dump(-1, ' ', false, Json::error_handler_t::replace) : "–");
       if (run.config.is_object()) {
@@ -218,10 +218,10 @@ Table ConfigDifferences(const std::vector<Run>& runs) {
 
 }  // namespace
 
-Table ResultsTable(const std::vector<Run>& runs) {
+Table ResultsTable(const std::vector<RunRecord>& runs) {
   Table table = WithRunColumns(runs);
   std::vector<std::string> keys;
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     for (const auto& [key, value] : run.results) {
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
         keys.push_back(key);
@@ -229,7 +229,7 @@ Table ResultsTable(const std::vector<Run>& runs) {
     }
   }
   std::vector<std::string> attention{"attention"};
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     attention.push_back(run.attention.empty() ? "–" : run.attention);
   }
   table.Row(attention);
@@ -245,7 +245,7 @@ Table ResultsTable(const std::vector<Run>& runs) {
       }
       std::vector<std::string> cells{key};
       std::vector<double> values;
-      for (const Run& run : runs) {
+      for (const RunRecord& run : runs) {
         values.push_back(Result(run, key));
         cells.push_back(FormatNumber(values.back()));
       }
@@ -256,13 +256,13 @@ Table ResultsTable(const std::vector<Run>& runs) {
   return table;
 }
 
-std::string RunsPage(const std::vector<Run>& runs, const std::string& title) {
+std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title) {
   std::string names;
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     names += (names.empty() ? "" : ", ") + run.name;
   }
   Page page(title, fmt::format("{} run{}: {}", runs.size(), runs.size() == 1 ? "" : "s", names));
-  const bool results = std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.results.empty(); });
+  const bool results = std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) { return !run.results.empty(); });
   if (results) {
     page.Heading("Results");
     page.Add(ResultsTable(runs));
@@ -281,7 +281,7 @@ std::string RunsPage(const std::vector<Run>& runs, const std::string& title) {
     page.Heading("Where the configs differ");
     page.Add(differences);
   }
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     if (run.config.is_object()) {
       page.Details("config.json of " + run.name, run.config.dump(2, ' ', false, Json::error_handler_t::replace));
     }
