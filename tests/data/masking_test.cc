@@ -1,0 +1,127 @@
+#include "data/masking.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "data/sequence_set.h"
+#include "data/small_tokenizer.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::SmallTokenizer;
+
+struct Masked {
+  std::vector<int32_t> ids, labels;
+};
+
+Masked MaskOf(const Masker& masker, std::vector<int32_t> ids, uint64_t visit, uint64_t example) {
+  std::vector<int32_t> labels(ids.size(), 7);
+  masker.Mask(visit, example, ids, labels);
+  return {ids, labels};
+}
+
+std::vector<int32_t> LongText(int length, int32_t vocab_size) {
+  std::vector<int32_t> ids(static_cast<size_t>(length));
+  for (int i = 0; i < length; ++i) ids[i] = 5 + i % (vocab_size - 5);
+  return ids;
+}
+
+// Five standard deviations of a binomial share.
+double Spread(double p, double n) { return 5 * std::sqrt(p * (1 - p) / n); }
+
+TEST(Masking, SharesAreThoseOfTheCollator) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 0.15, 42);
+  const std::vector<int32_t> text = LongText(400000, tokenizer->vocab_size());
+  const Masked masked = MaskOf(masker, text, 0, 0);
+  double chosen = 0, mask = 0, kept = 0, random = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (masked.labels[i] == kIgnoredLabel) {
+      ASSERT_EQ(masked.ids[i], text[i]) << "a token without a label was changed";
+      continue;
+    }
+    ASSERT_EQ(masked.labels[i], text[i]);
+    ++chosen;
+    mask += masked.ids[i] == tokenizer->mask_id();
+    kept += masked.ids[i] == text[i];
+    random += masked.ids[i] != text[i] && masked.ids[i] != tokenizer->mask_id();
+  }
+  const double n = static_cast<double>(text.size()), v = tokenizer->vocab_size();
+  EXPECT_NEAR(chosen / n, 0.15, Spread(0.15, n));
+  // The random tenth falls on [MASK] and on the token itself once in V times each.
+  EXPECT_NEAR(mask / chosen, 0.8 + 0.1 / v, Spread(0.8, chosen));
+  EXPECT_NEAR(kept / chosen, 0.1 + 0.1 / v, Spread(0.1, chosen));
+  EXPECT_NEAR(random / chosen, 0.1 - 0.2 / v, Spread(0.1, chosen));
+}
+
+TEST(Masking, RandomTokensComeFromTheWholeVocabulary) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 1, 42);
+  const std::vector<int32_t> text(200000, 5);
+  const Masked masked = MaskOf(masker, text, 0, 0);
+  std::vector<double> count(tokenizer->vocab_size());
+  for (const int32_t id : masked.ids) ++count[id];
+  const double expected = 0.1 * 200000 / tokenizer->vocab_size();
+  for (int32_t id = 0; id < tokenizer->vocab_size(); ++id) {
+    if (id == 5 || id == tokenizer->mask_id()) continue;
+    EXPECT_NEAR(count[id], expected, 5 * std::sqrt(expected)) << "id " << id;
+  }
+}
+
+TEST(Masking, SpecialTokensAreNeverChosen) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 1, 1);
+  const Masked masked = MaskOf(masker, {2, 5, 3, 0, 4, 6, 3}, 0, 0);
+  EXPECT_EQ(masked.labels, (std::vector<int32_t>{-100, 5, -100, -100, -100, 6, -100}));
+  for (const size_t special : {0u, 2u, 3u, 4u, 6u})
+    EXPECT_EQ(masked.ids[special], (std::vector{2, 5, 3, 0, 4, 6, 3}[special]));
+}
+
+TEST(Masking, DependsOnSeedVisitAndExampleOnly) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 0.15, 42), again(*tokenizer, 0.15, 42), other(*tokenizer, 0.15, 43);
+  const std::vector<int32_t> text = LongText(500, tokenizer->vocab_size());
+  const Masked first = MaskOf(masker, text, 3, 9);
+  EXPECT_EQ(MaskOf(again, text, 3, 9).labels, first.labels);
+  EXPECT_EQ(MaskOf(again, text, 3, 9).ids, first.ids);
+  EXPECT_NE(MaskOf(other, text, 3, 9).labels, first.labels);
+  EXPECT_NE(MaskOf(masker, text, 4, 9).labels, first.labels);
+  EXPECT_NE(MaskOf(masker, text, 3, 10).labels, first.labels);
+  // A longer sequence begins with the same choices.
+  std::vector<int32_t> half(text.begin(), text.begin() + 250);
+  half = MaskOf(masker, half, 3, 9).ids;
+  EXPECT_TRUE(std::equal(half.begin(), half.end(), first.ids.begin()));
+}
+
+TEST(Masking, BatchMatesDoNotMatter) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 0.15, 42);
+  SequenceSet set;
+  for (int i = 0; i < 5; ++i) set.Add(LongText(40 + 10 * i, tokenizer->vocab_size()));
+  const std::vector<int64_t> all{4, 0, 3, 2, 1}, alone{3};
+  const PackedBatch batch = MakeMaskedBatch(set, all, masker, 2), single = MakeMaskedBatch(set, alone, masker, 2);
+  const int begin = batch.cu_seqlens[2], end = batch.cu_seqlens[3];
+  EXPECT_EQ(std::vector<int32_t>(batch.ids.begin() + begin, batch.ids.begin() + end), single.ids);
+  EXPECT_EQ(std::vector<int32_t>(batch.token_labels.begin() + begin, batch.token_labels.begin() + end),
+            single.token_labels);
+  EXPECT_EQ(single.sequence_ids, std::vector<uint64_t>{3});
+  EXPECT_EQ(batch.token_labels.size(), batch.ids.size());
+}
+
+TEST(Masking, RefusesBadProbabilities) {
+  const auto tokenizer = SmallTokenizer();
+  for (const double p : {0.0, -0.1, 1.5, std::nan("")}) {
+    EXPECT_THAT(ErrorOf([&] { Masker(*tokenizer, p, 0); }),
+                HasSubstr("--mlm_probability: expected more than 0 and at most 1"))
+        << p;
+  }
+}
+
+}  // namespace
+}  // namespace lshformer

@@ -1,0 +1,117 @@
+#include "data/sequence_set.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/philox.h"
+#include "data/file_kind.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+
+std::vector<int32_t> Copy(std::span<const int32_t> ids) { return {ids.begin(), ids.end()}; }
+
+SequenceSet RandomSet(int64_t in_memory, int examples) {
+  SequenceSet set(in_memory);
+  PhiloxStream random(1);
+  for (int i = 0; i < examples; ++i) {
+    std::vector<int32_t> ids(random.Below(30)), types(ids.size());
+    for (int32_t& id : ids) id = static_cast<int32_t>(random.Below(1000));
+    for (size_t t = 0; t < types.size(); ++t) types[t] = t * 2 >= types.size();
+    set.Add(ids, types);
+    set.AddLabel(i % 3);
+  }
+  return set;
+}
+
+// Ids in a mapped file are the ids in memory.
+TEST(SequenceSet, SpillingChangesNothing) {
+  const SequenceSet memory = RandomSet(SequenceSet::kInMemory, 2000);
+  for (const int64_t limit : {0, 1, 100, 5000}) {
+    const SequenceSet spilled = RandomSet(limit, 2000);
+    ASSERT_EQ(spilled.size(), memory.size());
+    EXPECT_EQ(spilled.tokens(), memory.tokens());
+    EXPECT_EQ(spilled.max_length(), memory.max_length());
+    for (int64_t i = 0; i < memory.size(); ++i) {
+      ASSERT_EQ(Copy(spilled.ids(i)), Copy(memory.ids(i))) << "example " << i << ", limit " << limit;
+      ASSERT_EQ(spilled.type_ids(i), memory.type_ids(i));
+    }
+  }
+}
+
+TEST(SequenceSet, NamesTheFolderItCannotSpillTo) {
+  setenv("TMPDIR", "/nonexistent", 1);
+  const std::string error = ErrorOf([] { RandomSet(0, 3); });
+  unsetenv("TMPDIR");
+  EXPECT_THAT(error, HasSubstr("/nonexistent: no temporary file for token ids: No such file or directory"));
+}
+
+TEST(SequenceSet, SplitFrontKeepsEverythingInPlace) {
+  const SequenceSet whole = RandomSet(10, 100);
+  SequenceSet rest = RandomSet(10, 100);
+  const SequenceSet front = rest.SplitFront(30);
+  ASSERT_EQ(front.size(), 30);
+  ASSERT_EQ(rest.size(), 70);
+  EXPECT_EQ(front.tokens() + rest.tokens(), whole.tokens());
+  for (int64_t i = 0; i < 100; ++i) {
+    const SequenceSet& part = i < 30 ? front : rest;
+    const int64_t at = i < 30 ? i : i - 30;
+    EXPECT_EQ(Copy(part.ids(at)), Copy(whole.ids(i)));
+    EXPECT_EQ(part.type_ids(at), whole.type_ids(i));
+    EXPECT_EQ(part.label(at), whole.label(i));
+  }
+}
+
+TEST(SequenceSet, TruncateKeepsTheFirst) {
+  SequenceSet set = RandomSet(SequenceSet::kInMemory, 10);
+  const std::vector<int32_t> third = Copy(set.ids(2));
+  set.Truncate(50);
+  EXPECT_EQ(set.size(), 10);
+  set.Truncate(3);
+  EXPECT_EQ(set.size(), 3);
+  EXPECT_EQ(Copy(set.ids(2)), third);
+  EXPECT_THAT(set.labels(), ElementsAre(0, 1, 2));
+}
+
+TEST(Batch, PacksInTheOrderAskedFor) {
+  SequenceSet set;
+  set.Add(std::vector<int32_t>{2, 5, 3}, std::vector<int32_t>{0, 0, 1});
+  set.Add(std::vector<int32_t>{});
+  set.Add(std::vector<int32_t>{2, 7, 8, 3});
+  for (const int32_t label : {1, 0, 1}) set.AddLabel(label);
+  const std::vector<int64_t> order{2, 1, 0};
+  const PackedBatch batch = MakeBatch(set, order);
+  EXPECT_THAT(batch.ids, ElementsAre(2, 7, 8, 3, 2, 5, 3));
+  EXPECT_THAT(batch.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 1));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 2));
+  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 4, 4, 7));
+  EXPECT_THAT(batch.sequence_ids, ElementsAre(2u, 1u, 0u));
+  EXPECT_THAT(batch.class_labels, ElementsAre(1, 0, 1));
+  EXPECT_EQ(batch.max_seqlen, 4);
+  EXPECT_TRUE(batch.token_labels.empty());
+}
+
+TEST(Batch, RefusesTypesOfAnotherLength) {
+  PackedBatch batch;
+  EXPECT_THAT(ErrorOf([&] {
+                AppendSequence(batch, {1, 2}, {0}, 9);
+              }),
+              HasSubstr("sequence 9: 1 type ids for 2 token ids"));
+}
+
+TEST(FileKind, TakesTheExtensionBelowGz) {
+  EXPECT_EQ(DataExtension("a/b.d/Train.TSV.gz"), "tsv");
+  EXPECT_EQ(DataExtension("a/b.d/train"), "");
+  EXPECT_EQ(DataExtension("x.jsonl"), "jsonl");
+  EXPECT_TRUE(IsJsonLines("x.json.GZ"));
+  EXPECT_FALSE(IsJsonLines("json"));
+}
+
+}  // namespace
+}  // namespace lshformer
