@@ -54,8 +54,8 @@ void Append(Encoding& encoding, const Encoding& tail) {
 // Splits words into pieces by greedy longest match; a word that has no such split is one [UNK].
 class WordPieceTokenizer::PieceSink final : public WordSink {
  public:
-  PieceSink(const WordPieceTokenizer& tokenizer, int32_t type, int64_t limit, Encoding& out)
-      : tokenizer_(tokenizer), type_(type), start_(out.ids.size()), limit_(limit), out_(out) {}
+  PieceSink(const WordPieceTokenizer& tokenizer, int32_t type, size_t limit, Encoding& out)
+      : tokenizer_(tokenizer), type_(type), limit_(limit), out_(out) {}
 
   bool Add(const Word& word) override {
     if (Stopped()) return false;
@@ -64,15 +64,13 @@ class WordPieceTokenizer::PieceSink final : public WordSink {
       Resize(out_, size);
       Push(out_, tokenizer_.unk_, type_, word.begin, word.end);
     }
-    full_ = static_cast<int64_t>(out_.ids.size() - start_) >= limit_;
     return true;
   }
 
-  // Once a word has filled `out`, whatever comes next is left over. Which text of a pair is the longer one for
-  // truncation is decided on these counts, as in HF, so only words stop the count and not special tokens.
+  // Whether no more tokens are wanted. Asked only when there is one more.
   bool Stopped() {
-    left_over_ = left_over_ || full_;
-    return full_;
+    left_over_ = left_over_ || out_.ids.size() >= limit_;
+    return left_over_;
   }
   bool left_over() const { return left_over_; }
 
@@ -91,10 +89,9 @@ class WordPieceTokenizer::PieceSink final : public WordSink {
 
   const WordPieceTokenizer& tokenizer_;
   const int32_t type_;
-  const size_t start_;
-  const int64_t limit_;
+  const size_t limit_;
   Encoding& out_;
-  bool full_ = false, left_over_ = false;
+  bool left_over_ = false;
 };
 
 WordPieceTokenizer::WordPieceTokenizer(std::string_view vocab_txt, std::string_view where,
@@ -140,8 +137,8 @@ const std::string& WordPieceTokenizer::Token(int32_t id) const {
   return vocabulary_.Token(id);
 }
 
-bool WordPieceTokenizer::AppendPieces(std::string_view text, int32_t type, int64_t limit, Encoding& out) const {
-  const size_t expected = out.ids.size() + std::min(text.size() / 4 + 8, static_cast<size_t>(limit));
+bool WordPieceTokenizer::AppendPieces(std::string_view text, int32_t type, size_t limit, Encoding& out) const {
+  const size_t expected = out.ids.size() + std::min(text.size() / 4 + 8, limit);
   out.ids.reserve(expected);
   out.type_ids.reserve(expected);
   out.offsets.reserve(expected);
@@ -166,7 +163,7 @@ bool WordPieceTokenizer::AppendPieces(std::string_view text, int32_t type, int64
 }
 
 Encoding WordPieceTokenizer::Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const {
-  constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();
+  constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();  // offsets are int32
   for (const std::string_view part : {text, pair}) {
     if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
@@ -176,12 +173,13 @@ Encoding WordPieceTokenizer::Encode(std::string_view text, std::string_view pair
   if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
     Fail("maximal length: expected at least {}, the number of special tokens, got {}", specials, options.max_length);
   }
-  const int64_t limit = options.max_length > 0 ? options.max_length : std::numeric_limits<int64_t>::max();
-  const auto room = static_cast<size_t>(limit - specials), lead = static_cast<size_t>(options.add_special_tokens);
+  const auto lead = static_cast<size_t>(options.add_special_tokens);
+  const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
   Encoding first, second;
   if (options.add_special_tokens) Push(first, cls_, 0, 0, 0);
-  first.truncated = AppendPieces(text, 0, limit, first);
-  if (has_pair) second.truncated = AppendPieces(pair, 1, limit, second);
+  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
+  first.truncated = AppendPieces(text, 0, has_pair ? kMaxText : room + lead, first);
+  if (has_pair) second.truncated = AppendPieces(pair, 1, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
   Cut(first, first_size + lead);
   Cut(second, second_size);

@@ -42,9 +42,9 @@ class WordPieceTokenizer final : public Tokenizer {
 
  private:
   class PieceSink;
-  // Appends the pieces of `text`, without special tokens around, until a word brings their number to `limit`.
-  // Returns whether text was left over.
-  bool AppendPieces(std::string_view text, int32_t type, int64_t limit, Encoding& out) const;
+  // Appends the pieces of `text`, without special tokens around, until `out` has `limit` tokens or more. Returns
+  // whether text was left over.
+  bool AppendPieces(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 
   WordPieceOptions options_;
   Vocabulary vocabulary_;
