@@ -10,6 +10,7 @@
 // to run; here they go by code point, and the result is a function of the text alone, whatever the threads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,6 +27,12 @@ struct WordPieceTraining {
   NormalizerOptions normalizer;
 };
 
+struct WordHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+};
+using WordCounts = std::unordered_map<std::string, int64_t, WordHash, std::equal_to<>>;
+
 // How often each word occurs. Words longer than kMaxWordCharacters are left out: the tokenizer makes them [UNK].
 class WordCounter {
  public:
@@ -36,19 +43,20 @@ class WordCounter {
   // rarest go, until half remain: memory is bounded, and the counts depend on how the texts are cut into calls.
   void Add(const std::vector<std::string>& texts);
   int64_t words() const { return words_; }  // counted, repetitions included
-  const std::unordered_map<std::string, int64_t>& counts() const { return counts_; }
+  const WordCounts& counts() const { return counts_; }
 
  private:
+  void DropRareWords();
+
   NormalizerOptions options_;
   size_t max_words_;
   int64_t words_ = 0;
-  std::unordered_map<std::string, int64_t> counts_;
+  WordCounts counts_;
 };
 
 // The tokens in order of their ids. Error if vocab_size has no room for the special tokens and one character, or if
 // there are no words. Memory: O(characters of all different words).
-std::vector<std::string> TrainWordPiece(const std::unordered_map<std::string, int64_t>& counts,
-                                        const WordPieceTraining& training);
+std::vector<std::string> TrainWordPiece(const WordCounts& counts, const WordPieceTraining& training);
 
 // vocab.txt and the JSON files beside it, for Tokenizer::Load.
 void SaveWordPiece(const std::string& folder, const std::vector<std::string>& vocabulary,
