@@ -147,7 +147,7 @@ void AtomicFile::OpenTemporary() {
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
   // Renaming over it would work, but whoever took away the write permission meant it.
-  if (exists && access(target_.c_str(), W_OK) != 0) return;
+  if (exists && faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) return;
   static std::atomic<uint64_t> count{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
     // Short, so that a name of the greatest length can be written; the process number keeps runs apart.

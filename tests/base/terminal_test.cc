@@ -1,0 +1,279 @@
+// What reaches stderr: log lines, progress lines and the bar, and what a signal does.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/logging.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+using testing::TempFolder;
+using namespace std::chrono_literals;
+
+// What `action` writes to stderr, in a child so that levels and styles do not leak into other tests.
+template <class Action>
+std::string StderrOf(const Action& action) {
+  TempFolder folder;
+  const std::string path = folder.Write("stderr", "");
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(path.c_str(), O_WRONLY | O_APPEND), STDERR_FILENO);
+    action();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  return folder.Read("stderr");
+}
+
+// The same with a terminal of 60 columns as stderr.
+template <class Action>
+std::string TerminalOutputOf(const Action& action) {
+  int terminal = -1;
+  winsize size{.ws_row = 20, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    action();
+    _exit(0);
+  }
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(terminal, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(terminal);
+  EXPECT_EQ(status, 0);
+  return text;
+}
+
+TEST(Logging, TextIsOneLineAMessage) {
+  EXPECT_EQ(StderrOf([] {
+              SetUpLogging("warn", LogFormat::kText);
+              spdlog::info("not shown");
+              spdlog::warn("a {} line", 2);
+              spdlog::error("two\nlines \x1B[31m\xFF");
+            }),
+            "lshformer: warning: a 2 line\nlshformer: error: two\\x0Alines \\x1B[31m\\xFF\n");
+}
+
+TEST(Logging, JsonIsOneObjectAMessage) {
+  const std::string text = StderrOf([] {
+    SetUpLogging("info", LogFormat::kJson);
+    spdlog::debug("not shown");
+    spdlog::info("quote \" and\nline \xFF");
+  });
+  ASSERT_EQ(text.find('\n'), text.size() - 1);
+  const Json line = ParseJson(text, "stderr");
+  EXPECT_EQ(line.size(), 3u);
+  EXPECT_EQ(line["level"], "info");
+  EXPECT_EQ(line["message"], "quote \" and\nline \uFFFD");
+  EXPECT_THAT(line["time"].get<std::string>(),
+              MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]\\.[0-9][0-9][0-9]Z"));
+}
+
+TEST(Logging, LevelsAndTypos) {
+  EXPECT_EQ(StderrOf([] {
+              SetUpLogging("off", LogFormat::kText);
+              spdlog::critical("not shown");
+            }),
+            "");
+  EXPECT_EQ(ErrorOf([] { SetUpLogging("wran", LogFormat::kText); }),
+            "--log_level: expected trace, debug, info, warn, error or off, got \"wran\" (did you mean \"warn\"?)");
+  EXPECT_THROW(SetUpLogging("", LogFormat::kText), UsageError);
+}
+
+TEST(ProgressText, RateTimeLeftAndNote) {
+  ProgressState state{.title = "train", .unit = "steps", .note = "loss 5.3", .done = 340, .total = 1000, .seconds = 34};
+  EXPECT_EQ(ProgressText(state), "train 340/1000 steps (34 %), 10.0 steps/s, 1:06 left, loss 5.3");
+  state.start = 170;  // resumed: only 170 steps took the 34 s
+  EXPECT_EQ(ProgressText(state), "train 340/1000 steps (34 %), 5.0 steps/s, 2:12 left, loss 5.3");
+  state.note = "";
+  state.bar_width = 10;
+  EXPECT_THAT(ProgressText(state), StartsWith("train [###.......] 340/1000"));
+  state.done = 1000;
+  EXPECT_THAT(ProgressText(state), ::testing::EndsWith("steps/s, 0:34"));
+  state.total = 0;  // unknown
+  EXPECT_EQ(ProgressText(state), "train 1000 steps, 24.4 steps/s");
+  state.done = state.start;
+  EXPECT_EQ(ProgressText(state), "train 170 steps");
+}
+
+TEST(ProgressText, MoreThanTheTotalDoesNotBreakTheBar) {
+  EXPECT_THAT(ProgressText({.title = "t", .unit = "u", .done = 30, .total = 10, .seconds = 1, .bar_width = 4}),
+              StartsWith("t [####] 30/10 u (100 %)"));
+}
+
+TEST(DurationText, Clock) {
+  EXPECT_EQ(DurationText(0.2), "0:00");
+  EXPECT_EQ(DurationText(59.6), "1:00");
+  EXPECT_EQ(DurationText(725), "12:05");
+  EXPECT_EQ(DurationText(3 * 3600 + 7 * 60 + 9), "3:07:09");
+  EXPECT_EQ(DurationText(-1), "0:00");
+  EXPECT_EQ(DurationText(1e300), "277777:46:40");
+}
+
+void ShortWork() {
+  Progress progress("work", 100, "steps");
+  for (int i = 0; i <= 100; ++i) progress.Update(i);
+}
+
+void LongWork() {
+  Progress progress("work", 8, "steps");
+  for (int i = 1; i <= 8; ++i) {
+    std::this_thread::sleep_for(110ms);
+    progress.Update(i, "note");
+  }
+}
+
+TEST(Progress, ShortWorkAndOffLeaveNothing) {
+  EXPECT_EQ(StderrOf(ShortWork), "");
+  EXPECT_EQ(StderrOf(LongWork), "");  // lines come every five seconds
+  EXPECT_EQ(TerminalOutputOf(ShortWork), "");
+  EXPECT_EQ(TerminalOutputOf([] {
+              SetProgressStyle(ProgressStyle::kOff);
+              LongWork();
+            }),
+            "");
+}
+
+TEST(Progress, ABarThatRedrawsItselfOnATerminal) {
+  const std::string text = TerminalOutputOf(LongWork);
+  EXPECT_THAT(text, StartsWith("\r\033[Kwork ["));
+  EXPECT_THAT(text, HasSubstr("8/8 steps (100 %)"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);  // only the end ends the line
+  size_t begin = 0;
+  for (size_t end; (end = text.find("\r\033[K", begin + 1)) != text.npos; begin = end)
+    EXPECT_LE(end - begin, 4u + 59u) << "a wrapped line cannot be wiped";
+}
+
+TEST(Progress, LogLinesDoNotTearTheBar) {
+  const std::string text = TerminalOutputOf([] {
+    SetUpLogging("warn", LogFormat::kText);
+    Progress progress("work", 100, "steps");
+    std::this_thread::sleep_for(600ms);
+    progress.Update(50);
+    spdlog::warn("careful");
+  });
+  EXPECT_THAT(text, HasSubstr("\r\033[Klshformer: warning: careful\r\n"));
+}
+
+// Runs `action` in a child, sends it signals one after another and returns its exit status.
+template <class Action>
+int StatusAfterSignals(const Action& action, const std::vector<int>& signals) {
+  int ready[2];
+  EXPECT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    InstallSignalHandlers();
+    EXPECT_EQ(write(ready[1], "x", 1), 1);
+    _exit(action());
+  }
+  char byte;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  for (const int signal : signals) {
+    kill(child, signal);
+    std::this_thread::sleep_for(50ms);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(ready[0]);
+  close(ready[1]);
+  return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int WaitForStop() {
+  while (true) {
+    try {
+      ThrowIfStopped("train");
+      std::this_thread::sleep_for(1ms);
+    } catch (const Interrupted& stop) {
+      return stop.signal() == StopSignal() ? stop.signal() : 99;
+    }
+  }
+}
+
+int NeverStop() {
+  while (true) std::this_thread::sleep_for(1ms);
+}
+
+TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
+  EXPECT_EQ(StatusAfterSignals(WaitForStop, {SIGINT}), SIGINT);
+  EXPECT_EQ(StatusAfterSignals(WaitForStop, {SIGTERM}), SIGTERM);
+  EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGINT, SIGTERM}), 128 + SIGTERM);
+  EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
+}
+
+TEST(Signals, NothingStopsWithoutASignal) {
+  EXPECT_EQ(StopSignal(), 0);
+  EXPECT_NO_THROW(ThrowIfStopped("train"));
+}
+
+TEST(Signals, SaysWhatWasStopped) {
+  EXPECT_EQ(StatusAfterSignals(
+                [] {
+                  raise(SIGTERM);
+                  return ErrorOf([] { ThrowIfStopped("pretrain"); }) == "pretrain: stopped by SIGTERM" ? 5 : 6;
+                },
+                {}),
+            5);
+}
+
+// A program that waits for its input stops at the first signal, not when the next line comes.
+TEST(Signals, StopAWaitForInput) {
+  int input[2];
+  ASSERT_EQ(pipe(input), 0);
+  EXPECT_EQ(StatusAfterSignals(
+                [&] {
+                  char byte;
+                  try {
+                    ReadSome(input[0], &byte, 1, "stdin");
+                  } catch (const Interrupted& stop) {
+                    return stop.signal();
+                  }
+                  return 98;
+                },
+                {SIGINT}),
+            SIGINT);
+  close(input[0]);
+  close(input[1]);
+}
+
+TEST(Signals, AClosedPipeIsAnErrorAndNoSignal) {
+  EXPECT_EQ(StatusAfterSignals(
+                [] {
+                  int ends[2];
+                  if (pipe(ends) != 0) return 9;
+                  close(ends[0]);
+                  AtomicFile file("/dev/fd/" + std::to_string(ends[1]));
+                  file.Write("x");
+                  return ErrorOf([&] { file.Commit(); }).ends_with("the reader closed the pipe") ? 5 : 6;
+                },
+                {}),
+            5);
+}
+
+}  // namespace
+}  // namespace lshformer
