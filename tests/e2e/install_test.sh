@@ -12,7 +12,7 @@ lshformer=$work/prefix/bin/lshformer
 [[ $("$lshformer" --version) == "lshformer "* ]] || fail "the installed program does not run"
 
 # Two epochs of nothing much: what counts is a folder in the layout of every checkpoint.
-"$lshformer" --quiet synth text --output "$work/text.txt" --seed 1 --documents 40
+"$lshformer" --quiet synth --output "$work/text.txt" --task text --seed 1 --words 4000
 "$lshformer" --quiet tokenizer train --type wordpiece --input "$work/text.txt" --vocab_size 300 --output_dir "$work/model"
 "$lshformer" --quiet pretrain --model_type bert --tokenizer_name "$work/model" --train_file "$work/text.txt" --max_steps 1 \
   --config_overrides "hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64" \

@@ -1,0 +1,170 @@
+// lshformer info DIR: what a model is and costs.   lshformer info --build: what this program is made of.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/build_info.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "eval/cost.h"
+#include "io/model_config.h"
+#include "io/safetensors.h"
+#include "report/table.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct InfoFlags {
+  std::string folder;
+  bool build = false, json = false;
+  std::vector<int64_t> lengths{128, 512, 2048, 8192};
+  AttentionFlags attention;
+};
+
+using Blocks = std::vector<std::pair<std::string, int64_t>>;
+
+std::string HeadOf(const ModelConfig& config) {
+  for (const std::string& name : config.architectures) {
+    if (name.ends_with("ForMaskedLM")) return "masked_lm";
+    if (name.ends_with("ForSequenceClassification")) return "classification";
+  }
+  return "";
+}
+
+int64_t Total(const Blocks& blocks) {
+  return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}, [](int64_t sum, auto& b) { return sum + b.second; });
+}
+
+// {"file", "tensors", "parameters", "bytes", "dtype"}, or null where the folder has a config alone.
+Json Weights(const std::string& folder) {
+  const std::string path = folder + "/model.safetensors";
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return nullptr;
+  const SafetensorsFile file(path);
+  int64_t elements = 0, bytes = 0;
+  std::vector<std::string> dtypes;
+  for (const auto& [name, view] : file.tensors()) {
+    elements += view.elements();
+    bytes += static_cast<int64_t>(view.bytes.size());
+    if (std::find(dtypes.begin(), dtypes.end(), Name(view.dtype)) == dtypes.end()) dtypes.push_back(Name(view.dtype));
+  }
+  return Json{{"file", "model.safetensors"},
+              {"tensors", file.tensors().size()},
+              {"elements", elements},
+              {"bytes", bytes},
+              {"dtype", fmt::format("{}", fmt::join(dtypes, ", "))}};
+}
+
+// One row per length and attention: the model's own, beside exact attention where that differs.
+Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
+  std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
+  variants[0].second.attention = {AttentionSpec{}};
+  if (std::any_of(config.attention.begin(), config.attention.end(),
+                  [](auto& s) { return s.type != AttentionType::kDense; }))
+    variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0].type) : "per layer", config);
+  Json rows = Json::array();
+  for (const int64_t length : lengths) {
+    for (const auto& [name, variant] : variants) {
+      const ModelCost cost = CostOfForward(variant, length);
+      rows.push_back({{"length", length},
+                      {"attention", name},
+                      {"attention_flops", cost.attention_flops},
+                      {"linear_flops", cost.linear_flops},
+                      {"total_flops", cost.total_flops()},
+                      {"activation_bytes", cost.activation_bytes},
+                      {"attention_work_bytes", cost.attention_work_bytes}});
+    }
+  }
+  return rows;
+}
+
+Json ModelInfo(const InfoFlags& flags) {
+  ModelConfig config = ReadModelConfig(flags.folder + "/config.json");
+  flags.attention.Apply(config.attention);
+  const Blocks blocks = CountParameters(config, HeadOf(config));
+  Json parameters = Json::object();
+  for (const auto& [name, count] : blocks) parameters[name] = count;
+  return Json{{"config", ToJson(config)},
+              {"parameters", parameters},
+              {"parameters_total", Total(blocks)},
+              {"weights", Weights(flags.folder)},
+              {"costs", Costs(config, flags.lengths)}};
+}
+
+void PrintModel(const Json& info) {
+  const Json& config = info["config"];
+  std::string out = fmt::format("{} with {} layers, {} wide, {} heads, {} tokens in the vocabulary, {} positions\n",
+                                config["model_type"].get<std::string>(), config["num_hidden_layers"].dump(),
+                                config["hidden_size"].dump(), config["num_attention_heads"].dump(),
+                                config["vocab_size"].dump(), config["max_position_embeddings"].dump());
+  out += "attention: " + config["attention"].dump() + "\n";
+  if (info["weights"].is_object())
+    out += fmt::format("weights: {}, {} tensors, {}, {} MB\n", info["weights"]["file"].get<std::string>(),
+                       info["weights"]["tensors"].dump(), info["weights"]["dtype"].get<std::string>(),
+                       FormatNumber(info["weights"]["bytes"].get<double>() / 1e6));
+  Table parameters{{"block", "parameters"}, {}};
+  for (const auto& [name, count] : info["parameters"].items()) parameters.Row({name, count.dump()});
+  parameters.Row({"total", info["parameters_total"].dump()});
+  Table costs{{"one sequence, forward", "length", "attention MFLOP", "linear MFLOP", "activations MB", "work MB"}, {}};
+  for (const Json& row : info["costs"]) {
+    const auto mega = [&](const char* key) { return FormatNumber(row[key].get<double>() / 1e6); };
+    costs.Row({row["attention"].get<std::string>(), row["length"].dump(), mega("attention_flops"), mega("linear_flops"),
+               mega("activation_bytes"), mega("attention_work_bytes")});
+  }
+  out += "\n" + PlainText(parameters) + "\n" + PlainText(costs);
+  std::fputs(out.c_str(), stdout);
+}
+
+void PrintBuild(const Json& info) {
+  const auto list = [](const Json& names) {
+    std::string out;
+    for (const Json& name : names) out += (out.empty() ? "" : ", ") + name.get<std::string>();
+    return out;
+  };
+  const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
+  std::string out =
+      fmt::format("lshformer {}, {}, {}\n", text(info["version"]), text(info["compiler"]), text(info["build"]));
+  out += fmt::format("CPU: {}, {} cores, {} threads used\n", text(info["cpu"]["name"]), text(info["cpu"]["cores"]),
+                     text(info["cpu"]["threads"]));
+  out += fmt::format("instruction sets: {} in use; this machine runs {}; compiled {}\n", text(info["isa"]["active"]),
+                     list(info["isa"]["available"]), list(info["isa"]["compiled"]));
+  out += fmt::format("devices: {}\nlibraries:\n", list(info["devices"]));
+  for (const auto& [name, version] : info["libraries"].items()) out += fmt::format("  {:<14}{}\n", name, text(version));
+  std::fputs(out.c_str(), stdout);
+}
+
+void Run(const InfoFlags& flags) {
+  if (flags.build != flags.folder.empty()) FailUsage("info: expected a model folder or --build, one of the two");
+  const Json info = flags.build ? BuildInfo() : ModelInfo(flags);
+  if (flags.json) {
+    std::fputs((info.dump(2) + "\n").c_str(), stdout);
+  } else if (flags.build) {
+    PrintBuild(info);
+  } else {
+    PrintModel(info);
+  }
+}
+
+}  // namespace
+
+void AddInfo(CLI::App& app, CommonFlags&) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App* command = app.add_subcommand("info", "what a model is and costs; or what this program is made of");
+  command->add_option("DIR", flags->folder, "model folder");
+  command->add_flag("--build", flags->build, "version, instruction sets, libraries, devices")->group("Info");
+  command->add_flag("--json", flags->json, "JSON instead of text")->group("Info");
+  command->add_option("--lengths", flags->lengths, "tokens of the sequences whose costs are shown")
+      ->delimiter(',')
+      ->check(IntegerIn(1, int64_t{1} << 24))
+      ->group("Info");
+  AddAttentionFlags(*command, flags->attention);
+  command->callback([flags] { Run(*flags); });
+}
+
+}  // namespace lshformer::cli
