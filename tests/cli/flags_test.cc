@@ -1,0 +1,123 @@
+#include "cli/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "util/errors.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::lshformer::testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Check(const CLI::Validator& check, std::string value) { return check(value); }
+
+TEST(Checks, SayWhatWasExpected) {
+  EXPECT_THAT(Check(OneOf({"zero", "mean", "none"}), "mean"), IsEmpty());
+  EXPECT_EQ(Check(OneOf({"zero", "mean", "none"}), "zreo"),
+            "expected zero, mean or none, got \"zreo\" (did you mean \"zero\"?)");
+  EXPECT_EQ(Check(OneOf({"cpu"}), "cuda"), "expected cpu, got \"cuda\"");
+  EXPECT_THAT(Check(IntegerIn(1, 62), "62"), IsEmpty());
+  EXPECT_EQ(Check(IntegerIn(1, 62), "63"), "expected 1 to 62, got 63");
+  EXPECT_EQ(Check(IntegerIn(0, INT64_MAX), "-1"), "expected at least 0, got -1");
+  EXPECT_THAT(Check(NumberIn(0, 1), "1"), IsEmpty());
+  EXPECT_EQ(Check(NumberIn(0, 1), "1.01"), "expected 0 to 1, got 1.01");
+  EXPECT_EQ(Check(NumberIn(0, 1), "nan"), "expected 0 to 1, got nan");
+  EXPECT_EQ(Check(NumberIn(2, std::numeric_limits<double>::infinity()), "1"), "expected at least 2, got 1");
+  EXPECT_THAT(Check(NumberBelow(0, 1), "0"), IsEmpty());
+  EXPECT_EQ(Check(NumberBelow(0, 1), "1"), "expected at least 0 and below 1, got 1");
+  EXPECT_EQ(Check(NumberAbove(0), "0"), "expected above 0, got 0");
+  EXPECT_EQ(Check(NumberAbove(0), "nan"), "expected above 0, got nan");
+}
+
+class AttentionFlagsTest : public ::testing::Test {
+ protected:
+  AttentionFlagsTest() { AddAttentionFlags(app_, flags_); }
+
+  // Parses the flags and lays them over `specs`.
+  std::vector<AttentionSpec> Over(std::vector<AttentionSpec> specs, std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end());
+    app_.parse(std::move(words));
+    flags_.Apply(specs);
+    return specs;
+  }
+  std::string Wrong(std::vector<AttentionSpec> specs, std::vector<std::string> words) {
+    try {
+      return ErrorOf([&] { Over(specs, words); });
+    } catch (const CLI::Error& error) {
+      return error.what();
+    }
+  }
+
+  AttentionFlags flags_;
+  CLI::App app_;
+};
+
+TEST_F(AttentionFlagsTest, WithoutFlagsNothingChanges) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.bands = 5;
+  spec.seed = 99;
+  EXPECT_EQ(Over({spec, AttentionSpec{}}, {}), (std::vector<AttentionSpec>{spec, AttentionSpec{}}));
+}
+
+TEST_F(AttentionFlagsTest, TypeThenKeys) {
+  AttentionSpec want;
+  want.type = AttentionType::kSimHash;
+  want.bands = 3;
+  want.hashes = 2;
+  want.table_size = 128;
+  want.fill = Fill::kNone;
+  want.pairs = Pairs::kReference;
+  want.resample = Resample::kNever;
+  want.center_keys = true;
+  want.min_length = 17;
+  EXPECT_EQ(Over({AttentionSpec{}}, {"--attention", "simhash", "--lsh_bands", "3", "--lsh_hashes", "2",
+                                     "--lsh_table_size", "128", "--lsh_fill", "none", "--lsh_pairs", "reference",
+                                     "--lsh_resample", "never", "--lsh_center_keys", "--lsh_min_length", "17"}),
+            std::vector<AttentionSpec>{want});
+}
+
+TEST_F(AttentionFlagsTest, KeysChangeTheConfigsOwnAndKeepItsSeed) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.hashes = 4;
+  spec.center_keys = true;
+  spec.seed = 99;
+  AttentionSpec want = spec;
+  want.bands = 8;
+  want.center_keys = false;
+  // Layers may differ: the keys of a hash reach the hashed layers.
+  EXPECT_EQ(Over({AttentionSpec{}, spec}, {"--lsh_bands=8", "--lsh_center_keys=false"}),
+            (std::vector<AttentionSpec>{AttentionSpec{}, want}));
+}
+
+TEST_F(AttentionFlagsTest, AJsonObjectReplacesEveryLayer) {
+  AttentionSpec want;
+  want.type = AttentionType::kSimHash;
+  want.bands = 6;
+  want.seed = 5;
+  EXPECT_EQ(Over({AttentionSpec{}, AttentionSpec{}}, {"--attention", R"({"type": "simhash", "bands": 6, "seed": 5})"}),
+            std::vector<AttentionSpec>{want});
+}
+
+TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_bands", "3"}), "--lsh_bands: has no meaning for dense attention");
+  EXPECT_THAT(Wrong({}, {"--lsh_bands", "0"}), HasSubstr("--lsh_bands: expected 1 to 62, got 0"));
+  EXPECT_THAT(Wrong({}, {"--lsh_bands", "63"}), HasSubstr("--lsh_bands: expected 1 to 62, got 63"));
+  EXPECT_THAT(Wrong({}, {"--lsh_table_size", "0"}), HasSubstr("--lsh_table_size: expected 1 to"));
+  EXPECT_THAT(Wrong({}, {"--lsh_fill", "zreo"}), HasSubstr("--lsh_fill: expected zero, mean or none"));
+  EXPECT_THAT(Wrong({}, {"--attention", "simhsh"}), HasSubstr("did you mean \"simhash\"?"));
+  EXPECT_THAT(Wrong({}, {"--attention", "reformer"}), HasSubstr("--attention: expected dense or simhash"));
+  EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash", "bnads": 3})"}), HasSubstr("did you mean \"bands\"?"));
+  EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
+  EXPECT_THAT(Wrong({}, {"--lsh_chunk", "64"}), HasSubstr("--lsh_chunk"));  // comes with Reformer
+}
+
+}  // namespace
+}  // namespace lshformer::cli

@@ -1,0 +1,157 @@
+// The program as a shell sees it: output, one line of error, exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::lshformer::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  struct Result {
+    int status = -1;
+    std::string out, err;
+  };
+
+  // `words` as a shell reads them, redirections included.
+  Result Run(const std::string& words) {
+    const std::string command = std::string("\"") + LSHFORMER_BINARY + "\" " + words + " 2>" + (folder_ / "err");
+    Result result;
+    FILE* pipe = popen(("(" + command + ") </dev/null").c_str(), "r");
+    char buffer[4096];
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, n);
+    const int status = pclose(pipe);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.err = folder_.Read("err");
+    return result;
+  }
+
+  // Exit status 2, nothing on stdout, one line on stderr, which is returned.
+  std::string Wrong(const std::string& words, int status = 2) {
+    const Result result = Run(words);
+    EXPECT_EQ(result.status, status) << words;
+    EXPECT_THAT(result.out, IsEmpty()) << words;
+    EXPECT_THAT(result.err, AllOf(StartsWith("lshformer: "), EndsWith("\n"))) << words;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << words;
+    EXPECT_LE(result.err.size(), 300u) << words;
+    return result.err;
+  }
+
+  TempFolder folder_;
+};
+
+const char* const kCommands[] = {"quickstart", "info",    "tokenizer", "pretrain", "train", "evaluate",
+                                 "predict",    "inspect", "attention", "bench",    "synth", "report"};
+
+TEST_F(ProgramTest, Version) {
+  const Result result = Run("--version");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "lshformer " LSHFORMER_VERSION "\n");
+  EXPECT_THAT(result.err, IsEmpty());
+  EXPECT_EQ(Run("train --version").out, result.out);
+}
+
+TEST_F(ProgramTest, HelpNamesEveryCommandAndOnlyThose) {
+  const Result result = Run("--help");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, IsEmpty());
+  for (const char* command : kCommands) EXPECT_THAT(result.out, HasSubstr(std::string("\n  ") + command + " "));
+  for (const char* later : {"tune", "convert", "reproduce", "serve"}) {
+    EXPECT_THAT(result.out, Not(HasSubstr(std::string("\n  ") + later + " ")));
+    EXPECT_THAT(Wrong(later), HasSubstr("unknown command"));
+  }
+}
+
+TEST_F(ProgramTest, EveryCommandHasHelpWithTheCommonFlags) {
+  std::vector<std::string> commands(std::begin(kCommands), std::end(kCommands));
+  for (const char* nested :
+       {"bench attention", "bench train", "tokenizer train", "tokenizer encode", "tokenizer decode"})
+    commands.push_back(nested);
+  for (const std::string& command : commands) {
+    const Result result = Run(command + " --help");
+    EXPECT_EQ(result.status, 0) << command;
+    EXPECT_THAT(result.err, IsEmpty()) << command;
+    EXPECT_THAT(result.out, HasSubstr("Usage: lshformer " + command)) << command;
+    EXPECT_THAT(result.out, HasSubstr("--threads N")) << command;
+    EXPECT_EQ(Run(command + " -h").out, result.out);
+  }
+}
+
+TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
+  EXPECT_THAT(Wrong(""), HasSubstr("expected a command"));
+  EXPECT_THAT(Wrong("trian"), HasSubstr("did you mean \"train\"?"));
+  EXPECT_THAT(Wrong("bench"), HasSubstr("attention"));
+  EXPECT_THAT(Wrong("info --build --threads 0"), HasSubstr("--threads: expected 1 to"));
+  EXPECT_THAT(Wrong("--threads -1 info --build"), HasSubstr("--threads: expected 1 to"));
+  EXPECT_THAT(Wrong("info --build --device cuda"), HasSubstr("--device: expected cpu, got \"cuda\""));
+  EXPECT_THAT(Wrong("info --build --isa avx1024"), HasSubstr("--isa"));
+  EXPECT_THAT(Wrong("info --build --log_level wran"), HasSubstr("did you mean \"warn\"?"));
+  EXPECT_THAT(Wrong("info --build --log_format yaml"), HasSubstr("--log_format: expected text or json"));
+  EXPECT_THAT(Wrong("info --biuld"), HasSubstr("did you mean \"--build\"?"));
+  EXPECT_THAT(Wrong("info"), HasSubstr("expected a model folder or --build"));
+  EXPECT_THAT(Wrong("info --build somewhere"), HasSubstr("expected a model folder or --build"));
+  EXPECT_THAT(Wrong("info \"$(printf '%0500d' 1)\" \"$(printf 'a\\377\\nb')\""), HasSubstr("\\xFF\\x0A"));
+}
+
+TEST_F(ProgramTest, AFailureIsOneLineAndStatus1) {
+  EXPECT_THAT(Wrong("info /nowhere", 1), HasSubstr("/nowhere/config.json"));
+  const std::string config = folder_.Write("broken/config.json", "{");
+  EXPECT_THAT(Wrong("info " + (folder_ / "broken"), 1), HasSubstr("broken/config.json"));
+}
+
+TEST_F(ProgramTest, OutputThatCannotBeWrittenIsAFailure) {
+  EXPECT_THAT(Wrong("--help >/dev/full", 1), HasSubstr("standard output: No space left"));
+  EXPECT_THAT(Wrong("info --build >/dev/full", 1), HasSubstr("standard output: No space left"));
+}
+
+TEST_F(ProgramTest, InfoBuildTellsWhatTheProgramIsMadeOf) {
+  const Result text = Run("info --build --threads 1"), json = Run("--threads 1 info --build --json");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.err, IsEmpty());
+  EXPECT_THAT(text.out, AllOf(HasSubstr(LSHFORMER_VERSION), HasSubstr("oneDNN"), HasSubstr("1 threads used")));
+  const Json info = ParseJson(json.out, "info");
+  EXPECT_EQ(info["version"], LSHFORMER_VERSION);
+  EXPECT_EQ(info["cpu"]["threads"], 1);
+  EXPECT_EQ(info["devices"], Json::array({"cpu"}));
+  EXPECT_EQ(info["isa"]["active"], info["isa"]["available"][0]);
+  // An instruction set asked for is the one in use.
+  const std::string last = info["isa"]["available"].back();
+  EXPECT_EQ(ParseJson(Run("info --build --json --isa " + last).out, "info")["isa"]["active"], last);
+}
+
+// The parameter count of BERT-base with the masked-LM head, from the architecture: 109,514,298.
+TEST_F(ProgramTest, InfoOfAModelFolderNeedsNoWeights) {
+  folder_.Write("model/config.json",
+                R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 30522,
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+    "max_position_embeddings": 512, "type_vocab_size": 2})");
+  const Result result = Run("info " + (folder_ / "model") + " --json --attention simhash --lengths 128,4096");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, IsEmpty());
+  const Json info = ParseJson(result.out, "info");
+  EXPECT_EQ(info["parameters_total"], 109514298);
+  EXPECT_TRUE(info["weights"].is_null());
+  ASSERT_EQ(info["costs"].size(), 4u);  // two lengths, exact and SimHash
+  const auto attention_flops = [&](size_t row) { return info["costs"][row]["attention_flops"].get<double>(); };
+  EXPECT_LT(attention_flops(3), attention_flops(2));              // the hash skips pairs
+  EXPECT_NEAR(attention_flops(2) / attention_flops(0), 1024, 1);  // exact attention is quadratic: (4096 / 128)²
+  EXPECT_THAT(Run("info " + (folder_ / "model")).out, HasSubstr("109514298"));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
