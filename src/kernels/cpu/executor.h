@@ -29,9 +29,10 @@ struct UnitWork {
   // the fill's weight is taken off every seen pair.
   const float* fill_score = nullptr;     // [length] by position, units of log 2; kNothing where nothing is unseen
   const float* mean_key = nullptr;       // [head_dim], fill mean
-  const float* unseen_values = nullptr;  // [runs or 1][padded]
+  const float* unseen_values = nullptr;  // [runs or 1][UnseenStride()]
   bool subtract_fill = false;
 
+  int64_t UnseenStride() const { return (call->shape.head_dim + 15) / 16 * 16; }
   int head() const { return unit->head; }
   int head_dim() const { return call->shape.head_dim; }
   const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }

@@ -8,10 +8,6 @@
 namespace lshformer {
 namespace {
 
-constexpr int kPadding = 16;  // of rows of `unseen_values`: a whole number of vectors on every instruction set
-
-int Padded(int head_dim) { return (head_dim + kPadding - 1) / kPadding * kPadding; }
-
 using Sums = std::vector<double>;
 
 Sums SumRows(HeadTensor<const float> rows, const UnitWork& work, const int32_t* order, int32_t begin, int32_t end,
@@ -35,7 +31,7 @@ bool HasRuns(const Pass& pass) { return pass.run_end > pass.run_begin; }
 void PrepareFill(UnitWork& work) {
   if (work.unit->fill == Fill::kNone) return;
   const int32_t length = work.unit->length;
-  const int head_dim = work.head_dim(), padded = Padded(head_dim);
+  const int head_dim = work.head_dim();
   const bool one_pass = work.unit->pass_end - work.unit->pass_begin == 1;
   const Pass& pass = FirstPass(work);
   work.subtract_fill = !(one_pass && HasRuns(pass));
@@ -57,7 +53,7 @@ void PrepareFill(UnitWork& work) {
   work.fill_score = score;
   const Sums total = SumRows(work.call->value, work, nullptr, 0, length, nullptr);
   const int64_t runs = work.subtract_fill ? 1 : pass.run_end - pass.run_begin;
-  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, runs * padded);
+  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, runs * work.UnseenStride());
   for (int64_t r = 0; r < runs; ++r) {
     Sums sums(head_dim);
     if (!work.subtract_fill) {
@@ -65,7 +61,7 @@ void PrepareFill(UnitWork& work) {
       sums = SumRows(work.call->value, work, work.plan->Order(pass.column_order), run.column_begin, run.column_end,
                      nullptr);
     }
-    for (int k = 0; k < head_dim; ++k) unseen[r * padded + k] = static_cast<float>(total[k] - sums[k]);
+    for (int k = 0; k < head_dim; ++k) unseen[r * work.UnseenStride() + k] = static_cast<float>(total[k] - sums[k]);
   }
   work.unseen_values = unseen;
 }

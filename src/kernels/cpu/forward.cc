@@ -114,14 +114,14 @@ void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const 
       work.subtract_fill || pass.run_begin == pass.run_end ? nullptr : work.plan->runs.data() + pass.run_begin;
   const float* unseen_values = work.unseen_values;
   if (run && work.unit->fill != Fill::kNone) {
-    while (run->row_end <= tile.row_begin) ++run, unseen_values += padded;
+    while (run->row_end <= tile.row_begin) ++run, unseen_values += work.UnseenStride();
   }
   for (int r = 0; r < rows.count; ++r) {
     const int64_t token = work.token(rows.positions[r]);
     float* sum = state.accumulator + r * padded;
     double denominator = state.sum[r];
     if (work.unit->fill != Fill::kNone) {
-      for (; run && run->row_end <= tile.row_begin + r; ++run) unseen_values += padded;
+      for (; run && run->row_end <= tile.row_begin + r; ++run) unseen_values += work.UnseenStride();
       const int32_t unseen = work.unit->length - work.seen()[rows.positions[r]];
       if (unseen > 0) {
         const float weight = std::exp2(state.fill[r] - state.maximum[r]);

@@ -45,7 +45,7 @@ void ForceIsa(const std::string& name) {
   if (mask == 0) {
     std::string known = "auto";
     for (const std::string& isa : SupportedIsas()) known += ", " + Lower(isa);
-    FailUsage("--isa: expected one of {}, got \"{}\"", known, name);
+    FailUsage("expected {}, got \"{}\"", known, name);
   }
   hwy::SetSupportedTargetsForTest(mask == -1 ? 0 : mask);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -1,5 +1,7 @@
 // Aligned work memory of one thread, kept between calls so that the steady state allocates nothing.
 #pragma once
+#include "kernels/cpu/targets.h"
+// (above: before any Highway header)
 #include <hwy/aligned_allocator.h>
 
 #include <array>

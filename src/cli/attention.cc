@@ -1,0 +1,258 @@
+// lshformer attention: the operator alone, on tensors of any framework.
+#include "kernels/attention.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "io/safetensors.h"
+#include "kernels/ref/attention.h"
+
+namespace lshformer::cli {
+namespace {
+
+constexpr int kLargestHeadDim = 256, kMostHeads = 65536;
+
+struct AttentionCommandFlags {
+  std::string input, output;
+  bool reference = false;
+  AttentionFlags attention;
+};
+
+// What the input file holds, checked.
+struct OperatorInput {
+  int64_t tokens = 0;
+  int heads = 0, head_dim = 0;
+  std::vector<float> query, key, value, grad_output;  // [tokens, heads, head_dim]; grad_output may be empty
+  std::vector<int32_t> cu_seqlens;
+  std::optional<SimHashPlanes> planes;
+  std::optional<SimHashBuckets> buckets;
+
+  AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
+};
+
+struct OperatorOutput {
+  std::vector<float> out, lse, grad_query, grad_key, grad_value;
+  SimHashBuckets buckets;
+  AttentionCounts counts;
+};
+
+template <class T>
+std::vector<T> Read(const SafetensorsFile& file, const char* name, DType dtype, const std::vector<int64_t>& shape) {
+  const TensorView& view = file.Get(name, dtype, shape);
+  std::vector<T> values(static_cast<size_t>(view.elements()));
+  CopyTo<T>(view, values, file.path() + ": tensor \"" + name + "\"");
+  return values;
+}
+
+void CheckBorders(const std::vector<int32_t>& cu_seqlens, int64_t tokens, const std::string& path) {
+  const std::string where = path + ": tensor \"cu_seqlens\"";
+  if (cu_seqlens.empty()) Fail("{}: is empty, expected sequences + 1 borders", where);
+  if (cu_seqlens.front() != 0) Fail("{}[0]: expected 0, got {}", where, cu_seqlens.front());
+  for (size_t b = 1; b < cu_seqlens.size(); ++b) {
+    if (cu_seqlens[b] < cu_seqlens[b - 1]) {
+      Fail("{}[{}]: expected at least {} (borders ascend), got {}", where, b, cu_seqlens[b - 1], cu_seqlens[b]);
+    }
+  }
+  if (cu_seqlens.back() != tokens) {
+    Fail("{}[{}]: expected {} (the tokens of \"query\"), got {}", where, cu_seqlens.size() - 1, tokens,
+         cu_seqlens.back());
+  }
+}
+
+// Integers of a tensor in [0, end).
+void CheckRange(const std::vector<int32_t>& values, int end, const std::string& path, const char* name) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] >= end) {
+      Fail("{}: tensor \"{}\": element {} is {}, expected 0 to {} (table_size {})", path, name, i, values[i], end - 1,
+           end);
+    }
+  }
+}
+
+void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorInput& in) {
+  const bool has_planes = file.Find("planes") || file.Find("coefficients");
+  const bool has_buckets = file.Find("query_buckets") || file.Find("key_buckets");
+  if (has_planes && has_buckets) {
+    Fail("{}: has both \"planes\" and \"{}\", expected hyperplanes or ready buckets", file.path(),
+         file.Find("query_buckets") ? "query_buckets" : "key_buckets");
+  }
+  if (has_planes) {
+    in.planes = {Read<float>(file, "planes", DType::kF32, {in.heads, spec.hashes, spec.bands, in.head_dim}),
+                 Read<int32_t>(file, "coefficients", DType::kI32, {in.heads, spec.hashes, spec.bands})};
+    CheckRange(in.planes->coefficients, spec.table_size, file.path(), "coefficients");
+  }
+  if (has_buckets) {
+    const std::vector<int64_t> shape{in.heads, spec.hashes, in.tokens};
+    in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, shape),
+                  Read<int32_t>(file, "key_buckets", DType::kI32, shape)};
+    CheckRange(in.buckets->query, spec.table_size, file.path(), "query_buckets");
+    CheckRange(in.buckets->key, spec.table_size, file.path(), "key_buckets");
+  }
+}
+
+OperatorInput ReadInput(const std::string& path, const AttentionSpec& spec) {
+  const SafetensorsFile file(path);
+  OperatorInput in;
+  const TensorView& query = file.Get("query", DType::kF32, std::array<int64_t, 3>{-1, -1, -1});
+  const std::vector<int64_t> shape = query.shape;
+  in.tokens = shape[0];
+  if (in.tokens > INT32_MAX)
+    Fail("{}: tensor \"query\" has {} tokens, expected at most {}", path, in.tokens, INT32_MAX);
+  if (shape[1] < 1 || shape[1] > kMostHeads) {
+    Fail("{}: tensor \"query\" has shape {}, expected 1 to {} heads", path, ShapeText(shape), kMostHeads);
+  }
+  if (shape[2] < 1 || shape[2] > kLargestHeadDim) {
+    Fail("{}: tensor \"query\" has shape {}, expected a head_dim of 1 to {}", path, ShapeText(shape), kLargestHeadDim);
+  }
+  in.heads = static_cast<int>(shape[1]);
+  in.head_dim = static_cast<int>(shape[2]);
+  in.query = Read<float>(file, "query", DType::kF32, shape);
+  in.key = Read<float>(file, "key", DType::kF32, shape);
+  in.value = Read<float>(file, "value", DType::kF32, shape);
+  if (file.Find("grad_output")) in.grad_output = Read<float>(file, "grad_output", DType::kF32, shape);
+  in.cu_seqlens = {0, static_cast<int32_t>(in.tokens)};
+  if (file.Find("cu_seqlens")) in.cu_seqlens = Read<int32_t>(file, "cu_seqlens", DType::kI32, {-1});
+  CheckBorders(in.cu_seqlens, in.tokens, path);
+  if (spec.type == AttentionType::kSimHash) ReadHash(file, spec, in);
+  return in;
+}
+
+SimHashPlanes Planes(const OperatorInput& in, const AttentionSpec& spec) {
+  if (in.planes || in.tokens == 0) return in.planes.value_or(SimHashPlanes{});
+  return DrawSimHashPlanes(spec, in.heads, in.head_dim, /*layer=*/0, /*step=*/0);
+}
+
+OperatorOutput RunFast(const OperatorInput& in, const AttentionSpec& spec) {
+  const int64_t head_stride = in.head_dim, token_stride = int64_t{in.heads} * in.head_dim;
+  const auto input = [&](const std::vector<float>& x) {
+    return HeadTensor<const float>{x.data(), token_stride, head_stride};
+  };
+  const auto output = [&](std::vector<float>& x) {
+    x.resize(in.query.size());
+    return HeadTensor<float>{x.data(), token_stride, head_stride};
+  };
+  OperatorOutput result;
+  AttentionPlanPtr plan;
+  if (spec.type == AttentionType::kSimHash) {
+    result.buckets = in.buckets
+                         ? *in.buckets
+                         : HashQueriesAndKeys(spec, in.shape(), input(in.query), input(in.key), Planes(in, spec));
+    plan = BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key);
+  } else {
+    plan = BuildDensePlan(in.shape());
+  }
+  result.counts = Counts(*plan);
+  result.lse.resize(static_cast<size_t>(in.tokens * in.heads));
+  AttentionForward forward;
+  forward.shape = in.shape();
+  forward.query = input(in.query);
+  forward.key = input(in.key);
+  forward.value = input(in.value);
+  forward.out = output(result.out);
+  forward.lse = result.lse.data();
+  forward.scale = 1.0f / std::sqrt(static_cast<float>(in.head_dim));
+  forward.plan = plan.get();
+  RunAttentionForward(forward);
+  if (!in.grad_output.empty()) {
+    RunAttentionBackward({forward, input(in.grad_output), output(result.grad_query), output(result.grad_key),
+                          output(result.grad_value)});
+  }
+  return result;
+}
+
+std::vector<double> Widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+std::vector<float> Rounded(const std::vector<double>& x) { return {x.begin(), x.end()}; }
+
+OperatorOutput RunReference(const OperatorInput& in, const AttentionSpec& spec) {
+  const std::vector<double> query = Widened(in.query), key = Widened(in.key), value = Widened(in.value);
+  ref::Inputs inputs{in.shape(), spec, query, key, value, 1.0 / std::sqrt(static_cast<double>(in.head_dim)),
+                     {},         {},   {}};
+  OperatorOutput result;
+  if (spec.type == AttentionType::kSimHash) {
+    result.buckets = in.buckets ? *in.buckets : ref::Hash(inputs, Planes(in, spec));
+    inputs.query_buckets = result.buckets.query;
+    inputs.key_buckets = result.buckets.key;
+    result.counts.hash_flops =
+        Counts(*BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key)).hash_flops;
+  }
+  const ref::Outputs outputs = ref::Forward(inputs);
+  result.out = Rounded(outputs.out);
+  result.lse = Rounded(outputs.lse);
+  result.counts.pairs_total = outputs.pairs_total;
+  result.counts.pairs_computed = outputs.pairs_computed;
+  result.counts.attention_flops = 4 * int64_t{in.head_dim} * outputs.pairs_total;
+  if (!in.grad_output.empty()) {
+    const ref::Gradients grads = ref::Backward(inputs, Widened(in.grad_output));
+    result.grad_query = Rounded(grads.query);
+    result.grad_key = Rounded(grads.key);
+    result.grad_value = Rounded(grads.value);
+  }
+  return result;
+}
+
+void WriteOutput(const std::string& path, const OperatorInput& in, const AttentionSpec& spec, OperatorOutput result) {
+  std::vector<NamedTensor> tensors;
+  const auto add = [&](const char* name, DType dtype, std::vector<int64_t> shape, const auto& values) {
+    tensors.push_back({name, {dtype, std::move(shape), std::as_bytes(std::span(values))}});
+  };
+  const std::vector<int64_t> shape{in.tokens, in.heads, in.head_dim};
+  add("output", DType::kF32, shape, result.out);
+  add("lse", DType::kF32, {in.tokens, in.heads}, result.lse);
+  if (spec.type == AttentionType::kSimHash) {
+    add("query_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.query);
+    add("key_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.key);
+    if (in.buckets) result.counts.hash_flops = 0;  // nothing was hashed here
+  }
+  if (!in.grad_output.empty()) {
+    add("grad_query", DType::kF32, shape, result.grad_query);
+    add("grad_key", DType::kF32, shape, result.grad_key);
+    add("grad_value", DType::kF32, shape, result.grad_value);
+  }
+  WriteSafetensors(path, tensors,
+                   {{"pairs_computed", std::to_string(result.counts.pairs_computed)},
+                    {"pairs_total", std::to_string(result.counts.pairs_total)},
+                    {"hash_flops", std::to_string(result.counts.hash_flops)},
+                    {"attention_flops", std::to_string(result.counts.attention_flops)}});
+}
+
+void RunAttention(const AttentionCommandFlags& flags) {
+  std::vector<AttentionSpec> specs(1);
+  flags.attention.Apply(specs);
+  const OperatorInput in = ReadInput(flags.input, specs.front());
+  WriteOutput(flags.output, in, specs.front(),
+              flags.reference ? RunReference(in, specs.front()) : RunFast(in, specs.front()));
+}
+
+}  // namespace
+
+void AddAttention(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("attention", "the attention operator alone, on tensors from any framework");
+  auto flags = std::make_shared<AttentionCommandFlags>();
+  const char* group = "Input and output";
+  command
+      ->add_option("--input", flags->input,
+                   "safetensors: query, key, value [tokens, heads, head_dim], optional cu_seqlens, grad_output, planes "
+                   "with coefficients, or query_buckets and key_buckets")
+      ->required()
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--output", flags->output, "safetensors: output, lse, buckets, gradients; counts in its metadata")
+      ->required()
+      ->type_name("FILE")
+      ->group(group);
+  command->add_flag("--reference", flags->reference, "the readable double-precision oracle instead of the fast kernels")
+      ->group(group);
+  AddAttentionFlags(*command, flags->attention);
+  command->callback([flags] { RunAttention(*flags); });
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,38 @@
+// The readable oracle: docs/attention.md in double precision, one row of scores at a time. Slow (tokens²) and plain on
+// purpose; the fast kernels are tested against it, `attention --reference` runs it.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace lshformer::ref {
+
+// Contiguous [tokens, heads, head_dim].
+struct Inputs {
+  AttentionShape shape;
+  AttentionSpec spec;
+  std::span<const double> query, key, value;
+  double scale = 1;
+  std::span<const int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; unused by exact attention
+  AttentionDropout dropout;
+};
+
+struct Outputs {
+  std::vector<double> out;  // [tokens, heads, head_dim]
+  std::vector<double> lse;  // [tokens, heads]
+  int64_t pairs_total = 0, pairs_computed = 0;
+};
+
+struct Gradients {
+  std::vector<double> query, key, value;  // [tokens, heads, head_dim]
+};
+
+Outputs Forward(const Inputs& in);
+Gradients Backward(const Inputs& in, std::span<const double> grad_out);
+
+// The hash of HashQueriesAndKeys with dot products in double: it differs where a float dot product rounds across 0.
+SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes);
+
+}  // namespace lshformer::ref

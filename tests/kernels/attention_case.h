@@ -1,0 +1,198 @@
+// One attention call with random input, run by the kernels and by the oracle, and how far rounding may take them apart.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "kernels/attention.h"
+#include "kernels/ref/attention.h"
+#include "util/rounding.h"
+
+namespace lshformer::testing {
+
+struct AttentionCase {
+  std::vector<int32_t> cu_seqlens{0};
+  int heads = 2, head_dim = 16;
+  AttentionSpec spec;
+  float scale = 0;  // 0: 1/√head_dim
+  std::vector<float> query, key, value, grad_out;  // [tokens, heads, head_dim]
+  SimHashBuckets buckets;
+  float dropout = 0;
+  std::vector<uint64_t> sequence_ids;
+
+  AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
+  int64_t tokens() const { return cu_seqlens.back(); }
+  float Scale() const { return scale != 0 ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  AttentionDropout Dropout() const { return {dropout, 77, sequence_ids}; }
+};
+
+inline std::vector<float> NormalVector(int64_t count, uint64_t seed, double size = 1) {
+  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(size * stream.Normal());
+  return values;
+}
+
+// Random q, k, v, dO for sequences of these lengths; buckets drawn, not hashed, so that both sides see the same.
+inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int>& lengths, int heads, int head_dim, uint64_t seed = 1,
+                                double size = 1.5) {
+  AttentionCase c;
+  c.spec = spec;
+  c.heads = heads;
+  c.head_dim = head_dim;
+  for (const int length : lengths) c.cu_seqlens.push_back(c.cu_seqlens.back() + length);
+  const int64_t count = c.tokens() * heads * head_dim;
+  c.query = NormalVector(count, seed * 10 + 1, size);
+  c.key = NormalVector(count, seed * 10 + 2, size);
+  c.value = NormalVector(count, seed * 10 + 3);
+  c.grad_out = NormalVector(count, seed * 10 + 4);
+  for (size_t b = 0; b < lengths.size(); ++b) c.sequence_ids.push_back(100 + b);
+  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
+  c.buckets.query.resize(int64_t{heads} * spec.hashes * c.tokens());
+  c.buckets.key.resize(c.buckets.query.size());
+  for (int32_t& bucket : c.buckets.query) bucket = static_cast<int32_t>(stream.Below(spec.table_size));
+  for (int32_t& bucket : c.buckets.key) bucket = static_cast<int32_t>(stream.Below(spec.table_size));
+  return c;
+}
+
+struct AttentionResult {
+  std::vector<float> out, lse, grad_query, grad_key, grad_value;
+  AttentionCounts counts;
+  bool operator==(const AttentionResult& other) const {
+    return out == other.out && lse == other.lse && grad_query == other.grad_query && grad_key == other.grad_key &&
+           grad_value == other.grad_value;
+  }
+};
+
+inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
+  return c.spec.type == AttentionType::kDense ? BuildDensePlan(c.shape())
+                                              : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
+}
+
+inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) {
+  const int64_t token_stride = int64_t{c.heads} * c.head_dim;
+  const auto in = [&](const std::vector<float>& x) { return HeadTensor<const float>{x.data(), token_stride, c.head_dim}; };
+  const auto out = [&](std::vector<float>& x) {
+    x.assign(c.query.size(), NAN);
+    return HeadTensor<float>{x.data(), token_stride, c.head_dim};
+  };
+  const AttentionPlanPtr plan = PlanOf(c);
+  AttentionResult result;
+  result.counts = Counts(*plan);
+  result.lse.assign(c.tokens() * c.heads, NAN);
+  const AttentionForward forward{c.shape(), in(c.query), in(c.key), in(c.value), out(result.out), result.lse.data(), c.Scale(), plan.get(),
+                                 c.Dropout()};
+  RunAttentionForward(forward);
+  if (backward) {
+    RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query), out(result.grad_key), out(result.grad_value)});
+  }
+  return result;
+}
+
+struct OracleResult {
+  ref::Outputs outputs;
+  ref::Gradients grads;
+};
+
+inline std::vector<double> Wide(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+inline OracleResult RunOracle(const AttentionCase& c) {
+  const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
+  const ref::Inputs in{c.shape(), c.spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, c.Dropout()};
+  return {ref::Forward(in), ref::Backward(in, Wide(c.grad_out))};
+}
+
+// Bounds of the rounding error of the float kernels, element by element, from the magnitudes of a unit's rows:
+//
+//   score      e = eps·((√d + 2)·max Σ|q||k|·scale + 2|lse| + 4)          a dot product of d terms, the softmax's exponent
+//   out        4·(e + eps·(√n + 8))·max|v|                                Σ p = 1; 4: numerator, denominator, rescaling, margin
+//   gradients  4·(e + eps·(√d + √n + 8))·G·max|k|·scale·(1 + Σ_i p_ij)    G = 2·max Σ|dO||v|: what multiplies p in ∂loss/∂s
+//
+// A fill taken off a total of n values may lose eps·n·max|v| on top.
+struct Bounds {
+  std::vector<double> out, lse, grad_query, grad_key, grad_value;
+};
+
+namespace internal {
+inline double LargestDot(const std::vector<float>& a, const std::vector<float>& b, const AttentionCase& c, int64_t begin, int64_t end,
+                         int head) {
+  double largest = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t j = begin; j < end; ++j) {
+      double sum = 0;
+      for (int k = 0; k < c.head_dim; ++k) {
+        sum += std::abs(static_cast<double>(a[(i * c.heads + head) * c.head_dim + k]) * b[(j * c.heads + head) * c.head_dim + k]);
+      }
+      largest = std::max(largest, sum);
+    }
+  }
+  return largest;
+}
+inline double Largest(const std::vector<float>& x, const AttentionCase& c, int64_t begin, int64_t end, int head) {
+  double largest = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int k = 0; k < c.head_dim; ++k) largest = std::max(largest, std::abs(static_cast<double>(x[(i * c.heads + head) * c.head_dim + k])));
+  }
+  return largest;
+}
+}  // namespace internal
+
+inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle) {
+  using internal::Largest;
+  using internal::LargestDot;
+  const double eps = 0x1p-24, keep = 1.0 / (1.0 - c.dropout);
+  const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
+  const ref::Inputs in{c.shape(), c.spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, {}};
+  const std::vector<double> weight_of_key = ref::Backward(in, std::vector<double>(query.size(), 1.0)).value;  // Σ_i p_ij
+  Bounds bounds;
+  for (auto* bound : {&bounds.out, &bounds.grad_query, &bounds.grad_key, &bounds.grad_value}) bound->resize(c.query.size());
+  bounds.lse.resize(c.tokens() * c.heads);
+  for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
+    const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
+    const double n = static_cast<double>(end - begin), root_n = std::sqrt(n), root_d = std::sqrt(c.head_dim);
+    for (int head = 0; head < c.heads; ++head) {
+      double lse = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        const double own = std::abs(oracle.outputs.lse[i * c.heads + head]);
+        if (std::isfinite(own)) lse = std::max(lse, own);
+      }
+      const double score = eps * ((root_d + 2) * c.Scale() * LargestDot(c.query, c.key, c, begin, end, head) + 2 * lse + 4);
+      const double fill = c.spec.type == AttentionType::kSimHash && c.spec.fill != Fill::kNone ? eps * n : 0;
+      const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
+      const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();
+      const double queries = Largest(c.query, c, begin, end, head), keys = Largest(c.key, c, begin, end, head);
+      const double gradient = 4 * (score + eps * (root_d + root_n + 8)) * slope;
+      for (int64_t i = begin; i < end; ++i) {
+        bounds.lse[i * c.heads + head] = 2 * (score + eps * (root_n + 4));
+        for (int k = 0; k < c.head_dim; ++k) {
+          const int64_t at = (i * c.heads + head) * c.head_dim + k;
+          const double weight = 1 + weight_of_key[at];
+          bounds.out[at] = (4 * (score + eps * (root_n + 8)) * keep + fill) * values;
+          bounds.grad_value[at] = (4 * (score + eps * (root_n + 8)) * keep + fill) * weight * out_grads;
+          bounds.grad_query[at] = gradient * weight * keys;
+          bounds.grad_key[at] = gradient * weight * queries;
+        }
+      }
+    }
+  }
+  return bounds;
+}
+
+// Compares all results of a case with the oracle's.
+inline void ExpectAgrees(const AttentionCase& c, const AttentionResult& result) {
+  const OracleResult oracle = RunOracle(c);
+  const Bounds bounds = RoundingBounds(c, oracle);
+  EXPECT_THAT(result.out, WithinRounding(oracle.outputs.out, bounds.out));
+  EXPECT_THAT(result.lse, WithinRounding(oracle.outputs.lse, bounds.lse));
+  EXPECT_EQ(result.counts.pairs_computed, oracle.outputs.pairs_computed);
+  EXPECT_EQ(result.counts.pairs_total, oracle.outputs.pairs_total);
+  if (result.grad_query.empty()) return;
+  EXPECT_THAT(result.grad_query, WithinRounding(oracle.grads.query, bounds.grad_query));
+  EXPECT_THAT(result.grad_key, WithinRounding(oracle.grads.key, bounds.grad_key));
+  EXPECT_THAT(result.grad_value, WithinRounding(oracle.grads.value, bounds.grad_value));
+}
+
+}  // namespace lshformer::testing
