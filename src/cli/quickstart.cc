@@ -1,0 +1,265 @@
+// lshformer quickstart: the main job in one command, on data made here.
+#include "cli/quickstart.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/parallel.h"
+#include "base/signals.h"
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "cli/jobs.h"
+#include "data/synth.h"
+#include "kernels/attention.h"
+#include "text/tokenizer.h"
+#include "text/wordpiece_trainer.h"
+
+namespace lshformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Sizes at which both models have clearly learned and all is done in about three minutes on two cores.
+constexpr int64_t kWords = 400'000;
+constexpr int kVocabulary = 4000;
+constexpr int64_t kTrainReviews = 6000, kTestReviews = 2000;
+constexpr uint64_t kFirstTestReview = 1'000'000;  // far from the training ones
+constexpr int kPretrainLength = 512, kPretrainBatch = 8, kReviewLength = 128, kReviewBatch = 32;
+constexpr double kPretrainRate = 1e-3, kReviewRate = 3e-4;
+constexpr double kPretrainEpochs = 4, kReviewEpochs = 2;
+constexpr int kStages = 7;
+
+// The paper's model (its section 4.1): 2 layers, 128 wide, 2 heads.
+constexpr const char* kModel =
+    "hidden_size=128,num_hidden_layers=2,num_attention_heads=2,intermediate_size=512,max_position_embeddings=512";
+constexpr int kHeads = 2, kHeadDim = 64;
+const std::vector<int64_t> kLengths{10, 128, 512, 2048, 8192};
+
+struct QuickstartFlags {
+  std::string output_dir = "quickstart";
+};
+
+class Quickstart {
+ public:
+  Quickstart(const QuickstartFlags& flags, const CommonFlags& common)
+      : folder_(flags.output_dir), seed_(common.seed), silent_(common.quiet || common.no_progress) {}
+
+  void Run() {
+    const auto begin = std::chrono::steady_clock::now();
+    MakeData();
+    result_.exact.spec = AttentionSpec{};
+    result_.simhash.spec.type = AttentionType::kSimHash;
+    result_.simhash.spec.seed = seed_;
+    Pretrain("exact", result_.exact);
+    Pretrain("simhash", result_.simhash);
+    FineTune("exact", result_.exact);
+    FineTune("simhash", result_.simhash);
+    Stage("timing the attention at 10 to 8192 tokens");
+    auto timings = TimeAttention({result_.exact.spec, result_.simhash.spec}, kLengths, kHeads, kHeadDim, seed_);
+    result_.exact.attention = std::move(timings[0]);
+    result_.simhash.attention = std::move(timings[1]);
+    Describe(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    WriteFileAtomically(folder_.Work("report.html"), QuickstartPage(result_));
+    folder_.Publish();
+    Print();
+  }
+
+ private:
+  void Stage(const std::string& what) {
+    ThrowIfStopped("quickstart");
+    ++stage_;
+    if (!silent_) WriteStderrLine(fmt::format("[{}/{}] {}\n", stage_, kStages, what));
+  }
+
+  void MakeData() {
+    Stage(fmt::format("writing {} words of text and {} reviews", kWords, kTrainReviews + kTestReviews));
+    std::vector<std::string> paragraphs;
+    {
+      AtomicFile text(folder_.Work("corpus.txt"));
+      WriteSyntheticText(
+          [&](std::string_view piece, int64_t) {
+            text.Write(piece);
+            paragraphs.emplace_back(piece);
+          },
+          kWords, seed_);
+      text.Commit();
+    }
+    const auto reviews = [&](const char* name, int64_t count, uint64_t first) {
+      AtomicFile file(folder_.Work(name));
+      WriteSyntheticClassification(
+          [&](std::string_view piece, int64_t) {
+            file.Write(piece);
+            if (first == 0) paragraphs.emplace_back(piece);
+          },
+          count, seed_, first);
+      file.Commit();
+    };
+    reviews("sentiment-train.tsv", kTrainReviews, 0);
+    reviews("sentiment-dev.tsv", kTestReviews, kFirstTestReview);
+    Stage(fmt::format("training a WordPiece vocabulary of {}", kVocabulary));
+    WordPieceTraining training;
+    training.vocab_size = kVocabulary;
+    WordCounter words(training.normalizer);
+    words.Add(paragraphs);
+    const std::vector<std::string> vocabulary = TrainWordPiece(words.counts(), training);
+    MakeFolder(folder_.Work("tokenizer"));
+    SaveWordPiece(folder_.Work("tokenizer"), vocabulary, training.normalizer);
+    vocabulary_ = vocabulary.size();
+  }
+
+  void Pretrain(const std::string& name, QuickstartSide& side) {
+    Stage(fmt::format("pretraining with {} attention", name));
+    PretrainOptions options;
+    options.model.model_type = "bert";
+    options.model.config_overrides = kModel;
+    options.model.tokenizer_name = folder_.Work("tokenizer");
+    options.model.attention.attention = ToJson(side.spec).dump();
+    options.folder.output_dir = folder_.Work("pretrain-" + name);
+    options.train_files = {folder_.Work("corpus.txt")};
+    options.max_seq_length = kPretrainLength;
+    options.do_eval = true;
+    TrainingOptions& training = options.training;
+    training.per_device_train_batch_size = training.per_device_eval_batch_size = kPretrainBatch;
+    training.learning_rate = kPretrainRate;
+    training.warmup_ratio = 0.05;
+    training.num_train_epochs = kPretrainEpochs;
+    training.logging_steps = 20;
+    training.eval_steps = 100;
+    training.save_steps = 0;
+    training.seed = seed_;
+    const PeakMemory memory;
+    const JobResult job = RunPretrain(options);
+    side.pretrain_peak_mb = memory.Megabytes();
+    side.pretrain_train = job.train;
+    side.pretrain_eval = job.eval;
+    side.pretrain_history = job.log_history;
+  }
+
+  void FineTune(const std::string& name, QuickstartSide& side) {
+    Stage(fmt::format("fine-tuning on sentiment with {} attention", name));
+    TrainOptions options;
+    options.model.model_name_or_path = folder_.Work("pretrain-" + name);
+    options.folder.output_dir = folder_.Work("sentiment-" + name);
+    options.train_files = {folder_.Work("sentiment-train.tsv")};
+    options.validation_file = folder_.Work("sentiment-dev.tsv");
+    options.max_seq_length = kReviewLength;
+    options.do_eval = true;
+    TrainingOptions& training = options.training;
+    training.per_device_train_batch_size = kReviewBatch;
+    training.per_device_eval_batch_size = 64;
+    training.learning_rate = kReviewRate;
+    training.warmup_ratio = 0.05;
+    training.weight_decay = 0.01;
+    training.num_train_epochs = kReviewEpochs;
+    training.logging_steps = 10;
+    training.eval_steps = 50;
+    training.save_steps = 0;
+    training.seed = seed_;
+    const PeakMemory memory;
+    const JobResult job = RunTrain(options);
+    side.sentiment_peak_mb = memory.Megabytes();
+    side.sentiment_train = job.train;
+    side.sentiment_eval = job.eval;
+    side.sentiment_history = job.log_history;
+  }
+
+  void Describe(double seconds) {
+    result_.heads = kHeads;
+    result_.head_dim = kHeadDim;
+    result_.data = fmt::format(
+        "Data: {} words of generated text cut into sequences of {} tokens, 15 % of them masked, and {} generated "
+        "reviews "
+        "({} more to test); vocabulary {} pieces; {} and {} epochs; seed {}.",
+        kWords, kPretrainLength, kTrainReviews, kTestReviews, vocabulary_, kPretrainEpochs, kReviewEpochs, seed_);
+    result_.machine = fmt::format("Machine: {} threads, {}; {:.0f} seconds in all.", Threads(), ActiveIsa(), seconds);
+    result_.commands = Commands();
+  }
+
+  std::vector<std::string> Commands() const;
+
+  void Print() const {
+    std::cout << PlainText(QuickstartTable(result_)) << "\n" << QuickstartSummary(result_) << "\n\nTry next:\n";
+    for (const std::string& command : result_.commands) std::cout << "  " << command << "\n";
+    std::cout << "\nCurves: " << folder_.Final("report.html") << "\n";
+  }
+
+  QuickstartFolder folder_;
+  uint64_t seed_;
+  bool silent_;
+  int stage_ = 0;
+  size_t vocabulary_ = 0;
+  QuickstartResult result_;
+};
+
+// For a shell: as it is, or in single quotes.
+std::string Quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// How the user can call this program from the current folder: by name if it is on PATH.
+std::string ProgramName() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) return "lshformer";
+  const char* search = std::getenv("PATH");
+  std::istringstream folders(search == nullptr ? "" : search);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (fs::equivalent(fs::path(folder) / self.filename(), self, error) && !error) return self.filename().string();
+  }
+  const fs::path relative = fs::relative(self, error);
+  const bool below = !error && !relative.empty() && *relative.begin() != "..";
+  return Quoted(below ? "./" + relative.string() : self.string());
+}
+
+// A sentence of unseen text with one word masked: the last but one, which its context should give away.
+std::string MaskedSentence(uint64_t seed) {
+  constexpr uint64_t kUnseen = 1'000'000;
+  const std::string document = SyntheticDocument(seed, kUnseen);
+  const std::string sentence = document.substr(0, document.find('.') + 1);
+  const size_t last = sentence.rfind(' ');
+  const size_t before = last == sentence.npos ? last : sentence.rfind(' ', last - 1);
+  if (before == sentence.npos) return "The [MASK] " + sentence;
+  return sentence.substr(0, before + 1) + "[MASK]" + sentence.substr(last);
+}
+
+std::vector<std::string> Quickstart::Commands() const {
+  const std::string program = ProgramName();
+  return {fmt::format("{} predict --model_name_or_path {} --task fill-mask --text {}", program,
+                      Quoted(folder_.Final("pretrain-simhash")), Quoted(MaskedSentence(seed_))),
+          fmt::format("{} predict --model_name_or_path {} --task text-classification --text {}", program,
+                      Quoted(folder_.Final("sentiment-simhash")),
+                      Quoted(MakeSyntheticReview(seed_, kFirstTestReview + kTestReviews).sentence)),
+          fmt::format(
+              "{} bench attention --lengths 512,4096 --heads {} --head_dim {} --attention dense --attention simhash",
+              program, kHeads, kHeadDim)};
+}
+
+}  // namespace
+
+void AddQuickstart(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand(
+      "quickstart", "the main job on data made here: BERT with exact and with SimHash attention, side by side");
+  auto flags = std::make_shared<QuickstartFlags>();
+  command
+      ->add_option("--output_dir", flags->output_dir,
+                   "models, data and report.html; an older quickstart there is replaced")
+      ->type_name("DIR")
+      ->group("Output");
+  command->footer("Takes about three minutes on two cores. The table goes to stdout, progress to stderr.");
+  command->callback([flags, &common] { Quickstart(*flags, common).Run(); });
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,254 @@
+#include "infer/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "infer/fake_model.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::Answer;
+using testing::ErrorOf;
+using testing::FakeSetup;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Keys(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+// Probability of token `wanted` where `best` is the favourite, by the fake model's rule.
+double Probability(int wanted, int best) {
+  double sum = 0;
+  for (int v = 0; v < 13; ++v) sum += std::exp(v == best ? v : -v / 8.0);
+  return std::exp(wanted == best ? wanted : -wanted / 8.0) / sum;
+}
+
+TEST(FillMaskTest, OneMaskGivesAList) {
+  FakeSetup setup(PredictTask::kFillMask);
+  const Json answer = Answer(setup.Make(), R"({"id": 7, "text": "The cat [MASK] on a mat."})");
+  // [CLS] the cat [MASK]: position 3, so token 8.
+  EXPECT_EQ(answer["id"], 7);
+  const Json& results = answer["results"];
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(Keys(results[0]), (std::vector<std::string>{"score", "token", "token_str", "sequence"}));
+  EXPECT_EQ(results[0]["token"], 8);
+  EXPECT_EQ(results[0]["token_str"], "sat");
+  EXPECT_EQ(results[0]["sequence"], "the cat sat on a mat.");
+  EXPECT_NEAR(results[0]["score"].get<double>(), Probability(8, 8), 1e-6);
+  EXPECT_EQ(results[1]["token"], 0);
+  EXPECT_NEAR(results[1]["score"].get<double>(), Probability(0, 8), 1e-9);
+}
+
+TEST(FillMaskTest, SeveralMasksGiveAListOfListsWithOneMaskFilledEach) {
+  FakeSetup setup(PredictTask::kFillMask);
+  const Json answer = Answer(setup.Make(), R"({"text": "the [MASK] [MASK]", "top_k": 1})");
+  EXPECT_FALSE(answer.contains("id"));
+  ASSERT_EQ(answer["results"].size(), 2U);
+  EXPECT_EQ(answer["results"][0][0]["token"], 7);
+  EXPECT_EQ(answer["results"][0][0]["token_str"], "##s");
+  EXPECT_EQ(answer["results"][0][0]["sequence"], "[CLS] thes [MASK] [SEP]");
+  EXPECT_EQ(answer["results"][1][0]["token"], 8);
+  EXPECT_EQ(answer["results"][1][0]["sequence"], "[CLS] the [MASK] sat [SEP]");
+}
+
+TEST(FillMaskTest, TopKOfALineWinsUpToTheVocabulary) {
+  FakeSetup setup(PredictTask::kFillMask);
+  const Pipeline pipeline = setup.Make();
+  EXPECT_EQ(Answer(pipeline, R"({"text": "[MASK]", "top_k": 13})")["results"].size(), 13U);
+  double sum = 0;
+  const Json results = Answer(pipeline, R"({"text": "[MASK]", "top_k": 13})")["results"];
+  for (const Json& result : results) sum += result["score"].get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+}
+
+TEST(ClassificationTest, LabelsBestFirst) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Json answer = Answer(setup.Make(), R"({"id": null, "text": "the cat", "text_pair": "sat"})");
+  ASSERT_EQ(answer["results"].size(), 2U);
+  EXPECT_EQ(Keys(answer["results"][0]), (std::vector<std::string>{"label", "score"}));
+  EXPECT_EQ(answer["results"][0]["label"], "good");
+  // [CLS] the cat [SEP] sat [SEP]: six tokens.
+  EXPECT_NEAR(answer["results"][0]["score"].get<double>(), 1 / (1 + std::exp(-6.0)), 1e-6);
+  EXPECT_NEAR(answer["results"][1]["score"].get<double>(), 1 / (1 + std::exp(6.0)), 1e-8);
+}
+
+TEST(ClassificationTest, RegressionAndSingleLabelsFollowHf) {
+  FakeSetup regression(PredictTask::kTextClassification);
+  regression.config.problem_type = "regression";
+  EXPECT_EQ(Answer(regression.Make(), R"({"text": "the cat"})")["results"][0]["score"], 4.0);
+  FakeSetup single(PredictTask::kTextClassification);
+  single.config.num_labels = 1;
+  single.config.labels = {"spam"};
+  EXPECT_EQ(Answer(single.Make(), R"({"text": "the cat"})")["results"],
+            Json::parse(R"([{"label": "spam", "score": 0.5}])"));
+}
+
+TEST(ClassificationTest, OutputThatIsNotFiniteIsAnErrorOfTheLine) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  setup.model->scale = INFINITY;
+  EXPECT_THAT(Answer(pipeline, R"({"id": "x", "text": "the cat"})")["error"].get<std::string>(),
+              HasSubstr("not finite"));
+}
+
+TEST(FeatureExtractionTest, Pooling) {
+  FakeSetup setup(PredictTask::kFeatureExtraction);
+  const Pipeline pipeline = setup.Make();
+  // Ids 2 5 6 3.
+  const Json none = Answer(pipeline, R"({"text": "the cat"})")["embedding"];
+  ASSERT_EQ(none.size(), 4U);
+  ASSERT_EQ(none[1].size(), 4U);
+  EXPECT_EQ(none[1][0], 5.0);
+  EXPECT_NEAR(none[2][3].get<double>(), 6.3, 1e-6);
+  const Json cls = Answer(pipeline, R"({"text": "the cat", "pooling": "cls"})")["embedding"];
+  ASSERT_EQ(cls.size(), 4U);
+  EXPECT_NEAR(cls[1].get<double>(), 2.1, 1e-6);
+  const Json mean = Answer(pipeline, R"({"text": "the cat", "pooling": "mean"})")["embedding"];
+  EXPECT_NEAR(mean[0].get<double>(), 4, 1e-6);
+  const Json unit = Answer(pipeline, R"({"text": "the cat", "pooling": "mean", "normalize": true})")["embedding"];
+  double square = 0;
+  for (const Json& x : unit) square += x.get<double>() * x.get<double>();
+  EXPECT_NEAR(square, 1, 1e-6);
+  EXPECT_NEAR(unit[1].get<double>() / unit[0].get<double>(), 4.1 / 4, 1e-6);
+}
+
+TEST(FeatureExtractionTest, NormalizeWithoutPoolingIsPerToken) {
+  FakeSetup setup(PredictTask::kFeatureExtraction);
+  setup.options.normalize = true;
+  const Json rows = Answer(setup.Make(), R"({"text": "the"})")["embedding"];
+  for (const Json& row : rows) {
+    double square = 0;
+    for (const Json& x : row) square += x.get<double>() * x.get<double>();
+    EXPECT_NEAR(square, 1, 1e-6);
+  }
+}
+
+TEST(PrepareTest, BadLinesSayWhatIsWrongAndKeepTheirId) {
+  FakeSetup setup(PredictTask::kFillMask);
+  const Pipeline pipeline = setup.Make();
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "in:1: "},
+      {"{", "in:1: invalid JSON"},
+      {"[1]", "in:1: expected a JSON object, got array"},
+      {R"({"id": 5})", "in:1: \"text\" is missing"},
+      {R"({"id": 5, "text": 3})", "\"text\""},
+      {R"({"id": 5, "text": null})", "\"text\""},
+      {R"({"id": 5, "text": ""})", "in:1: \"text\" is empty"},
+      {R"({"id": 5, "text": " \t "})", "blank"},
+      {R"({"id": 5, "text": "the cat"})", "\"text\" has no [MASK]"},
+      {R"({"id": 5, "text": "[MASK]", "top_k": 0})", "\"top_k\""},
+      {R"({"id": 5, "text": "[MASK]", "top_k": -1})", "\"top_k\""},
+      {R"({"id": 5, "text": "[MASK]", "top_k": 14})", "1 to 13"},
+      {R"({"id": 5, "text": "[MASK]", "top_k": 1.5})", "\"top_k\""},
+      {R"({"id": 5, "text": "[MASK]", "top_k": "5"})", "\"top_k\""},
+      {"{\"id\": 5, \"text\": \"[MASK] \xff\"}", "in:1: "},
+      {R"({"id": 5, "text": "[MASK]", "text": "[MASK]"})", "duplicate key"},
+      {R"({"id": 5, "text": "a a a a a a a a a a a a a a a a a a [MASK]"})", "in its first 16 tokens"},
+  };
+  for (const auto& [line, expected] : cases) {
+    const Json answer = Answer(pipeline, line);
+    EXPECT_EQ(Keys(answer), (std::vector<std::string>{"id", "error"})) << line;
+    EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr(expected)) << line;
+    const bool readable = line.find("\"id\"") != line.npos && expected.find("duplicate") == expected.npos &&
+                          line.find('\xff') == line.npos;
+    EXPECT_EQ(answer["id"], readable ? Json(5) : Json(nullptr)) << line;
+  }
+}
+
+TEST(PrepareTest, OptionsOfOtherTasksAreIgnored) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Json answer = Answer(setup.Make(), R"({"text": "the cat", "top_k": "many", "pooling": 3, "extra": []})");
+  EXPECT_EQ(answer["results"].size(), 2U);
+}
+
+TEST(PrepareTest, WrongPoolingAndPairsAreRefused) {
+  FakeSetup features(PredictTask::kFeatureExtraction);
+  const Pipeline pipeline = features.Make();
+  EXPECT_THAT(Answer(pipeline, R"({"text": "a", "pooling": "max"})")["error"].get<std::string>(),
+              HasSubstr("none, cls, mean"));
+  EXPECT_THAT(Answer(pipeline, R"({"text": "a", "normalize": 1})")["error"].get<std::string>(),
+              HasSubstr("\"normalize\""));
+  FakeSetup classes(PredictTask::kTextClassification);
+  EXPECT_THAT(Answer(classes.Make(), R"({"text": "a", "text_pair": 1})")["error"].get<std::string>(),
+              HasSubstr("\"text_pair\""));
+}
+
+TEST(PrepareTest, IdsOfAnyKindAreCopied) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  for (const char* id : {"\"a\\u0000é\"", "12345678901234567890", "1.5", "{\"a\": [1]}", "true"}) {
+    EXPECT_EQ(Answer(pipeline, std::string("{\"text\": \"a\", \"id\": ") + id + "}")["id"], Json::parse(id));
+  }
+}
+
+TEST(PrepareTest, LongTextsAreCutAndMarked) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  setup.options.max_seq_length = 6;
+  const Pipeline pipeline = setup.Make();
+  EXPECT_FALSE(pipeline.Prepare(R"({"text": "a a a a"})", "x").encoding.truncated);
+  const Request cut = pipeline.Prepare(R"({"text": "a a a a a"})", "x");
+  EXPECT_TRUE(cut.encoding.truncated);
+  EXPECT_EQ(cut.encoding.ids.size(), 6U);
+}
+
+// The beginning of a huge text stands for all of it.
+TEST(PrepareTest, AHugeTextGivesTheTokensOfItsBeginning) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  std::string text = "the cats ";
+  while (text.size() < (size_t{3} << 20)) text += "sat on a mat . ";
+  const Request huge = pipeline.PrepareText(text, ""), small = pipeline.PrepareText(text.substr(0, 300), "");
+  EXPECT_EQ(huge.encoding.ids, small.encoding.ids);
+  EXPECT_TRUE(huge.encoding.truncated);
+  // Blanks give no tokens: what counts is what follows them.
+  const std::string late = std::string(size_t{5} << 20, ' ') + "the cat";
+  EXPECT_EQ(pipeline.PrepareText(late, "").encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
+  EXPECT_EQ(pipeline.PrepareText(text, text).encoding.ids.size(), 16U);
+}
+
+TEST(PipelineTest, WhatDoesNotFitTheModelIsRefused) {
+  const auto message = [](auto change) {
+    FakeSetup setup(PredictTask::kFillMask);
+    change(setup);
+    return ErrorOf([&] { setup.Make(); });
+  };
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.top_k = 14; }), HasSubstr("--top_k: expected 1 to 13"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.max_seq_length = 17; }),
+              HasSubstr("--max_seq_length: expected 5 to 16"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.max_seq_length = 4; }), HasSubstr("--max_seq_length"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.batch_tokens = 0; }), HasSubstr("--batch_tokens"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.config.vocab_size = 12; }), HasSubstr("13 tokens"));
+  EXPECT_EQ(message([](FakeSetup& s) {}), "(nothing thrown)");
+}
+
+TEST(PipelineTest, UnknownNamesSuggestTheNearest) {
+  EXPECT_EQ(ParsePredictTask("fill-mask"), PredictTask::kFillMask);
+  EXPECT_EQ(ParsePooling("mean"), Pooling::kMean);
+  EXPECT_THAT(ErrorOf([] { ParsePredictTask("fil-mask"); }), HasSubstr("did you mean \"fill-mask\""));
+  EXPECT_THAT(ErrorOf([] { ParsePooling("cslx"); }), HasSubstr("none, cls, mean"));
+}
+
+TEST(BestOfTest, TiesGoToTheSmallerIndex) {
+  const std::vector<float> scores{1, 3, 3, 2};
+  std::vector<int32_t> order;
+  for (const Request::Candidate& best : BestOf(scores, 3)) order.push_back(best.index);
+  EXPECT_EQ(order, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(BestOf(scores, 10).size(), 4U);
+}
+
+TEST(SoftmaxRowTest, LargeLogitsDoNotOverflow) {
+  const std::vector<float> logits{1000, 999, -1000};
+  std::vector<float> probabilities(3);
+  SoftmaxRow(logits, probabilities);
+  EXPECT_NEAR(probabilities[0], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(probabilities[2], 0);
+}
+
+}  // namespace
+}  // namespace lshformer
