@@ -1,0 +1,283 @@
+#include "data/classification.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "data/small_tokenizer.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::SmallTokenizer;
+using testing::TempFolder;
+
+class TableTest : public ::testing::Test {
+ protected:
+  TextTable Read(const std::string& name, const std::string& contents, bool need_label = true) {
+    return ReadTextTable(folder_.Write(name, contents), need_label);
+  }
+  std::string Error(const std::string& name, const std::string& contents, bool need_label = true) {
+    return ErrorOf([&] { Read(name, contents, need_label); });
+  }
+  TempFolder folder_;
+};
+
+TEST_F(TableTest, TsvOneText) {
+  const TextTable table = Read("a.tsv", "sentence\tlabel\ngood \"film\t1\n 'bad'  \t0\n");
+  EXPECT_THAT(table.texts, ElementsAre("good \"film", " 'bad'  ")) << "quotes and spaces are literal";
+  EXPECT_TRUE(table.pairs.empty());
+  EXPECT_THAT(table.labels, ElementsAre("1", "0"));
+  EXPECT_THAT(table.lines, ElementsAre(2, 3));
+}
+
+TEST_F(TableTest, ByteOrderMarkAndCarriageReturnsAreNoContent) {
+  const TextTable table = Read("a.tsv", "\xEF\xBB\xBFsentence\tlabel\r\na\t1\r\nb\t0");
+  EXPECT_EQ(table.columns.text, "sentence");
+  EXPECT_THAT(table.texts, ElementsAre("a", "b"));
+  EXPECT_THAT(table.labels, ElementsAre("1", "0"));
+}
+
+TEST_F(TableTest, GzipIsReadDirectly) {
+  const std::string path = folder_ / "a.tsv.gz";
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzputs(file, "sentence\tlabel\na\t1\n");
+  gzclose(file);
+  EXPECT_THAT(ReadTextTable(path, true).texts, ElementsAre("a"));
+}
+
+struct ColumnCase {
+  const char* header;
+  const char* text;
+  const char* pair;
+};
+class ColumnRule : public ::testing::TestWithParam<ColumnCase> {};
+
+TEST_P(ColumnRule, IsThatOfRunGlue) {
+  TempFolder folder;
+  std::string header = GetParam().header;
+  const size_t fields = static_cast<size_t>(std::count(header.begin(), header.end(), '\t'));
+  const std::string path = folder.Write("a.tsv", header + "\n" + std::string(fields, '\t') + "x\n");
+  const TextTable table = ReadTextTable(path, false);
+  EXPECT_EQ(table.columns.text, GetParam().text);
+  EXPECT_EQ(table.columns.pair, GetParam().pair);
+}
+
+INSTANTIATE_TEST_SUITE_P(Headers, ColumnRule,
+                         ::testing::Values(ColumnCase{"sentence", "sentence", ""}, ColumnCase{"a\tb\tc", "a", "b"},
+                                           ColumnCase{"x\tsentence2\tsentence1", "sentence1", "sentence2"},
+                                           ColumnCase{"sentence2\tother", "sentence2", "other"},
+                                           ColumnCase{"id\tidx\tindex\ttext", "text", ""},
+                                           ColumnCase{"index\tq\tp", "q", "p"}));
+
+TEST_F(TableTest, JsonLines) {
+  const TextTable table = Read("a.jsonl",
+                               "{\"id\": 7, \"label\": 1, \"text\": \"tab\\there\", \"x\": [1]}\n\n{\"text\": \"b\", "
+                               "\"label\": 0, \"new\": 1}\n");
+  EXPECT_THAT(table.texts, ElementsAre("tab\there", "b"));
+  EXPECT_THAT(table.labels, ElementsAre("1", "0"));
+  EXPECT_THAT(table.lines, ElementsAre(1, 3));
+  const TextTable pair = Read("b.jsonl", "{\"sentence2\": \"q\", \"sentence1\": \"p\", \"label\": \"yes\"}");
+  EXPECT_THAT(pair.texts, ElementsAre("p"));
+  EXPECT_THAT(pair.pairs, ElementsAre("q"));
+}
+
+TEST_F(TableTest, UnlabelledDataHasNoLabels) {
+  EXPECT_TRUE(Read("a.tsv", "index\tsentence\n0\ta\n", false).labels.empty());
+  EXPECT_TRUE(Read("a.jsonl", "{\"sentence\": \"a\"}\n", false).labels.empty());
+}
+
+TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
+  EXPECT_THAT(Error("a.tsv", ""), HasSubstr("a.tsv: is empty, expected a header and rows"));
+  EXPECT_THAT(Error("a.tsv", "sentence\tlabel\n"), HasSubstr("a.tsv: holds no examples (a header alone)"));
+  EXPECT_THAT(Error("a.jsonl", "\n\n"), HasSubstr("a.jsonl: holds no examples (no rows)"));
+  EXPECT_THAT(Error("a.tsv", "sentence\nx\n"), HasSubstr("a.tsv:1: no column \"label\" among sentence"));
+  EXPECT_THAT(Error("a.tsv", "label\n1\n"), HasSubstr("a.tsv:1: no column with text among label"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\nb\n"),
+              HasSubstr("a.tsv:3: expected 2 fields separated by tabs, as in the header, got 1"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\t2\n"),
+              HasSubstr("a.tsv:2: expected 2 fields separated by tabs, as in the header, got 3"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\n\n"), HasSubstr("a.tsv:2: expected 2 fields"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t\n"), HasSubstr("a.tsv:2: the label is empty"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\n\xFF\t1\n"), HasSubstr("a.tsv:2: is not valid UTF-8"));
+  EXPECT_THAT(Error("a.tsv", "s\xC3\tlabel\na\t1\n"), HasSubstr("a.tsv:1: is not valid UTF-8"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n"),
+              HasSubstr("a.jsonl:2: no key \"label\""));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"label\": 1}\n"),
+              HasSubstr("a.jsonl:2: no key \"text\", which the first line has"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": 5, \"label\": 1}\n"),
+              HasSubstr("a.jsonl:2: \"text\" is not a string"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 0.5}\n"),
+              HasSubstr("a.jsonl:1: \"label\" is number, expected a string or an integer"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": null}\n"), HasSubstr("a.jsonl:1: \"label\" is null"));
+  EXPECT_THAT(Error("a.jsonl", "\"text\"\n"), HasSubstr("a.jsonl:1: expected a JSON object"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"\n"), HasSubstr("a.jsonl:2"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"\xFF\", \"label\": 1}\n"), HasSubstr("a.jsonl:1"));
+  EXPECT_THAT(ErrorOf([&] { ReadTextTable(folder_ / "missing.tsv", true); }), HasSubstr("missing.tsv"));
+  EXPECT_THAT(ErrorOf([&] {
+                ReadTextTable(folder_.Write("b.tsv", "a\tlabel\nx\t1\n"), true, {"title", "", "label"});
+              }),
+              HasSubstr("b.tsv:1: no column \"title\" among a, label"));
+}
+
+TextTable TableOf(std::vector<std::string> labels) {
+  TextTable table;
+  table.path = "t.tsv";
+  for (size_t i = 0; i < labels.size(); ++i) {
+    table.texts.push_back("x");
+    table.lines.push_back(static_cast<int64_t>(i) + 2);
+  }
+  table.labels = std::move(labels);
+  return table;
+}
+
+TEST(Labels, AreSortedAsTextOrByValue) {
+  EXPECT_THAT(DiscoverLabels(TableOf({"pos", "neg", "pos", "10", "9"})), ElementsAre("10", "9", "neg", "pos"));
+  EXPECT_THAT(DiscoverLabels(TableOf({"10", "9", "-1", "9", "100"})), ElementsAre("-1", "9", "10", "100"));
+  EXPECT_THAT(ErrorOf([] {
+                DiscoverLabels(TableOf({"a", "a"}));
+              }),
+              HasSubstr("t.tsv: expected at least two different labels, got only \"a\""));
+  EXPECT_THAT(ErrorOf([] {
+                DiscoverLabels(TableOf({"0.5", "2", "3.25"}));
+              }),
+              HasSubstr("t.tsv: labels such as 0.5 are real numbers"));
+}
+
+TEST(Labels, AreFoundByNameOrByNumber) {
+  const std::vector<std::string> names{"negative", "positive"};
+  EXPECT_EQ(LabelId("positive", names), 1);
+  EXPECT_EQ(LabelId("0", names), 0);
+  for (const char* bad : {"2", "-1", "Positive", "", "1x", "99999999999"}) EXPECT_EQ(LabelId(bad, names), -1) << bad;
+  // Names that are numbers are names: no second meaning.
+  EXPECT_EQ(LabelId("1", {"-1", "1"}), 1);
+  EXPECT_EQ(LabelId("0", {"-1", "1"}), -1);
+  EXPECT_THAT(LabelIds(TableOf({"1", "negative"}), names), ElementsAre(1, 0));
+  EXPECT_THAT(ErrorOf([&] {
+                LabelIds(TableOf({"1", "2"}), names);
+              }),
+              HasSubstr("t.tsv:3: label \"2\" is unknown, known: negative, positive"));
+}
+
+// One row of every task in its official layout.
+TEST(Glue, ReadsEveryTask) {
+  struct Case {
+    const char* name;
+    const char* header;
+    const char* row;
+    const char* text;
+    const char* pair;
+    int label;
+  };
+  const Case cases[] = {
+      {"sst2", "sentence\tlabel", "a \"film \t1", "a \"film ", "", 1},
+      {"mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t1\t2\tp\tq", "p", "q", 0},
+      {"qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tp\tq\t1", "p", "q", 1},
+      {"mnli",
+       "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_"
+       "parse\tsentence1\tsentence2\tlabel1\tgold_label",
+       "0\t1\t2\tg\t\t\t\t\tp\tq\tneutral\tcontradiction", "p", "q", 2},
+      {"qnli", "index\tquestion\tsentence\tlabel", "0\tp\tq\tnot_entailment", "p", "q", 1},
+      {"rte", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\tentailment", "p", "q", 0},
+      {"wnli", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\t0", "p", "q", 0},
+  };
+  for (const Case& example : cases) {
+    TempFolder folder;
+    const GlueTask& task = FindGlueTask(example.name);
+    folder.Write("train.tsv", std::string(example.header) + "\n" + example.row + "\n");
+    const TextTable table = ReadGlue(task, folder.path(), Split::kTrain);
+    EXPECT_THAT(table.texts, ElementsAre(example.text)) << example.name;
+    EXPECT_EQ(table.pairs, *example.pair == '\0' ? std::vector<std::string>{} : std::vector<std::string>{example.pair})
+        << example.name;
+    EXPECT_THAT(LabelIds(table, task.labels), ElementsAre(example.label)) << example.name;
+  }
+}
+
+TEST(Glue, TestFilesHaveNoLabels) {
+  TempFolder folder;
+  folder.Write("test.tsv", "index\tsentence\n0\ta\n1\tb\n");
+  const TextTable table = ReadGlue(FindGlueTask("sst2"), folder.path(), Split::kTest);
+  EXPECT_THAT(table.texts, ElementsAre("a", "b"));
+  EXPECT_TRUE(table.labels.empty());
+}
+
+TEST(Glue, BrokenRowsOfQqpAreLeftOut) {
+  TempFolder folder;
+  folder.Write("dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\n1\t2\t3\tp\tq\t0\n");
+  EXPECT_EQ(ReadGlue(FindGlueTask("qqp"), folder.path(), Split::kValidation).rows(), 1);
+}
+
+TEST(Glue, NamesFilesAndTasks) {
+  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("--task_name: expected one of sst2, mrpc"),
+                                                            HasSubstr("got \"sst-2\"; did you mean sst2?")));
+  TempFolder folder;
+  EXPECT_EQ(GluePath(FindGlueTask("mnli-mm"), "d", Split::kValidation), "d/dev_mismatched.tsv");
+  folder.Write("train.tsv.gz", "");
+  EXPECT_EQ(GluePath(FindGlueTask("sst2"), folder.path(), Split::kTrain), folder / "train.tsv.gz");
+  EXPECT_THAT(ErrorOf([&] { ReadGlue(FindGlueTask("sst2"), folder.path(), Split::kValidation); }),
+              HasSubstr(folder / "dev.tsv"));
+}
+
+// Rows and labels of the real files (checked with Python's str.split on them).
+TEST(Glue, RealFiles) {
+  const std::string shared = testing::SharedFolder();
+  if (shared.empty()) GTEST_SKIP() << "no real data here (LSHFORMER_SHARED_DIR)";
+  struct Case {
+    const char* task;
+    const char* folder;
+    Split split;
+    int64_t rows, ones;
+  };
+  const Case cases[] = {
+      {"sst2", "SST-2", Split::kTrain, 67349, 37569},    {"sst2", "SST-2", Split::kValidation, 436, -1},
+      {"mrpc", "MRPC", Split::kTrain, 3668, 2474},       {"mrpc", "MRPC", Split::kValidation, 408, 279},
+      {"rte", "RTE", Split::kTrain, 2490, -1},           {"wnli", "WNLI", Split::kTrain, 635, -1},
+      {"mnli", "MNLI", Split::kTrain, 6999, -1},         {"mnli", "MNLI", Split::kValidation, 1521, -1},
+      {"mnli-mm", "MNLI", Split::kValidation, 1551, -1},
+  };
+  for (const Case& example : cases) {
+    const GlueTask& task = FindGlueTask(example.task);
+    const TextTable table = ReadGlue(task, shared + "/data/glue/" + example.folder, example.split);
+    EXPECT_EQ(table.rows(), example.rows) << example.task;
+    const std::vector<int32_t> labels = LabelIds(table, task.labels);
+    if (example.ones >= 0) {
+      EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), example.ones) << example.task;
+    }
+  }
+  const TextTable reviews = ReadTextTable(shared + "/data/longdoc/movie_reviews/dev.jsonl.gz", true);
+  EXPECT_EQ(reviews.rows(), 200);
+  EXPECT_EQ(reviews.columns.text, "text");
+  EXPECT_THAT(DiscoverLabels(reviews), ElementsAre("neg", "pos"));
+}
+
+TEST(EncodeTable, KeepsOrderTypesLabelsAndLength) {
+  const auto tokenizer = SmallTokenizer();
+  TextTable table = TableOf({"0", "1", "0"});
+  table.texts = {"a b c", "d", ""};
+  table.pairs = {"e", "f g h", "i"};
+  const std::vector<int32_t> labels{0, 1, 0};
+  int64_t truncated = 0;
+  const SequenceSet set = EncodeTable(table, labels, *tokenizer, 6, &truncated);
+  ASSERT_EQ(set.size(), 3);
+  EXPECT_THAT(std::vector<int32_t>(set.ids(0).begin(), set.ids(0).end()), ElementsAre(2, 5, 6, 3, 9, 3));
+  EXPECT_THAT(set.type_ids(0), ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_EQ(truncated, 2);
+  EXPECT_EQ(set.labels(), labels);
+}
+
+TEST(EncodeTable, ManyRowsComeInOrder) {
+  const auto tokenizer = SmallTokenizer();
+  TextTable table;
+  for (int i = 0; i < 20000; ++i)
+    table.texts.push_back(std::string(1, static_cast<char>('a' + i % 26)) + " " + std::to_string(i % 10));
+  const SequenceSet set = EncodeTable(table, {}, *tokenizer, 16);
+  ASSERT_EQ(set.size(), 20000);
+  for (int i = 0; i < 20000; ++i) ASSERT_EQ(set.ids(i)[1], 5 + i % 26) << i;
+  EXPECT_FALSE(set.labelled());
+}
+
+}  // namespace
+}  // namespace lshformer

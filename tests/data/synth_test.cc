@@ -1,0 +1,176 @@
+#include "data/synth.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "data/synth_words.h"
+
+namespace lshformer {
+namespace {
+
+std::string Text(int64_t words, uint64_t seed) {
+  std::string text;
+  WriteSyntheticText([&](std::string_view piece, int64_t) { text += piece; }, words, seed);
+  return text;
+}
+
+std::string Reviews(int64_t examples, uint64_t seed, uint64_t first = 0) {
+  std::string text;
+  WriteSyntheticClassification([&](std::string_view piece, int64_t) { text += piece; }, examples, seed, first);
+  return text;
+}
+
+int64_t Words(const std::string& text) {
+  std::istringstream stream(text);
+  std::string word;
+  int64_t words = 0;
+  while (stream >> word) ++words;
+  return words;
+}
+
+TEST(SyntheticText, IsAFunctionOfSeedAndSize) {
+  EXPECT_EQ(Text(2000, 42), Text(2000, 42));
+  EXPECT_NE(Text(2000, 42), Text(2000, 43));
+  EXPECT_TRUE(Text(20000, 42).starts_with(Text(2000, 42))) << "a larger file begins with the smaller one";
+}
+
+TEST(SyntheticText, CountsItsWords) {
+  for (const int64_t words : {1, 500, 12345}) {
+    std::string text;
+    int64_t last = 0;
+    const int64_t written = WriteSyntheticText(
+        [&](std::string_view piece, int64_t done) {
+          text += piece;
+          EXPECT_GT(done, last);
+          last = done;
+        },
+        words, 1);
+    EXPECT_EQ(written, Words(text));
+    EXPECT_EQ(written, last);
+    EXPECT_GE(written, words);
+    EXPECT_LT(written, words + 1000) << "no more than one document over";
+  }
+}
+
+TEST(SyntheticText, IsMadeOfSentencesInParagraphs) {
+  std::istringstream stream(Text(30000, 7));
+  std::string line;
+  bool blank = true;  // paragraphs and blank lines alternate
+  while (std::getline(stream, line)) {
+    EXPECT_EQ(line.empty(), !blank) << line;
+    blank = line.empty();
+    if (blank) continue;
+    EXPECT_TRUE(std::isupper(static_cast<unsigned char>(line[line[0] == '"']))) << line;
+    EXPECT_EQ(line.back(), '.') << line;
+    EXPECT_EQ(line.find("  "), std::string::npos) << line;
+    EXPECT_EQ(line.find(" a a"), std::string::npos) << "article before a vowel: " << line;
+  }
+}
+
+// The vocabulary is small and documents differ: both are what makes masked words predictable from context.
+TEST(SyntheticText, HasTopics) {
+  std::set<std::string> vocabulary;
+  std::istringstream stream(Text(200000, 3));
+  std::string word;
+  while (stream >> word) vocabulary.insert(word);
+  EXPECT_GT(vocabulary.size(), 500u);
+  EXPECT_LT(vocabulary.size(), 2500u);
+  for (const synth::Topic& topic : synth::Topics()) {
+    EXPECT_TRUE(vocabulary.contains(std::string(topic.nouns.front()))) << topic.nouns.front();
+  }
+}
+
+TEST(SyntheticReviews, ARangeIsPartOfTheWhole) {
+  const std::string whole = Reviews(50, 9), part = Reviews(20, 9, 30);
+  EXPECT_TRUE(whole.ends_with(part.substr(part.find('\n') + 1)));
+  EXPECT_TRUE(Reviews(500, 9).starts_with(Reviews(100, 9)));
+}
+
+TEST(SyntheticReviews, LabelsAreBalanced) {
+  int positive = 0;
+  constexpr int kReviews = 10000;
+  for (int i = 0; i < kReviews; ++i) positive += MakeSyntheticReview(42, i).label;
+  EXPECT_NEAR(positive, kReviews / 2, 5 * std::sqrt(kReviews / 4.0));
+}
+
+// The meaning of the grammar, read back from the words alone: the main clause decides, negation turns it round.
+int ReadReview(const std::string& sentence) {
+  std::string clause = sentence;
+  const auto keep_after = [&](const std::string& mark) {
+    if (const size_t at = clause.find(mark); at != std::string::npos) clause = clause.substr(at + mark.size());
+  };
+  if (clause.starts_with("although ") || clause.starts_with("whether or not ")) keep_after(", ");
+  keep_after(", but ");
+  keep_after(", and ");
+  clause = clause.substr(0, clause.find(", even though "));
+  for (const bool positive : {false, true}) {
+    for (const auto verdict : synth::Verdicts(positive)) {
+      if (clause.find(verdict) != clause.npos) return positive;
+    }
+  }
+  // Of two clauses ("… and …") both have the label; the last one is looked at, with its own negation.
+  for (const bool positive : {false, true}) {
+    for (const auto list : {synth::MildAdjectives(positive), synth::StrongAdjectives(positive)}) {
+      for (const auto adjective : list) {
+        if (clause.ends_with(" " + std::string(adjective))) {
+          const size_t last = clause.rfind(" is ");
+          bool negated = false;
+          for (const auto negation : synth::Negations())
+            negated |= clause.compare(last + 4, negation.size(), negation) == 0;
+          return positive != negated;
+        }
+      }
+    }
+  }
+  return -1;
+}
+
+TEST(SyntheticReviews, LabelsAreWhatTheSentencesSay) {
+  for (int i = 0; i < 20000; ++i) {
+    const SyntheticReview review = MakeSyntheticReview(5, i);
+    ASSERT_EQ(ReadReview(review.sentence), review.label) << review.sentence;
+  }
+}
+
+// A bag of words must not be enough, or the task would not need attention.
+TEST(SyntheticReviews, ABagOfWordsIsNotEnough) {
+  std::map<std::string, double> weight;
+  const auto each_word = [](const std::string& sentence, auto visit) {
+    std::istringstream stream(sentence);
+    for (std::string word; stream >> word;) visit(word);
+  };
+  std::map<std::string, std::pair<double, double>> counts;
+  for (int i = 0; i < 8000; ++i) {
+    const SyntheticReview review = MakeSyntheticReview(5, i);
+    each_word(review.sentence, [&](const std::string& w) { ++(review.label ? counts[w].first : counts[w].second); });
+  }
+  for (const auto& [word, count] : counts) weight[word] = std::log((count.first + 1) / (count.second + 1));
+  int correct = 0;
+  for (int i = 8000; i < 10000; ++i) {
+    const SyntheticReview review = MakeSyntheticReview(5, i);
+    double sum = 0;
+    each_word(review.sentence, [&](const std::string& w) { sum += weight[w]; });
+    correct += (sum > 0) == (review.label == 1);
+  }
+  EXPECT_GT(correct, 1200) << "words carry something";
+  EXPECT_LT(correct, 1700) << "but not all";
+}
+
+TEST(SynthWords, Inflect) {
+  EXPECT_EQ(synth::Plural("galaxy"), "galaxies");
+  EXPECT_EQ(synth::Plural("key"), "keys");
+  EXPECT_EQ(synth::Plural("compass"), "compasses");
+  EXPECT_EQ(synth::ThirdPerson("stop"), "stops");
+  EXPECT_EQ(synth::ThirdPerson("carry"), "carries");
+  EXPECT_EQ(synth::Past("stop"), "stopped");
+  EXPECT_EQ(synth::Past("water"), "watered");
+  EXPECT_EQ(synth::Past("measure"), "measured");
+}
+
+}  // namespace
+}  // namespace lshformer

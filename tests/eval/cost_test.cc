@@ -1,0 +1,195 @@
+#include "eval/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "base/philox.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+
+AttentionSpec SimHash(int bands, int hashes, int table_size, Pairs pairs = Pairs::kFull, Fill fill = Fill::kZero) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.bands = bands;
+  spec.hashes = hashes;
+  spec.table_size = table_size;
+  spec.pairs = pairs;
+  spec.fill = fill;
+  return spec;
+}
+
+// The paper's Figure 1 at 10 tokens, 2 heads × 64: rows 2, 4, 6, 8 bands; columns 1 … 4 hash functions.
+TEST(Cost, KflopGridOfThePaper) {
+  const double grid[4][4] = {{10.24, 20.48, 30.72, 40.96},
+                             {20.48, 40.96, 61.44, 81.92},
+                             {30.72, 61.44, 92.16, 122.88},
+                             {40.96, 81.92, 122.88, 163.84}};
+  for (int row = 0; row < 4; ++row) {
+    for (int hashes = 1; hashes <= 4; ++hashes) {
+      const int bands = 2 * (row + 1);
+      EXPECT_DOUBLE_EQ(PaperHashKflops(bands, 64, 10, hashes, 2), grid[row][hashes - 1]);
+      for (const int table_size : {64, 128, 192, 256}) {
+        EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(bands, hashes, table_size), 2, 64, 10).paper_flops(),
+                         1000 * grid[row][hashes - 1]);
+      }
+    }
+  }
+  EXPECT_DOUBLE_EQ(PaperDenseKflops(64, 10, 2), 25.60);
+  EXPECT_DOUBLE_EQ(CostOfAttention({}, 2, 64, 10).paper_flops(), 25600);
+}
+
+TEST(Cost, LongSequencesOfThePaper) {
+  EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).hash_flops, 262144);
+  EXPECT_DOUBLE_EQ(CostOfAttention({}, 1, 64, 512).score_flops, 33554432);
+  // About 33,217 of the 131,328 pairs i ≤ j collide.
+  EXPECT_NEAR(CostOfAttention(SimHash(2, 1, 256, Pairs::kReference), 1, 64, 512).dot_products, 33217, 1);
+}
+
+// Table 1: 28.5 products measured, 28.79 expected, 3.65 KFLOP; with the hashes 13.89 = 54 % of 25.60.
+TEST(Cost, DotProductsOfThePaper) {
+  const AttentionCost cost = CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10);
+  EXPECT_NEAR(cost.dot_products, 28.79, 0.005);
+  EXPECT_NEAR((cost.hash_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
+  EXPECT_NEAR(cost.score_flops, 128 * cost.dot_products, 1e-9);
+  EXPECT_EQ(CostOfAttention({}, 2, 64, 10).dot_products, 200);
+  EXPECT_EQ(cost.pairs_total, 200);
+}
+
+TEST(Cost, HashLaw) {
+  const double right = std::numbers::pi / 2;
+  EXPECT_NEAR(CollisionProbability(right, 2, 64, 1), 0.261719, 1e-6);
+  EXPECT_NEAR(CollisionProbability(std::numbers::pi / 3, 2, 64, 1), 0.453125, 1e-6);
+  EXPECT_NEAR(CollisionProbability(right, 4, 16, 2), 0.227524, 1e-6);
+  EXPECT_NEAR(CollisionProbability(1, 8, 64, 4), 0.224321, 1e-6);
+  EXPECT_EQ(CollisionProbability(0, 5, 64, 1), 1);
+  EXPECT_NEAR(CollisionProbability(std::numbers::pi, 5, 64, 1), 1.0 / 64, 1e-12);
+}
+
+// The law against the hash itself: two vectors at a known angle in the plane, fresh planes and coefficients every time.
+TEST(Cost, HashLawAgainstDrawnHashes) {
+  struct Case {
+    double theta;
+    int bands, table_size, hashes;
+  };
+  for (const Case& c :
+       {Case{1.0, 8, 64, 4}, Case{1.5707963, 4, 16, 2}, Case{1.0471976, 2, 64, 1}, Case{2.5, 3, 7, 3}}) {
+    PhiloxStream random(11);
+    constexpr int kDraws = 40000;
+    int met = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      bool equal = false;
+      for (int hash = 0; hash < c.hashes; ++hash) {
+        uint64_t first = 0, second = 0;
+        for (int band = 0; band < c.bands; ++band) {
+          const double x = random.Normal(), y = random.Normal();
+          const uint64_t coefficient = random.Below(static_cast<uint64_t>(c.table_size));
+          if (x > 0) first += coefficient;
+          if (x * std::cos(c.theta) + y * std::sin(c.theta) > 0) second += coefficient;
+        }
+        equal |= first % c.table_size == second % c.table_size;
+      }
+      met += equal;
+    }
+    const double p = CollisionProbability(c.theta, c.bands, c.table_size, c.hashes);
+    EXPECT_NEAR(met / static_cast<double>(kDraws), p, 4 * std::sqrt(p * (1 - p) / kDraws)) << c.theta;
+  }
+}
+
+TEST(Cost, ShorterThanMinLengthIsDense) {
+  AttentionSpec spec = SimHash(2, 1, 64);
+  spec.min_length = 100;
+  EXPECT_EQ(CostOfAttention(spec, 2, 64, 99).full_flops(), CostOfAttention({}, 2, 64, 99).full_flops());
+  EXPECT_LT(CostOfAttention(spec, 2, 64, 100).full_flops(), CostOfAttention({}, 2, 64, 100).full_flops());
+}
+
+// A share that was measured takes the place of the expectation; everything grows with it.
+TEST(Cost, MeasuredShare) {
+  const AttentionSpec spec = SimHash(2, 1, 64);
+  const AttentionCost half = CostOfAttention(spec, 2, 64, 1000, 0.5);
+  EXPECT_DOUBLE_EQ(half.share(), 0.5);
+  EXPECT_DOUBLE_EQ(half.pairs, 1e6);
+  EXPECT_LT(CostOfAttention(spec, 2, 64, 1000, 0.25).full_flops(), half.full_flops());
+}
+
+ModelConfig Bert(int64_t layers, int64_t hidden, int64_t heads, int64_t inner) {
+  ModelConfig config;
+  config.num_hidden_layers = layers;
+  config.hidden_size = hidden;
+  config.num_attention_heads = heads;
+  config.intermediate_size = inner;
+  return config;
+}
+
+int64_t Total(const ModelConfig& config, const std::string& head, bool without_pooler = false) {
+  int64_t total = 0;
+  for (const auto& [block, count] : CountParameters(config, head))
+    total += without_pooler && block == "pooler" ? 0 : count;
+  return total;
+}
+
+struct SizeCase {
+  int64_t layers, hidden, heads, inner, with_pooler, encoder, masked_lm;
+};
+class Sizes : public ::testing::TestWithParam<SizeCase> {};
+
+TEST_P(Sizes, OfPublishedModels) {
+  const SizeCase& size = GetParam();
+  const ModelConfig config = Bert(size.layers, size.hidden, size.heads, size.inner);
+  EXPECT_EQ(Total(config, ""), size.with_pooler);
+  EXPECT_EQ(Total(config, "", true), size.encoder);
+  EXPECT_EQ(Total(config, "masked_lm"), size.masked_lm);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bert, Sizes,
+                         ::testing::Values(SizeCase{2, 128, 2, 512, 4385920, 4369408, 4416698},
+                                           SizeCase{4, 256, 4, 1024, 11170560, 11104768, 11201594},
+                                           SizeCase{4, 512, 8, 2048, 28763648, 28500992, 28795194},
+                                           SizeCase{8, 512, 8, 2048, 41373184, 41110528, 41404730},
+                                           SizeCase{12, 768, 12, 3072, 109482240, 108891648, 109514298},
+                                           SizeCase{24, 1024, 16, 4096, 335141888, 334092288, 335174458}));
+
+TEST(Parameters, OfThePapersModel) {
+  ModelConfig config = Bert(2, 128, 2, 512);
+  config.vocab_size = 32000;
+  EXPECT_EQ(Total(config, "masked_lm"), 4607360);
+  EXPECT_EQ(Total(config, "classification"), 4575362);
+  EXPECT_EQ(Total(config, ""), 4575104);
+  const auto blocks = CountParameters(config, "classification");
+  ASSERT_EQ(blocks.size(), 5u);
+  EXPECT_EQ(blocks[0], std::pair(std::string("embeddings"), int64_t{4162048}));
+  EXPECT_EQ(blocks[1], std::pair(std::string("encoder.layer.0"), int64_t{198272}));
+  EXPECT_EQ(blocks[3], std::pair(std::string("pooler"), int64_t{16512}));
+  EXPECT_THAT(ErrorOf([&] { CountParameters(config, "nsp"); }), HasSubstr("no head \"nsp\""));
+}
+
+// Matrix products cost two operations per weight and token.
+TEST(ModelCost, LinearLayersFollowTheWeights) {
+  const ModelConfig config = Bert(12, 768, 12, 3072);
+  const double weights = 12 * (4.0 * 768 * 768 + 2.0 * 768 * 3072);
+  EXPECT_DOUBLE_EQ(CostOfForward(config, 512).linear_flops, 2 * 512 * weights);
+  EXPECT_DOUBLE_EQ(CostOfForward(config, 512, 77).head_flops, 77 * 2.0 * 768 * (768 + 30522));
+  EXPECT_DOUBLE_EQ(CostOfForward(config, 512).attention_flops, 12 * CostOfAttention({}, 12, 64, 512).full_flops());
+}
+
+// Nothing that the count calls memory grows with the square of the length.
+TEST(ModelCost, MemoryIsLinearInLength) {
+  ModelConfig config = Bert(2, 128, 2, 512);
+  for (const AttentionSpec& spec : {AttentionSpec{}, SimHash(2, 1, 64)}) {
+    config.attention = {spec};
+    const ModelCost one = CostOfForward(config, 8192), two = CostOfForward(config, 16384);
+    EXPECT_LE(two.activation_bytes + two.attention_work_bytes,
+              2.001 * (one.activation_bytes + one.attention_work_bytes));
+    EXPECT_GT(two.attention_flops, 3.5 * one.attention_flops);
+  }
+}
+
+}  // namespace
+}  // namespace lshformer

@@ -1,0 +1,68 @@
+#include "eval/score_file.h"
+
+#include <gtest/gtest.h>
+
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+constexpr const char* kDev = "sentence\tlabel\na\t1\nb\t0\nc\t1\nd\t0\n";
+
+class ScoreFile : public ::testing::Test {
+ protected:
+  Json Score(const std::string& predictions, const std::string& references = kDev, const std::string& task = "sst2") {
+    return ScoreClassificationFiles(FindGlueTask(task), folder_.Write("predictions.txt", predictions),
+                                    folder_.Write("dev.tsv", references));
+  }
+  std::string Error(const std::string& predictions) {
+    return ErrorOf([&] { Score(predictions); });
+  }
+  TempFolder folder_;
+};
+
+TEST_F(ScoreFile, LabelsByNumberOrNameInAnyOrder) {
+  const Json expected{{"accuracy", 0.75}};
+  EXPECT_EQ(Score("index\tprediction\n0\t1\n1\t0\n2\t1\n3\t1\n"), expected);
+  EXPECT_EQ(Score("index\tprediction\n3\tpositive\n2\t1\n0\tpositive\n1\tnegative\n"), expected);
+}
+
+TEST_F(ScoreFile, F1WhereTheTaskHasIt) {
+  const std::string dev = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb\n1\t1\t2\ta\tb\n0\t1\t2\ta\tb\n";
+  const Json scores = Score("index\tprediction\n0\t1\n1\t0\n2\t1\n", dev, "mrpc");
+  EXPECT_DOUBLE_EQ(scores["accuracy"], 1.0 / 3);
+  EXPECT_DOUBLE_EQ(scores["f1"], 0.5);
+  EXPECT_DOUBLE_EQ(scores["acc_and_f1"], (1.0 / 3 + 0.5) / 2);
+}
+
+TEST_F(ScoreFile, ReadsWhatItWrites) {
+  const std::string path = folder_ / "predict_results_sst2.txt";
+  WritePredictions(path, std::vector<int32_t>{1, 0, 0, 0}, {"negative", "positive"});
+  EXPECT_EQ(folder_.Read("predict_results_sst2.txt"),
+            "index\tprediction\n0\tpositive\n1\tnegative\n2\tnegative\n3\tnegative\n");
+  EXPECT_EQ(ScoreClassificationFiles(FindGlueTask("sst2"), path, folder_.Write("dev.tsv", kDev))["accuracy"], 0.75);
+}
+
+TEST_F(ScoreFile, BadFilesAreNamedWithTheirLine) {
+  const std::string header = "index\tprediction\n";
+  EXPECT_THAT(Error(""), HasSubstr("predictions.txt:1: expected the header \"index<TAB>prediction\""));
+  EXPECT_THAT(Error("0\t1\n"), HasSubstr("predictions.txt:1: expected the header"));
+  EXPECT_THAT(Error(header + "0\t1\nx\t1\n"), HasSubstr("predictions.txt:3: expected index<TAB>prediction"));
+  EXPECT_THAT(Error(header + "0\n"), HasSubstr("predictions.txt:2: expected index<TAB>prediction"));
+  EXPECT_THAT(Error(header + "-1\t1\n"), HasSubstr("predictions.txt:2: expected index<TAB>prediction"));
+  EXPECT_THAT(Error(header + "4\t1\n"), HasSubstr("predictions.txt:2: index 4, but the references have 4 rows"));
+  EXPECT_THAT(Error(header + "1\t1\n1\t0\n"), HasSubstr("predictions.txt:3: index 1 for the second time"));
+  EXPECT_THAT(Error(header + "1\tgood\n"),
+              HasSubstr("predictions.txt:2: label \"good\" is unknown, known: negative, positive"));
+  EXPECT_THAT(Error(header + "0\t1\n"), HasSubstr("predictions.txt: 1 predictions, but the references have 4 rows"));
+  EXPECT_THAT(ErrorOf([&] { Score(header, "sentence\tlabel\na\t7\n"); }),
+              HasSubstr("dev.tsv:2: label \"7\" is unknown"));
+}
+
+}  // namespace
+}  // namespace lshformer
