@@ -1,0 +1,201 @@
+// lshformer bench: what the operators cost, beside what the machine can do.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/measure.h"
+#include "kernels/attention.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct BenchAttentionFlags {
+  std::vector<int> lengths{128, 512, 2048};
+  int heads = 12, head_dim = 64, batch = 1, runs = 7;
+  std::string dtype = "float32", direction = "both";
+  std::vector<std::string> attention{"dense", "simhash"};
+  AttentionFlags lsh;
+  bool json = false, no_machine = false;
+};
+
+// Random input of one length and the buffers of its results.
+class Operands {
+ public:
+  Operands(int length, const BenchAttentionFlags& flags, uint64_t seed) : flags_(flags) {
+    for (int b = 0; b <= flags.batch; ++b) cu_seqlens_.push_back(b * length);
+    const int64_t count = int64_t{flags.batch} * length * flags.heads * flags.head_dim;
+    for (uint32_t t = 0; t < 4; ++t) {
+      PhiloxStream stream(StreamKey(seed, t, 0, 0, Purpose::kBenchmark));
+      inputs_[t].resize(count);
+      for (float& x : inputs_[t]) x = static_cast<float>(stream.Normal());
+    }
+    for (std::vector<float>& output : outputs_) output.resize(count);
+    lse_.resize(int64_t{flags.batch} * length * flags.heads);
+  }
+
+  AttentionShape shape() const { return {cu_seqlens_, flags_.heads, flags_.head_dim}; }
+
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
+    if (spec.type == AttentionType::kDense) return BuildDensePlan(shape());
+    const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape(), Input(0), Input(1), planes);
+    return BuildSimHashPlan(spec, shape(), buckets.query, buckets.key);
+  }
+
+  void Run(const AttentionSpec& spec, const SimHashPlanes& planes, bool backward) {
+    const AttentionPlanPtr plan = Plan(spec, planes);
+    AttentionForward forward;
+    forward.shape = shape();
+    forward.query = Input(0);
+    forward.key = Input(1);
+    forward.value = Input(2);
+    forward.out = Output(0);
+    forward.lse = lse_.data();
+    forward.scale = 1.0f / std::sqrt(static_cast<float>(flags_.head_dim));
+    forward.plan = plan.get();
+    RunAttentionForward(forward);
+    if (backward) RunAttentionBackward({forward, Input(3), Output(1), Output(2), Output(3)});
+  }
+
+ private:
+  int64_t TokenStride() const { return int64_t{flags_.heads} * flags_.head_dim; }
+  HeadTensor<const float> Input(int i) const { return {inputs_[i].data(), TokenStride(), flags_.head_dim}; }
+  HeadTensor<float> Output(int i) { return {outputs_[i].data(), TokenStride(), flags_.head_dim}; }
+
+  const BenchAttentionFlags& flags_;
+  std::vector<int32_t> cu_seqlens_;
+  std::array<std::vector<float>, 4> inputs_;   // query, key, value, gradient of the output
+  std::array<std::vector<float>, 4> outputs_;  // output, gradients of query, key, value
+  std::vector<float> lse_;
+};
+
+struct Variant {
+  std::string name;
+  AttentionSpec spec;
+  SimHashPlanes planes;
+};
+
+std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
+  std::vector<AttentionSpec> specs;
+  for (const std::string& value : flags.attention) specs.push_back(ParseAttentionFlag(value));
+  flags.lsh.Apply(specs);
+  std::vector<std::string> names;
+  for (const AttentionSpec& spec : specs) names.emplace_back(Name(spec.type));
+  names = UniqueNames(names);
+  std::vector<Variant> variants;
+  for (size_t v = 0; v < specs.size(); ++v) {
+    variants.push_back({names[v], specs[v], {}});
+    if (specs[v].type != AttentionType::kDense) {
+      variants[v].planes = DrawSimHashPlanes(specs[v], flags.heads, flags.head_dim, /*layer=*/0, /*step=*/0);
+    }
+  }
+  return variants;
+}
+
+// Products per pair and head_dim: two forward (scores, output), five backward (scores again, ∂p, ∂v, ∂q, ∂k).
+constexpr double kForwardFlops = 4, kBackwardFlops = 10;
+
+Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionFlags& flags,
+          Operands& operands) {
+  std::vector<std::function<void()>> runs;
+  for (const Variant& variant : variants) {
+    runs.push_back([&operands, &variant, backward] { operands.Run(variant.spec, variant.planes, backward); });
+  }
+  const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
+  Json rows = Json::array();
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, variants[v].planes);
+    const AttentionCounts counts = Counts(*plan);
+    const double flops =
+        (kForwardFlops + (backward ? kBackwardFlops : 0)) * flags.head_dim * static_cast<double>(counts.pairs_computed);
+    Json row = {{"name", variants[v].name},
+                {"attention", Name(variants[v].spec.type)},
+                {"spec", ToJson(variants[v].spec)},
+                {"direction", backward ? "forward_backward" : "forward"},
+                {"dtype", flags.dtype},
+                {"batch", flags.batch},
+                {"heads", flags.heads},
+                {"head_dim", flags.head_dim},
+                {"length", length}};
+    AddTiming(timings[v], row);
+    row["gflops"] = flops / timings[v].median_ms / 1e6;
+    row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
+    row["work_bytes"] = WorkBytes(*plan);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void BenchAttention(const BenchAttentionFlags& flags, uint64_t seed) {
+  const std::vector<Variant> variants = Variants(flags);
+  for (const int length : flags.lengths) {
+    if (int64_t{length} * flags.batch > INT32_MAX)
+      FailUsage("--lengths: {} tokens times --batch {} exceed {}", length, flags.batch, INT32_MAX);
+  }
+  const Json machine = DescribeMachine(!flags.no_machine);
+  Json results = Json::array();
+  for (const int length : flags.lengths) {
+    Operands operands(length, flags, seed);
+    for (const bool backward : {false, true}) {
+      if (flags.direction == (backward ? "forward" : "forward_backward")) continue;
+      for (Json& row : Rows(length, backward, variants, flags, operands)) results.push_back(std::move(row));
+    }
+  }
+  const std::vector<std::string> columns{"name",   "length", "direction",      "median_ms", "p10_ms",
+                                         "p90_ms", "gflops", "pairs_fraction", "work_bytes"};
+  const std::string text = FormatBenchmark(machine, results, columns, flags.json);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
+  CLI::App* command =
+      bench.add_subcommand("attention", "the attention operator, forward and backward, variants in turn");
+  auto flags = std::make_shared<BenchAttentionFlags>();
+  const char* group = "What is timed";
+  command->add_option("--attention", flags->attention, "a type or a JSON object; repeat it for several")
+      ->type_name("TYPE|JSON")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  command->add_option("--lengths", flags->lengths, "tokens a sequence")
+      ->delimiter(',')
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_option("--heads", flags->heads, "heads")->check(IntegerIn(1, 4096))->group(group);
+  command->add_option("--head_dim", flags->head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
+  command->add_option("--batch", flags->batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
+  command->add_option("--dtype", flags->dtype, "of query, key and value")->check(OneOf({"float32"}))->group(group);
+  command->add_option("--direction", flags->direction, "what a run does")
+      ->check(OneOf({"both", "forward", "forward_backward"}))
+      ->group(group);
+  group = "Measuring";
+  command->add_option("--runs", flags->runs, "timed runs of each variant")
+      ->check(IntegerIn(1, 1'000'000))
+      ->group(group);
+  command->add_flag("--no_machine", flags->no_machine, "leave out the machine's own GEMM rate and memory bandwidth")
+      ->group(group);
+  command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
+  AddLshFlags(*command, flags->lsh);
+  command->callback([flags, &common] { BenchAttention(*flags, common.seed); });
+}
+
+}  // namespace
+
+#if __has_include("cli/bench_train.cc")
+void AddBenchTrain(CLI::App& bench, CommonFlags& common);
+#endif
+
+void AddBench(CLI::App& app, CommonFlags& common) {
+  CLI::App* bench = app.add_subcommand("bench", "timings, beside the machine's own limits");
+  bench->require_subcommand(1);
+  AddBenchAttention(*bench, common);
+#if __has_include("cli/bench_train.cc")
+  AddBenchTrain(*bench, common);
+#endif
+}
+
+}  // namespace lshformer::cli

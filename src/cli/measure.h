@@ -1,0 +1,31 @@
+// Timings for `bench`: variants in turn, and what the machine can do at best, measured in the same run.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace lshformer::cli {
+
+struct Timing {
+  double median_ms = 0, p10_ms = 0, p90_ms = 0;
+  int runs = 0;
+};
+
+// Every round runs each variant once, in order, so that a busy moment hits all alike; one round before is not counted.
+std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90_ms", "runs"
+
+// {"cpu", "isa", "threads", "gemm_gflops", "memory_gbps"}: oneDNN's rate for a 2048³ float32 product and a = b + s·c
+// over arrays larger than the caches. Without probes the two rates are null.
+Json DescribeMachine(bool probes);
+
+// {"machine": …, "results": rows} as JSON, or the rows as a table of `columns` under a line about the machine.
+std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
+                            bool as_json);
+
+// What is called like a variant before it gets a number: "simhash", "simhash-2", …
+std::vector<std::string> UniqueNames(const std::vector<std::string>& names);
+
+}  // namespace lshformer::cli
