@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLayers = 1024;
 constexpr int64_t kMostIntermediate = int64_t{1} << 20, kMostPositions = int64_t{1} << 24,
                   kMostTypes = int64_t{1} << 16;
-constexpr int64_t kMostLabels = int64_t{1} << 20;
+constexpr int64_t kMostLabels = int64_t{1} << 16;
 constexpr int64_t kMostHeadDim = 256;    // what the attention kernels take
 constexpr double kMostParameters = 8e9;  // 32 GB of weights; BERT-large has 0.34e9
 
