@@ -29,7 +29,8 @@ struct ForwardOptions {
 
 struct ModelOutput {
   torch::Tensor loss;               // [], defined when the batch has labels of the head's kind
-  torch::Tensor logits;             // masked LM: [labelled, V] or [T, V]; classification: [B, labels]
+  torch::Tensor logits;             // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
+                                    // masked-LM training with labels: there the loss is formed without keeping them
   torch::Tensor last_hidden_state;  // [T, H]
   torch::Tensor pooler_output;      // [B, H] where the model has a pooler
   std::vector<torch::Tensor> hidden_states;              // [T, H] each, embedding output first
@@ -65,5 +66,7 @@ void SaveModel(const Model& model, const std::string& folder);
 
 // Parameters per block, in file order: ("embeddings", n), ("encoder.layer.0", n), …, ("pooler", n), ("head", n).
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const Model& model);
+// The same from the config alone; nothing is allocated.
+std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task);
 
 }  // namespace lshformer

@@ -1,0 +1,193 @@
+#include "models/bert.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/cross_entropy.h"
+
+namespace lshformer {
+namespace {
+
+bool HasPooler(Task task) { return task != Task::kMaskedLm; }
+
+// Rows of a matrix, in the given order; gradients are added back.
+torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
+  return x.index_select(0, torch::tensor(rows, torch::kInt64));
+}
+
+std::vector<ParameterSpec> CheckedParameters(const ModelConfig& config, Task task) {
+  ValidateModelConfig(config, "config.json");
+  return BertParameters(config, task);
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) {
+  const int64_t hidden = config.hidden_size;
+  const std::string square = fmt::format("hidden_size {}", hidden);
+  std::vector<ParameterSpec> specs;
+  BertEmbeddings::AppendSpecs(specs, "bert.embeddings", config);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    BertLayer::AppendSpecs(specs, fmt::format("bert.encoder.layer.{}", layer), fmt::format("encoder.layer.{}", layer),
+                           config);
+  if (HasPooler(task)) AppendLinear(specs, "bert.pooler.dense", hidden, hidden, "pooler", square);
+  if (task == Task::kMaskedLm) {
+    specs.push_back({"cls.predictions.bias",
+                     {config.vocab_size},
+                     Initial::kZero,
+                     "head",
+                     fmt::format("vocab_size {}", config.vocab_size)});
+    AppendLinear(specs, "cls.predictions.transform.dense", hidden, hidden, "head", square);
+    AppendLayerNorm(specs, "cls.predictions.transform.LayerNorm", hidden, "head");
+  }
+  if (task == Task::kSequenceClassification)
+    AppendLinear(specs, "classifier", config.num_labels, hidden, "head",
+                 fmt::format("{} labels, hidden_size {}", config.num_labels, hidden));
+  return specs;
+}
+
+BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& parameters)
+    : Model(std::move(config), task), embeddings_(parameters, "bert.embeddings", config_) {
+  for (const ParameterSpec& spec : CheckedParameters(config_, task)) {
+    const torch::Tensor& tensor = GetParameter(parameters, spec.name);
+    std::string path = spec.name;
+    std::replace(path.begin(), path.end(), '.', '/');  // a name in torch must have no dot
+    register_parameter(path, tensor);
+    named_.emplace_back(spec.name, tensor);
+  }
+  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
+    layers_.emplace_back(parameters, fmt::format("bert.encoder.layer.{}", layer), config_, layer);
+  if (HasPooler(task)) pooler_ = MakeLinear(parameters, "bert.pooler.dense");
+  if (task == Task::kMaskedLm) {
+    transform_ = MakeLinear(parameters, "cls.predictions.transform.dense");
+    transform_norm_.emplace(parameters, "cls.predictions.transform.LayerNorm", config_.layer_norm_eps);
+    decoder_bias_ = GetParameter(parameters, "cls.predictions.bias");
+    decoder_ = Linear({embeddings_.words()}, {decoder_bias_});
+  }
+  if (task == Task::kSequenceClassification) classifier_ = MakeLinear(parameters, "classifier");
+}
+
+void BertModel::CheckBatch(const PackedBatch& batch) const {
+  const auto tokens = static_cast<size_t>(batch.tokens());
+  if (batch.sequences() == 0) Fail("the batch has no sequence");
+  if (batch.ids.size() != tokens || batch.type_ids.size() != tokens || batch.positions.size() != tokens)
+    Fail("the batch has {} ids, {} types and {} positions, but cu_seqlens ends at {}", batch.ids.size(),
+         batch.type_ids.size(), batch.positions.size(), tokens);
+  for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
+    const int32_t begin = batch.cu_seqlens[sequence], end = batch.cu_seqlens[sequence + 1];
+    if (end <= begin) Fail("sequence {} is empty", sequence);
+    if (end - begin > config_.max_position_embeddings)
+      Fail("sequence {} has {} tokens, max_position_embeddings is {}", sequence, end - begin,
+           config_.max_position_embeddings);
+    const auto check = [&](const std::vector<int32_t>& values, const char* what, int64_t limit) {
+      for (int32_t token = begin; token < end; ++token)
+        if (values[token] < 0 || values[token] >= limit)
+          Fail("sequence {}, token {}: {} {} is out of range, expected 0 to {}", sequence, token - begin, what,
+               values[token], limit - 1);
+    };
+    check(batch.ids, "id", config_.vocab_size);
+    check(batch.type_ids, "token type", config_.type_vocab_size);
+    check(batch.positions, "position", config_.max_position_embeddings);
+  }
+}
+
+torch::Tensor BertModel::Encode(const Pass& pass, ModelOutput& output, bool record) const {
+  torch::Tensor hidden = embeddings_(pass);  // [T, H]
+  if (record) output.hidden_states.push_back(hidden);
+  for (const BertLayer& layer : layers_) {
+    hidden = layer(hidden, pass);  // [T, H]
+    if (record) output.hidden_states.push_back(hidden);
+  }
+  return hidden;
+}
+
+torch::Tensor BertModel::Pool(const PackedBatch& batch, const torch::Tensor& hidden) const {
+  const std::vector<int64_t> first(batch.cu_seqlens.begin(), batch.cu_seqlens.end() - 1);
+  return Apply(UnaryFunction::kTanh, (*pooler_)(GatherRows(hidden, first)));
+}
+
+torch::Tensor BertModel::Transform(const torch::Tensor& hidden) const {
+  return (*transform_norm_)(Apply(Function(config_.hidden_act), (*transform_)(hidden)), {}, {});
+}
+
+void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const {
+  std::vector<int64_t> labelled;
+  std::vector<int32_t> labels;
+  for (size_t token = 0; token < batch.token_labels.size(); ++token) {
+    const int32_t label = batch.token_labels[token];
+    if (label == -100) continue;
+    if (label < 0 || label >= config_.vocab_size)
+      Fail("token {}: label {} is out of range, expected -100 or 0 to {}", token, label, config_.vocab_size - 1);
+    labelled.push_back(static_cast<int64_t>(token));
+    labels.push_back(label);
+  }
+  if (!batch.token_labels.empty() && batch.token_labels.size() != batch.ids.size())
+    Fail("the batch has {} tokens and {} token labels", batch.ids.size(), batch.token_labels.size());
+  const bool has_labels = !batch.token_labels.empty();
+  if (has_labels && (torch::GradMode::is_enabled() || !options.all_logits)) {
+    const torch::Tensor rows = Transform(GatherRows(output.last_hidden_state, labelled));  // [labelled, H]
+    if (torch::GradMode::is_enabled()) {
+      output.loss = DecoderCrossEntropy(rows, embeddings_.words(), decoder_bias_, labels);
+      if (options.train || options.all_logits) labelled.clear();
+    }
+    if (!options.train && !options.all_logits) {
+      const torch::NoGradGuard no_grad;
+      output.logits = (*decoder_)(rows);  // [labelled, V]
+      if (!output.loss.defined()) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
+    }
+  }
+  if (options.all_logits || !has_labels) {
+    const torch::Tensor logits = (*decoder_)(Transform(output.last_hidden_state));  // [T, V]
+    output.logits = logits;
+    if (has_labels && !output.loss.defined())
+      output.loss = torch::full({}, CrossEntropyLoss(logits.detach(), batch.token_labels));
+  }
+}
+
+void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {
+  const PackedBatch& batch = *pass.batch;
+  auto firsts = std::make_shared<RowIdentities>();
+  for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
+    firsts->sequence_ids.push_back(pass.tokens->sequence_ids[batch.cu_seqlens[sequence]]);
+    firsts->positions.push_back(0);
+  }
+  const double probability = config_.classifier_dropout < 0 ? config_.hidden_dropout_prob : config_.classifier_dropout;
+  const torch::Tensor pooled =
+      Dropout(output.pooler_output, PassDropout(pass, probability, 0, DropoutSite::kHead, std::move(firsts)));
+  output.logits = (*classifier_)(pooled);  // [B, labels]
+  const auto sequences = static_cast<size_t>(batch.sequences());
+  if (!batch.float_labels.empty()) {
+    if (batch.float_labels.size() != sequences || config_.num_labels != 1)
+      Fail("{} regression labels for {} sequences and {} outputs", batch.float_labels.size(), sequences,
+           config_.num_labels);
+    output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.float_labels));
+  } else if (!batch.class_labels.empty()) {
+    if (batch.class_labels.size() != sequences)
+      Fail("{} labels for {} sequences", batch.class_labels.size(), sequences);
+    for (size_t i = 0; i < sequences; ++i)
+      if (batch.class_labels[i] < 0 || batch.class_labels[i] >= config_.num_labels)
+        Fail("sequence {}: label {} is out of range, expected 0 to {}", i, batch.class_labels[i],
+             config_.num_labels - 1);
+    const std::vector<int64_t> labels(batch.class_labels.begin(), batch.class_labels.end());
+    output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels, torch::kInt64));
+  }
+}
+
+ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+  CheckBatch(batch);
+  Pass pass = MakePass(batch);
+  pass.train = options.train;
+  pass.seed = options.seed;
+  pass.step = static_cast<uint64_t>(options.step);
+  pass.dropout_step = pass.step | static_cast<uint64_t>(options.micro_step) << 40;
+  pass.counts = options.counts;
+  ModelOutput output;
+  if (options.attentions) pass.attentions = &output.attentions;
+  output.last_hidden_state = Encode(pass, output, options.hidden_states);     // [T, H]
+  if (pooler_) output.pooler_output = Pool(batch, output.last_hidden_state);  // [B, H]
+  if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, output);
+  if (task_ == Task::kSequenceClassification) RunClassification(pass, output);
+  return output;
+}
+
+}  // namespace lshformer

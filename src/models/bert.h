@@ -1,0 +1,36 @@
+// BERT with the heads of Task. Architecture and tensor names: HF's modeling_bert.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "models/model.h"
+#include "nn/bert_blocks.h"
+
+namespace lshformer {
+
+// Every parameter in file order, tied ones once. A pure function of the config: nothing is allocated.
+std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task);
+
+class BertModel final : public Model {
+ public:
+  BertModel(ModelConfig config, Task task, const ParameterMap& parameters);
+  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override;
+  std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }
+
+ private:
+  void CheckBatch(const PackedBatch& batch) const;
+  torch::Tensor Encode(const Pass& pass, ModelOutput& output, bool record) const;   // [T, H]
+  torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
+  torch::Tensor Transform(const torch::Tensor& hidden) const;                       // [n, H]
+  void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
+  void RunClassification(const Pass& pass, ModelOutput& output) const;
+
+  std::vector<std::pair<std::string, torch::Tensor>> named_;
+  BertEmbeddings embeddings_;
+  std::vector<BertLayer> layers_;
+  std::optional<Linear> pooler_, transform_, decoder_, classifier_;
+  std::optional<LayerNorm> transform_norm_;
+  torch::Tensor decoder_bias_;
+};
+
+}  // namespace lshformer

@@ -1,0 +1,88 @@
+// The only place that looks at model_type.
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/philox.h"
+#include "io/safetensors.h"
+#include "models/bert.h"
+#include "models/weights.h"
+
+namespace lshformer {
+namespace {
+
+void CheckType(const ModelConfig& config, std::string_view where) {
+  if (config.model_type != "bert") Fail("{}: model_type is \"{}\", expected \"bert\"", where, config.model_type);
+}
+
+const char* Architecture(Task task) {
+  switch (task) {
+    case Task::kEncoder:
+      return "BertModel";
+    case Task::kMaskedLm:
+      return "BertForMaskedLM";
+    case Task::kSequenceClassification:
+      return "BertForSequenceClassification";
+  }
+  Fail("unknown task {}", static_cast<int>(task));
+}
+
+ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
+  config.architectures = {Architecture(task)};
+  return std::make_shared<BertModel>(std::move(config), task, parameters);
+}
+
+}  // namespace
+
+Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
+  CheckType(config, where);
+  for (const std::string& name : config.architectures)
+    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification})
+      if (name == Architecture(task)) return task;
+  if (config.architectures.empty()) return Task::kEncoder;
+  Fail("{}: architectures names \"{}\", expected BertModel, BertForMaskedLM or BertForSequenceClassification", where,
+       config.architectures.front());
+}
+
+ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {
+  CheckType(config, "config.json");
+  ValidateModelConfig(config, "config.json");
+  ParameterMap parameters;
+  for (const ParameterSpec& spec : BertParameters(config, task))
+    parameters[spec.name] = DrawParameter(spec, config, seed);
+  return Build(config, task, parameters);
+}
+
+ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
+                   const std::function<void(ModelConfig&)>& adjust) {
+  ModelConfig config = ReadModelConfig(folder + "/config.json");
+  if (adjust) adjust(config);
+  CheckType(config, folder + "/config.json");
+  ValidateModelConfig(config, folder + "/config.json");
+  const ParameterMap parameters =
+      LoadParameters(folder + "/model.safetensors", BertParameters(config, task), config, seed, require_head);
+  return Build(std::move(config), task, parameters);
+}
+
+void SaveModel(const Model& model, const std::string& folder) {
+  MakeFolder(folder);
+  SaveParameters(model.NamedParameters(), folder + "/model.safetensors",
+                 model.config().architectures.empty() ? "" : model.config().architectures.front());
+  WriteFileAtomically(folder + "/config.json", ToJson(model.config()).dump(2) + "\n");
+}
+
+std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task) {
+  CheckType(config, "config.json");
+  std::vector<std::pair<std::string, int64_t>> blocks;
+  for (const ParameterSpec& spec : BertParameters(config, task)) {
+    if (blocks.empty() || blocks.back().first != spec.block) blocks.emplace_back(spec.block, 0);
+    blocks.back().second += spec.elements();
+  }
+  return blocks;
+}
+
+std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const Model& model) {
+  return ParametersByBlock(model.config(), model.task());
+}
+
+}  // namespace lshformer

@@ -1,0 +1,132 @@
+#include "models/weights.h"
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/logging.h"
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "io/safetensors.h"
+#include "io/weight_names.h"
+
+namespace lshformer {
+namespace {
+
+// FNV-1a: the substream of a parameter.
+uint64_t HashName(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+// Values of one Philox substream: blocks of this many are drawn independently, so that large tables use all cores.
+constexpr int64_t kDrawBlock = 1 << 14;
+
+void DrawNormal(torch::Tensor& tensor, double deviation, uint64_t seed, const std::string& name) {
+  const uint64_t key = StreamKey(seed, HashName(name), 0, 0, Purpose::kInitialization);
+  float* values = tensor.data_ptr<float>();
+  ParallelFor(tensor.numel(), kDrawBlock, [&](int64_t begin, int64_t end) {
+    PhiloxStream stream(key, static_cast<uint64_t>(begin / kDrawBlock));
+    for (int64_t i = begin; i < end; ++i) values[i] = static_cast<float>(deviation * stream.Normal());
+  });
+}
+
+// True if no exponent is all ones; without branches, so that it runs at the speed of memory.
+bool AllFinite(const float* values, int64_t count) {
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i)
+    bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(values[i]) & 0x7F800000u) == 0x7F800000u);
+  return bad == 0;
+}
+
+torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const std::string& path,
+                   const std::string& name) {
+  const std::string where = fmt::format("{}: tensor \"{}\"", path, name);
+  if (view.shape != spec.shape)
+    Fail("{} has shape {}, expected {} (config.json: {})", where, ShapeText(view.shape), ShapeText(spec.shape),
+         spec.reason);
+  torch::Tensor tensor = torch::empty(spec.shape, torch::kFloat32);
+  float* values = tensor.data_ptr<float>();
+  const int64_t count = tensor.numel();
+  std::atomic<bool> finite{true};
+  if (view.dtype == DType::kF32) {
+    constexpr int64_t kPiece = 1 << 16;  // copied and checked while in the cache
+    ParallelFor(count, kPiece, [&](int64_t begin, int64_t end) {
+      std::memcpy(values + begin, view.bytes.data() + begin * sizeof(float), (end - begin) * sizeof(float));
+      if (!AllFinite(values + begin, end - begin)) finite = false;
+    });
+  } else {
+    ConvertTo(view, std::span(values, count), where);
+    finite = AllFinite(values, count);
+  }
+  if (!finite) {
+    for (int64_t i = 0; i < count; ++i)
+      if (!std::isfinite(values[i]))
+        Fail("{} has the value {} at element {}, expected finite numbers", where, values[i], i);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config, uint64_t seed) {
+  torch::Tensor tensor = torch::empty(spec.shape, torch::kFloat32);
+  switch (spec.initial) {
+    case Initial::kZero:
+      tensor.zero_();
+      break;
+    case Initial::kOne:
+      tensor.fill_(1);
+      break;
+    case Initial::kNormal:
+    case Initial::kNormalPaddingRow:
+      DrawNormal(tensor, config.initializer_range, seed, spec.name);
+      break;
+  }
+  if (spec.initial == Initial::kNormalPaddingRow && config.pad_token_id >= 0 && config.pad_token_id < spec.shape[0])
+    tensor[config.pad_token_id].zero_();
+  return tensor.requires_grad_(true);
+}
+
+ParameterMap LoadParameters(const std::string& path, const std::vector<ParameterSpec>& specs, const ModelConfig& config,
+                            uint64_t seed, bool require_head) {
+  const SafetensorsFile file(path);
+  std::vector<std::string> names;
+  for (const auto& [name, view] : file.tensors()) names.push_back(name);
+  const auto by_name = MapWeightNames(names, path);
+  ParameterMap parameters;
+  std::vector<std::string> drawn;
+  for (const ParameterSpec& spec : specs) {
+    const auto found = by_name.find(spec.name);
+    if (found != by_name.end()) {
+      parameters[spec.name] = Read(*file.Find(found->second), spec, path, found->second).requires_grad_(true);
+      continue;
+    }
+    if (require_head || (spec.block != "head" && spec.block != "pooler"))
+      Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
+    parameters[spec.name] = DrawParameter(spec, config, seed);
+    drawn.push_back(spec.name);
+  }
+  if (!drawn.empty()) spdlog::warn("{}: not in the file, drawn from the seed: {}", path, fmt::join(drawn, ", "));
+  return parameters;
+}
+
+void SaveParameters(const std::vector<std::pair<std::string, torch::Tensor>>& parameters, const std::string& path,
+                    const std::string& architecture) {
+  std::vector<NamedTensor> tensors;
+  std::vector<torch::Tensor> alive;
+  for (const auto& [name, parameter] : parameters) {
+    const torch::Tensor values = parameter.detach().to(torch::kFloat32).contiguous();
+    alive.push_back(values);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data_ptr<float>());
+    tensors.push_back(
+        {FileWeightName(name, architecture),
+         {DType::kF32, values.sizes().vec(), {bytes, static_cast<size_t>(values.numel()) * sizeof(float)}}});
+  }
+  WriteSafetensors(path, tensors, {{"format", "pt"}});
+}
+
+}  // namespace lshformer

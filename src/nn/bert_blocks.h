@@ -1,0 +1,58 @@
+// The parts of BERT: embeddings and the post-LayerNorm encoder layer.
+#pragma once
+#include <string>
+
+#include "io/model_config.h"
+#include "nn/parameters.h"
+#include "nn/pass.h"
+#include "ops/linear.h"
+
+namespace lshformer {
+
+UnaryFunction Function(Activation activation);
+
+// γ, β and the way in: LayerNorm(residual + dropout(x)).
+struct LayerNorm {
+  LayerNorm(const ParameterMap& parameters, const std::string& prefix, double eps);
+  torch::Tensor operator()(const torch::Tensor& x, const torch::Tensor& residual, const DropoutSpec& dropout) const;
+  torch::Tensor gamma, beta;
+  double eps;
+};
+
+Linear MakeLinear(const ParameterMap& parameters, const std::string& prefix);
+
+// dropout(LayerNorm(word + position + token type)).
+class BertEmbeddings {
+ public:
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const ModelConfig& config);
+  BertEmbeddings(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config);
+  torch::Tensor operator()(const Pass& pass) const;  // [T, H]
+  const torch::Tensor& words() const { return words_; }
+
+ private:
+  torch::Tensor words_, positions_, types_;
+  LayerNorm norm_;
+  double dropout_;
+  int32_t padding_word_;
+};
+
+//   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(W_2 · f(W_1 · a + b_1) + b_2))
+class BertLayer {
+ public:
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
+                          const ModelConfig& config);
+  BertLayer(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config, int64_t layer);
+  torch::Tensor operator()(const torch::Tensor& hidden, const Pass& pass) const;  // [T, H] → [T, H]
+
+ private:
+  torch::Tensor Attend(const torch::Tensor& hidden, const Pass& pass) const;  // [T, H] → [T, H], before W_o
+  uint32_t layer_;
+  int heads_;
+  AttentionSpec attention_;
+  UnaryFunction function_;
+  double hidden_dropout_, attention_dropout_;
+  Linear query_key_value_, attention_output_, intermediate_, output_;
+  LayerNorm attention_norm_, output_norm_;
+};
+
+}  // namespace lshformer

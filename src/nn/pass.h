@@ -1,0 +1,30 @@
+// What one forward pass carries from block to block beside the hidden states.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "data/batch.h"
+#include "ops/attention.h"
+#include "ops/row_ops.h"
+
+namespace lshformer {
+
+struct Pass {
+  const PackedBatch* batch = nullptr;
+  bool train = false;                           // dropout on
+  uint64_t seed = 42;                           // dropout
+  uint64_t step = 0;                            // optimizer step: planes
+  uint64_t dropout_step = 0;                    // step and micro step: dropout
+  std::shared_ptr<const RowIdentities> tokens;  // of every token
+  AttentionCounts* counts = nullptr;
+  std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
+};
+Pass MakePass(const PackedBatch& batch);
+
+// Places with their own dropout stream; part of reproducibility, never renumber.
+enum class DropoutSite : uint32_t { kEmbeddings = 0, kAttentionOutput = 1, kFeedForwardOutput = 2, kHead = 3 };
+// Dropout of `rows` at one place of one layer; none outside training.
+DropoutSpec PassDropout(const Pass& pass, double probability, uint32_t layer, DropoutSite site,
+                        std::shared_ptr<const RowIdentities> rows);
+
+}  // namespace lshformer

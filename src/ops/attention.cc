@@ -1,0 +1,191 @@
+#include "ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace lshformer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using OptionsPtr = std::shared_ptr<const AttentionOptions>;
+
+struct AttentionState : torch::CustomClassHolder {
+  OptionsPtr options;
+  AttentionPlanPtr plan;
+};
+
+AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) {
+  return {options.cu_seqlens, options.heads, static_cast<int>(qkv.size(1) / (3 * options.heads))};
+}
+
+// Part 0, 1, 2 of a [T, 3 · hidden] tensor: query, key, value.
+template <class T>
+HeadTensor<T> Part(const torch::Tensor& qkv, const AttentionShape& shape, int part) {
+  return {qkv.data_ptr<float>() + part * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
+}
+template <class T>
+HeadTensor<T> Whole(const torch::Tensor& x, const AttentionShape& shape) {
+  return {x.data_ptr<float>(), x.size(1), shape.head_dim};
+}
+
+SimHashBuckets Buckets(const torch::Tensor& qkv, const AttentionOptions& options, const AttentionShape& shape) {
+  const SimHashPlanes planes =
+      DrawSimHashPlanes(options.spec, shape.heads, shape.head_dim, options.layer, options.planes_step);
+  return HashQueriesAndKeys(options.spec, shape, Part<const float>(qkv, shape, 0), Part<const float>(qkv, shape, 1),
+                            planes);
+}
+
+AttentionPlanPtr BuildPlan(const torch::Tensor& qkv, const AttentionOptions& options, const AttentionShape& shape) {
+  if (options.spec.type == AttentionType::kDense) return BuildDensePlan(shape);
+  const SimHashBuckets buckets = Buckets(qkv, options, shape);
+  return BuildSimHashPlan(options.spec, shape, buckets.query, buckets.key);
+}
+
+AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
+                             const torch::Tensor& lse) {
+  const AttentionOptions& options = *state.options;
+  AttentionForward call;
+  call.shape = Shape(options, qkv);
+  call.query = Part<const float>(qkv, call.shape, 0);
+  call.key = Part<const float>(qkv, call.shape, 1);
+  call.value = Part<const float>(qkv, call.shape, 2);
+  call.out = Whole<float>(out, call.shape);
+  call.lse = lse.data_ptr<float>();
+  call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(call.shape.head_dim)));
+  call.plan = state.plan.get();
+  if (options.dropout > 0)
+    call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequence_ids};
+  return call;
+}
+
+void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
+  if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (3 * options.heads) != 0)
+    Fail("attention: expected [tokens, 3 · {} heads · head_dim], got {}", options.heads, c10::str(qkv.sizes()));
+  const int64_t head_dim = qkv.size(1) / (3 * options.heads);
+  if (head_dim < 1 || head_dim > 256) Fail("attention: expected head_dim 1 to 256, got {}", head_dim);
+  if (qkv.size(0) != options.cu_seqlens.back())
+    Fail("attention: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.cu_seqlens.back());
+  if (options.dropout > 0 && options.sequence_ids.size() + 1 != options.cu_seqlens.size())
+    Fail("attention: {} sequence ids for {} sequences", options.sequence_ids.size(), options.cu_seqlens.size() - 1);
+}
+
+struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, OptionsPtr options) {
+    const torch::Tensor qkv = input.contiguous();
+    const auto state = c10::make_intrusive<AttentionState>();
+    const AttentionShape shape = Shape(*options, qkv);
+    state->plan = BuildPlan(qkv, *options, shape);
+    state->options = std::move(options);
+    torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
+    torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
+    RunAttentionForward(ForwardCall(*state, qkv, out, lse));
+    if (AttentionCounts* counts = state->options->counts) {
+      const AttentionCounts mine = Counts(*state->plan);
+      counts->pairs_total += mine.pairs_total;
+      counts->pairs_computed += mine.pairs_computed;
+      counts->hash_flops += mine.hash_flops;
+      counts->attention_flops += mine.attention_flops;
+    }
+    context->save_for_backward({qkv, out, lse});
+    context->saved_data["state"] = c10::IValue::make_capsule(state);
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor &qkv = saved[0], &out = saved[1], grad_out = grads[0].contiguous();
+    const auto* state = static_cast<const AttentionState*>(context->saved_data["state"].toCapsule().get());
+    torch::Tensor grad = torch::empty_like(qkv);
+    AttentionBackward call;
+    call.forward = ForwardCall(*state, qkv, out, saved[2]);
+    call.grad_out = Whole<const float>(grad_out, call.forward.shape);
+    call.grad_query = Part<float>(grad, call.forward.shape, 0);
+    call.grad_key = Part<float>(grad, call.forward.shape, 1);
+    call.grad_value = Part<float>(grad, call.forward.shape, 2);
+    RunAttentionBackward(call);
+    return {grad, {}};
+  }
+};
+
+// [heads, n, n]: which pairs of one sequence are seen. `buckets`: [heads, hashes, T].
+torch::Tensor SeenPairs(const AttentionSpec& spec, int heads, int64_t tokens, int64_t begin, int64_t end,
+                        const SimHashBuckets& buckets) {
+  const auto part = [&](const std::vector<int32_t>& all) {
+    return torch::from_blob(const_cast<int32_t*>(all.data()), {heads, spec.hashes, tokens}, torch::kInt32)
+        .slice(2, begin, end);
+  };
+  torch::Tensor seen = part(buckets.query).unsqueeze(3).eq(part(buckets.key).unsqueeze(2)).any(1);
+  if (spec.pairs == Pairs::kReference) {
+    seen = torch::triu(seen.to(torch::kInt32)).to(torch::kBool);
+    seen = seen.logical_or(seen.transpose(1, 2));
+  }
+  return seen;
+}
+
+// Probabilities of one sequence: query, key [heads, n, head_dim]; docs/attention.md line by line.
+torch::Tensor Probabilities(const AttentionSpec& spec, const torch::Tensor& query, const torch::Tensor& key,
+                            const torch::Tensor& seen) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(query.size(2)));
+  torch::Tensor scores = torch::matmul(query, key.transpose(1, 2)) * scale;
+  if (!seen.defined()) return torch::softmax(scores, -1);
+  if (spec.pairs == Pairs::kReference) scores = torch::triu(scores) + torch::triu(scores, 1).transpose(1, 2);
+  if (spec.fill == Fill::kNone) {
+    // A query that sees nothing: shifting by a finite maximum keeps its row 0 instead of 0/0.
+    const double kUnseen = -std::numeric_limits<double>::infinity();
+    const torch::Tensor visible = torch::where(seen, scores, torch::full_like(scores, kUnseen));
+    const torch::Tensor shift = torch::nan_to_num(std::get<0>(visible.max(-1, true)), 0.0, 0.0, 0.0).detach();
+    const torch::Tensor weights = torch::where(
+        seen, torch::exp(torch::where(seen, scores - shift, torch::zeros_like(scores))), torch::zeros_like(scores));
+    const torch::Tensor total = weights.sum(-1, true);
+    return weights / torch::where(total > 0, total, torch::ones_like(total));
+  }
+  torch::Tensor fill = torch::zeros_like(scores);
+  if (spec.fill == Fill::kMean)
+    fill = (torch::matmul(query, key.mean(1, true).transpose(1, 2)) * scale).expand_as(scores);
+  return torch::softmax(torch::where(seen, scores, fill), -1);
+}
+
+// Calls visit(sequence, probabilities, value [heads, n, head_dim]).
+template <class Visit>
+void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, const Visit& visit) {
+  Check(qkv, options);
+  const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
+  const AttentionShape shape = Shape(options, single);
+  SimHashBuckets buckets;
+  if (options.spec.type == AttentionType::kSimHash) buckets = Buckets(single, options, shape);
+  const torch::Tensor heads = qkv.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
+  for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
+    const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
+    const torch::Tensor mine = heads.slice(2, begin, end);  // [3, heads, n, head_dim]
+    torch::Tensor seen;
+    if (UsesHash(options.spec, static_cast<int>(end - begin)))
+      seen = SeenPairs(options.spec, shape.heads, qkv.size(0), begin, end, buckets);
+    visit(Probabilities(options.spec, mine[0], mine[1], seen), mine[2]);
+  }
+}
+
+}  // namespace
+
+torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
+  Check(qkv, *options);
+  return SelfAttentionOp::apply(qkv, std::move(options));
+}
+
+std::vector<torch::Tensor> AttentionProbabilities(const torch::Tensor& qkv, const AttentionOptions& options) {
+  std::vector<torch::Tensor> maps;
+  ForEachSequence(qkv, options, [&](const torch::Tensor& map, const torch::Tensor&) { maps.push_back(map); });
+  return maps;
+}
+
+torch::Tensor SelfAttentionReference(const torch::Tensor& qkv, const AttentionOptions& options) {
+  std::vector<torch::Tensor> parts;
+  ForEachSequence(qkv, options, [&](const torch::Tensor& map, const torch::Tensor& value) {
+    parts.push_back(torch::matmul(map, value).transpose(0, 1).flatten(1));  // [n, heads · head_dim]
+  });
+  return torch::cat(parts);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,33 @@
+// Self-attention over packed sequences with gradients, on the kernels of kernels/attention.h.
+#pragma once
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace lshformer {
+
+struct AttentionOptions {
+  AttentionSpec spec;
+  int heads = 1;
+  uint32_t layer = 0;  // planes are drawn from (spec.seed, layer, head, planes_step)
+  uint64_t planes_step = 0;
+  double dropout = 0;        // probability, on the probabilities of seen pairs
+  uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
+  std::vector<int32_t> cu_seqlens{0};
+  std::vector<uint64_t> sequence_ids;  // [sequences], where there is dropout
+  AttentionCounts* counts = nullptr;   // added to
+};
+
+// qkv: [T, 3 · heads · head_dim], query, key and value side by side, float32. Returns [T, heads · head_dim].
+// Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
+torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
+
+// The readable form, any floating type, n × n scores: the oracle, and the source of recorded attention maps. Per
+// sequence the probabilities [heads, n, n] of every key (unseen pairs under a fill included), without dropout.
+std::vector<torch::Tensor> AttentionProbabilities(const torch::Tensor& qkv, const AttentionOptions& options);
+torch::Tensor SelfAttentionReference(const torch::Tensor& qkv, const AttentionOptions& options);
+
+}  // namespace lshformer

@@ -1,0 +1,138 @@
+#include "ops/cross_entropy.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/matmul.h"
+#include "ops/row_kernels.h"
+
+namespace lshformer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Words per product: a block of logits and its part of W stay in the cache between the three products that use it.
+constexpr int64_t kWordBlock = 2048;
+
+struct Gradients {
+  torch::Tensor hidden, weight, bias;
+};
+
+// Rows [first, first + rows): adds to the loss and, where `gradients` is given, fills them in.
+double Block(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias, const int32_t* labels,
+             int64_t first, int64_t rows, float scale, torch::Tensor& space, Gradients* gradients) {
+  const int64_t columns = hidden.size(1), words = weight.size(0);
+  const float *h = hidden.data_ptr<float>() + first * columns, *w = weight.data_ptr<float>();
+  float* logits = space.data_ptr<float>();
+  for (int64_t word = 0; word < words; word += kWordBlock) {
+    Multiply({.rows = rows,
+              .columns = std::min(kWordBlock, words - word),
+              .inner = columns,
+              .a = {h, columns, 1},
+              .b = {w + word * columns, 1, columns},
+              .bias = bias.data_ptr<float>() + word,
+              .c = logits + word,
+              .c_stride = words});
+  }
+  std::vector<float> loss(rows), lse(rows);
+  CrossEntropy(logits, rows, words, labels + first, loss.data(), lse.data());
+  double total = 0;
+  for (const float l : loss) total += l;
+  if (gradients == nullptr) return total;
+  std::vector<float> bias_part(kWordBlock);
+  for (int64_t word = 0; word < words; word += kWordBlock) {
+    const int64_t count = std::min(kWordBlock, words - word);
+    CrossEntropyGradient(logits, words, rows, word, count, labels + first, lse.data(), scale);
+    Multiply({.rows = rows,
+              .columns = columns,
+              .inner = count,
+              .a = {logits + word, words, 1},
+              .b = {w + word * columns, columns, 1},
+              .c = gradients->hidden.data_ptr<float>() + first * columns,
+              .c_stride = columns,
+              .accumulate = word > 0});
+    Multiply({.rows = count,
+              .columns = columns,
+              .inner = rows,
+              .a = {logits + word, 1, words},
+              .b = {h, columns, 1},
+              .c = gradients->weight.data_ptr<float>() + word * columns,
+              .c_stride = columns,
+              .accumulate = first > 0,
+              .inner_is_tokens = true});
+    SumRows(logits + word, words, rows, count, bias_part.data());
+    float* sums = gradients->bias.data_ptr<float>() + word;
+    for (int64_t i = 0; i < count; ++i) sums[i] = (first > 0 ? sums[i] : 0.0f) + bias_part[i];
+  }
+  return total;
+}
+
+struct DecoderCrossEntropyOp : torch::autograd::Function<DecoderCrossEntropyOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& hidden, const torch::Tensor& weight,
+                               const torch::Tensor& bias, const std::vector<int32_t>& labels, bool wants_gradients) {
+    const int64_t rows = hidden.size(0), block = std::min(rows, kCrossEntropyRows);
+    Gradients gradients;
+    if (wants_gradients) {
+      gradients = {torch::empty_like(hidden), torch::empty_like(weight), torch::empty_like(bias)};
+      if (rows == 0) gradients.weight.zero_(), gradients.bias.zero_();
+    }
+    torch::Tensor space = torch::empty({block, weight.size(0)}, hidden.options());
+    double total = 0;
+    for (int64_t first = 0; first < rows; first += block)
+      total += Block(hidden, weight, bias, labels.data(), first, std::min(block, rows - first),
+                     1.0f / static_cast<float>(rows), space, wants_gradients ? &gradients : nullptr);
+    if (wants_gradients) context->save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
+    return torch::full({}, rows == 0 ? 0.0 : total / static_cast<double>(rows), hidden.options());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const float scale = grads[0].item<float>();
+    if (scale == 1.0f) return {saved[0], saved[1], saved[2], {}, {}};
+    return {saved[0] * scale, saved[1] * scale, saved[2] * scale, {}, {}};
+  }
+};
+
+torch::Tensor IndexTensor(const std::vector<int32_t>& labels) {
+  return torch::tensor(std::vector<int64_t>(labels.begin(), labels.end()), torch::kInt64);
+}
+
+}  // namespace
+
+torch::Tensor DecoderCrossEntropy(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias,
+                                  const std::vector<int32_t>& labels) {
+  if (static_cast<int64_t>(labels.size()) != hidden.size(0) || weight.size(1) != hidden.size(1) ||
+      bias.numel() != weight.size(0))
+    Fail("cross-entropy: {} labels, hidden {}, weight {}", labels.size(), c10::str(hidden.sizes()),
+         c10::str(weight.sizes()));
+  for (const int32_t label : labels)
+    if (label < 0 || label >= weight.size(0)) Fail("label {}: expected 0 to {}", label, weight.size(0) - 1);
+  const bool wants_gradients =
+      torch::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad() || bias.requires_grad());
+  return DecoderCrossEntropyOp::apply(hidden.contiguous(), weight.contiguous(), bias.contiguous(), labels,
+                                      wants_gradients);
+}
+
+torch::Tensor DecoderCrossEntropyReference(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                           const torch::Tensor& bias, const std::vector<int32_t>& labels) {
+  const torch::Tensor logits = torch::matmul(hidden, weight.t()) + bias;
+  const torch::Tensor chosen = logits.gather(1, IndexTensor(labels).unsqueeze(1)).squeeze(1);
+  return (torch::logsumexp(logits, 1) - chosen).mean();
+}
+
+double CrossEntropyLoss(const torch::Tensor& logits, const std::vector<int32_t>& labels) {
+  const torch::Tensor rows = logits.contiguous();
+  std::vector<float> loss(labels.size()), lse(labels.size());
+  CrossEntropy(rows.data_ptr<float>(), rows.size(0), rows.size(1), labels.data(), loss.data(), lse.data());
+  double total = 0;
+  int64_t counted = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0) continue;
+    total += loss[i];
+    ++counted;
+  }
+  return counted == 0 ? 0.0 : total / static_cast<double>(counted);
+}
+
+}  // namespace lshformer

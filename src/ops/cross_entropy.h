@@ -1,0 +1,25 @@
+// The masked-LM loss without keeping logits: decoder and softmax cross-entropy in one op.
+//
+//   loss = 1/n Σ_i (logsumexp(z_i) − z_i[label_i]),   z_i = W · hidden_i + bias
+//
+// hidden: [n, H]; W: [V, H] (the tied word embeddings); bias: [V]; labels in [0, V), one per row. n = 0: loss 0.
+// Where gradients are wanted they are formed at once, in place of the logits, and kept until the backward asks for
+// them: of n × V numbers only one block of at most kCrossEntropyRows rows is ever held.
+#pragma once
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace lshformer {
+
+inline constexpr int64_t kCrossEntropyRows = 1024;  // 131 MB for 32,000 words
+
+torch::Tensor DecoderCrossEntropy(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias,
+                                  const std::vector<int32_t>& labels);
+torch::Tensor DecoderCrossEntropyReference(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                           const torch::Tensor& bias, const std::vector<int32_t>& labels);
+
+// Mean over rows with label ≥ 0 of given logits [n, V]; no gradient. n = 0: 0.
+double CrossEntropyLoss(const torch::Tensor& logits, const std::vector<int32_t>& labels);
+
+}  // namespace lshformer

@@ -1,0 +1,199 @@
+// Activation functions and softmax cross-entropy.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+#include "ops/row_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/function_kernels.cc"
+#include <hwy/foreach_target.h>
+
+// After foreach_target.h.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include "ops/row_kernels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer {
+namespace HWY_NAMESPACE {
+
+// ½·erfc(z), z ≥ 0, given exp(−z²): t·exp(−z² + P(t)), t = 1/(1 + z/2) (Press et al., Numerical Recipes, §6.2; relative
+// error ≤ 1.2e-7 for all z).
+HWY_INLINE Float HalfErfc(Float z) {
+  const Float t = hn::Div(hn::Set(kTag, 1.0f), hn::MulAdd(z, hn::Set(kTag, 0.5f), hn::Set(kTag, 1.0f)));
+  constexpr float kCoefficients[] = {-0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
+                                     0.09678418f,  0.37409196f, 1.00002368f,  -1.26551223f};
+  Float p = hn::Set(kTag, 0.17087277f);
+  for (const float coefficient : kCoefficients) p = hn::MulAdd(p, t, hn::Set(kTag, coefficient));
+  return hn::Mul(hn::Mul(hn::Set(kTag, 0.5f), t), hn::Exp(kTag, hn::NegMulAdd(z, z, p)));
+}
+
+// Φ(x), the normal distribution function.
+HWY_INLINE Float NormalCdf(Float x) {
+  const Float tail = HalfErfc(hn::Mul(hn::Abs(x), hn::Set(kTag, 0.70710678118654752f)));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(kTag)), tail, hn::Sub(hn::Set(kTag, 1.0f), tail));
+}
+
+// φ(x), its density.
+HWY_INLINE Float NormalDensity(Float x) {
+  return hn::Mul(hn::Set(kTag, 0.39894228040143268f), hn::Exp(kTag, hn::Mul(hn::Mul(x, x), hn::Set(kTag, -0.5f))));
+}
+
+HWY_INLINE Float Sigmoid(Float x) {
+  const Float one = hn::Set(kTag, 1.0f);
+  return hn::Div(one, hn::Add(one, hn::Exp(kTag, hn::Neg(x))));
+}
+
+// The argument of gelu_new's tanh, and its derivative.
+constexpr float kRootTwoOverPi = 0.79788456080286536f, kCubic = 0.044715f;
+HWY_INLINE Float Cubic(Float x) {
+  const Float inner = hn::MulAdd(hn::Mul(x, x), hn::Set(kTag, kCubic), hn::Set(kTag, 1.0f));
+  return hn::Mul(hn::Mul(x, inner), hn::Set(kTag, kRootTwoOverPi));
+}
+HWY_INLINE Float CubicDerivative(Float x) {
+  return hn::Mul(hn::MulAdd(hn::Mul(x, x), hn::Set(kTag, 3 * kCubic), hn::Set(kTag, 1.0f)),
+                 hn::Set(kTag, kRootTwoOverPi));
+}
+
+template <UnaryFunction function>
+HWY_INLINE Float Value(Float x) {
+  if constexpr (function == UnaryFunction::kGelu) return hn::Mul(x, NormalCdf(x));
+  // ½(1 + tanh y) = σ(2y)
+  if constexpr (function == UnaryFunction::kGeluNew) return hn::Mul(x, Sigmoid(hn::Mul(hn::Set(kTag, 2.0f), Cubic(x))));
+  if constexpr (function == UnaryFunction::kRelu) return hn::Max(x, hn::Zero(kTag));
+  if constexpr (function == UnaryFunction::kTanh) return hn::Tanh(kTag, x);
+  if constexpr (function == UnaryFunction::kSilu) return hn::Mul(x, Sigmoid(x));
+}
+
+template <UnaryFunction function>
+HWY_INLINE Float Derivative(Float x) {
+  const Float one = hn::Set(kTag, 1.0f);
+  if constexpr (function == UnaryFunction::kGelu) return hn::MulAdd(x, NormalDensity(x), NormalCdf(x));
+  if constexpr (function == UnaryFunction::kGeluNew) {
+    const Float s = Sigmoid(hn::Mul(hn::Set(kTag, 2.0f), Cubic(x)));
+    const Float slope = hn::Mul(hn::Mul(s, hn::Sub(one, s)), hn::Mul(hn::Set(kTag, 2.0f), CubicDerivative(x)));
+    return hn::MulAdd(x, slope, s);
+  }
+  if constexpr (function == UnaryFunction::kRelu) return hn::IfThenElseZero(hn::Gt(x, hn::Zero(kTag)), one);
+  if constexpr (function == UnaryFunction::kTanh) {
+    const Float y = hn::Tanh(kTag, x);
+    return hn::NegMulAdd(y, y, one);
+  }
+  if constexpr (function == UnaryFunction::kSilu) {
+    const Float s = Sigmoid(x);
+    return hn::MulAdd(hn::Mul(x, s), hn::Sub(one, s), s);
+  }
+}
+
+template <UnaryFunction function>
+void ApplyPiece(const float* x, const float* grad_out, float* out, int64_t count) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  for (int64_t i = 0; i < count; i += lanes) {
+    const Float v = LoadPart(x + i, count - i);
+    if (grad_out == nullptr) {
+      StorePart(Value<function>(v), out + i, count - i);
+    } else {
+      StorePart(hn::Mul(Derivative<function>(v), LoadPart(grad_out + i, count - i)), out + i, count - i);
+    }
+  }
+}
+
+void Apply(UnaryFunction function, const float* x, const float* grad_out, float* out, int64_t count) {
+  switch (function) {
+    case UnaryFunction::kGelu:
+      return ApplyPiece<UnaryFunction::kGelu>(x, grad_out, out, count);
+    case UnaryFunction::kGeluNew:
+      return ApplyPiece<UnaryFunction::kGeluNew>(x, grad_out, out, count);
+    case UnaryFunction::kRelu:
+      return ApplyPiece<UnaryFunction::kRelu>(x, grad_out, out, count);
+    case UnaryFunction::kTanh:
+      return ApplyPiece<UnaryFunction::kTanh>(x, grad_out, out, count);
+    case UnaryFunction::kSilu:
+      return ApplyPiece<UnaryFunction::kSilu>(x, grad_out, out, count);
+  }
+}
+
+// log Σ exp(x)
+float LogSumExp(const float* HWY_RESTRICT x, int64_t columns) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  Float largest = hn::Set(kTag, x[0]);
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) largest = hn::Max(largest, hn::LoadU(kTag, x + c));
+  float shift = hn::GetLane(hn::MaxOfLanes(kTag, largest));
+  for (; c < columns; ++c) shift = std::max(shift, x[c]);
+  const Float shifts = hn::Set(kTag, shift);
+  Float total = hn::Zero(kTag);
+  for (c = 0; c < columns; c += lanes) {
+    const Float e = hn::Exp(kTag, hn::Sub(LoadPart(x + c, columns - c), shifts));
+    total = hn::Add(total, hn::IfThenElseZero(hn::FirstN(kTag, columns - c), e));
+  }
+  return shift + std::log(Sum(total));
+}
+
+// x = scale · exp(x − lse)
+void ScaledExp(float* x, int64_t columns, float lse, float scale) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  const Float shift = hn::Set(kTag, lse), factor = hn::Set(kTag, scale);
+  for (int64_t c = 0; c < columns; c += lanes)
+    StorePart(hn::Mul(factor, hn::Exp(kTag, hn::Sub(LoadPart(x + c, columns - c), shift))), x + c, columns - c);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lshformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+HWY_EXPORT(Apply);
+HWY_EXPORT(LogSumExp);
+HWY_EXPORT(ScaledExp);
+
+namespace {
+
+// Elements per piece of work: a multiple of every vector length, about 20 µs.
+constexpr int64_t kPiece = 16384;
+
+}  // namespace
+
+void ApplyFunction(UnaryFunction function, std::span<const float> x, float* out) {
+  ParallelFor(static_cast<int64_t>(x.size()), kPiece, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(Apply)(function, x.data() + begin, nullptr, out + begin, end - begin);
+  });
+}
+
+void ApplyDerivative(UnaryFunction function, std::span<const float> x, const float* grad_out, float* grad_x) {
+  ParallelFor(static_cast<int64_t>(x.size()), kPiece, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(Apply)(function, x.data() + begin, grad_out + begin, grad_x + begin, end - begin);
+  });
+}
+
+void CrossEntropy(const float* logits, int64_t rows, int64_t columns, const int32_t* labels, float* loss, float* lse) {
+  ParallelFor(rows, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      lse[row] = HWY_DYNAMIC_DISPATCH(LogSumExp)(logits + row * columns, columns);
+      loss[row] = labels[row] < 0 ? 0.0f : lse[row] - logits[row * columns + labels[row]];
+    }
+  });
+}
+
+void CrossEntropyGradient(float* logits, int64_t row_stride, int64_t rows, int64_t first, int64_t columns,
+                          const int32_t* labels, const float* lse, float scale) {
+  ParallelFor(rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = logits + row * row_stride + first;
+      if (labels[row] < 0) {
+        std::fill_n(x, columns, 0.0f);
+        continue;
+      }
+      HWY_DYNAMIC_DISPATCH(ScaledExp)(x, columns, lse[row], scale);
+      const int64_t label = labels[row] - first;
+      if (label >= 0 && label < columns) x[label] -= scale;
+    }
+  });
+}
+
+}  // namespace lshformer
+#endif

@@ -1,0 +1,231 @@
+#include "ops/matmul.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "base/parallel.h"
+
+namespace lshformer {
+namespace {
+
+using Desc = dnnl::memory::desc;
+constexpr auto kFloat = dnnl::memory::data_type::f32;
+
+// Rows of a block where oneDNN's rows are not independent. Large enough to use the registers well, small enough that
+// filling up a short call costs little.
+constexpr int64_t kRowBlock = 32;
+// Primitives kept. A step of training uses about 20; batches of ever new lengths must not make this grow for ever.
+constexpr size_t kPrimitives = 512;
+
+const dnnl::engine& Engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::stream& Stream() {
+  thread_local dnnl::stream stream(Engine());
+  return stream;
+}
+
+float* Scratch(size_t bytes) {
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  thread_local std::unique_ptr<void, Free> memory;
+  thread_local size_t capacity = 0;
+  if (bytes > capacity) {
+    capacity = (bytes + 4095) / 4096 * 4096;
+    memory.reset(std::aligned_alloc(64, capacity));
+    if (!memory) throw std::bad_alloc();
+  }
+  return static_cast<float*>(memory.get());
+}
+
+// Inside, oneDNN runs on the calling thread alone: its partition of a block must not depend on the thread count.
+class OneThread {
+ public:
+#ifdef _OPENMP
+  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
+
+ private:
+  int threads_;
+#endif
+};
+
+struct Signature {
+  int64_t rows, columns, inner, a_row, a_column, b_row, b_column, c_stride;
+  bool bias, accumulate;
+  bool packed;  // b in the layout the implementation likes; strides of b are 0
+  int threads;
+  auto operator<=>(const Signature&) const = default;
+};
+
+struct Primitive {
+  dnnl::matmul::primitive_desc description;
+  dnnl::matmul matmul;
+  int64_t row_block;
+};
+
+Desc Strided(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  return Desc({rows, columns}, kFloat, dnnl::memory::dims{row_stride, column_stride});
+}
+
+// The layout of a packed b follows from its shape alone: what the implementation likes for kRowBlock rows.
+Signature PackingSignature(int64_t columns, int64_t inner) {
+  return {.rows = kRowBlock,
+          .columns = columns,
+          .inner = inner,
+          .a_row = inner,
+          .a_column = 1,
+          .b_row = 0,
+          .b_column = 0,
+          .c_stride = columns,
+          .bias = false,
+          .accumulate = false,
+          .packed = true,
+          .threads = 1};
+}
+
+dnnl::matmul::primitive_desc Describe(const Signature& s) {
+  const Signature packing = PackingSignature(s.columns, s.inner);
+  const Desc a = Strided(s.rows, s.inner, s.a_row, s.a_column), c = Strided(s.rows, s.columns, s.c_stride, 1);
+  const Desc b = !s.packed      ? Strided(s.inner, s.columns, s.b_row, s.b_column)
+                 : s == packing ? Desc({s.inner, s.columns}, kFloat, dnnl::memory::format_tag::any)
+                                : Describe(packing).weights_desc();
+  const Desc bias = s.bias ? Desc({1, s.columns}, kFloat, dnnl::memory::format_tag::ab) : Desc();
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul::primitive_desc(Engine(), a, b, bias, c, attributes);
+#else
+  return dnnl::matmul::primitive_desc(s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
+                                      attributes, Engine());
+#endif
+}
+
+std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
+  static std::mutex mutex;
+  static std::map<Signature, std::shared_ptr<const Primitive>> primitives;
+  std::lock_guard lock(mutex);
+  if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
+  if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
+  const auto description = Describe(signature);
+  const auto primitive = std::make_shared<const Primitive>(
+      Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str())});
+  primitives.emplace(signature, primitive);
+  return primitive;
+}
+
+void Execute(const Primitive& primitive, const float* a, const void* b, const float* bias, float* c) {
+  const auto& description = primitive.description;
+  const auto memory = [](const Desc& desc, const void* data) {
+    return dnnl::memory(desc, Engine(), const_cast<void*>(data));  // oneDNN has no const view
+  };
+  const Desc scratch = description.scratchpad_desc();
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, memory(description.src_desc(), a)},
+      {DNNL_ARG_WEIGHTS, memory(description.weights_desc(), b)},
+      {DNNL_ARG_DST, memory(description.dst_desc(), c)},
+      {DNNL_ARG_SCRATCHPAD, memory(scratch, Scratch(std::max<size_t>(scratch.get_size(), 64)))}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(description.bias_desc(), bias));
+  primitive.matmul.execute(Stream(), arguments);
+  Stream().wait();
+}
+
+// Rows in blocks of kRowBlock, the last one filled up with zero rows, each block on one thread.
+void ExecuteInBlocks(Signature signature, const float* a, const void* b, const float* bias, float* c) {
+  const int64_t rows = signature.rows;
+  signature.rows = kRowBlock;
+  signature.threads = 1;
+  ParallelFor(rows, kRowBlock, [&](int64_t begin, int64_t end) {
+    const OneThread one_thread;
+    const float* block_a = a + begin * signature.a_row;
+    float* block_c = c + begin * signature.c_stride;
+    if (end - begin == kRowBlock) return Execute(*FindPrimitive(signature), block_a, b, bias, block_c);
+    Signature full = signature;
+    full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
+    std::vector<float> a_rows(kRowBlock * full.inner), c_rows(kRowBlock * full.columns);
+    for (int64_t i = 0; i < end - begin; ++i) {
+      for (int64_t k = 0; k < full.inner; ++k)
+        a_rows[i * full.inner + k] = block_a[i * signature.a_row + k * signature.a_column];
+      if (full.accumulate)
+        std::copy_n(block_c + i * signature.c_stride, full.columns, c_rows.data() + i * full.columns);
+    }
+    Execute(*FindPrimitive(full), a_rows.data(), b, bias, c_rows.data());
+    for (int64_t i = 0; i < end - begin; ++i)
+      std::copy_n(c_rows.data() + i * full.columns, full.columns, block_c + i * signature.c_stride);
+  });
+}
+
+}  // namespace
+
+int64_t RowBlock(const std::string& implementation) {
+  // Measured for 1 … 300 rows and 1, 2 threads (tests/ops/matmul_test.cc): only the batch-reduce kernels of AVX-512 and
+  // later keep the order of summation of a row whatever the shape of the call.
+  return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
+}
+
+void Multiply(const MatrixProduct& p) {
+  if (p.rows == 0 || p.columns == 0) return;
+  const Signature signature{.rows = p.rows,
+                            .columns = p.columns,
+                            .inner = p.inner,
+                            .a_row = p.a.row_stride,
+                            .a_column = p.a.column_stride,
+                            .b_row = p.b.row_stride,
+                            .b_column = p.b.column_stride,
+                            .c_stride = p.c_stride,
+                            .bias = p.bias != nullptr,
+                            .accumulate = p.accumulate,
+                            .packed = false,
+                            .threads = Threads()};
+  const auto primitive = FindPrimitive(signature);
+  if (p.inner_is_tokens || primitive->row_block == 0) {
+    Execute(*primitive, p.a.data, p.b.data, p.bias, p.c);
+  } else {
+    ExecuteInBlocks(signature, p.a.data, p.b.data, p.bias, p.c);
+  }
+}
+
+struct PackedMatrix::Packed {
+  int64_t inner, columns;
+  dnnl::memory b;
+};
+
+PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns) {
+  const auto primitive = FindPrimitive(PackingSignature(columns, inner));
+  dnnl::memory packed(primitive->description.weights_desc(), Engine());
+  dnnl::memory plain(Strided(inner, columns, b.row_stride, b.column_stride), Engine(), const_cast<float*>(b.data));
+  dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
+  Stream().wait();
+  packed_.reset(new Packed{inner, columns, std::move(packed)});
+}
+
+PackedMatrix::~PackedMatrix() = default;
+
+void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, const float* bias, float* c,
+                            int64_t c_stride) const {
+  if (rows == 0 || packed_->columns == 0) return;
+  Signature signature = PackingSignature(packed_->columns, packed_->inner);
+  signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
+  signature.bias = bias != nullptr, signature.threads = Threads();
+  const auto primitive = FindPrimitive(signature);
+  const void* b = packed_->b.get_data_handle();
+  if (primitive->row_block != 0) return ExecuteInBlocks(signature, a, b, bias, c);
+  Execute(*primitive, a, b, bias, c);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,46 @@
+// Pieces shared by the row-wise kernels of one Highway target.
+#if defined(LSHFORMER_OPS_ROW_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_OPS_ROW_KERNELS_INL_H_
+#undef LSHFORMER_OPS_ROW_KERNELS_INL_H_
+#else
+#define LSHFORMER_OPS_ROW_KERNELS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// At most 16 lanes: the order of sums and of random bits is written for that.
+using FloatTag = hn::CappedTag<float, 16>;
+using Float = hn::Vec<FloatTag>;
+inline constexpr FloatTag kTag{};
+
+// Up to Lanes() floats; what is missing is 0. Never touches memory behind p + count.
+HWY_INLINE Float LoadPart(const float* HWY_RESTRICT p, size_t count) {
+  if (HWY_LIKELY(count >= hn::Lanes(kTag))) return hn::LoadU(kTag, p);
+  HWY_ALIGN float part[16] = {};
+  std::memcpy(part, p, count * sizeof(float));
+  return hn::Load(kTag, part);
+}
+
+HWY_INLINE void StorePart(Float v, float* HWY_RESTRICT p, size_t count) {
+  if (HWY_LIKELY(count >= hn::Lanes(kTag))) return hn::StoreU(v, kTag, p);
+  HWY_ALIGN float part[16];
+  hn::Store(v, kTag, part);
+  std::memcpy(p, part, count * sizeof(float));
+}
+
+HWY_INLINE float Sum(Float v) { return hn::GetLane(hn::SumOfLanes(kTag, v)); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lshformer
+HWY_AFTER_NAMESPACE();
+
+#endif

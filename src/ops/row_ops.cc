@@ -1,0 +1,244 @@
+#include "ops/row_ops.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace lshformer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Any value beside the tensors that a backward needs.
+template <class T>
+struct Kept : torch::CustomClassHolder {
+  explicit Kept(T kept) : value(std::move(kept)) {}
+  T value;
+};
+template <class T>
+void Keep(AutogradContext* context, T value) {
+  context->saved_data["kept"] = c10::IValue::make_capsule(c10::make_intrusive<Kept<T>>(std::move(value)));
+}
+template <class T>
+const T& GetKept(AutogradContext* context) {
+  return static_cast<const Kept<T>*>(context->saved_data["kept"].toCapsule().get())->value;
+}
+
+std::span<const float> Values(const torch::Tensor& x) { return {x.data_ptr<float>(), static_cast<size_t>(x.numel())}; }
+
+RowDropout Kernel(const DropoutSpec& dropout) {
+  if (dropout.probability <= 0) return {};
+  return {static_cast<float>(dropout.probability), dropout.key, dropout.rows->sequence_ids, dropout.rows->positions};
+}
+
+void CheckDropout(const DropoutSpec& dropout, int64_t rows) {
+  if (dropout.probability <= 0) return;
+  if (dropout.probability >= 1) Fail("dropout: expected a probability below 1, got {}", dropout.probability);
+  if (!dropout.rows || static_cast<int64_t>(dropout.rows->sequence_ids.size()) != rows ||
+      static_cast<int64_t>(dropout.rows->positions.size()) != rows)
+    Fail("dropout: the {} rows have no identity", rows);
+}
+
+struct ApplyOp : torch::autograd::Function<ApplyOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, UnaryFunction function) {
+    const torch::Tensor x = input.contiguous();
+    torch::Tensor y = torch::empty_like(x);
+    ApplyFunction(function, Values(x), y.data_ptr<float>());
+    context->save_for_backward({x});
+    Keep(context, function);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const torch::Tensor x = context->get_saved_variables()[0], grad_y = grads[0].contiguous();
+    torch::Tensor grad_x = torch::empty_like(x);
+    ApplyDerivative(GetKept<UnaryFunction>(context), Values(x), grad_y.data_ptr<float>(), grad_x.data_ptr<float>());
+    return {grad_x, {}};
+  }
+};
+
+struct DropoutOp : torch::autograd::Function<DropoutOp> {
+  static torch::Tensor Run(const torch::Tensor& x, const DropoutSpec& dropout) {
+    torch::Tensor y = torch::empty_like(x);
+    ApplyDropout(Kernel(dropout), x.data_ptr<float>(), x.size(0), x.size(1), y.data_ptr<float>());
+    return y;
+  }
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const DropoutSpec& dropout) {
+    Keep(context, dropout);
+    return Run(x.contiguous(), dropout);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    return {Run(grads[0].contiguous(), GetKept<DropoutSpec>(context)), {}};
+  }
+};
+
+struct NormSettings {
+  float eps;
+  DropoutSpec dropout;
+};
+
+DropoutAddNorm NormCall(const NormSettings& settings, const torch::Tensor& sum, const torch::Tensor& gamma,
+                        const torch::Tensor& mean, const torch::Tensor& inverse_deviation) {
+  return {.rows = sum.size(0),
+          .columns = sum.size(1),
+          .gamma = gamma.data_ptr<float>(),
+          .eps = settings.eps,
+          .dropout = Kernel(settings.dropout),
+          .sum = sum.data_ptr<float>(),
+          .mean = mean.data_ptr<float>(),
+          .inverse_deviation = inverse_deviation.data_ptr<float>()};
+}
+
+struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& residual,
+                               const torch::Tensor& gamma, const torch::Tensor& beta, NormSettings settings) {
+    torch::Tensor sum = torch::empty_like(x), y = torch::empty_like(x);
+    torch::Tensor mean = torch::empty({x.size(0)}, x.options()), inverse_deviation = torch::empty_like(mean);
+    DropoutAddNorm call = NormCall(settings, sum, gamma, mean, inverse_deviation);
+    call.x = x.data_ptr<float>(), call.y = y.data_ptr<float>(), call.beta = beta.data_ptr<float>();
+    call.residual = residual.defined() ? residual.data_ptr<float>() : nullptr;
+    RunDropoutAddNorm(call);
+    context->save_for_backward({sum, gamma, mean, inverse_deviation});
+    context->saved_data["residual"] = residual.defined();
+    Keep(context, std::move(settings));
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor &sum = saved[0], &gamma = saved[1], grad_y = grads[0].contiguous();
+    const NormSettings& settings = GetKept<NormSettings>(context);
+    const bool has_residual = context->saved_data["residual"].toBool();
+    torch::Tensor grad_x = torch::empty_like(sum), grad_gamma = torch::empty_like(gamma),
+                  grad_beta = torch::empty_like(gamma);
+    torch::Tensor grad_residual;
+    if (has_residual) grad_residual = settings.dropout.probability > 0 ? torch::empty_like(sum) : grad_x;
+    RunDropoutAddNormGradient({.forward = NormCall(settings, sum, gamma, saved[2], saved[3]),
+                               .grad_y = grad_y.data_ptr<float>(),
+                               .grad_x = grad_x.data_ptr<float>(),
+                               .grad_residual = has_residual ? grad_residual.data_ptr<float>() : nullptr,
+                               .grad_gamma = grad_gamma.data_ptr<float>(),
+                               .grad_beta = grad_beta.data_ptr<float>()});
+    return {grad_x, grad_residual, grad_gamma, grad_beta, {}};
+  }
+};
+
+using IndicesPtr = std::shared_ptr<const EmbeddingIndices>;
+
+// Adds rows of `grad` to the rows `targets` of a table. Each thread owns some columns, so the order of additions is
+// that of the rows.
+void ScatterAdd(const torch::Tensor& grad, const std::vector<int32_t>& targets, int32_t skipped, torch::Tensor& table) {
+  const int64_t columns = grad.size(1);
+  const float* from = grad.data_ptr<float>();
+  float* to = table.data_ptr<float>();
+  ParallelFor(columns, 64, [&](int64_t begin, int64_t end) {  // 64: whole cache lines
+    for (size_t row = 0; row < targets.size(); ++row) {
+      if (targets[row] == skipped) continue;
+      const float* source = from + static_cast<int64_t>(row) * columns;
+      float* target = to + targets[row] * columns;
+      for (int64_t c = begin; c < end; ++c) target[c] += source[c];
+    }
+  });
+}
+
+struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& words, const torch::Tensor& positions,
+                               const torch::Tensor& types, IndicesPtr indices) {
+    const int64_t rows = static_cast<int64_t>(indices->words.size()), columns = words.size(1);
+    torch::Tensor sum = torch::empty({rows, columns}, words.options());
+    float* out = sum.data_ptr<float>();
+    const float *w = words.data_ptr<float>(), *p = positions.data_ptr<float>(), *t = types.data_ptr<float>();
+    ParallelFor(rows, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float *word = w + indices->words[row] * columns, *type = t + indices->types[row] * columns;
+        const float* position = p + indices->positions[row] * columns;
+        for (int64_t c = 0; c < columns; ++c) out[row * columns + c] = word[c] + type[c] + position[c];
+      }
+    });
+    context->saved_data["rows"] = std::vector<int64_t>{words.size(0), positions.size(0), types.size(0)};
+    Keep(context, std::move(indices));
+    return sum;
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const torch::Tensor grad = grads[0].contiguous();
+    const EmbeddingIndices& indices = *GetKept<IndicesPtr>(context);
+    const auto rows = context->saved_data["rows"].toIntVector();
+    std::vector<torch::Tensor> tables;
+    for (const int64_t count : rows) tables.push_back(torch::zeros({count, grad.size(1)}, grad.options()));
+    ScatterAdd(grad, indices.words, indices.padding_word, tables[0]);
+    ScatterAdd(grad, indices.positions, -1, tables[1]);
+    ScatterAdd(grad, indices.types, -1, tables[2]);
+    return {tables[0], tables[1], tables[2], {}};
+  }
+};
+
+torch::Tensor IndexTensor(const std::vector<int32_t>& indices) {
+  return torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()), torch::kInt64);
+}
+
+}  // namespace
+
+torch::Tensor Apply(UnaryFunction function, const torch::Tensor& x) { return ApplyOp::apply(x, function); }
+
+torch::Tensor ApplyReference(UnaryFunction function, const torch::Tensor& x) {
+  switch (function) {
+    case UnaryFunction::kGelu:
+      return x * 0.5 * (1.0 + torch::erf(x * std::sqrt(0.5)));
+    case UnaryFunction::kGeluNew:
+      return x * 0.5 * (1.0 + torch::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * torch::pow(x, 3))));
+    case UnaryFunction::kRelu:
+      return torch::relu(x);
+    case UnaryFunction::kTanh:
+      return torch::tanh(x);
+    case UnaryFunction::kSilu:
+      return x * torch::sigmoid(x);
+  }
+  Fail("unknown activation function {}", static_cast<int>(function));
+}
+
+torch::Tensor Dropout(const torch::Tensor& x, const DropoutSpec& dropout) {
+  if (dropout.probability <= 0) return x;
+  CheckDropout(dropout, x.size(0));
+  return DropoutOp::apply(x, dropout);
+}
+
+torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t columns) {
+  CheckDropout(dropout, static_cast<int64_t>(dropout.rows->positions.size()));
+  return DropoutOp::Run(torch::ones({static_cast<int64_t>(dropout.rows->positions.size()), columns}), dropout);
+}
+
+torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
+                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout) {
+  if (gamma.numel() != x.size(1) || beta.numel() != x.size(1) || (residual.defined() && residual.sizes() != x.sizes()))
+    Fail("layer norm: {} columns, gamma has {}, beta has {}", x.size(1), gamma.numel(), beta.numel());
+  CheckDropout(dropout, x.size(0));
+  return DropoutAddNormOp::apply(x.contiguous(), residual.defined() ? residual.contiguous() : residual,
+                                 gamma.contiguous(), beta.contiguous(), NormSettings{static_cast<float>(eps), dropout});
+}
+
+torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,
+                                           const torch::Tensor& gamma, const torch::Tensor& beta, double eps,
+                                           const torch::Tensor& factors) {
+  torch::Tensor sum = factors.defined() ? x * factors : x;
+  if (residual.defined()) sum = sum + residual;
+  const torch::Tensor centred = sum - sum.mean(-1, true);
+  const torch::Tensor variance = centred.square().mean(-1, true);
+  return centred * torch::rsqrt(variance + eps) * gamma + beta;
+}
+
+torch::Tensor EmbeddingSum(const torch::Tensor& words, const torch::Tensor& positions, const torch::Tensor& types,
+                           IndicesPtr indices) {
+  if (indices->positions.size() != indices->words.size() || indices->types.size() != indices->words.size())
+    Fail("embeddings: {} words, {} positions, {} types", indices->words.size(), indices->positions.size(),
+         indices->types.size());
+  return EmbeddingSumOp::apply(words.contiguous(), positions.contiguous(), types.contiguous(), std::move(indices));
+}
+
+torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Tensor& positions,
+                                    const torch::Tensor& types, const EmbeddingIndices& indices) {
+  return torch::embedding(words, IndexTensor(indices.words), indices.padding_word) +
+         torch::embedding(types, IndexTensor(indices.types)) +
+         torch::embedding(positions, IndexTensor(indices.positions));
+}
+
+}  // namespace lshformer

@@ -1,0 +1,51 @@
+// Row-wise operations with gradients: activation functions, dropout, layer normalisation, embedding sums, gathering.
+//
+// Every tensor is [rows, columns], float32. A row's result depends on that row alone, bit for bit. Each op has a twin
+// written with torch alone, ending in Reference, for any floating type: the oracle of the tests.
+#pragma once
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "ops/row_kernels.h"
+
+namespace lshformer {
+
+torch::Tensor Apply(UnaryFunction function, const torch::Tensor& x);
+torch::Tensor ApplyReference(UnaryFunction function, const torch::Tensor& x);
+
+// Who a row is: what dropout masks are drawn from.
+struct RowIdentities {
+  std::vector<uint64_t> sequence_ids;
+  std::vector<int32_t> positions;
+};
+struct DropoutSpec {
+  double probability = 0;  // 0: none; `rows` may then be null
+  uint64_t key = 0;        // StreamKey(…, Purpose::kHiddenDropout)
+  std::shared_ptr<const RowIdentities> rows;
+};
+
+torch::Tensor Dropout(const torch::Tensor& x, const DropoutSpec& dropout);
+// 0 or 1 / (1 − p) per element: what the ops above and below multiply with.
+torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t columns);
+
+// LayerNorm(residual + dropout(x)); `residual` may be undefined: none.
+torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
+                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout);
+torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,
+                                           const torch::Tensor& gamma, const torch::Tensor& beta, double eps,
+                                           const torch::Tensor& factors);
+
+// The indices of one batch into the three tables; all of length [rows] and in range (checked by the caller).
+struct EmbeddingIndices {
+  std::vector<int32_t> words, positions, types;
+  int32_t padding_word = -1;  // this row of the word table gets no gradient
+};
+// words[w] + positions[p] + types[t] → [rows, columns].
+torch::Tensor EmbeddingSum(const torch::Tensor& words, const torch::Tensor& positions, const torch::Tensor& types,
+                           std::shared_ptr<const EmbeddingIndices> indices);
+torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Tensor& positions,
+                                    const torch::Tensor& types, const EmbeddingIndices& indices);
+
+}  // namespace lshformer

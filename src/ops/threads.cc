@@ -1,0 +1,14 @@
+#include "ops/threads.h"
+
+#include <torch/torch.h>
+
+#include "base/parallel.h"
+
+namespace lshformer {
+
+void SetAllThreads(int threads) {
+  SetThreads(threads);
+  at::set_num_threads(threads);  // Debian's libtorch starts with one thread
+}
+
+}  // namespace lshformer
