@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "data/shared_folder.h"
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
 

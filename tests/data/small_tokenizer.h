@@ -1,7 +1,5 @@
-// A WordPiece tokenizer with a handful of words, and where real data may lie.
+// A WordPiece tokenizer with a handful of words.
 #pragma once
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -19,13 +17,6 @@ inline std::shared_ptr<const Tokenizer> SmallTokenizer(const std::string& words 
   TempFolder folder;
   folder.Write("vocab.txt", vocabulary + words);
   return Tokenizer::Load(folder.path());
-}
-
-// The folder with real data sets, or "" where there is none.
-inline std::string SharedFolder() {
-  const char* set = std::getenv("LSHFORMER_SHARED_DIR");
-  const std::string folder = set != nullptr ? set : LSHFORMER_SOURCE_DIR "/../shared";
-  return std::filesystem::is_directory(folder + "/data") ? folder : "";
 }
 
 }  // namespace lshformer::testing
