@@ -79,7 +79,8 @@ TEST(ParseModelConfig, UnknownKeysAreKeptInOrder) {
   EXPECT_EQ(written["bands"], 8);
   EXPECT_EQ(written["transformers_version"], "4.37.0.dev0");
   std::string order;
-  for (const auto& [key, value] : Parse(kVersion4).other.items()) order += key + " ";
+  const Json other = Parse(kVersion4).other;
+  for (const auto& [key, value] : other.items()) order += key + " ";
   EXPECT_EQ(order, "bands num_hashes position_embedding_type table_size transformers_version use_cache ");
   EXPECT_EQ(Parse(R"({"x":{"deep":[1,{"a":null}]}})").other.dump(), R"({"x":{"deep":[1,{"a":null}]}})");
 }
