@@ -81,6 +81,7 @@ class Pipeline {
   const PredictOptions& options() const { return options_; }
 
  private:
+  Request PrepareLine(std::string_view json, std::string_view where) const;
   void Encode(std::string_view text, std::string_view text_pair, Request& request) const;
   void RunBatch(const std::vector<Request*>& batch) const;
   void WriteFillMask(const Request& request, const JsonSink& sink) const;

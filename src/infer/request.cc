@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "infer/long_line.h"
 #include "infer/pipeline.h"
 
 namespace lshformer {
@@ -27,15 +28,9 @@ std::string RequiredText(const Json& object, const char* key, std::string_view w
   return GetString(object, key, where);
 }
 
-// Encoding a text of many MiB only to cut it at some hundred tokens would take memory in proportion to the text. Its
-// beginning up to a space gives the same tokens, as no token of WordPiece reaches over a space, provided that the
-// beginning has enough of them; else a longer beginning is tried. (Of a pair of two such texts the odd token may go to
-// the other one.)
-std::string_view Beginning(std::string_view text, size_t bytes) {
-  if (text.size() <= bytes) return text;
-  const size_t space = text.find(' ', bytes);
-  return space == text.npos ? text : text.substr(0, space);
-}
+// Beyond this, lines are shortened before they are parsed; the beginning of a text is far more than any position table
+// takes.
+constexpr size_t kLongLine = size_t{4} << 20, kLongText = size_t{1} << 20;
 
 }  // namespace
 
@@ -60,6 +55,17 @@ Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair)
 }
 
 Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
+  if (json.size() > kLongLine) {
+    if (const std::optional<std::string> shorter = WithShorterTexts(json, kLongText)) {
+      // A beginning of mere blanks does not stand for the text. (Of a pair the odd token may go to the other part.)
+      Request request = PrepareLine(*shorter, where);
+      if (request.encoding.truncated) return request;
+    }
+  }
+  return PrepareLine(json, where);
+}
+
+Request Pipeline::PrepareLine(std::string_view json, std::string_view where) const {
   Request request;
   request.top_k = options_.top_k;
   request.pooling = options_.pooling;
@@ -86,7 +92,7 @@ Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
   } catch (const Error& error) {
     const std::string message = error.what();
     request.error = message.rfind(where, 0) == 0 ? message : std::string(where) + ": " + message;
-    request.encoding = {};
+    request.encoding.ids.clear();
     request.masks.clear();
   }
   return request;
@@ -96,14 +102,7 @@ void Pipeline::Encode(std::string_view text, std::string_view text_pair, Request
   if (text.empty()) Fail("\"text\" is empty");
   EncodeOptions encode;
   encode.max_length = options_.max_seq_length;
-  size_t bytes = std::max<size_t>(size_t{1} << 20, static_cast<size_t>(options_.max_seq_length) * 64);
-  while (true) {
-    const std::string_view first = Beginning(text, bytes), second = Beginning(text_pair, bytes);
-    request.encoding = tokenizer_->Encode(first, second, encode);
-    const bool whole = first.size() == text.size() && second.size() == text_pair.size();
-    if (whole || request.encoding.truncated) break;
-    bytes *= 4;
-  }
+  request.encoding = tokenizer_->Encode(text, text_pair, encode);
   const std::vector<int32_t>& ids = request.encoding.ids;
   if (ids.size() <= (text_pair.empty() ? 2U : 3U)) Fail("\"text\" has no tokens: it is blank");
   if (options_.task != PredictTask::kFillMask) return;

@@ -70,7 +70,7 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
         pipeline.Write(request, sink.write);
         sink.write("\n");
         ++statistics.lines;
-        statistics.truncated += request.encoding.truncated;
+        statistics.truncated += request.error.empty() && request.encoding.truncated;
         if (!request.error.empty() && ++statistics.bad == 1) statistics.first_error = request.error;
         request = Request();  // its answer is written
       }

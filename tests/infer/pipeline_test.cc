@@ -202,14 +202,19 @@ TEST(PrepareTest, AHugeTextGivesTheTokensOfItsBeginning) {
   FakeSetup setup(PredictTask::kTextClassification);
   const Pipeline pipeline = setup.Make();
   std::string text = "the cats ";
-  while (text.size() < (size_t{3} << 20)) text += "sat on a mat . ";
-  const Request huge = pipeline.PrepareText(text, ""), small = pipeline.PrepareText(text.substr(0, 300), "");
+  while (text.size() < (size_t{5} << 20)) text += "sat on a mat . ";
+  const auto line = [](const std::string& t) { return "{\"id\": 1, \"text\": \"" + t + "\"}"; };
+  const Request huge = pipeline.Prepare(line(text), "x"), small = pipeline.Prepare(line(text.substr(0, 300)), "x");
   EXPECT_EQ(huge.encoding.ids, small.encoding.ids);
   EXPECT_TRUE(huge.encoding.truncated);
+  EXPECT_EQ(huge.id, 1);
   // Blanks give no tokens: what counts is what follows them.
   const std::string late = std::string(size_t{5} << 20, ' ') + "the cat";
-  EXPECT_EQ(pipeline.PrepareText(late, "").encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
-  EXPECT_EQ(pipeline.PrepareText(text, text).encoding.ids.size(), 16U);
+  EXPECT_EQ(pipeline.Prepare(line(late), "x").encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
+  // What is wrong far behind is still wrong.
+  for (const char* wrong : {"\xff", "\x01", "\\x"})
+    EXPECT_NE(pipeline.Prepare(line(text + wrong), "x").error, "") << wrong;
+  EXPECT_NE(pipeline.Prepare(line(text) + "]", "x").error, "");
 }
 
 TEST(PipelineTest, WhatDoesNotFitTheModelIsRefused) {

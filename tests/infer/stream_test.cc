@@ -67,7 +67,8 @@ TEST(PredictLinesTest, OrderIsKeptAndEachAnswerIsThatOfItsLineAlone) {
       std::istringstream lines(input);
       std::string line;
       for (int i = 0; std::getline(lines, line); i += 1) {
-        if (i % 97 == 0) EXPECT_EQ(ParseJson(first[static_cast<size_t>(i)], "out"), Answer(pipeline, line));
+        if (i % 97 != 0) continue;
+        EXPECT_EQ(ParseJson(first[static_cast<size_t>(i)], "out"), Answer(pipeline, line));
       }
     }
     EXPECT_EQ(streamed.lines, first) << batch_tokens;

@@ -1,0 +1,190 @@
+// The command `predict` on small models with random weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/json.h"
+#include "models/model.h"
+#include "util/command.h"
+
+namespace lshformer {
+namespace {
+
+using testing::CommandResult;
+using ::testing::HasSubstr;
+using testing::RunCommand;
+using testing::TempFolder;
+
+constexpr const char* kWords = "the of and to in a is that it was for on are as with his they at be this";
+
+// Checkpoints of the three heads and their tokenizer, made once.
+class PredictTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    ModelConfig config;
+    config.hidden_size = 32;
+    config.num_hidden_layers = 1;
+    config.num_attention_heads = 2;
+    config.intermediate_size = 64;
+    config.max_position_embeddings = 64;
+    config.labels = {"negative", "positive"};
+    config.initializer_range = 0.3;  // answers that differ
+    config.vocab_size = 0;
+    std::string vocabulary;
+    std::istringstream words(std::string("[PAD] [UNK] [CLS] [SEP] [MASK] ") + kWords);
+    for (std::string word; words >> word; ++config.vocab_size) vocabulary += word + "\n";
+    for (const auto& [name, task] : {std::pair("lm", Task::kMaskedLm), {"classes", Task::kSequenceClassification}}) {
+      folder_->Write(std::string(name) + "/vocab.txt", vocabulary);
+      SaveModel(*CreateModel(config, task, 1), *folder_ / name);
+    }
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  static CommandResult Predict(const std::string& model, const std::string& task, std::vector<std::string> more,
+                               const std::string& input = "/dev/null") {
+    std::vector<std::string> words{LSHFORMER_BINARY, "predict", "--model_name_or_path",
+                                   *folder_ / model, "--task",  task};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunCommand(words, input);
+  }
+
+  // `count` lines of one to 60 words in no order of length.
+  static std::string Lines(int count, const std::string& begin = "") {
+    const std::string words = kWords;
+    std::string lines;
+    for (int i = 0; i < count; ++i) {
+      std::string text = begin;
+      for (int word = 0; word <= i * 17 % 13 * (i % 50 == 0 ? 5 : 1); ++word)
+        text += words.substr(word % 7 * 3, 12) + " ";
+      lines += "{\"id\": " + std::to_string(i) + ", \"text\": \"" + text + "\"}\n";
+    }
+    return lines;
+  }
+
+  static TempFolder* folder_;
+};
+TempFolder* PredictTest::folder_ = nullptr;
+
+TEST_F(PredictTest, OneTextOfEachTask) {
+  const CommandResult mask = Predict("lm", "fill-mask", {"--text", "the [MASK] of", "--top_k", "3"});
+  EXPECT_EQ(mask.status, 0) << mask.err;
+  EXPECT_EQ(mask.err, "");
+  EXPECT_EQ(ParseJson(mask.out, "out")["results"].size(), 3U);
+  const CommandResult label = Predict("classes", "text-classification", {"--text", "the of", "--text_pair", "it was"});
+  EXPECT_EQ(label.status, 0) << label.err;
+  EXPECT_THAT(ParseJson(label.out, "out")["results"][0]["label"].get<std::string>(),
+              ::testing::AnyOf("negative", "positive"));
+  const CommandResult vector = Predict("lm", "feature-extraction", {"--text", "the of", "--pooling", "mean"});
+  EXPECT_EQ(vector.status, 0) << vector.err;
+  EXPECT_EQ(ParseJson(vector.out, "out")["embedding"].size(), 32U);
+}
+
+// The same bytes whatever the batches and threads are, for exact and for hashed attention.
+TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
+  const std::string input = folder_->Write("alone.jsonl", Lines(200));
+  for (const char* attention : {"dense", "simhash"}) {
+    const std::vector<std::string> common{"--input", input, "--pooling", "none", "--attention", attention};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.end(), common.begin(), common.end());
+      const CommandResult result = Predict("lm", "feature-extraction", more);
+      EXPECT_EQ(result.status, 0) << result.err;
+      return result.out;
+    };
+    const std::string batched = with({"--threads", "2"});
+    EXPECT_EQ(std::count(batched.begin(), batched.end(), '\n'), 200);
+    EXPECT_EQ(with({"--threads", "1", "--batch_tokens", "1"}), batched) << attention;
+  }
+}
+
+TEST_F(PredictTest, BadLinesEndWithStatusOneAndALineEach) {
+  const std::string input = folder_->Write("bad.jsonl", "{\"text\": \"the\", \"id\": \"a\"}\n{\"id\": \"b\"}\n\xff\n");
+  const std::string output = *folder_ / "bad.out.jsonl";
+  const CommandResult result = Predict("classes", "text-classification", {"--input", input, "--output", output});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("2 of 3 lines"));
+  EXPECT_THAT(result.err, HasSubstr("bad.jsonl:2"));
+  const std::string answers = folder_->Read("bad.out.jsonl");
+  EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3);
+  EXPECT_THAT(answers, HasSubstr("{\"id\": \"b\", \"error\": "));
+}
+
+TEST_F(PredictTest, CutTextsAreOneWarning) {
+  const std::string input = folder_->Write("long.jsonl", Lines(120));
+  const CommandResult result = Predict("classes", "text-classification", {"--input", input, "--max_seq_length", "10"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("were cut to 10 tokens"));
+}
+
+TEST_F(PredictTest, StdinToStdout) {
+  const std::string input = folder_->Write("stdin.jsonl", Lines(5));
+  const CommandResult result = Predict("classes", "text-classification", {"--input", "-"}, input);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5);
+}
+
+TEST_F(PredictTest, WrongUseIsOneLineThatNamesTheFlag) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--input"},
+      {{"--text", "a", "--input", "b"}, "--text"},
+      {{"--text_pair", "a", "--input", "b"}, "--text_pair"},
+      {{"--text", "the [MASK]", "--top_k", "0"}, "--top_k"},
+      {{"--text", "the [MASK]", "--top_k", "26"}, "--top_k: expected 1 to 25"},
+      {{"--text", "the [MASK]", "--pooling", "cls"}, "--pooling"},
+      {{"--text", "the [MASK]", "--max_seq_length", "65"}, "--max_seq_length"},
+      {{"--text", "the [MASK]", "--batch_tokens", "0"}, "--batch_tokens"},
+  };
+  for (const auto& [flags, expected] : cases) {
+    const CommandResult result = Predict("lm", "fill-mask", flags);
+    EXPECT_EQ(result.status, 2) << expected << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(PredictTest, WhatCannotBeAnsweredIsStatusOne) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--text", "no mask"}, "--text: \"text\" has no [MASK]"},
+      {{"--text", ""}, "--text"},
+      {{"--text", "\xff [MASK]"}, "--text"},
+      {{"--input", "/nowhere/in.jsonl"}, "/nowhere/in.jsonl"},
+      {{"--text", "[MASK]", "--output", "/nowhere/out.jsonl"}, "/nowhere/out.jsonl"},
+  };
+  for (const auto& [flags, expected] : cases) {
+    const CommandResult result = Predict("lm", "fill-mask", flags);
+    EXPECT_EQ(result.status, 1) << expected << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+    EXPECT_EQ(result.out, "");
+  }
+  const CommandResult head = Predict("lm", "text-classification", {"--text", "the"});
+  EXPECT_EQ(head.status, 1);
+  EXPECT_THAT(head.err, HasSubstr("classifier"));
+}
+
+// Whatever the file's size: 40 MB of lines, some of the longest texts among them.
+TEST_F(PredictTest, MemoryStaysBounded) {
+  std::string input = Lines(300000);
+  for (int i = 0; i < 20; ++i) {
+    input += "{\"text\": \"" + std::string(1 << 20, 'a') + " ";
+    for (int word = 0; word < 50000; ++word) input += "the of ";
+    input += "\"}\n";
+  }
+  ASSERT_GT(input.size(), size_t{40} << 20);
+  const std::string path = folder_->Write("large.jsonl", input);
+  input.clear();
+  input.shrink_to_fit();
+  const CommandResult result =
+      Predict("classes", "text-classification", {"--input", path, "--output", *folder_ / "large.out.jsonl"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_LT(result.max_resident_mb, 400);
+}
+
+}  // namespace
+}  // namespace lshformer
