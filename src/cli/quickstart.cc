@@ -13,13 +13,11 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/parallel.h"
 #include "base/signals.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/jobs.h"
 #include "data/synth.h"
-#include "kernels/attention.h"
 #include "text/tokenizer.h"
 #include "text/wordpiece_trainer.h"
 
@@ -180,7 +178,12 @@ class Quickstart {
         "reviews "
         "({} more to test); vocabulary {} pieces; {} and {} epochs; seed {}.",
         kWords, kPretrainLength, kTrainReviews, kTestReviews, vocabulary_, kPretrainEpochs, kReviewEpochs, seed_);
-    result_.machine = fmt::format("Machine: {} threads, {}; {:.0f} seconds in all.", Threads(), ActiveIsa(), seconds);
+    const Json machine = DescribeMachine(/*probes=*/true);
+    result_.machine =
+        fmt::format("Machine: {}, {}, {} threads, GEMM {} GFLOP/s, memory {} GB/s; {:.0f} seconds in all.",
+                    machine["cpu"].get<std::string>(), machine["isa"].get<std::string>(), machine["threads"].get<int>(),
+                    FormatNumber(machine["gemm_gflops"].get<double>(), 3),
+                    FormatNumber(machine["memory_gbps"].get<double>(), 3), seconds);
     result_.commands = Commands();
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/attention_spec.h"
 #include "base/json.h"
+#include "cli/measure.h"
 #include "eval/cost.h"
 #include "report/table.h"
 
@@ -13,10 +14,9 @@ namespace lshformer::cli {
 
 struct AttentionTiming {
   int64_t length = 0;
-  int runs = 0;
-  double median_ms = 0, p10_ms = 0, p90_ms = 0;  // one forward: hashing, plan and execution
-  AttentionCost cost;                            // with the share of pairs that was measured
-  int64_t work_bytes = 0;                        // what the operator allocates
+  Timing time;             // one forward: hashing, plan and execution
+  AttentionCost cost;      // with the share of pairs that was measured
+  int64_t work_bytes = 0;  // what the operator allocates
 };
 
 // One forward of each spec on the same random sequence, for each length. The specs take turns run by run, so that

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 
 #include "base/philox.h"
 #include "base/progress.h"
-#include "base/signals.h"
 #include "cli/quickstart.h"
 #include "kernels/attention.h"
 
@@ -70,10 +70,6 @@ class Sequence {
   std::vector<float> query_, key_, value_, out_, lse_;
 };
 
-double Percentile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<size_t>(std::lround(share * static_cast<double>(sorted.size() - 1)))];
-}
-
 // A sample lasts at least a fifth of a millisecond, a length at most about two seconds.
 constexpr double kSampleMs = 0.2, kLengthMs = 2000;
 constexpr int kFewestRuns = 5, kMostRuns = 101;
@@ -109,22 +105,16 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
       timings[i].push_back(timing);
     }
     const int runs = std::clamp(static_cast<int>(kLengthMs / round_ms), kFewestRuns, kMostRuns);
-    std::vector<std::vector<double>> samples(specs.size());
-    for (int run = 0; run < runs; ++run) {
-      ThrowIfStopped("quickstart");
-      for (size_t i = 0; i < specs.size(); ++i) {
-        const Clock::time_point begin = Clock::now();
-        for (int call = 0; call < calls[i]; ++call) sequence.Forward(specs[i], planes[i]);
-        samples[i].push_back(MillisecondsSince(begin) / calls[i]);
-      }
-    }
+    std::vector<std::function<void()>> samples;
     for (size_t i = 0; i < specs.size(); ++i) {
-      std::sort(samples[i].begin(), samples[i].end());
-      AttentionTiming& timing = timings[i].back();
-      timing.runs = runs;
-      timing.p10_ms = Percentile(samples[i], 0.1);
-      timing.median_ms = Percentile(samples[i], 0.5);
-      timing.p90_ms = Percentile(samples[i], 0.9);
+      samples.push_back([&, i] {
+        for (int call = 0; call < calls[i]; ++call) sequence.Forward(specs[i], planes[i]);
+      });
+    }
+    const std::vector<Timing> times = TimeInterleaved(samples, runs);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const double each = 1.0 / calls[i];
+      timings[i].back().time = {times[i].median_ms * each, times[i].p10_ms * each, times[i].p90_ms * each, runs};
     }
     progress.Update(static_cast<int64_t>(timings[0].size()), std::to_string(length) + " tokens");
   }

@@ -47,7 +47,7 @@ void AddAttention(const QuickstartResult& result, Lines& lines) {
   lines.Add("share of pairs" + at + ", %", [](auto& side) { return 100 * Shortest(side).cost.share(); });
   for (size_t i = 0; i < result.exact.attention.size(); ++i) {
     lines.Add(fmt::format("time at {} tokens, ms", result.exact.attention[i].length),
-              [i](auto& side) { return side.attention[i].median_ms; });
+              [i](auto& side) { return side.attention[i].time.median_ms; });
   }
   lines.Add("KFLOPs" + far + ", full count", [](auto& side) { return Longest(side).cost.full_flops() / 1000; });
   lines.Add("share of pairs" + far + ", %", [](auto& side) { return 100 * Longest(side).cost.share(); });
@@ -138,7 +138,7 @@ std::vector<LineChart> AttentionCharts(const QuickstartResult& result) {
     const size_t series = side == &result.exact ? 0 : 1;
     for (const AttentionTiming& timing : side->attention) {
       const auto length = static_cast<double>(timing.length);
-      time.series[series].points.emplace_back(length, timing.median_ms);
+      time.series[series].points.emplace_back(length, timing.time.median_ms);
       work.series[series].points.emplace_back(length, timing.cost.full_flops() / 1e6);
       if (series == 0) time.x.ticks.push_back(length);
     }
@@ -163,8 +163,8 @@ Table QuickstartTable(const QuickstartResult& result) {
 
 std::string QuickstartSummary(const QuickstartResult& result) {
   const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
-  const std::string far = Speed(far_exact.median_ms, far_hashed.median_ms);
-  const std::string near = Speed(Shortest(result.exact).median_ms, Shortest(result.simhash).median_ms);
+  const std::string far = Speed(far_exact.time.median_ms, far_hashed.time.median_ms);
+  const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(result.simhash).time.median_ms);
   const double exact_rate = Number(result.exact.pretrain_train, "train_samples_per_second"),
                hashed_rate = Number(result.simhash.pretrain_train, "train_samples_per_second");
   return fmt::format(
@@ -172,8 +172,8 @@ std::string QuickstartSummary(const QuickstartResult& result) {
       "ms); "
       "at {} tokens it was {}. Pretraining with it was {}, and {}.",
       far_hashed.length, 100 * far_hashed.cost.share(), far == "as fast" ? "no faster" : far,
-      FormatNumber(far_hashed.median_ms, 3), FormatNumber(far_exact.median_ms, 3), Shortest(result.exact).length, near,
-      Speed(1 / exact_rate, 1 / hashed_rate), Quality(result));
+      FormatNumber(far_hashed.time.median_ms, 3), FormatNumber(far_exact.time.median_ms, 3),
+      Shortest(result.exact).length, near, Speed(1 / exact_rate, 1 / hashed_rate), Quality(result));
 }
 
 std::string QuickstartPage(const QuickstartResult& result) {
@@ -182,9 +182,9 @@ std::string QuickstartPage(const QuickstartResult& result) {
   const double accuracy = Number(result.simhash.sentiment_eval, "eval_accuracy"),
                exact_accuracy = Number(result.exact.sentiment_eval, "eval_accuracy");
   page.Cards(
-      {{Times(far_exact.median_ms / far_hashed.median_ms),
+      {{Times(far_exact.time.median_ms / far_hashed.time.median_ms),
         fmt::format("SimHash's speed, exact = 1, at {} tokens", far_hashed.length)},
-       {Times(Shortest(result.exact).median_ms / Shortest(result.simhash).median_ms),
+       {Times(Shortest(result.exact).time.median_ms / Shortest(result.simhash).time.median_ms),
         fmt::format("SimHash's speed, exact = 1, at {} tokens", Shortest(result.exact).length)},
        {fmt::format("{:.0f} %", 100 * far_hashed.cost.share()),
         fmt::format("of the pairs computed at {} tokens", far_hashed.length)},

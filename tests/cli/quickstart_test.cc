@@ -30,7 +30,7 @@ QuickstartSide Side(const AttentionSpec& spec, double near_ms, double far_ms, do
   QuickstartSide side;
   side.spec = spec;
   for (const auto& [length, ms] : {std::pair<int64_t, double>(10, near_ms), {8192, far_ms}}) {
-    side.attention.push_back({length, 5, ms, ms, ms, CostOfAttention(spec, 2, 64, length, share), length * 100});
+    side.attention.push_back({length, {ms, ms, ms, 5}, CostOfAttention(spec, 2, 64, length, share), length * 100});
   }
   side.pretrain_train = {{"train_loss", 5.5},
                          {"train_runtime", 40.0},
@@ -88,7 +88,7 @@ TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
 
 TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
   QuickstartResult result = Result();
-  result.simhash.attention.back().median_ms = 450;
+  result.simhash.attention.back().time.median_ms = 450;
   result.simhash.pretrain_train["train_samples_per_second"] = 50.0;
   result.simhash.pretrain_eval["eval_loss"] = 3.4;
   const std::string summary = QuickstartSummary(result);
@@ -109,7 +109,7 @@ TEST(QuickstartSummaryTest, ADifferenceWithinChanceIsNone) {
 
 TEST(QuickstartSummaryTest, SpeedsThatTheClockCannotTellApartAreEqual) {
   QuickstartResult result = Result();
-  result.simhash.attention.back().median_ms = 295;
+  result.simhash.attention.back().time.median_ms = 295;
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("no faster than exact attention"));
 }
 
@@ -177,10 +177,10 @@ TEST(TimeAttentionTest, MeasuresEachSpecAtEachLength) {
   for (const auto& of_spec : timings) {
     ASSERT_EQ(of_spec.size(), 2U);
     for (const AttentionTiming& timing : of_spec) {
-      EXPECT_GT(timing.median_ms, 0);
-      EXPECT_LE(timing.p10_ms, timing.median_ms);
-      EXPECT_LE(timing.median_ms, timing.p90_ms);
-      EXPECT_GE(timing.runs, 5);
+      EXPECT_GT(timing.time.median_ms, 0);
+      EXPECT_LE(timing.time.p10_ms, timing.time.median_ms);
+      EXPECT_LE(timing.time.median_ms, timing.time.p90_ms);
+      EXPECT_GE(timing.time.runs, 5);
     }
   }
   EXPECT_EQ(timings[0][1].cost.share(), 1);
