@@ -1,12 +1,15 @@
 // One function per subcommand: declares its flags in groups and sets the callback that does the work.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/attention_spec.h"
+
+namespace CLI {
+class App;  // CLI/CLI.hpp takes seconds to compile; only files that declare flags need it
+}
 
 namespace lshformer::cli {
 

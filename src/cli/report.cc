@@ -1,4 +1,5 @@
 // lshformer report RUN...: one HTML file that compares run folders.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
