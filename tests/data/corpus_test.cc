@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/parallel.h"
+#include "data/shared_folder.h"
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
 
@@ -224,6 +225,33 @@ TEST(Corpus, BadFilesAreNamed) {
               HasSubstr("empty.txt: holds no text"));
   EXPECT_THAT(ErrorOf([&] { ReadCorpus({folder / "good.txt"}, *tokenizer, {.max_seq_length = 2}); }),
               HasSubstr("--max_seq_length: expected at least 3, got 2"));
+}
+
+// Blocks of two novels and lines of one, against Hugging Face's tokenizers and group_texts on the same files.
+TEST(Corpus, RealTextAgreesWithHuggingFace) {
+  const std::string shared = testing::SharedFolder();
+  if (shared.empty()) GTEST_SKIP() << "no real data here (LSHFORMER_SHARED_DIR)";
+  const auto tokenizer = Tokenizer::Load(shared + "/data/tokenizers/bertlsh-32k");
+  const auto fingerprint = [](const SequenceSet& set) {  // FNV-1a over ids, with a mark after each sequence
+    uint64_t hash = 1469598103934665603u;
+    const auto add = [&](uint64_t word) { hash = (hash ^ word) * 1099511628211u; };
+    for (int64_t i = 0; i < set.size(); ++i) {
+      for (const int32_t id : set.ids(i)) add(static_cast<uint64_t>(id));
+      add(0xFFFFFFFF);
+    }
+    return hash;
+  };
+  CorpusOptions options;
+  options.max_seq_length = 128;
+  const std::string books = shared + "/data/pretrain/books/valid/";
+  const SequenceSet blocks =
+      ReadCorpus({books + "Austen_Pride_1813.txt", books + "Stevenson_Treasure_1883.txt"}, *tokenizer, options);
+  EXPECT_EQ(blocks.size(), 1880);
+  EXPECT_EQ(fingerprint(blocks), 0x6dd31121fb0b76d0u);
+  options.line_by_line = true;
+  const SequenceSet lines = ReadCorpus({shared + "/data/pretrain/wikitext-2/test.txt"}, *tokenizer, options);
+  EXPECT_EQ(lines.size(), 2891);
+  EXPECT_EQ(fingerprint(lines), 0x86dd0a7e669c3a29u);
 }
 
 TEST(Corpus, SplitsTheFirstPercentageOff) {

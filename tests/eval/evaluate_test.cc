@@ -1,0 +1,145 @@
+#include "eval/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/small_tokenizer.h"
+#include "eval/metrics.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::SmallTokenizer;
+
+// Logits that are a fixed function of the tokens alone: every figure can be computed by hand from them.
+class FormulaModel : public Model {
+ public:
+  explicit FormulaModel(Task task, int64_t vocab_size) : Model(ModelConfig{}, task) { config_.vocab_size = vocab_size; }
+
+  static std::vector<float> Row(int64_t classes, int32_t input) {
+    std::vector<float> row(static_cast<size_t>(classes));
+    for (int64_t c = 0; c < classes; ++c) row[c] = static_cast<float>(std::sin(0.7 * static_cast<double>(c) + input));
+    return row;
+  }
+
+  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override {
+    EXPECT_FALSE(options.train);
+    EXPECT_FALSE(torch::GradMode::is_enabled());
+    std::vector<float> rows;
+    std::vector<int64_t> labels;
+    const bool masked = task() == Task::kMaskedLm;
+    const int64_t classes = masked ? config().vocab_size : config().num_labels;
+    const auto add = [&](int32_t input, int64_t label) {
+      const std::vector<float> row = Row(classes, input);
+      rows.insert(rows.end(), row.begin(), row.end());
+      labels.push_back(label);
+    };
+    for (size_t t = 0; masked && t < batch.ids.size(); ++t) {
+      if (batch.token_labels[t] != kIgnoredLabel) add(batch.ids[t], batch.token_labels[t]);
+    }
+    for (int b = 0; !masked && b < batch.sequences(); ++b) {
+      add(batch.ids[batch.cu_seqlens[b]], batch.class_labels.empty() ? 0 : batch.class_labels[b]);
+    }
+    ModelOutput output;
+    output.logits = torch::tensor(rows).view({-1, classes});
+    if (!labels.empty() && (masked || !batch.class_labels.empty())) {
+      output.loss = torch::nn::functional::cross_entropy(output.logits, torch::tensor(labels));
+    }
+    options.counts->pairs_computed += batch.tokens();
+    options.counts->pairs_total += 2 * batch.tokens();
+    return output;
+  }
+  std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return {}; }
+};
+
+SequenceSet Texts(const Tokenizer& tokenizer, int sequences) {
+  SequenceSet set;
+  for (int i = 0; i < sequences; ++i) {
+    std::vector<int32_t> ids(static_cast<size_t>(3 + i * 7 % 40));
+    for (size_t t = 0; t < ids.size(); ++t)
+      ids[t] = 5 + static_cast<int32_t>((i * 31 + t * 17) % (tokenizer.vocab_size() - 5));
+    set.Add(ids);
+  }
+  return set;
+}
+
+EvaluateOptions Quiet(int batch_size) { return {.batch_size = batch_size, .progress = false}; }
+
+TEST(EvaluateMaskedLm, AveragesOverTokensNotOverBatches) {
+  const auto tokenizer = SmallTokenizer();
+  const SequenceSet set = Texts(*tokenizer, 23);
+  const Masker masker(*tokenizer, 0.15, 42);
+  FormulaModel model(Task::kMaskedLm, tokenizer->vocab_size());
+  // By hand, token by token.
+  double loss = 0, correct = 0, labelled = 0;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    std::vector<int32_t> ids(set.ids(i).begin(), set.ids(i).end()), labels(ids.size());
+    masker.Mask(0, static_cast<uint64_t>(i), ids, labels);
+    for (size_t t = 0; t < ids.size(); ++t) {
+      if (labels[t] == kIgnoredLabel) continue;
+      const std::vector<float> row = FormulaModel::Row(tokenizer->vocab_size(), ids[t]);
+      loss += CrossEntropy(row, labels[t]);
+      correct += ArgMax(row) == labels[t];
+      ++labelled;
+    }
+  }
+  for (const int batch_size : {1, 4, 23, 100}) {
+    const Evaluation evaluation = EvaluateMaskedLm(model, set, masker, Quiet(batch_size));
+    EXPECT_NEAR(evaluation.metrics["eval_loss"], loss / labelled, 1e-5) << batch_size;
+    EXPECT_NEAR(evaluation.metrics["perplexity"], std::exp(loss / labelled), 1e-3);
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_accuracy"], correct / labelled);
+    EXPECT_EQ(evaluation.metrics["eval_mlm_loss"], evaluation.metrics["eval_loss"]);
+    EXPECT_EQ(evaluation.metrics["eval_mlm_accuracy"], evaluation.metrics["eval_accuracy"]);
+    EXPECT_EQ(evaluation.metrics["eval_samples"], 23);
+    EXPECT_EQ(evaluation.labelled, static_cast<int64_t>(labelled));
+    EXPECT_EQ(evaluation.counts.pairs_total, 2 * set.tokens());
+    EXPECT_GT(evaluation.metrics["eval_samples_per_second"].get<double>(), 0);
+    EXPECT_TRUE(evaluation.metrics.contains("eval_runtime") && evaluation.metrics.contains("eval_steps_per_second"));
+  }
+}
+
+TEST(EvaluateMaskedLm, NeedsAMaskedToken) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet set;
+  set.Add(std::vector<int32_t>{2, 3});
+  const Masker masker(*tokenizer, 0.15, 42);
+  FormulaModel model(Task::kMaskedLm, tokenizer->vocab_size());
+  EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, set, masker, Quiet(8)); }), HasSubstr("no token was masked"));
+  EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, SequenceSet(), masker, Quiet(8)); }),
+              HasSubstr("no examples to evaluate"));
+  EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, set, masker, Quiet(0)); }),
+              HasSubstr("--per_device_eval_batch_size: expected at least 1, got 0"));
+}
+
+TEST(EvaluateClassification, FiguresAndPredictions) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet set = Texts(*tokenizer, 37), unlabelled = Texts(*tokenizer, 37);
+  std::vector<int32_t> expected;
+  double loss = 0;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    set.AddLabel(i % 3 == 0);
+    const std::vector<float> row = FormulaModel::Row(2, set.ids(i)[0]);
+    expected.push_back(ArgMax(row));
+    loss += CrossEntropy(row, set.label(i));
+  }
+  FormulaModel model(Task::kSequenceClassification, tokenizer->vocab_size());
+  for (const int batch_size : {1, 8, 64}) {
+    const Evaluation evaluation = EvaluateClassification(model, set, Quiet(batch_size));
+    EXPECT_EQ(evaluation.predictions, expected);
+    EXPECT_NEAR(evaluation.metrics["eval_loss"], loss / 37, 1e-6);
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_accuracy"], Accuracy(expected, set.labels()));
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_f1"], F1(expected, set.labels()));
+  }
+  const Evaluation predicted = EvaluateClassification(model, unlabelled, Quiet(8));
+  EXPECT_EQ(predicted.predictions, expected);
+  EXPECT_FALSE(predicted.metrics.contains("eval_loss"));
+  EXPECT_FALSE(predicted.metrics.contains("eval_accuracy"));
+  EXPECT_EQ(predicted.metrics["eval_samples"], 37);
+}
+
+}  // namespace
+}  // namespace lshformer
