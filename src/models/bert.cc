@@ -123,25 +123,23 @@ void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& opti
   }
   if (!batch.token_labels.empty() && batch.token_labels.size() != batch.ids.size())
     Fail("the batch has {} tokens and {} token labels", batch.ids.size(), batch.token_labels.size());
-  const bool has_labels = !batch.token_labels.empty();
-  if (has_labels && (torch::GradMode::is_enabled() || !options.all_logits)) {
+  const bool has_labels = !batch.token_labels.empty(), gradients = torch::GradMode::is_enabled();
+  if (has_labels && !options.all_logits) {
     const torch::Tensor rows = Transform(GatherRows(output.last_hidden_state, labelled));  // [labelled, H]
-    if (torch::GradMode::is_enabled()) {
-      output.loss = DecoderCrossEntropy(rows, embeddings_.words(), decoder_bias_, labels);
-      if (options.train || options.all_logits) labelled.clear();
-    }
-    if (!options.train && !options.all_logits) {
-      const torch::NoGradGuard no_grad;
-      output.logits = (*decoder_)(rows);  // [labelled, V]
-      if (!output.loss.defined()) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
-    }
+    if (gradients) output.loss = DecoderCrossEntropy(rows, embeddings_.words(), decoder_bias_, labels);
+    if (gradients && options.train) return;
+    const torch::NoGradGuard no_grad;
+    output.logits = (*decoder_)(rows);  // [labelled, V]
+    if (!gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
+    return;
   }
-  if (options.all_logits || !has_labels) {
-    const torch::Tensor logits = (*decoder_)(Transform(output.last_hidden_state));  // [T, V]
-    output.logits = logits;
-    if (has_labels && !output.loss.defined())
-      output.loss = torch::full({}, CrossEntropyLoss(logits.detach(), batch.token_labels));
-  }
+  const torch::Tensor rows = Transform(output.last_hidden_state);  // [T, H]
+  if (has_labels && gradients)
+    output.loss = DecoderCrossEntropy(GatherRows(rows, labelled), embeddings_.words(), decoder_bias_, labels);
+  // Where a loss carries the gradient, logits of every position are only looked at.
+  const torch::AutoGradMode grad_mode(gradients && !has_labels);
+  output.logits = (*decoder_)(rows);  // [T, V]
+  if (has_labels && !gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, batch.token_labels));
 }
 
 void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {

@@ -1,10 +1,6 @@
 // The only place that looks at model_type.
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/files.h"
-#include "base/philox.h"
-#include "io/safetensors.h"
 #include "models/bert.h"
 #include "models/weights.h"
 
