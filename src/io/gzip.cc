@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -160,14 +161,13 @@ std::string LineReader::where() const {
 int64_t LineReader::bytes_read() const { return source_->bytes_read(); }
 int64_t LineReader::bytes_total() const { return source_->bytes_total(); }
 
-bool LineReader::Ready() const { return at_end_ || source_->Ready() || buffer_.find('\n', begin_) != buffer_.npos; }
+bool LineReader::Ready() const { return at_end_ || buffer_.find('\n', begin_) != buffer_.npos || source_->Ready(); }
 
 bool LineReader::Fill() {
   if (at_end_) return false;
   buffer_.erase(0, begin_);
   begin_ = 0;
   const size_t old = buffer_.size();
-  if (old < kChunkBytes && buffer_.capacity() > kKeptBytes) buffer_.shrink_to_fit();  // one long line is behind us
   buffer_.resize(old + kChunkBytes);
   const size_t got = source_->Read(buffer_.data() + old, buffer_.size() - old);
   buffer_.resize(old + got);
@@ -199,8 +199,19 @@ bool LineReader::Next(std::string& line) {
     skipping_ = newline == buffer_.npos;
     throw LineTooLong(fmt::format("{}: the line is longer than {} bytes", where(), options_.longest));
   }
-  line.assign(text);
-  begin_ = std::min(end + 1, buffer_.size());
+  const size_t after = std::min(end + 1, buffer_.size());
+  if (text.size() > kKeptBytes) {
+    // A long line leaves with the buffer: for a moment a copy would take its memory twice.
+    const size_t size = text.size();
+    std::string rest = buffer_.substr(after);
+    buffer_.erase(0, begin_);
+    buffer_.resize(size);
+    line = std::exchange(buffer_, std::move(rest));
+    begin_ = 0;
+  } else {
+    line.assign(text);
+    begin_ = after;
+  }
   return true;
 }
 

@@ -220,16 +220,22 @@ const TensorView* SafetensorsFile::Find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-const TensorView& SafetensorsFile::Get(std::string_view name, DType dtype, std::span<const int64_t> shape) const {
+const TensorView& SafetensorsFile::Get(std::string_view name, DType dtype) const {
   const std::string tensor = fmt::format("{}: tensor \"{}\"", Shown(path_, 120), Shown(name, 100));
   const TensorView* view = Find(name);
   if (view == nullptr) Fail("{} is missing", tensor);
   if (view->dtype != dtype) Fail("{} has dtype {}, expected {}", tensor, Name(view->dtype), Name(dtype));
-  if (shape.empty()) return *view;
-  const bool fits = std::equal(shape.begin(), shape.end(), view->shape.begin(), view->shape.end(),
-                               [](int64_t want, int64_t got) { return want == -1 || want == got; });
-  if (!fits) Fail("{} has shape {}, expected {}", tensor, ShapeText(view->shape), ShapeText(shape));
   return *view;
+}
+
+const TensorView& SafetensorsFile::Get(std::string_view name, DType dtype, std::span<const int64_t> shape) const {
+  const TensorView& view = Get(name, dtype);
+  const bool fits = std::equal(shape.begin(), shape.end(), view.shape.begin(), view.shape.end(),
+                               [](int64_t want, int64_t got) { return want == -1 || want == got; });
+  if (!fits)
+    Fail("{}: tensor \"{}\" has shape {}, expected {}", Shown(path_, 120), Shown(name, 100), ShapeText(view.shape),
+         ShapeText(shape));
+  return view;
 }
 
 void WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors,

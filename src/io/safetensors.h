@@ -46,8 +46,10 @@ class SafetensorsFile {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const TensorView* Find(std::string_view name) const;  // nullptr if absent
-  // Error if missing, of another dtype or (where `shape` is given; −1 = any) of another shape.
-  const TensorView& Get(std::string_view name, DType dtype, std::span<const int64_t> shape = {}) const;
+  // Error if missing or of another dtype.
+  const TensorView& Get(std::string_view name, DType dtype) const;
+  // Error of another shape too (−1 = any size; an empty shape is a scalar's).
+  const TensorView& Get(std::string_view name, DType dtype, std::span<const int64_t> shape) const;
 
  private:
   std::string path_;

@@ -51,6 +51,12 @@ TEST(ParseJson, RefusesWhatIsNotJson) {
     EXPECT_THAT(ParseError(text), StartsWith("f.json: invalid JSON at ")) << text;
 }
 
+TEST(ParseJson, SkipsAByteOrderMarkAtTheStartOnly) {
+  EXPECT_EQ(ParseJson("\xEF\xBB\xBF{}", "f.json"), Json::object());
+  EXPECT_THAT(ParseError("{\xEF\xBB\xBF}"), StartsWith("f.json: invalid JSON at "));
+  EXPECT_THAT(ParseError("\xEF\xBB"), StartsWith("f.json: invalid JSON at "));
+}
+
 TEST(ParseJson, RefusesNulBytes) {
   EXPECT_EQ(ParseError(std::string_view("{}\0garbage", 10)), "f.json: invalid JSON at column 3: NUL byte");
   EXPECT_EQ(ParseError(std::string_view("\"a\0b\"", 5)), "f.json: invalid JSON at column 3: NUL byte");

@@ -117,6 +117,9 @@ TEST(Safetensors, GetSaysWhatItExpected) {
             path + ": tensor \"w\" has shape [2, 3], expected [3, 2]");
   EXPECT_EQ(ErrorOf([&] { file.Get("w", DType::kF32, longer); }),
             path + ": tensor \"w\" has shape [2, 3], expected [2, 3, 1]");
+  // A scalar's shape is a shape, not the absence of one: whoever copies one value must not get six.
+  EXPECT_EQ(ErrorOf([&] { file.Get("w", DType::kF32, std::vector<int64_t>{}); }),
+            path + ": tensor \"w\" has shape [2, 3], expected []");
   EXPECT_EQ(file.Get("w", DType::kF32, right).elements(), 6);
 }
 
