@@ -17,14 +17,15 @@ void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
   text = out.append(text, begin);
 }
 
-// HF's list. It is applied to each token with the space before it, so most of it acts on tokens that carry a sign
-// and letters together, such as "'s" in another vocabulary.
-void CleanUp(std::string& token) {
-  constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
-      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
-  };
-  for (const auto& [from, to] : kRules) ReplaceAll(token, from, to);
+using Rule = std::pair<std::string_view, std::string_view>;
+
+// HF cleans twice: its decoder each token with the space before it, and, where the settings say so, the whole text.
+constexpr Rule kRules[] = {{" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+                           {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+constexpr Rule kTokenRule = {" do not", " don't"};  // of single tokens alone; after " 'm" in HF, but that is the same
+
+void CleanUp(std::string& text) {
+  for (const auto& [from, to] : kRules) ReplaceAll(text, from, to);
 }
 
 }  // namespace
@@ -37,9 +38,11 @@ std::string WordPieceTokenizer::Decode(const std::vector<int32_t>& ids, bool ski
     if (skip_special_tokens && IsSpecial(id)) continue;
     if (!first) token = token.starts_with("##") ? token.substr(2) : " " + token;
     CleanUp(token);
+    ReplaceAll(token, kTokenRule.first, kTokenRule.second);
     text += token;
     first = false;
   }
+  if (options_.clean_up_spaces) CleanUp(text);
   return text;
 }
 

@@ -104,6 +104,7 @@ WordPieceOptions ReadWordPieceOptions(const std::string& folder) {
   options.normalizer.lowercase = BoolOr(config, "do_lower_case", path, true);
   options.normalizer.strip_accents = BoolOr(config, "strip_accents", path, options.normalizer.lowercase);
   options.normalizer.ideographs = BoolOr(config, "tokenize_chinese_chars", path, true);
+  options.clean_up_spaces = BoolOr(config, "clean_up_tokenization_spaces", path, false);
   ReadAddedTokens(config, path, options);
   ReadNamedTokens(config, path, options);
   return options;
@@ -124,7 +125,7 @@ void WordPieceTokenizer::Save(const std::string& folder) const {
   config["strip_accents"] = normalizer.strip_accents == normalizer.lowercase ? Json() : Json(normalizer.strip_accents);
   config["tokenize_chinese_chars"] = normalizer.ideographs;
   config["tokenizer_class"] = "BertTokenizer";
-  config["clean_up_tokenization_spaces"] = true;
+  config["clean_up_tokenization_spaces"] = options_.clean_up_spaces;
   Json special = Json::object();
   for (const NamedToken& named : kNamedTokens) config[named.key] = special[named.key] = options_.*named.token;
 

@@ -257,6 +257,7 @@ void SaveWordPiece(const std::string& folder, const std::vector<std::string>& vo
   for (const std::string& token : vocabulary) vocab_txt.append(token).append("\n");
   WordPieceOptions settings;
   settings.normalizer = options;
+  settings.clean_up_spaces = true;  // as the published BERT models
   WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder);
 }
 

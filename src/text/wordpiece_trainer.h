@@ -24,7 +24,7 @@ struct WordPieceTraining {
   int32_t vocab_size = 30000;     // at most; special tokens and characters counted
   int64_t min_frequency = 2;      // of a pair that is merged
   int32_t limit_alphabet = 1000;  // the most frequent characters; others are left out
-  NormalizerOptions normalizer;
+  NormalizerOptions normalizer{};
 };
 
 struct WordHash {

@@ -1,0 +1,199 @@
+#include "text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "text/wordpiece.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+constexpr const char* kVocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##aff\n##able\nhello\n.\nx\n##x\n";
+
+std::shared_ptr<const Tokenizer> Make(const std::string& vocab = kVocab, const WordPieceOptions& options = {}) {
+  return std::make_shared<WordPieceTokenizer>(vocab, "vocab.txt", options);
+}
+
+std::string LoadError(const std::string& vocab, const std::string& config = "") {
+  const testing::TempFolder folder;
+  folder.Write("vocab.txt", vocab);
+  if (!config.empty()) folder.Write("tokenizer_config.json", config);
+  return ErrorOf([&] { Tokenizer::Load(folder.path()); });
+}
+
+TEST(TokenizerTest, PiecesCarryTheirPlaces) {
+  const Encoding encoding = Make()->Encode("Únaffable  hello.");
+  EXPECT_THAT(encoding.ids, ElementsAre(2, 5, 6, 7, 8, 9, 3));
+  EXPECT_THAT(encoding.offsets,
+              ElementsAre(Pair(0, 0), Pair(0, 2), Pair(2, 5), Pair(5, 9), Pair(11, 16), Pair(16, 17), Pair(0, 0)));
+  EXPECT_FALSE(encoding.truncated);
+}
+
+TEST(TokenizerTest, PairsHaveTypesAndAnEmptyPairIsNone) {
+  EXPECT_THAT(Make()->Encode("x", "hello", {}).type_ids, ElementsAre(0, 0, 0, 1, 1));
+  EXPECT_THAT(Make()->Encode("x", "", {}).ids, ElementsAre(2, 10, 3));
+}
+
+TEST(TokenizerTest, TruncatedSaysWhetherATokenIsMissing) {
+  const auto truncated = [](const char* text, const char* pair, int length) {
+    return Make()->Encode(text, pair, {.max_length = length}).truncated;
+  };
+  EXPECT_FALSE(truncated("x x x", "", 5));
+  EXPECT_FALSE(truncated("x x x  \n ", "", 5));
+  EXPECT_TRUE(truncated("x x x", "", 4));
+  EXPECT_TRUE(truncated("x x x [MASK]", "", 5));
+  EXPECT_TRUE(truncated("x unaffable", "", 5));
+  EXPECT_FALSE(truncated("x x", "x", 6));
+  EXPECT_TRUE(truncated("x x", "x", 5));
+}
+
+TEST(TokenizerTest, LengthWithoutRoomForSpecialTokensIsAnError) {
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "", {.max_length = 1}); }), HasSubstr("at least 2"));
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "x", {.max_length = 2}); }), HasSubstr("at least 3"));
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "x", {.max_length = -1}); }), HasSubstr("got -1"));
+}
+
+TEST(TokenizerTest, InvalidUtf8IsAnErrorOrReplaced) {
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x\xff"); }), HasSubstr("UTF-8"));
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "\xed\xa0\x80", {}); }), HasSubstr("UTF-8"));
+  int64_t replaced = 0;
+  // One U+FFFD for each maximal part of a character: a lone byte, a truncated character, each byte of a surrogate.
+  EXPECT_EQ(CleanUtf8("a\xff\xe2\x82z\xed\xa0\x80", &replaced), "a\uFFFD\uFFFDz\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(replaced, 5);
+  EXPECT_EQ(CleanUtf8("plain ascii text", &replaced), "plain ascii text");
+  EXPECT_EQ(replaced, 5);
+  for (const char* bad : {"\xc0\x80", "\xe0\x80\x80", "\xf4\x90\x80\x80", "\xf0\x8f\xbf\xbf", "\x80", "abcdefgh\xc3"})
+    EXPECT_FALSE(IsValidUtf8(bad)) << bad;
+  EXPECT_TRUE(IsValidUtf8(std::string_view("\0é日🤗", 10)));
+}
+
+TEST(TokenizerTest, BadVocabulariesNameTheLine) {
+  EXPECT_THAT(LoadError(""), HasSubstr("empty file"));
+  EXPECT_THAT(LoadError("[UNK]\na\n\nb\n"), AllOf(HasSubstr("vocab.txt:3"), HasSubstr("blank line")));
+  EXPECT_THAT(LoadError("[UNK]\na\nb\na\n"), AllOf(HasSubstr("vocab.txt:4"), HasSubstr("\"a\" is already on line 2")));
+  EXPECT_THAT(LoadError("[UNK]\na\r\na\n"), HasSubstr("already on line 2"));
+  EXPECT_THAT(LoadError("[CLS]\na\n"), HasSubstr("\"[UNK]\""));
+  EXPECT_THAT(LoadError("[UNK]\na\xff\n"), AllOf(HasSubstr("vocab.txt:2"), HasSubstr("a\\xFF")));
+  EXPECT_THAT(LoadError("[UNK]\n" + std::string(100000, '\xff') + "\n"), HasSubstr("vocab.txt:2"));
+}
+
+TEST(TokenizerTest, BadFoldersAndSettingsNameTheFile) {
+  const testing::TempFolder folder;
+  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path()); }), HasSubstr("no vocab.txt"));
+  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path() + "/none"); }), HasSubstr("expected a tokenizer's folder"));
+  for (const auto& [config, message] : std::vector<std::pair<const char*, const char*>>{
+           {"[1]", "expected a JSON object"},
+           {"{", "tokenizer_config.json"},
+           {R"({"do_lower_case": "yes"})", "do_lower_case"},
+           {R"({"strip_accents": 1})", "strip_accents"},
+           {R"({"unk_token": 7})", "unk_token"},
+           {R"({"unk_token": ""})", "empty string"},
+           {R"({"unk_token": "<unk>"})", "<unk>"},
+           {R"({"added_tokens_decoder": []})", "expected an object"},
+           {R"({"added_tokens_decoder": {"x": {"content": "[PAD]"}}})", "expected a token id as key"},
+           {R"({"added_tokens_decoder": {"9": {"content": "[PAD]"}}})", "has id 0"},
+           {R"({"added_tokens_decoder": {"9": {"content": ".", "normalized": true}}})", "normalized"}}) {
+    EXPECT_THAT(LoadError(kVocab, config), HasSubstr(message)) << config;
+  }
+}
+
+TEST(TokenizerTest, LineEndsOfTheVocabularyDoNotMatter) {
+  std::string crlf;
+  for (const char* c = kVocab; *c != 0; ++c) crlf += *c == '\n' ? std::string("\r\n") : std::string(1, *c);
+  crlf.resize(crlf.size() - 2);
+  EXPECT_EQ(Make(crlf)->vocab_size(), 12);
+  EXPECT_EQ(Make(crlf)->Encode("unaffable hello").ids, Make()->Encode("unaffable hello").ids);
+}
+
+TEST(TokenizerTest, SpecialTokensThatTheVocabularyLacksGetIdsAtItsEnd) {
+  const auto tokenizer = Make("[UNK]\nx\n");
+  EXPECT_EQ(tokenizer->vocab_size(), 6);
+  EXPECT_EQ(tokenizer->Token(tokenizer->cls_id()), "[CLS]");
+  EXPECT_TRUE(tokenizer->IsSpecial(tokenizer->mask_id()));
+  EXPECT_EQ(tokenizer->Encode("x[MASK]").ids[2], tokenizer->mask_id());
+}
+
+TEST(TokenizerTest, SavedAndLoadedItIsTheSame) {
+  WordPieceOptions options;
+  options.normalizer = {.lowercase = false, .strip_accents = true, .ideographs = false};
+  options.mask = "<m>";
+  options.clean_up_spaces = true;
+  options.added = {{.content = "[E]", .special = false, .lstrip = true}};
+  const auto tokenizer = Make(kVocab, options);
+  const testing::TempFolder folder;
+  tokenizer->Save(folder.path());
+  const auto loaded = Tokenizer::Load(folder.path());
+  ASSERT_EQ(loaded->vocab_size(), tokenizer->vocab_size());
+  EXPECT_EQ(loaded->mask_id(), tokenizer->mask_id());
+  EXPECT_FALSE(loaded->IsSpecial(loaded->Id("[E]")));
+  for (const char* text : {"Hello ùn [MASK] <m> x  [E].", "日本"}) {
+    EXPECT_EQ(loaded->Encode(text).ids, tokenizer->Encode(text).ids);
+    EXPECT_EQ(loaded->Encode(text).offsets, tokenizer->Encode(text).offsets);
+    EXPECT_EQ(loaded->Decode(loaded->Encode(text).ids, true), tokenizer->Decode(tokenizer->Encode(text).ids, true));
+  }
+}
+
+TEST(TokenizerTest, IdsOutOfRangeAreErrors) {
+  EXPECT_THAT(ErrorOf([] { Make()->Token(12); }), HasSubstr("0 to 11, got 12"));
+  EXPECT_THAT(ErrorOf([] { Make()->Decode({-1}, true); }), HasSubstr("got -1"));
+  EXPECT_EQ(Make()->Id("nothing"), -1);
+}
+
+// The answer of a text does not depend on the texts around it, nor on threads.
+TEST(TokenizerTest, AllAtOnceOrOneByOne) {
+  const auto tokenizer = Make();
+  std::vector<std::string> texts, pairs;
+  for (int i = 0; i < 1000; ++i) {
+    texts.push_back(std::string(static_cast<size_t>(i % 37), 'x') + " hello é日 [MASK]");
+    pairs.push_back(i % 3 == 0 ? "" : "unaffable.");
+  }
+  const int threads = Threads();
+  for (const int count : {1, 4}) {
+    SetThreads(count);
+    const std::vector<Encoding> all = EncodeAll(*tokenizer, texts, pairs, {.max_length = 20});
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Encoding one = tokenizer->Encode(texts[i], pairs[i], {.max_length = 20});
+      ASSERT_EQ(all[i].ids, one.ids);
+      ASSERT_EQ(all[i].offsets, one.offsets);
+      ASSERT_EQ(all[i].truncated, one.truncated);
+    }
+  }
+  SetThreads(threads);
+  EXPECT_THAT(ErrorOf([&] { EncodeAll(*tokenizer, texts, {"x"}, {}); }), HasSubstr("1000, got 1"));
+}
+
+// A published vocabulary of 30,522 tokens, where it is at hand.
+TEST(TokenizerTest, PublishedVocabulary) {
+  const char* const variable = std::getenv("LSHFORMER_SHARED_DIR");
+  const std::string shared = variable != nullptr ? variable : std::string(LSHFORMER_SOURCE_DIR) + "/../shared";
+  const std::string folder = shared + "/data/tokenizers/bert-base-uncased";
+  if (!std::filesystem::exists(folder + "/vocab.txt")) GTEST_SKIP() << "no " << folder << " (LSHFORMER_SHARED_DIR)";
+  const auto tokenizer = Tokenizer::Load(folder);
+  EXPECT_EQ(tokenizer->vocab_size(), 30522);
+  EXPECT_THAT(tokenizer->Encode("Hello wörld [MASK]ing", "abc", {}).ids,
+              ElementsAre(101, 7592, 2088, 103, 13749, 102, 5925, 102));
+  // Each token that can be a word on its own is found as itself.
+  for (int32_t id = 1996; id < 30522; ++id) {
+    const std::string& token = tokenizer->Token(id);
+    const bool word = std::all_of(token.begin(), token.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+    if (!word) continue;
+    EXPECT_THAT(tokenizer->Encode(token, "", {.add_special_tokens = false}).ids, ElementsAre(id));
+  }
+}
+
+}  // namespace
+}  // namespace lshformer
