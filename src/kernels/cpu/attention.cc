@@ -1,8 +1,9 @@
-// Shares the units of a plan out to threads and picks the instruction set.
+// Shares the units of a plan out to threads.
 #include "kernels/attention.h"
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "base/parallel.h"
@@ -18,86 +19,163 @@ Workspace& ThreadWorkspace() {
 namespace {
 
 constexpr size_t kKeptBytes = size_t{1} << 24;   // of work memory per buffer and thread between calls
-constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.1 ms; less is not worth waking one
+constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.2 ms; less is not worth waking one
+constexpr int64_t kSharedUnitPairs = 1'000'000;  // a unit of at least 1,000² pairs may be worked on by all threads
 
-// The most expensive units first, so that the last ones to end are short.
-std::vector<int32_t> UnitsByCost(const AttentionPlan& plan) {
-  std::vector<int32_t> order(plan.units.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&plan](int32_t a, int32_t b) { return plan.units[a].visited_pairs > plan.units[b].visited_pairs; });
-  return order;
+int64_t Cost(const Unit& unit) { return unit.visited_pairs + 16 * int64_t{unit.length}; }
+
+// A unit that would keep one thread busy long after the others ran out of work.
+bool IsShared(const Unit& unit, int64_t total_cost, int threads) {
+  return threads > 1 && unit.visited_pairs >= kSharedUnitPairs && Cost(unit) > total_cost / (2 * threads);
 }
 
-template <class Run>
-void ForEachUnit(const AttentionForward& call, const Run& run) {
+// One step of a unit: by this thread, or by all in pieces of `grain`.
+void Step(const UnitWork& work, int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  if (work.shared) {
+    ParallelFor(count, grain, body);
+  } else {
+    body(0, count);
+  }
+}
+
+// Which thread takes which unit: large ones one after another by all threads, then the others, the most expensive
+// first, so that the last ones to end are short.
+void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork&)>& run) {
   const AttentionPlan& plan = *call.plan;
-  const std::vector<int32_t> order = UnitsByCost(plan);
-  int64_t pairs = 0;
-  for (const Unit& unit : plan.units) pairs += unit.visited_pairs + unit.length;
-  const auto units = static_cast<int64_t>(order.size());
-  const int64_t grain = pairs < kPairsWorthAThread ? units : 1;
-  ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
-    Workspace& memory = ThreadWorkspace();
-    for (int64_t u = begin; u < end; ++u) {
-      const Unit& unit = plan.units[order[u]];
-      UnitWork work{.call = &call, .plan = &plan, .unit = &unit, .memory = &memory};
-      if (call.dropout.probability > 0) {
-        const uint64_t id =
-            call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
-        work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
-      }
-      PrepareFill(work);
-      run(work);
+  int64_t total = 0;
+  for (const Unit& unit : plan.units) total += Cost(unit);
+  std::vector<int32_t> shared, single;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    (IsShared(plan.units[u], total, Threads()) ? shared : single).push_back(static_cast<int32_t>(u));
+  }
+  std::stable_sort(single.begin(), single.end(),
+                   [&plan](int32_t a, int32_t b) { return Cost(plan.units[a]) > Cost(plan.units[b]); });
+  const auto run_unit = [&](int32_t index, bool is_shared) {
+    const Unit& unit = plan.units[index];
+    UnitWork work;
+    work.call = &call;
+    work.plan = &plan;
+    work.unit = &unit;
+    work.memory = &ThreadWorkspace();
+    work.shared = is_shared;
+    if (call.dropout.probability > 0) {
+      const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
+      work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
     }
-    memory.Trim(kKeptBytes);
+    PrepareFill(work);
+    run(work);
+  };
+  for (const int32_t index : shared) run_unit(index, true);
+  if (!shared.empty()) ThreadWorkspace().Trim(kKeptBytes);
+  const auto count = static_cast<int64_t>(single.size());
+  ParallelFor(count, total < kPairsWorthAThread ? count : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t u = begin; u < end; ++u) run_unit(single[u], false);
+    ThreadWorkspace().Trim(kKeptBytes);
   });
 }
 
-void Clear(HeadTensor<float> tensor, const AttentionShape& shape) {
-  for (int64_t token = 0; token < shape.tokens(); ++token) {
-    for (int head = 0; head < shape.heads; ++head)
-      std::memset(tensor.at(token, head), 0, sizeof(float) * shape.head_dim);
+void StartPass(UnitWork& work, const Pass& pass) {
+  const int64_t length = work.unit->length;
+  work.columns.order = work.plan->Order(pass.column_order);
+  work.columns.operand = work.memory->Get<float>(Slot::kColumns, length * work.padded());
+  work.columns.value = work.memory->Get<float>(Slot::kColumnValues, length * work.padded());
+  if (work.call->dropout.probability > 0)
+    work.columns.dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, length);
+  work.columns_not_finite = false;
+  Step(work, length, 1024, [&](int64_t begin, int64_t end) { GatherColumns(work, pass, begin, end); });
+}
+
+void RunForward(UnitWork& work) {
+  work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
+  for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
+    const Pass& pass = work.plan->passes[p];
+    StartPass(work, pass);
+    Step(work, pass.tile_end - pass.tile_begin, 1,
+         [&](int64_t begin, int64_t end) { ForwardTiles(work, pass, pass.tile_begin + begin, pass.tile_begin + end); });
   }
+}
+
+void ClearGradients(const UnitWork& work) {
+  for (const HeadTensor<float>& tensor :
+       {work.backward->grad_query, work.backward->grad_key, work.backward->grad_value}) {
+    for (int64_t i = 0; i < work.unit->length; ++i) {
+      std::memset(tensor.at(work.token(i), work.head()), 0, sizeof(float) * work.head_dim());
+    }
+  }
+}
+
+void RunBackward(UnitWork& work) {
+  const int64_t length = work.unit->length;
+  const int groups = ColumnGroups(work.unit->length);
+  work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, length * work.padded());
+  work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, length * work.padded());
+  work.row_gradients =
+      work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * length * work.padded());
+  work.row_gradient_sums = work.memory->Get<float>(Slot::kRowGradientSums, (work.shared ? groups : 1) * length);
+  PrepareFillBackward(work);
+  ClearGradients(work);
+  for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
+    const Pass& pass = work.plan->passes[p];
+    StartPass(work, pass);
+    if (work.shared) {
+      ParallelFor(groups, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t g = begin; g < end; ++g) BackwardGroup(work, pass, static_cast<int>(g));
+      });
+      Step(work, pass.tile_end - pass.tile_begin, 16, [&](int64_t begin, int64_t end) {
+        for (int g = 0; g < groups; ++g) AddRowGradients(work, pass, g, pass.tile_begin + begin, pass.tile_begin + end);
+      });
+    } else {
+      for (int g = 0; g < groups; ++g) {
+        BackwardGroup(work, pass, g);
+        AddRowGradients(work, pass, g, pass.tile_begin, pass.tile_end);
+      }
+    }
+    Step(work, length, 1024, [&](int64_t begin, int64_t end) { AddColumnGradients(work, pass, begin, end); });
+  }
+  FinishFillBackward(work);
 }
 
 }  // namespace
 
-void RunAttentionForward(const AttentionForward& call) {
-  ForEachUnit(call, [](UnitWork& work) {
-    work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
-    DispatchForwardUnit(work);
-  });
-}
+void RunAttentionForward(const AttentionForward& call) { ForEachUnit(call, RunForward); }
 
 void RunAttentionBackward(const AttentionBackward& call) {
-  Clear(call.grad_query, call.forward.shape);
-  Clear(call.grad_key, call.forward.shape);
-  Clear(call.grad_value, call.forward.shape);
-  ForEachUnit(call.forward, [&call](UnitWork& forward) {
-    BackwardUnitWork work{.forward = forward, .call = &call};
-    PrepareFillBackward(work);
-    DispatchBackwardUnit(work);
-    FinishFillBackward(work);
+  ForEachUnit(call.forward, [&call](UnitWork& work) {
+    work.backward = &call;
+    RunBackward(work);
   });
 }
 
 int64_t WorkBytes(const AttentionPlan& plan) {
-  int64_t plan_bytes = static_cast<int64_t>(
+  int64_t bytes = static_cast<int64_t>(
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size()) +
       sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() + sizeof(BucketRun) * plan.runs.size() +
-      sizeof(Pass) * plan.passes.size() + sizeof(Unit) * plan.units.size());
-  const int64_t padded = (plan.head_dim + 15) / 16 * 16;
-  std::vector<int32_t> lengths;
-  for (const Unit& unit : plan.units) lengths.push_back(unit.length);
-  std::sort(lengths.rbegin(), lengths.rend());
-  const size_t threads = std::min<size_t>(lengths.size(), Threads());
-  for (size_t t = 0; t < threads; ++t) {
-    const int64_t columns = 4 * padded * lengths[t] + 5 * int64_t{lengths[t]};
-    const int64_t tile = 3 * kTileRows * padded + 2 * kTileRows * padded + 2 * kTileRows * kBlockColumns;
-    plan_bytes += static_cast<int64_t>(sizeof(float)) * (columns + tile);
+      sizeof(Pass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
+  const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;
+  int64_t total = 0;
+  for (const Unit& unit : plan.units) total += Cost(unit);
+  std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
+  int64_t largest_shared = 0;
+  for (const Unit& unit : plan.units) {
+    const bool shared = IsShared(unit, total, Threads());
+    const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
+    int64_t floats = unit.length * ((4 + parts) * padded + 2 + 4 + parts);
+    if (unit.fill != Fill::kNone) {
+      const Pass& pass = plan.passes[unit.pass_begin];
+      floats += 3 * padded * (pass.run_end - pass.run_begin + 1);  // sums in double, then float
+    }
+    if (shared) {
+      largest_shared = std::max(largest_shared, floats);
+    } else {
+      units.push_back(floats);
+    }
   }
-  return plan_bytes;
+  std::sort(units.rbegin(), units.rend());
+  units.resize(std::min<size_t>(units.size(), Threads()));
+  const int64_t tile = kTileRows * (5 * padded + 2 * kBlockColumns);
+  const int64_t floats =
+      std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
+  return bytes + static_cast<int64_t>(sizeof(float)) * floats;
 }
 
 }  // namespace lshformer

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "kernels/cpu/executor.h"
-#include "kernels/cpu/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/backward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -28,147 +27,175 @@ struct BackwardRows {
   alignas(64) float gradient_sum[kTileRows];
   float *operand, *grad_out;                        // [rows][padded]
   float *operand_transposed, *grad_out_transposed;  // [head_dim][rows padded]
-  float* gradient;                                  // [rows][padded]
+  float *scores, *gradients;                        // [columns][rows padded]
+  bool finite_operand, finite_grad_out;
 };
 
-// Scores → p (for dV) in `scores`; dp → ds in `gradients`.
-void GradientBlock(const Dropout& dropout, BackwardRows& tile, const DropoutWords* columns, int count,
-                   bool subtract_fill, float* scores, float* gradients) {
+// Scores → p (for dV); dp → ds. Every pair counts, and counts as it stands.
+void PlainGradientBlock(BackwardRows& tile, int count) {
   const Floats d;
   const int stride = tile.rows.padded;
   for (int r = 0; r < stride; r += kLanes) {
     const auto lse = hn::Load(d, tile.lse + r), delta = hn::Load(d, tile.delta + r);
+    for (int c = 0; c < count; ++c) {
+      float* score = tile.scores + c * stride + r;
+      float* gradient = tile.gradients + c * stride + r;
+      const auto p = Exp2(d, hn::Sub(hn::Load(d, score), lse));
+      hn::Store(hn::Mul(p, hn::Sub(hn::Load(d, gradient), delta)), d, gradient);
+      hn::Store(p, d, score);
+    }
+  }
+}
+
+// The same with pairs that do not count, dropout, and a fill to take off.
+void GradientBlock(const Dropout& dropout, BackwardRows& tile, const DropoutWords* columns, int count,
+                   bool subtract_fill) {
+  const Floats d;
+  const int stride = tile.rows.padded;
+  for (int r = 0; r < stride; r += kLanes) {
+    const auto lse = hn::Load(d, tile.lse + r), delta = hn::Load(d, tile.delta + r);
+    const auto fill = subtract_fill ? hn::Load(d, tile.fill_weight + r) : hn::Zero(d);
     auto sum = hn::Load(d, tile.gradient_sum + r);
-    if (!dropout.on && !subtract_fill) {
-      for (int c = 0; c < count; ++c) {
-        float* at = scores + c * stride + r;
-        const auto p = Exp2(d, hn::Sub(hn::Load(d, at), lse));
-        float* gradient = gradients + c * stride + r;
-        const auto ds = hn::Mul(p, hn::Sub(hn::Load(d, gradient), delta));
-        sum = hn::Add(sum, ds);
-        hn::Store(p, d, at);
-        hn::Store(ds, d, gradient);
-      }
-    } else {
-      const auto fill = subtract_fill ? hn::Load(d, tile.fill_weight + r) : hn::Zero(d);
-      for (int c = 0; c < count; ++c) {
-        float* at = scores + c * stride + r;
-        const auto score = hn::Load(d, at);
-        const auto p = Exp2(d, hn::Sub(score, lse));
-        const auto keep = dropout.on ? KeepFactor(dropout, tile.rows, r, columns[c]) : hn::Set(d, 1.0f);
-        float* gradient = gradients + c * stride + r;
-        const auto ds = hn::Mul(p, hn::MulSub(hn::Load(d, gradient), keep, delta));
-        sum = hn::Add(sum, ds);
-        hn::Store(hn::Sub(hn::Mul(p, keep), hn::IfThenZeroElse(hn::Le(score, hn::Set(d, kMasked)), fill)), d, at);
-        hn::Store(ds, d, gradient);
-      }
+    for (int c = 0; c < count; ++c) {
+      float* score = tile.scores + c * stride + r;
+      float* gradient = tile.gradients + c * stride + r;
+      const auto left_out = hn::Le(hn::Load(d, score), hn::Set(d, kMasked));
+      const auto p = Exp2(d, hn::Sub(hn::Load(d, score), lse));
+      const auto keep = dropout.on ? KeepFactor(dropout, tile.rows, r, columns[c]) : hn::Set(d, 1.0f);
+      const auto ds = hn::IfThenZeroElse(left_out, hn::Mul(p, hn::MulSub(hn::Load(d, gradient), keep, delta)));
+      sum = hn::Add(sum, ds);
+      hn::Store(hn::IfThenZeroElse(left_out, hn::MulSub(p, keep, fill)), d, score);
+      hn::Store(ds, d, gradient);
     }
     hn::Store(sum, d, tile.gradient_sum + r);
   }
 }
 
-void LoadBackwardRows(const BackwardUnitWork& work, const Pass& pass, const Tile& tile, BackwardRows& into) {
-  const UnitWork& forward = work.forward;
-  const AttentionForward& call = *forward.call;
-  const int head_dim = forward.head_dim(), padded = RoundUp(head_dim, kLanes), head = forward.head();
+void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, BackwardRows& into) {
+  const AttentionForward& call = *work.call;
+  const int head_dim = work.head_dim(), padded = work.padded();
   TileRows& rows = into.rows;
-  LoadTileRows(forward, pass, tile, rows);
-  Workspace& memory = *forward.memory;
+  LoadTileRows(work, pass, tile, rows);
+  Workspace& memory = ThreadWorkspace();
   into.operand = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
   into.grad_out = memory.Get<float>(Slot::kGradOut, int64_t{kTileRows} * padded);
   into.operand_transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
   into.grad_out_transposed = memory.Get<float>(Slot::kGradOutTransposed, int64_t{head_dim} * kTileRows);
-  into.gradient = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  GatherRows(pass.swapped ? call.key : call.query, forward, rows.positions, rows.count, padded, into.operand);
-  GatherRows(work.call->grad_out, forward, rows.positions, rows.count, padded, into.grad_out);
+  into.scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
+  into.gradients = memory.Get<float>(Slot::kProbabilityGradients, int64_t{kBlockColumns} * kTileRows);
+  float* out = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
+  GatherRows({call.out.data, call.out.token_stride, call.out.head_stride}, work, rows.positions, 0, rows.count, out);
+  into.finite_operand =
+      GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, 0, rows.count, into.operand);
+  into.finite_grad_out = GatherRows(work.backward->grad_out, work, rows.positions, 0, rows.count, into.grad_out);
   TransposeScaled(into.operand, padded, rows.count, head_dim, rows.padded, call.scale * kLog2E,
                   into.operand_transposed);
   TransposeScaled(into.grad_out, padded, rows.count, head_dim, rows.padded, 1.0f, into.grad_out_transposed);
-  std::memset(into.gradient, 0, sizeof(float) * kTileRows * padded);
   for (int r = 0; r < rows.padded; ++r) {
     into.gradient_sum[r] = into.delta[r] = into.fill_weight[r] = 0;
     into.lse[r] = -kNothing;
     if (r >= rows.count) continue;
-    const int64_t token = forward.token(rows.positions[r]);
-    const float lse = call.lse[token * call.shape.heads + head];
+    const float lse = work.lse(rows.positions[r]);
     if (!(lse < -1e37f)) into.lse[r] = lse * kLog2E;
-    const float* out = call.out.at(token, head);
-    float delta = 0;
-    for (int k = 0; k < head_dim; ++k) delta += into.grad_out[r * padded + k] * out[k];
-    into.delta[r] = delta;
+    into.delta[r] = Dot(into.grad_out + r * padded, out + r * padded, padded);
     if (work.fill_weight) into.fill_weight[r] = work.fill_weight[rows.positions[r]];
   }
 }
 
-void AddScaledRow(const float* HWY_RESTRICT from, float scale, int count, float* HWY_RESTRICT to) {
-  for (int k = 0; k < count; ++k) to[k] += scale * from[k];
+void BackwardBlock(const UnitWork& work, const Pass& pass, BackwardRows& tile, int32_t begin, int count,
+                   bool every_pair, Matrix row_gradient) {
+  const int head_dim = work.head_dim(), padded = work.padded(), stride = tile.rows.padded, rows = tile.rows.count;
+  const int64_t offset = int64_t{begin} * padded;
+  const Columns& columns = work.columns;
+  Multiply<Store::kSet, false>({columns.operand + offset, padded}, {tile.operand_transposed, stride},
+                               {tile.scores, stride}, count, stride, head_dim);
+  Multiply<Store::kSet, false>({columns.value + offset, padded}, {tile.grad_out_transposed, stride},
+                               {tile.gradients, stride}, count, stride, head_dim);
+  if (!every_pair) ApplyRule(work, pass, tile.rows, begin, count, tile.scores);
+  const Dropout dropout = MakeDropout(work.call->dropout);
+  if (every_pair && !dropout.on && !work.fill_score) {
+    PlainGradientBlock(tile, count);
+  } else {
+    GradientBlock(dropout, tile, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill);
+  }
+  MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_grad_out, {tile.scores, stride},
+                                    {tile.grad_out, padded}, {work.value_gradients + offset, padded}, count, padded,
+                                    rows);
+  MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_operand, {tile.gradients, stride},
+                                    {tile.operand, padded}, {work.operand_gradients + offset, padded}, count, padded,
+                                    rows);
+  MultiplyPairs<Store::kAdd, true>(!every_pair && work.columns_not_finite, {tile.gradients, stride},
+                                   {columns.operand + offset, padded}, row_gradient, rows, padded, count);
 }
 
-// Gradients of the columns of a pass, in its order.
-struct ColumnGradients {
-  float *operand, *value;  // [length][padded]
-};
+// The part of a segment that lies in a group of columns.
+Segment InGroup(const UnitWork& work, const Segment& segment, int group) {
+  return {std::max(segment.column_begin, work.GroupBegin(group)),
+          std::min(segment.column_end, work.GroupBegin(group + 1)), segment.every_pair};
+}
 
-void BackwardTile(const BackwardUnitWork& work, const Pass& pass, const Tile& tile, const Columns& columns,
-                  ColumnGradients grads) {
-  const UnitWork& forward = work.forward;
-  const int head_dim = forward.head_dim(), padded = RoundUp(head_dim, kLanes);
+bool Meets(const UnitWork& work, const Tile& tile, int group) {
+  for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
+    const Segment part = InGroup(work, work.plan->segments[s], group);
+    if (part.column_begin < part.column_end) return true;
+  }
+  return false;
+}
+
+void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int group) {
+  const int padded = work.padded();
   BackwardRows into;
   LoadBackwardRows(work, pass, tile, into);
-  const int stride = into.rows.padded, count_rows = into.rows.count;
-  float* scores = forward.memory->Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
-  float* gradients = forward.memory->Get<float>(Slot::kProbabilityGrads, int64_t{kBlockColumns} * kTileRows);
-  const Dropout dropout = MakeDropout(forward.call->dropout);
+  const int64_t part = work.shared ? group : 0;
+  const int64_t row = part * work.unit->length + tile.row_begin;
+  float* row_gradient = work.row_gradients + row * padded;
+  std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
-    const Segment& segment = forward.plan->segments[s];
+    const Segment segment = InGroup(work, work.plan->segments[s], group);
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      const int64_t offset = int64_t{begin} * padded;
-      Multiply<Store::kSet, false>({columns.operand + offset, padded}, {into.operand_transposed, stride},
-                                   {scores, stride}, count, stride, head_dim);
-      Multiply<Store::kSet, false>({columns.value + offset, padded}, {into.grad_out_transposed, stride},
-                                   {gradients, stride}, count, stride, head_dim);
-      if (!segment.every_pair) ApplyRule(forward, pass, into.rows, columns, begin, count, scores);
-      GradientBlock(dropout, into, columns.dropout ? columns.dropout + begin : nullptr, count, forward.subtract_fill,
-                    scores, gradients);
-      Multiply<Store::kAdd, false>({scores, stride}, {into.grad_out, padded}, {grads.value + offset, padded}, count,
-                                   padded, count_rows);
-      Multiply<Store::kAdd, false>({gradients, stride}, {into.operand, padded}, {grads.operand + offset, padded}, count,
-                                   padded, count_rows);
-      Multiply<Store::kAdd, true>({gradients, stride}, {columns.operand + offset, padded}, {into.gradient, padded},
-                                  count_rows, padded, count);
+      BackwardBlock(work, pass, into, begin, count, segment.every_pair, {row_gradient, padded});
     }
   }
-  const HeadTensor<float>& target = pass.swapped ? work.call->grad_key : work.call->grad_query;
-  for (int r = 0; r < count_rows; ++r) {
-    const int32_t position = into.rows.positions[r];
-    AddScaledRow(into.gradient + r * padded, forward.call->scale, head_dim,
-                 target.at(forward.token(position), forward.head()));
-    if (work.score_gradient_sum) work.score_gradient_sum[position] += into.gradient_sum[r];
-  }
+  std::memcpy(work.row_gradient_sums + row, into.gradient_sum, sizeof(float) * into.rows.count);
 }
 
 }  // namespace
 
-void BackwardUnit(const BackwardUnitWork& work) {
-  const UnitWork& forward = work.forward;
-  const Unit& unit = *forward.unit;
-  const int head_dim = forward.head_dim(), padded = RoundUp(head_dim, kLanes);
-  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
-    const Pass& pass = forward.plan->passes[p];
-    const Columns columns = GatherColumns(forward, pass);
-    const ColumnGradients grads{forward.memory->Get<float>(Slot::kColumnGrads, int64_t{unit.length} * padded),
-                                forward.memory->Get<float>(Slot::kValueGrads, int64_t{unit.length} * padded)};
-    std::memset(grads.operand, 0, sizeof(float) * unit.length * padded);
-    std::memset(grads.value, 0, sizeof(float) * unit.length * padded);
-    for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t)
-      BackwardTile(work, pass, forward.plan->tiles[t], columns, grads);
-    const HeadTensor<float>& target = pass.swapped ? work.call->grad_query : work.call->grad_key;
-    for (int64_t c = 0; c < unit.length; ++c) {
-      const int64_t token = forward.token(columns.position(c));
-      AddScaledRow(grads.operand + c * padded, forward.call->scale, head_dim, target.at(token, forward.head()));
-      AddScaledRow(grads.value + c * padded, 1.0f, head_dim, work.call->grad_value.at(token, forward.head()));
+void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
+  const int64_t begin = work.GroupBegin(group), end = work.GroupBegin(group + 1);
+  const size_t bytes = sizeof(float) * (end - begin) * work.padded();
+  std::memset(work.operand_gradients + begin * work.padded(), 0, bytes);
+  std::memset(work.value_gradients + begin * work.padded(), 0, bytes);
+  for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
+    if (Meets(work, work.plan->tiles[t], group)) BackwardTile(work, pass, work.plan->tiles[t], group);
+  }
+}
+
+void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end) {
+  const HeadTensor<float>& target = pass.swapped ? work.backward->grad_key : work.backward->grad_query;
+  const int32_t* order = work.plan->Order(pass.row_order);
+  const int64_t part = (work.shared ? group : 0) * int64_t{work.unit->length};
+  for (int64_t t = tile_begin; t < tile_end; ++t) {
+    const Tile& tile = work.plan->tiles[t];
+    if (!Meets(work, tile, group)) continue;
+    for (int64_t row = tile.row_begin; row < tile.row_end; ++row) {
+      const int64_t position = order ? order[row] : row;
+      AddScaled(work.row_gradients + (part + row) * work.padded(), work.call->scale, work.head_dim(),
+                target.at(work.token(position), work.head()));
+      if (work.score_gradient_sum) work.score_gradient_sum[position] += work.row_gradient_sums[part + row];
     }
+  }
+}
+
+void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+  const HeadTensor<float>& target = pass.swapped ? work.backward->grad_query : work.backward->grad_key;
+  for (int64_t c = begin; c < end; ++c) {
+    const int64_t token = work.token(work.columns.position(c));
+    AddScaled(work.operand_gradients + c * work.padded(), work.call->scale, work.head_dim(),
+              target.at(token, work.head()));
+    AddScaled(work.value_gradients + c * work.padded(), 1.0f, work.head_dim(),
+              work.backward->grad_value.at(token, work.head()));
   }
 }
 
@@ -177,7 +204,17 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace lshformer {
-HWY_EXPORT(BackwardUnit);
-void DispatchBackwardUnit(const BackwardUnitWork& work) { HWY_DYNAMIC_DISPATCH(BackwardUnit)(work); }
+HWY_EXPORT(BackwardGroup);
+HWY_EXPORT(AddRowGradients);
+HWY_EXPORT(AddColumnGradients);
+void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
+  HWY_DYNAMIC_DISPATCH(BackwardGroup)(work, pass, group);
+}
+void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end) {
+  HWY_DYNAMIC_DISPATCH(AddRowGradients)(work, pass, group, tile_begin, tile_end);
+}
+void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(AddColumnGradients)(work, pass, begin, end);
+}
 }  // namespace lshformer
 #endif

@@ -1,6 +1,10 @@
-// What the executor's vectorised halves share: one unit of the plan with its work memory. Everything is in the pass's
-// own order of columns, gathered once; rows are gathered tile by tile.
+// What the executor's vectorised parts share: one unit of the plan with its work memory.
+//
+// A pass is worked through in steps that are the same whether one thread takes the whole unit or many share it: gather
+// the columns in the pass's order, run tiles (forward) or groups of columns (backward), add up. Which thread does what
+// never changes what is added to what, nor in which order.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "kernels/attention.h"
@@ -11,50 +15,73 @@
 namespace lshformer {
 
 inline constexpr int kBlockColumns = 64;  // columns whose scores are held at a time; see docs/numerics.md, "Tiles"
+inline constexpr int kRowPadding = 16;    // rows of work memory are whole vectors on every instruction set
 inline constexpr float kLog2E = 1.44269504088896341f;
 inline constexpr double kLn2 = 0.693147180559945309;
 // Scores are in units of log 2. A pair that does not count gets kMasked; a row that saw nothing has the maximum
 // kNothing.
 inline constexpr float kNothing = -1e30f, kMasked = -3e30f;
 
+// The backward adds up a row's gradient in one part per group of columns, then the parts in order: groups can run side
+// by side. Their number depends on the length alone, never on threads.
+inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
+
+// The columns of the pass in work, gathered in its order: [length][padded].
+struct Columns {
+  float *operand = nullptr, *value = nullptr;
+  const int32_t* order = nullptr;   // nullptr: natural
+  DropoutWords* dropout = nullptr;  // by place in the order; nullptr: none
+  int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
+};
+
 struct UnitWork {
-  const AttentionForward* call;
-  const AttentionPlan* plan;
-  const Unit* unit;
-  Workspace* memory;
-  uint64_t dropout_key = 0;  // of this sequence and head
-  float* row_sum = nullptr;  // [length] Σ exp2(s − max) by position, between passes
+  const AttentionForward* call = nullptr;
+  const AttentionPlan* plan = nullptr;
+  const Unit* unit = nullptr;
+  Workspace* memory = nullptr;  // of the unit; tiles use the workspace of the thread that runs them
+  bool shared = false;          // all threads work on this unit
+  uint64_t dropout_key = 0;     // of this sequence and head
+  float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
+  Columns columns;
+  // A column is not finite: pairs that do not count must be left out, not multiplied by 0.
+  std::atomic<bool> columns_not_finite{false};
+
   // A fill's share of the unseen keys, null without a fill. Where every row of a bucket sees the same keys (one hash
   // function), `unseen_values` is Σ v over the keys that the bucket run does not see; otherwise Σ v over all keys, and
   // the fill's weight is taken off every seen pair.
   const float* fill_score = nullptr;     // [length] by position, units of log 2; kNothing where nothing is unseen
-  const float* mean_key = nullptr;       // [head_dim], fill mean
-  const float* unseen_values = nullptr;  // [runs or 1][UnseenStride()]
+  const float* mean_key = nullptr;       // [padded], fill mean
+  const float* unseen_values = nullptr;  // [runs or 1][padded]
   bool subtract_fill = false;
 
-  int64_t UnseenStride() const { return (call->shape.head_dim + 15) / 16 * 16; }
-  int head() const { return unit->head; }
-  int head_dim() const { return call->shape.head_dim; }
-  const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }
-  int64_t token(int64_t position) const { return unit->token_begin + position; }
-};
-
-// One direction of one unit: the vectorised code of the instruction set in force.
-void DispatchForwardUnit(const UnitWork& work);
-struct BackwardUnitWork;
-void DispatchBackwardUnit(const BackwardUnitWork& work);
-
-// A unit of the backward. The gradients of a unit's rows and columns are added up in the caller's tensors.
-struct BackwardUnitWork {
-  UnitWork forward;
-  const AttentionBackward* call;
+  // Backward only.
+  const AttentionBackward* backward = nullptr;
+  float *operand_gradients = nullptr, *value_gradients = nullptr;  // [length][padded] in the order of columns
+  float* row_gradients = nullptr;                                  // [groups or 1][length][padded] in the order of rows
+  float* row_gradient_sums = nullptr;                              // [groups or 1][length]
   float* score_gradient_sum = nullptr;  // [length] Σ over seen pairs of ∂loss/∂s, by position; fill mean
   const float* fill_weight = nullptr;   // [length] e^(fill − lse), 0 where nothing is unseen
+
+  int head() const { return unit->head; }
+  int head_dim() const { return call->shape.head_dim; }
+  int padded() const { return (head_dim() + kRowPadding - 1) / kRowPadding * kRowPadding; }
+  const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }
+  int64_t token(int64_t position) const { return unit->token_begin + position; }
+  float lse(int64_t position) const { return call->lse[token(position) * call->shape.heads + head()]; }
+  int32_t GroupBegin(int group) const {
+    return static_cast<int32_t>(int64_t{unit->length} * group / ColumnGroups(unit->length));
+  }
 };
 
-// Sets the fill members of `work`, in the unit's work memory.
+// Vectorised steps, by the instruction set in force.
+void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end);
+void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end);
+void BackwardGroup(const UnitWork& work, const Pass& pass, int group);
+void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end);
+void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end);
+// The fill members of `work`, in the unit's work memory; what unseen pairs add to the gradients.
 void PrepareFill(UnitWork& work);
-void PrepareFillBackward(BackwardUnitWork& work);
-void FinishFillBackward(const BackwardUnitWork& work);
+void PrepareFillBackward(UnitWork& work);
+void FinishFillBackward(const UnitWork& work);
 
 }  // namespace lshformer

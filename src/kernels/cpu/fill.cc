@@ -1,131 +1,205 @@
 // The share of keys that a query does not see (fill zero and mean), in O(tokens · head_dim): totals minus what was
 // seen. Totals are summed in double, so that taking a bucket off the whole loses nothing that float could hold.
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "kernels/cpu/executor.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fill.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
 
-namespace lshformer {
+#include "kernels/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
 namespace {
 
-using Sums = std::vector<double>;
+using Doubles = hn::ScalableTag<double>;
+using HalfFloats = hn::Rebind<float, Doubles>;
+constexpr int kDoubleLanes = static_cast<int>(HWY_LANES(double));
 
-Sums SumRows(HeadTensor<const float> rows, const UnitWork& work, const int32_t* order, int32_t begin, int32_t end,
-             const float* weight) {
-  Sums sums(work.head_dim());
+// sums[k] += weight · row[k]
+HWY_INLINE void AddRow(const float* HWY_RESTRICT row, double weight, int count, double* HWY_RESTRICT sums) {
+  const Doubles d;
+  const auto factor = hn::Set(d, weight);
+  int k = 0;
+  for (; k + kDoubleLanes <= count; k += kDoubleLanes) {
+    hn::Store(hn::MulAdd(factor, hn::PromoteTo(d, hn::LoadU(HalfFloats(), row + k)), hn::Load(d, sums + k)), d,
+              sums + k);
+  }
+  for (; k < count; ++k) sums[k] += weight * row[k];
+}
+
+double DotInDouble(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int count) {
+  const Doubles d;
+  auto sum = hn::Zero(d);
+  int k = 0;
+  for (; k + kDoubleLanes <= count; k += kDoubleLanes) {
+    sum = hn::MulAdd(hn::PromoteTo(d, hn::LoadU(HalfFloats(), a + k)), hn::PromoteTo(d, hn::LoadU(HalfFloats(), b + k)),
+                     sum);
+  }
+  double total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; k < count; ++k) total += static_cast<double>(a[k]) * b[k];
+  return total;
+}
+
+// Adds rows [begin, end) of an order, weighted by position where weights are given.
+template <class Tensor>
+void AddRows(const Tensor& rows, const UnitWork& work, const int32_t* order, int32_t begin, int32_t end,
+             const float* weight, double* sums) {
   for (int32_t i = begin; i < end; ++i) {
     const int32_t position = order ? order[i] : i;
-    const float* row = rows.at(work.token(position), work.head());
-    const double factor = weight ? static_cast<double>(weight[position]) : 1.0;
-    for (int k = 0; k < work.head_dim(); ++k) sums[k] += factor * row[k];
+    AddRow(rows.at(work.token(position), work.head()), weight ? static_cast<double>(weight[position]) : 1.0,
+           work.head_dim(), sums);
   }
+}
+
+double* Sums(const UnitWork& work, Slot slot, int64_t rows) {
+  double* sums = work.memory->Get<double>(slot, rows * work.padded());
+  std::fill_n(sums, rows * work.padded(), 0.0);
   return sums;
 }
 
 const Pass& FirstPass(const UnitWork& work) { return work.plan->passes[work.unit->pass_begin]; }
 
-bool HasRuns(const Pass& pass) { return pass.run_end > pass.run_begin; }
+// Every row of a bucket sees the same keys, those of its bucket.
+bool SeesItsBucket(const UnitWork& work) {
+  const Pass& pass = FirstPass(work);
+  return work.unit->pass_end - work.unit->pass_begin == 1 && pass.run_end > pass.run_begin;
+}
+
+void FillScores(UnitWork& work) {
+  const int32_t length = work.unit->length;
+  float* score = work.memory->Get<float>(Slot::kFillScore, length);
+  for (int32_t i = 0; i < length; ++i) {
+    score[i] = work.seen()[i] < length ? 0.0f : kNothing;
+    if (!work.mean_key || work.seen()[i] == length) continue;
+    const double dot = DotInDouble(work.call->query.at(work.token(i), work.head()), work.mean_key, work.head_dim());
+    score[i] = static_cast<float>(dot * work.call->scale * kLog2E);
+  }
+  work.fill_score = score;
+}
 
 }  // namespace
 
 void PrepareFill(UnitWork& work) {
   if (work.unit->fill == Fill::kNone) return;
   const int32_t length = work.unit->length;
-  const int head_dim = work.head_dim();
-  const bool one_pass = work.unit->pass_end - work.unit->pass_begin == 1;
-  const Pass& pass = FirstPass(work);
-  work.subtract_fill = !(one_pass && HasRuns(pass));
+  const int head_dim = work.head_dim(), padded = work.padded();
   if (work.unit->fill == Fill::kMean) {
-    const Sums sums = SumRows(work.call->key, work, nullptr, 0, length, nullptr);
-    float* mean = work.memory->Get<float>(Slot::kMeanKey, head_dim);
-    for (int k = 0; k < head_dim; ++k) mean[k] = static_cast<float>(sums[k] / length);
+    double* sums = Sums(work, Slot::kSums, 1);
+    AddRows(work.call->key, work, nullptr, 0, length, nullptr, sums);
+    float* mean = work.memory->Get<float>(Slot::kMeanKey, padded);
+    for (int k = 0; k < padded; ++k) mean[k] = static_cast<float>(sums[k] / length);
     work.mean_key = mean;
   }
-  float* score = work.memory->Get<float>(Slot::kFillScore, length);
-  for (int32_t i = 0; i < length; ++i) {
-    score[i] = work.seen()[i] < length ? 0.0f : kNothing;
-    if (!work.mean_key || work.seen()[i] == length) continue;
-    const float* query = work.call->query.at(work.token(i), work.head());
-    double dot = 0;
-    for (int k = 0; k < head_dim; ++k) dot += static_cast<double>(query[k]) * work.mean_key[k];
-    score[i] = static_cast<float>(dot * work.call->scale * kLog2E);
-  }
-  work.fill_score = score;
-  const Sums total = SumRows(work.call->value, work, nullptr, 0, length, nullptr);
-  const int64_t runs = work.subtract_fill ? 1 : pass.run_end - pass.run_begin;
-  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, runs * work.UnseenStride());
+  FillScores(work);
+  work.subtract_fill = !SeesItsBucket(work);
+  const Pass& pass = FirstPass(work);
+  const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
+  double* sums = Sums(work, Slot::kSums, runs + 1);
+  double* total = sums + runs * padded;
+  if (runs == 0) AddRows(work.call->value, work, nullptr, 0, length, nullptr, total);
+  const int32_t* order = work.plan->Order(pass.column_order);
+  int32_t column = 0;
   for (int64_t r = 0; r < runs; ++r) {
-    Sums sums(head_dim);
-    if (!work.subtract_fill) {
-      const BucketRun& run = work.plan->runs[pass.run_begin + r];
-      sums = SumRows(work.call->value, work, work.plan->Order(pass.column_order), run.column_begin, run.column_end,
-                     nullptr);
-    }
-    for (int k = 0; k < head_dim; ++k) unseen[r * work.UnseenStride() + k] = static_cast<float>(total[k] - sums[k]);
+    const BucketRun& run = work.plan->runs[pass.run_begin + r];
+    AddRows(work.call->value, work, order, column, run.column_begin, nullptr, total);  // keys that no query meets
+    AddRows(work.call->value, work, order, run.column_begin, run.column_end, nullptr, sums + r * padded);
+    for (int k = 0; k < head_dim; ++k) total[k] += sums[r * padded + k];
+    column = run.column_end;
+  }
+  if (runs > 0) AddRows(work.call->value, work, order, column, length, nullptr, total);
+  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, std::max<int64_t>(1, runs) * padded);
+  for (int64_t i = 0; i < std::max<int64_t>(1, runs) * padded; ++i) {
+    unseen[i] = static_cast<float>(runs == 0 ? total[i] : total[i % padded] - sums[i]);
   }
   work.unseen_values = unseen;
 }
 
-void PrepareFillBackward(BackwardUnitWork& work) {
-  const UnitWork& forward = work.forward;
-  if (forward.unit->fill == Fill::kNone) return;
-  const int32_t length = forward.unit->length;
-  float* weight = forward.memory->Get<float>(Slot::kFillWeight, length);
+void PrepareFillBackward(UnitWork& work) {
+  if (work.unit->fill == Fill::kNone) return;
+  const int32_t length = work.unit->length;
+  float* weight = work.memory->Get<float>(Slot::kFillWeight, length);
   for (int32_t i = 0; i < length; ++i) {
-    const float lse = forward.call->lse[forward.token(i) * forward.call->shape.heads + forward.head()];
-    weight[i] = forward.seen()[i] < length ? std::exp2(forward.fill_score[i] - lse * kLog2E) : 0.0f;
+    weight[i] = work.seen()[i] < length ? std::exp2(work.fill_score[i] - work.lse(i) * kLog2E) : 0.0f;
   }
   work.fill_weight = weight;
-  if (forward.unit->fill == Fill::kMean) {
-    work.score_gradient_sum = forward.memory->Get<float>(Slot::kScoreGradientSum, length);
+  if (work.unit->fill == Fill::kMean) {
+    work.score_gradient_sum = work.memory->Get<float>(Slot::kScoreGradientSum, length);
     std::fill_n(work.score_gradient_sum, length, 0.0f);
   }
 }
 
-void FinishFillBackward(const BackwardUnitWork& work) {
-  const UnitWork& forward = work.forward;
-  if (forward.unit->fill == Fill::kNone) return;
-  const int32_t length = forward.unit->length;
-  const int head_dim = forward.head_dim(), head = forward.head();
-  const Pass& pass = FirstPass(forward);
-  // dV_j += Σ w_i dO_i over the queries that do not see j.
-  const Sums total = SumRows(work.call->grad_out, forward, nullptr, 0, length, work.fill_weight);
-  const auto add = [&](int64_t position, const Sums& seen) {
-    float* to = work.call->grad_value.at(forward.token(position), head);
-    for (int k = 0; k < head_dim; ++k) to[k] += static_cast<float>(total[k] - seen[k]);
+namespace {
+
+// dV_j += Σ w_i dO_i over the queries that do not see j.
+void AddUnseenValueGradients(const UnitWork& work) {
+  const int32_t length = work.unit->length;
+  const int head_dim = work.head_dim(), padded = work.padded();
+  const Pass& pass = FirstPass(work);
+  const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
+  double* sums = Sums(work, Slot::kSums, runs + 1);
+  double* total = sums + runs * padded;
+  const HeadTensor<const float>& grad_out = work.backward->grad_out;
+  if (runs == 0) AddRows(grad_out, work, nullptr, 0, length, work.fill_weight, total);
+  for (int64_t r = 0; r < runs; ++r) {
+    const BucketRun& run = work.plan->runs[pass.run_begin + r];
+    AddRows(grad_out, work, work.plan->Order(pass.row_order), run.row_begin, run.row_end, work.fill_weight,
+            sums + r * padded);
+    for (int k = 0; k < head_dim; ++k) total[k] += sums[r * padded + k];
+  }
+  float* share = work.memory->Get<float>(Slot::kUnseenValues, padded);
+  const int32_t* order = runs == 0 ? nullptr : work.plan->Order(pass.column_order);
+  const auto add = [&](int32_t begin, int32_t end, const double* seen) {
+    for (int k = 0; k < padded && begin < end; ++k) share[k] = static_cast<float>(total[k] - (seen ? seen[k] : 0.0));
+    for (int32_t c = begin; c < end; ++c) {
+      AddScaled(share, 1.0f, head_dim, work.backward->grad_value.at(work.token(order ? order[c] : c), work.head()));
+    }
   };
-  const Sums none(head_dim);
-  if (forward.subtract_fill) {
-    for (int64_t j = 0; j < length; ++j) add(j, none);
-  } else {
-    const int32_t* rows = forward.plan->Order(pass.row_order);
-    const int32_t* columns = forward.plan->Order(pass.column_order);
-    int32_t column = 0;
-    for (int64_t r = pass.run_begin; r < pass.run_end; ++r) {
-      const BucketRun& run = forward.plan->runs[r];
-      for (; column < run.column_begin; ++column) add(columns[column], none);  // buckets without a query
-      const Sums seen = SumRows(work.call->grad_out, forward, rows, run.row_begin, run.row_end, work.fill_weight);
-      for (; column < run.column_end; ++column) add(columns[column], seen);
-    }
-    for (; column < length; ++column) add(columns[column], none);
+  int32_t column = 0;
+  for (int64_t r = 0; r < runs; ++r) {
+    const BucketRun& run = work.plan->runs[pass.run_begin + r];
+    add(column, run.column_begin, nullptr);
+    add(run.column_begin, run.column_end, sums + r * padded);
+    column = run.column_end;
   }
-  if (forward.unit->fill != Fill::kMean) return;
-  // The gradients of a row's scores add up to 0, so the unseen pairs' is minus the seen pairs' sum.
-  Sums mean_gradient(head_dim);
-  for (int64_t i = 0; i < length; ++i) {
-    if (forward.seen()[i] == length) continue;
-    const double gradient = -static_cast<double>(work.score_gradient_sum[i]) * forward.call->scale;
-    const float* query = forward.call->query.at(forward.token(i), head);
-    float* to = work.call->grad_query.at(forward.token(i), head);
-    for (int k = 0; k < head_dim; ++k) {
-      to[k] += static_cast<float>(gradient * forward.mean_key[k]);
-      mean_gradient[k] += gradient * query[k];
-    }
-  }
-  for (int64_t j = 0; j < length; ++j) {
-    float* to = work.call->grad_key.at(forward.token(j), head);
-    for (int k = 0; k < head_dim; ++k) to[k] += static_cast<float>(mean_gradient[k] / length);
-  }
+  add(column, length, nullptr);
 }
 
+}  // namespace
+
+void FinishFillBackward(const UnitWork& work) {
+  if (work.unit->fill == Fill::kNone) return;
+  AddUnseenValueGradients(work);
+  if (work.unit->fill != Fill::kMean) return;
+  // The gradients of a row's scores add up to 0, so the unseen pairs' is minus the seen pairs' sum.
+  const int32_t length = work.unit->length;
+  const int head_dim = work.head_dim(), padded = work.padded();
+  double* sums = Sums(work, Slot::kSums, 1);
+  for (int32_t i = 0; i < length; ++i) {
+    if (work.seen()[i] == length) continue;
+    const double gradient = -static_cast<double>(work.score_gradient_sum[i]) * work.call->scale;
+    AddScaled(work.mean_key, static_cast<float>(gradient), head_dim,
+              work.backward->grad_query.at(work.token(i), work.head()));
+    AddRow(work.call->query.at(work.token(i), work.head()), gradient, head_dim, sums);
+  }
+  float* share = work.memory->Get<float>(Slot::kUnseenValues, padded);
+  for (int k = 0; k < padded; ++k) share[k] = static_cast<float>(sums[k] / length);
+  for (int32_t j = 0; j < length; ++j)
+    AddScaled(share, 1.0f, head_dim, work.backward->grad_key.at(work.token(j), work.head()));
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+HWY_EXPORT(PrepareFill);
+HWY_EXPORT(PrepareFillBackward);
+HWY_EXPORT(FinishFillBackward);
+void PrepareFill(UnitWork& work) { HWY_DYNAMIC_DISPATCH(PrepareFill)(work); }
+void PrepareFillBackward(UnitWork& work) { HWY_DYNAMIC_DISPATCH(PrepareFillBackward)(work); }
+void FinishFillBackward(const UnitWork& work) { HWY_DYNAMIC_DISPATCH(FinishFillBackward)(work); }
 }  // namespace lshformer
+#endif

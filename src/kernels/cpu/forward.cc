@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "kernels/cpu/executor.h"
-#include "kernels/cpu/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -68,96 +67,94 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
   }
 }
 
-void StartRows(const UnitWork& work, const TileRows& rows, int padded, RowState& state) {
+void StartRows(const UnitWork& work, const TileRows& rows, RowState& state) {
   for (int r = 0; r < rows.padded; ++r) {
     state.sum[r] = 0;
     state.fill[r] = work.fill_score ? work.fill_score[rows.positions[r]] : kNothing;
     state.maximum[r] = state.fill[r];
   }
-  std::memset(state.accumulator, 0, sizeof(float) * rows.padded * padded);
+  std::memset(state.accumulator, 0, sizeof(float) * rows.padded * work.padded());
 }
 
 // Between passes maximum and accumulator rest where lse and out will be.
-void ResumeRows(const UnitWork& work, const TileRows& rows, int padded, RowState& state) {
-  const AttentionForward& call = *work.call;
-  for (int r = 0; r < rows.padded; ++r) {
-    state.fill[r] = work.fill_score ? work.fill_score[rows.positions[r]] : kNothing;
-    if (r >= rows.count) {
-      state.sum[r] = 0;
-      state.maximum[r] = kNothing;
-      std::memset(state.accumulator + r * padded, 0, sizeof(float) * padded);
-      continue;
-    }
-    const int64_t token = work.token(rows.positions[r]);
-    state.sum[r] = work.row_sum[rows.positions[r]];
-    state.maximum[r] = call.lse[token * call.shape.heads + work.head()];
-    CopyRow(call.out.at(token, work.head()), work.head_dim(), padded, state.accumulator + r * padded);
+void ResumeRows(const UnitWork& work, const TileRows& rows, RowState& state) {
+  StartRows(work, rows, state);
+  for (int r = 0; r < rows.count; ++r) {
+    const int32_t position = rows.positions[r];
+    state.sum[r] = work.row_sum[position];
+    state.maximum[r] = work.lse(position);
+    std::memcpy(state.accumulator + r * work.padded(), work.call->out.at(work.token(position), work.head()),
+                sizeof(float) * work.head_dim());
   }
 }
 
-void KeepRows(const UnitWork& work, const TileRows& rows, int padded, const RowState& state) {
+void KeepRows(const UnitWork& work, const TileRows& rows, const RowState& state) {
   const AttentionForward& call = *work.call;
   for (int r = 0; r < rows.count; ++r) {
     const int64_t token = work.token(rows.positions[r]);
     work.row_sum[rows.positions[r]] = state.sum[r];
     call.lse[token * call.shape.heads + work.head()] = state.maximum[r];
-    std::memcpy(call.out.at(token, work.head()), state.accumulator + r * padded, sizeof(float) * work.head_dim());
+    std::memcpy(call.out.at(token, work.head()), state.accumulator + r * work.padded(),
+                sizeof(float) * work.head_dim());
   }
 }
 
-// Adds the unseen keys' share, divides, writes out and lse.
-void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, int padded,
-                RowState& state) {
-  const AttentionForward& call = *work.call;
-  const int head_dim = work.head_dim();
-  const BucketRun* run =
-      work.subtract_fill || pass.run_begin == pass.run_end ? nullptr : work.plan->runs.data() + pass.run_begin;
-  const float* unseen_values = work.unseen_values;
-  if (run && work.unit->fill != Fill::kNone) {
-    while (run->row_end <= tile.row_begin) ++run, unseen_values += work.UnseenStride();
+// What the keys that a row does not see have in common: Σ v, found by the row's bucket run.
+class UnseenValues {
+ public:
+  UnseenValues(const UnitWork& work, const Pass& pass) : work_(work), at_(work.unseen_values) {
+    if (!work.subtract_fill && work.fill_score) run_ = work.plan->runs.data() + pass.run_begin;
   }
+  const float* Of(int row) {
+    for (; run_ && run_->row_end <= row; ++run_) at_ += work_.padded();
+    return at_;
+  }
+
+ private:
+  const UnitWork& work_;
+  const BucketRun* run_ = nullptr;
+  const float* at_;
+};
+
+// Adds the unseen keys' share, divides, writes out and lse.
+void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, RowState& state) {
+  const AttentionForward& call = *work.call;
+  UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
-    const int64_t token = work.token(rows.positions[r]);
-    float* sum = state.accumulator + r * padded;
+    const int32_t position = rows.positions[r];
+    float* sum = state.accumulator + r * work.padded();
     double denominator = state.sum[r];
-    if (work.unit->fill != Fill::kNone) {
-      for (; run && run->row_end <= tile.row_begin + r; ++run) unseen_values += work.UnseenStride();
-      const int32_t unseen = work.unit->length - work.seen()[rows.positions[r]];
-      if (unseen > 0) {
-        const float weight = std::exp2(state.fill[r] - state.maximum[r]);
-        denominator += static_cast<double>(weight) * unseen;
-        for (int k = 0; k < head_dim; ++k) sum[k] += weight * unseen_values[k];
-      }
+    const int32_t unseen = work.fill_score ? work.unit->length - work.seen()[position] : 0;
+    if (unseen > 0) {
+      const float weight = std::exp2(state.fill[r] - state.maximum[r]);
+      denominator += static_cast<double>(weight) * unseen;
+      AddScaled(unseen_values.Of(tile.row_begin + r), weight, work.padded(), sum);
     }
-    float* out = call.out.at(token, work.head());
     const bool nothing = denominator == 0;
     const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
-    for (int k = 0; k < head_dim; ++k) out[k] = nothing ? 0.0f : sum[k] * inverse;
-    call.lse[token * call.shape.heads + work.head()] =
+    CopyScaled(sum, inverse, work.head_dim(), call.out.at(work.token(position), work.head()));
+    call.lse[work.token(position) * call.shape.heads + work.head()] =
         nothing ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>((static_cast<double>(state.maximum[r]) + std::log2(denominator)) * kLn2);
   }
 }
 
-void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, const Columns& columns, bool first,
-                 bool last) {
+void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool first, bool last) {
   const AttentionForward& call = *work.call;
-  const int head_dim = work.head_dim(), padded = RoundUp(head_dim, kLanes);
+  const int head_dim = work.head_dim(), padded = work.padded();
+  Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
-  float* gathered = work.memory->Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
-  float* transposed = work.memory->Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
-  float* scores = work.memory->Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
-  GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, rows.count, padded, gathered);
+  float* gathered = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
+  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
+  float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
+  GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, 0, rows.count, gathered);
   TransposeScaled(gathered, padded, rows.count, head_dim, rows.padded, call.scale * kLog2E, transposed);
   RowState state;
-  state.accumulator = work.memory->Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  if (first) {
-    StartRows(work, rows, padded, state);
-  } else {
-    ResumeRows(work, rows, padded, state);
-  }
+  state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
+  first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
   const Dropout dropout = MakeDropout(call.dropout);
+  const Columns& columns = work.columns;
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment& segment = work.plan->segments[s];
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
@@ -165,31 +162,33 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, const
       const int64_t offset = int64_t{begin} * padded;
       Multiply<Store::kSet, false>({columns.operand + offset, padded}, {transposed, rows.padded}, {scores, rows.padded},
                                    count, rows.padded, head_dim);
-      if (!segment.every_pair) ApplyRule(work, pass, rows, columns, begin, count, scores);
+      if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
       SoftmaxBlock(dropout, rows, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill,
                    scores, state);
-      Multiply<Store::kScaleAndAdd, true>({scores, rows.padded}, {columns.value + offset, padded},
-                                          {state.accumulator, padded}, rows.count, padded, count, state.rescale);
+      MultiplyPairs<Store::kScaleAndAdd, true>(!segment.every_pair && work.columns_not_finite, {scores, rows.padded},
+                                               {columns.value + offset, padded}, {state.accumulator, padded},
+                                               rows.count, padded, count, state.rescale);
     }
   }
-  if (last) {
-    FinishRows(work, pass, tile, rows, padded, state);
-  } else {
-    KeepRows(work, rows, padded, state);
-  }
+  last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
 }
 
 }  // namespace
 
-void ForwardUnit(const UnitWork& work) {
-  const Unit& unit = *work.unit;
-  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
-    const Pass& pass = work.plan->passes[p];
-    const Columns columns = GatherColumns(work, pass);
-    for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
-      ForwardTile(work, pass, work.plan->tiles[t], columns, p == unit.pass_begin, p + 1 == unit.pass_end);
-    }
-  }
+void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+  const AttentionForward& call = *work.call;
+  const Columns& columns = work.columns;
+  bool finite = GatherRows(pass.swapped ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  finite = GatherRows(call.value, work, columns.order, begin, end, columns.value) && finite;
+  if (!finite) work.columns_not_finite = true;
+  for (int64_t c = begin; c < end && columns.dropout; ++c)
+    columns.dropout[c] = DropoutSide(work.dropout_key, columns.position(c), 1);
+}
+
+void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
+  const Pass* passes = work.plan->passes.data();
+  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
+  for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile(work, pass, work.plan->tiles[t], first, last);
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -197,7 +196,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace lshformer {
-HWY_EXPORT(ForwardUnit);
-void DispatchForwardUnit(const UnitWork& work) { HWY_DYNAMIC_DISPATCH(ForwardUnit)(work); }
+HWY_EXPORT(GatherColumns);
+HWY_EXPORT(ForwardTiles);
+void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(GatherColumns)(work, pass, begin, end);
+}
+void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
+  HWY_DYNAMIC_DISPATCH(ForwardTiles)(work, pass, tile_begin, tile_end);
+}
 }  // namespace lshformer
 #endif

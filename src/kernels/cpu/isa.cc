@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/targets.h"
-
 namespace lshformer {
 namespace {
 

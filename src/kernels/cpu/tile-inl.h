@@ -14,18 +14,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 
-// The columns of a pass, gathered in its order: [length][padded] each.
-struct Columns {
-  const float* operand;
-  const float* value;
-  const int32_t* order;         // nullptr: natural
-  const DropoutWords* dropout;  // by place in the order; nullptr: none
-  int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
-};
-
 // The rows of a tile and what the pair rule and dropout need of them.
 struct TileRows {
   int count = 0, padded = 0;  // padded to whole vectors
+  bool not_finite = false;    // of the rows gathered so far
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
   std::vector<int32_t> buckets;  // [hash + 1][kTileRows]
@@ -55,40 +47,36 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
   }
 }
 
-// Gathers rows by position into [count][padded].
-inline void GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t count,
-                       int padded, float* to) {
-  const int head_dim = work.head_dim();
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t position = positions ? positions[i] : i;
-    CopyRow(from.at(work.token(position), work.head()), head_dim, padded, to + i * padded);
+// Gathers rows by position into [count][padded]; true if all numbers are finite.
+inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
+                       int64_t end, float* to) {
+  const int head_dim = work.head_dim(), padded = work.padded();
+  const Floats d;
+  FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
+  for (int64_t i = begin; i < end; ++i) {
+    const float* row = from.at(work.token(positions ? positions[i] : i), work.head());
+    float* copy = to + i * padded;
+    int k = 0;
+    for (; k + kLanes <= head_dim; k += kLanes) {
+      const FloatVec x = hn::LoadU(d, row + k);
+      zeros = hn::MulAdd(x, hn::Zero(d), zeros);
+      hn::Store(x, d, copy + k);
+    }
+    if (k == head_dim && k == padded) continue;
+    for (int rest = k; rest < padded; ++rest) copy[rest] = rest < head_dim ? row[rest] : 0.0f;
+    for (; k < padded; k += kLanes) zeros = hn::MulAdd(hn::Load(d, copy + k), hn::Zero(d), zeros);
   }
-}
-
-inline Columns GatherColumns(const UnitWork& work, const Pass& pass) {
-  const int64_t length = work.unit->length;
-  const int padded = RoundUp(work.head_dim(), kLanes);
-  const int32_t* order = work.plan->Order(pass.column_order);
-  float* operand = work.memory->Get<float>(Slot::kColumns, length * padded);
-  float* value = work.memory->Get<float>(Slot::kColumnValues, length * padded);
-  GatherRows(pass.swapped ? work.call->query : work.call->key, work, order, length, padded, operand);
-  GatherRows(work.call->value, work, order, length, padded, value);
-  DropoutWords* dropout = nullptr;
-  if (work.call->dropout.probability > 0) {
-    dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, length);
-    for (int64_t i = 0; i < length; ++i) dropout[i] = DropoutSide(work.dropout_key, order ? order[i] : i, 1);
-  }
-  return {operand, value, order, dropout};
+  return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
 }
 
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
-inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& rows, const Columns& columns,
-                      int32_t begin, int count, float* scores) {
+inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& rows, int32_t begin, int count,
+                      float* scores) {
   const Floats d;
   const Ints di;
   const auto masked = hn::Set(d, kMasked);
   for (int c = 0; c < count; ++c) {
-    const int32_t position = columns.position(begin + c);
+    const int32_t position = work.columns.position(begin + c);
     for (int r = 0; r < rows.padded; r += kLanes) {
       const auto row_position = hn::Load(di, rows.positions + r);
       auto counts = hn::Eq(row_position, row_position);
@@ -126,6 +114,31 @@ HWY_INLINE FloatVec KeepFactor(const Dropout& dropout, const TileRows& rows, int
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(w, kDropoutMultiplier2));
   const auto dropped = hn::RebindMask(d, hn::Lt(h, hn::Set(w, dropout.threshold)));
   return hn::IfThenZeroElse(dropped, hn::Set(d, dropout.keep_scale));
+}
+
+// A product whose left factor may hold pairs that do not count (exact zeros). Where the right factor is not finite,
+// those zeros are left out instead of multiplied: 0 · NaN would carry one row's NaN into others.
+template <Store kStore, bool kRowsNext>
+void MultiplyPairs(bool leave_out_zeros, ConstMatrix a, ConstMatrix b, Matrix c, int rows, int columns, int depth,
+                   const float* scale = nullptr) {
+  static_assert(kStore != Store::kSet);
+  if (!leave_out_zeros) {
+    Multiply<kStore, kRowsNext>(a, b, c, rows, columns, depth, scale);
+    return;
+  }
+  const Floats d;
+  for (int m = 0; m < rows; ++m) {
+    for (int n = 0; n < columns; n += kLanes) {
+      float* at = c.data + m * c.stride + n;
+      FloatVec sum = hn::Load(d, at);
+      if (kStore == Store::kScaleAndAdd) sum = hn::Mul(sum, hn::Set(d, scale[m]));
+      for (int k = 0; k < depth; ++k) {
+        const float factor = kRowsNext ? a.data[k * a.stride + m] : a.data[m * a.stride + k];
+        if (factor != 0) sum = hn::MulAdd(hn::Set(d, factor), hn::Load(d, b.data + k * b.stride + n), sum);
+      }
+      hn::Store(sum, d, at);
+    }
+  }
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

@@ -1,6 +1,4 @@
 // Small vectorised pieces shared by forward and backward, compiled once for each instruction set.
-#include "kernels/cpu/targets.h"
-
 #if defined(LSHFORMER_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef LSHFORMER_VECTOR_MATH_INL
 #undef LSHFORMER_VECTOR_MATH_INL
@@ -138,13 +136,31 @@ HWY_INLINE void Multiply(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int c
     MultiplyColumns<1, kStore, kRowsNext>(a, {b.data + n, b.stride}, {c.data + n, c.stride}, rows, depth, scale);
 }
 
-// to[0 … padded) ← from[0 … count) · scale, then zeros; padded is a multiple of kLanes, `to` aligned.
-HWY_INLINE void CopyRow(const float* HWY_RESTRICT from, int count, int padded, float* HWY_RESTRICT to) {
+// Σ a[k] b[k]; both aligned, zeros up to `padded`.
+HWY_INLINE float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int padded) {
   const Floats d;
-  int i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::Store(hn::LoadU(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = from[i];
-  for (; i < padded; ++i) to[i] = 0;
+  FloatVec sum = hn::Zero(d);
+  for (int k = 0; k < padded; k += kLanes) sum = hn::MulAdd(hn::Load(d, a + k), hn::Load(d, b + k), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// to += scale · from; `from` is aligned.
+HWY_INLINE void AddScaled(const float* HWY_RESTRICT from, float scale, int count, float* HWY_RESTRICT to) {
+  const Floats d;
+  const FloatVec factor = hn::Set(d, scale);
+  int k = 0;
+  for (; k + kLanes <= count; k += kLanes)
+    hn::StoreU(hn::MulAdd(factor, hn::Load(d, from + k), hn::LoadU(d, to + k)), d, to + k);
+  for (; k < count; ++k) to[k] += scale * from[k];
+}
+
+// to = scale · from; `from` is aligned.
+HWY_INLINE void CopyScaled(const float* HWY_RESTRICT from, float scale, int count, float* HWY_RESTRICT to) {
+  const Floats d;
+  const FloatVec factor = hn::Set(d, scale);
+  int k = 0;
+  for (; k + kLanes <= count; k += kLanes) hn::StoreU(hn::Mul(factor, hn::Load(d, from + k)), d, to + k);
+  for (; k < count; ++k) to[k] = scale * from[k];
 }
 
 // to[k][r] ← scale · rows[r][k] for r < count; zeros up to `padded`. `rows` is [count][stride].

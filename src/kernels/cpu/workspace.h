@@ -1,7 +1,5 @@
 // Aligned work memory of one thread, kept between calls so that the steady state allocates nothing.
 #pragma once
-#include "kernels/cpu/targets.h"
-// (above: before any Highway header)
 #include <hwy/aligned_allocator.h>
 
 #include <array>
@@ -10,26 +8,30 @@
 
 namespace lshformer {
 
-// What a piece of work memory holds; each has its own buffer, which grows and never shrinks below its last use.
+// What a piece of work memory holds; each has its own buffer, which grows to the largest use and is kept.
 enum class Slot {
   kColumns,
   kColumnValues,
-  kColumnGrads,
-  kValueGrads,
+  kDropoutColumns,
+  kColumnGradients,
+  kValueGradients,
+  kRowGradients,
+  kRowGradientSums,
+  kRowSum,
+  kFillScore,
+  kFillWeight,
+  kMeanKey,
+  kUnseenValues,
+  kSums,
+  kScoreGradientSum,
+  // of a tile
   kRows,
   kRowsTransposed,
   kGradOut,
   kGradOutTransposed,
   kScores,
-  kProbabilityGrads,
-  kRowSum,
+  kProbabilityGradients,
   kAccumulator,
-  kFillScore,
-  kFillWeight,
-  kMeanKey,
-  kUnseenValues,
-  kDropoutColumns,
-  kScoreGradientSum,
   kCount
 };
 
@@ -38,7 +40,7 @@ class Workspace {
   template <class T>
   T* Get(Slot slot, int64_t count) {
     Buffer& buffer = buffers_[static_cast<size_t>(slot)];
-    const size_t bytes = static_cast<size_t>(count) * sizeof(T) + kSlack;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
     if (bytes > buffer.bytes) {
       buffer.memory.reset();  // first give back, then take: the two never add up
       buffer.memory = hwy::AllocateAligned<uint8_t>(bytes);
@@ -54,7 +56,6 @@ class Workspace {
   }
 
  private:
-  static constexpr size_t kSlack = 64;  // whole vectors may be read past the end
   struct Buffer {
     hwy::AlignedFreeUniquePtr<uint8_t[]> memory;
     size_t bytes = 0;

@@ -1,0 +1,159 @@
+// SimHash buckets. A dot product is sixteen partial sums without fused multiply-add, added in a fixed tree: a bucket is
+// the same on every instruction set, in every batch and at every thread count.
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "kernels/attention.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/hash.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include "kernels/cpu/vector_math-inl.h"
+
+#ifndef LSHFORMER_HASH_TYPES
+#define LSHFORMER_HASH_TYPES
+namespace lshformer {
+namespace {
+
+constexpr int kPartialSums = 16;
+
+// The planes of one head, ready for whole vectors.
+struct HeadPlanes {
+  const float* planes;          // [hashes · bands][padded], aligned
+  const int32_t* coefficients;  // [hashes][bands]
+  int hashes, bands, table_size, head_dim, padded;
+};
+
+}  // namespace
+}  // namespace lshformer
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+namespace {
+
+// Partial sum l is Σ x[l + 16 i] plane[l + 16 i]; then l += l + 8, l += l + 4, l += l + 2, l += l + 1.
+HWY_INLINE float FixedDot(const float* HWY_RESTRICT x, const float* HWY_RESTRICT plane, int padded) {
+  const Floats d;
+  constexpr int kVectors = kPartialSums / kLanes;
+  FloatVec sums[kVectors];
+  for (int v = 0; v < kVectors; ++v) sums[v] = hn::Zero(d);
+  for (int k = 0; k < padded; k += kPartialSums) {
+    for (int v = 0; v < kVectors; ++v) {
+      const FloatVec product = hn::Mul(hn::Load(d, x + k + v * kLanes), hn::Load(d, plane + k + v * kLanes));
+      sums[v] = hn::Add(sums[v], product);
+    }
+  }
+  for (int width = kVectors / 2; width > 0; width /= 2) {
+    for (int v = 0; v < width; ++v) sums[v] = hn::Add(sums[v], sums[v + width]);
+  }
+  alignas(64) float lanes[kLanes];
+  hn::Store(sums[0], d, lanes);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+// buckets[hash · stride + i] of rows first … last − 1 of `x`, less `mean` where one is given.
+void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index, int64_t first, int64_t last,
+              const float* mean, int64_t stride, int32_t* buckets) {
+  alignas(64) float row[256];
+  std::fill_n(row, head.padded, 0.0f);
+  for (int64_t t = first; t < last; ++t) {
+    const float* from = x.at(t, head_index);
+    for (int k = 0; k < head.head_dim; ++k) row[k] = mean ? from[k] - mean[k] : from[k];
+    const float* plane = head.planes;
+    const int32_t* coefficient = head.coefficients;
+    for (int hash = 0; hash < head.hashes; ++hash) {
+      int64_t sum = 0;
+      for (int band = 0; band < head.bands; ++band, plane += head.padded, ++coefficient) {
+        if (FixedDot(row, plane, head.padded) > 0) sum += *coefficient;
+      }
+      buckets[hash * stride + t] = static_cast<int32_t>(sum < head.table_size ? sum : sum % head.table_size);
+    }
+  }
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <hwy/aligned_allocator.h>
+namespace lshformer {
+HWY_EXPORT(HashRows);
+namespace {
+
+std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim) {
+  std::vector<double> sum(head_dim);
+  for (int64_t t = begin; t < end; ++t) {
+    for (int d = 0; d < head_dim; ++d) sum[d] += x.at(t, head)[d];
+  }
+  std::vector<float> mean(head_dim);
+  for (int d = 0; d < head_dim; ++d) mean[d] = static_cast<float>(sum[d] / static_cast<double>(end - begin));
+  return mean;
+}
+
+// Tokens that one thread hashes at a time: about 0.1 ms of work.
+int64_t TokensAtATime(const AttentionSpec& spec, int padded) {
+  return std::max<int64_t>(64, int64_t{2'000'000} / (int64_t{spec.hashes} * spec.bands * padded));
+}
+
+}  // namespace
+
+SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                                  HeadTensor<const float> key, const SimHashPlanes& planes) {
+  const int64_t tokens = shape.tokens();
+  SimHashBuckets buckets;
+  if (tokens == 0) return buckets;
+  buckets.query.resize(static_cast<size_t>(shape.heads) * spec.hashes * tokens);
+  buckets.key.resize(buckets.query.size());
+  const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;
+  const int64_t planes_per_head = int64_t{spec.hashes} * spec.bands;
+  const auto aligned = hwy::AllocateAligned<float>(planes_per_head * shape.heads * padded);
+  std::fill_n(aligned.get(), planes_per_head * shape.heads * padded, 0.0f);
+  for (int64_t p = 0; p < planes_per_head * shape.heads; ++p) {
+    std::copy_n(planes.planes.data() + p * shape.head_dim, shape.head_dim, aligned.get() + p * padded);
+  }
+  const auto head_planes = [&](int head) {
+    return HeadPlanes{aligned.get() + head * planes_per_head * padded,
+                      planes.coefficients.data() + head * planes_per_head,
+                      spec.hashes,
+                      spec.bands,
+                      spec.table_size,
+                      shape.head_dim,
+                      padded};
+  };
+  const int64_t block = TokensAtATime(spec, padded), blocks = (tokens + block - 1) / block;
+  ParallelFor(blocks * shape.heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int head = static_cast<int>(item / blocks);
+      const int64_t first = item % blocks * block, last = std::min(tokens, first + block);
+      const HeadPlanes planes_of_head = head_planes(head);
+      int32_t* query_buckets = buckets.query.data() + int64_t{head} * spec.hashes * tokens;
+      HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, query, head, first, last, nullptr, tokens, query_buckets);
+      if (spec.center_keys) continue;
+      int32_t* key_buckets = buckets.key.data() + int64_t{head} * spec.hashes * tokens;
+      HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, key, head, first, last, nullptr, tokens, key_buckets);
+    }
+  });
+  if (!spec.center_keys) return buckets;
+  ParallelFor(int64_t{shape.sequences()} * shape.heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int head = static_cast<int>(unit % shape.heads);
+      const int64_t first = shape.cu_seqlens[unit / shape.heads], last = shape.cu_seqlens[unit / shape.heads + 1];
+      if (first == last) continue;
+      const std::vector<float> mean = MeanRow(key, first, last, head, shape.head_dim);
+      HWY_DYNAMIC_DISPATCH(HashRows)
+      (head_planes(head), key, head, first, last, mean.data(), tokens,
+       buckets.key.data() + int64_t{head} * spec.hashes * tokens);
+    }
+  });
+  return buckets;
+}
+
+}  // namespace lshformer
+#endif
