@@ -75,6 +75,7 @@ struct DropoutOp : torch::autograd::Function<DropoutOp> {
 
 struct NormSettings {
   float eps;
+  bool has_residual;  // else `residual` is a stand-in: torch's Function takes no undefined tensor
   DropoutSpec dropout;
 };
 
@@ -97,10 +98,9 @@ struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
     torch::Tensor mean = torch::empty({x.size(0)}, x.options()), inverse_deviation = torch::empty_like(mean);
     DropoutAddNorm call = NormCall(settings, sum, gamma, mean, inverse_deviation);
     call.x = x.data_ptr<float>(), call.y = y.data_ptr<float>(), call.beta = beta.data_ptr<float>();
-    call.residual = residual.defined() ? residual.data_ptr<float>() : nullptr;
+    call.residual = settings.has_residual ? residual.data_ptr<float>() : nullptr;
     RunDropoutAddNorm(call);
     context->save_for_backward({sum, gamma, mean, inverse_deviation});
-    context->saved_data["residual"] = residual.defined();
     Keep(context, std::move(settings));
     return y;
   }
@@ -108,7 +108,7 @@ struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
     const auto saved = context->get_saved_variables();
     const torch::Tensor &sum = saved[0], &gamma = saved[1], grad_y = grads[0].contiguous();
     const NormSettings& settings = GetKept<NormSettings>(context);
-    const bool has_residual = context->saved_data["residual"].toBool();
+    const bool has_residual = settings.has_residual;
     torch::Tensor grad_x = torch::empty_like(sum), grad_gamma = torch::empty_like(gamma),
                   grad_beta = torch::empty_like(gamma);
     torch::Tensor grad_residual;
@@ -212,8 +212,9 @@ torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& r
   if (gamma.numel() != x.size(1) || beta.numel() != x.size(1) || (residual.defined() && residual.sizes() != x.sizes()))
     Fail("layer norm: {} columns, gamma has {}, beta has {}", x.size(1), gamma.numel(), beta.numel());
   CheckDropout(dropout, x.size(0));
-  return DropoutAddNormOp::apply(x.contiguous(), residual.defined() ? residual.contiguous() : residual,
-                                 gamma.contiguous(), beta.contiguous(), NormSettings{static_cast<float>(eps), dropout});
+  const torch::Tensor rows = x.contiguous();
+  return DropoutAddNormOp::apply(rows, residual.defined() ? residual.contiguous() : rows, gamma.contiguous(),
+                                 beta.contiguous(), NormSettings{static_cast<float>(eps), residual.defined(), dropout});
 }
 
 torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,
