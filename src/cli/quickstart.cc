@@ -53,6 +53,16 @@ class Quickstart {
       : folder_(flags.output_dir), seed_(common.seed), silent_(common.quiet || common.no_progress) {}
 
   void Run() {
+    try {
+      RunStages();
+    } catch (const Interrupted& stop) {
+      // What the job says about its checkpoint does not hold: its folder goes.
+      throw Interrupted(stop.signal(), "quickstart: stopped; the output folder is as it was before");
+    }
+  }
+
+ private:
+  void RunStages() {
     const auto begin = std::chrono::steady_clock::now();
     MakeData();
     result_.exact.spec = AttentionSpec{};
@@ -72,7 +82,6 @@ class Quickstart {
     Print();
   }
 
- private:
   void Stage(const std::string& what) {
     ThrowIfStopped("quickstart");
     ++stage_;
