@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/models: small HF checkpoints with random weights and what HF computes from them.
+
+    pip install torch transformers safetensors numpy
+    python3 tools/make_model_golden.py [--output tests/golden/models]
+
+Every folder holds config.json, model.safetensors, batch.jsonl (the input of `lshformer inspect`) and expected.safetensors:
+hidden states, attention maps, pooler output, logits, the loss of the whole batch and its gradient by every parameter,
+computed in float64, each sequence alone and unpadded, rounded once to float32. Weights are large (deviation 0.3 and more),
+so that attention is far from uniform and the activation is used beyond its linear part.
+"""
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+
+LENGTHS = [1, 2, 17, 9, 24]
+
+
+def make_config(**changes):
+    values = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+                  max_position_embeddings=24, type_vocab_size=2, attn_implementation="eager")
+    return BertConfig(**{**values, **changes})
+
+
+def make_model(cls, config, seed):
+    torch.manual_seed(seed)
+    model = cls(config).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn_like(parameter)
+            if "LayerNorm.weight" in name:
+                parameter.copy_(1 + 0.3 * noise)
+            elif "embeddings" in name and "LayerNorm" not in name:
+                parameter.copy_(noise)
+            else:
+                parameter.copy_(0.35 * noise)
+            parameter.copy_(parameter.float().double())      # what the file will hold
+    return model
+
+
+def make_batch(config, rng, labels):
+    lines = []
+    for length in LENGTHS:
+        border = int(rng.integers(1, length + 1))
+        line = {"input_ids": rng.integers(0, config.vocab_size, length).tolist(),
+                "token_type_ids": [0] * border + [1] * (length - border)}
+        line["input_ids"][-1] = config.pad_token_id if length > 2 else line["input_ids"][-1]   # the row without gradient
+        if labels == "tokens":
+            chosen = rng.random(length) < 0.4
+            line["labels"] = [int(rng.integers(config.vocab_size)) if c else -100 for c in chosen]
+        elif labels == "class":
+            line["labels"] = int(rng.integers(config.num_labels))
+        elif labels == "value":
+            line["labels"] = float(np.float32(rng.normal()))
+        lines.append(line)
+    return lines
+
+
+def loss_sum(logits, line, labels):
+    """Loss of one sequence, summed, and how many terms it has."""
+    if labels == "tokens":
+        wanted = torch.tensor(line["labels"])
+        return torch.nn.functional.cross_entropy(logits[0], wanted, reduction="sum", ignore_index=-100), int((wanted >= 0).sum())
+    if labels == "class":
+        return torch.nn.functional.cross_entropy(logits, torch.tensor([line["labels"]]), reduction="sum"), 1
+    return (logits[0, 0] - line["labels"]) ** 2, 1
+
+
+def expected(model, lines, labels):
+    out, parts, total, count = {}, {}, 0.0, 0
+    for index, line in enumerate(lines):
+        result = model(input_ids=torch.tensor([line["input_ids"]]), token_type_ids=torch.tensor([line["token_type_ids"]]),
+                       output_hidden_states=True, output_attentions=True)
+        for level, hidden in enumerate(result.hidden_states):
+            parts.setdefault(f"hidden_states.{level}", []).append(hidden[0])
+        for layer, attention in enumerate(result.attentions):
+            out[f"attentions.{layer}.{index}"] = attention[0]
+        base = model.base_model
+        if base.pooler is not None:
+            parts.setdefault("pooler_output", []).append(base.pooler(result.hidden_states[-1]))
+        if labels:
+            parts.setdefault("logits", []).append(result.logits[0] if labels == "tokens" else result.logits)
+            term, terms = loss_sum(result.logits, line, labels)
+            total, count = total + term, count + terms
+    for name, tensors in parts.items():
+        out[name] = torch.cat(tensors)
+    out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
+    if labels:
+        out["loss"] = total / count
+        out["loss"].backward()
+        for name, parameter in model.named_parameters():
+            out[f"gradients.{name}"] = parameter.grad
+    out = {name: tensor.detach().float().contiguous().clone() for name, tensor in out.items()}
+    out["cu_seqlens"] = torch.tensor(np.cumsum([0] + LENGTHS), dtype=torch.int32)
+    return out
+
+
+def rename(path, change):
+    save_file({change(name): tensor for name, tensor in load_file(path).items()}, path, metadata={"format": "pt"})
+
+
+def gamma_beta(name):
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+CASES = [  # name, class, config, labels, names in the file
+    ("masked_lm", BertForMaskedLM, {}, "tokens", None),
+    ("masked_lm_gelu_new", BertForMaskedLM, {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3}, "tokens", None),
+    ("classification", BertForSequenceClassification, {"num_labels": 3, "hidden_size": 20, "num_attention_heads": 1}, "class", None),
+    ("classification_gamma_beta", BertForSequenceClassification, {"num_labels": 2, "num_hidden_layers": 1}, "class", gamma_beta),
+    ("regression", BertForSequenceClassification, {"num_labels": 1, "num_hidden_layers": 1}, "value", None),
+    ("encoder", BertModel, {"num_hidden_layers": 1}, None, None),   # saved without the prefix "bert."
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent.parent / "tests/golden/models")
+    args = parser.parse_args()
+    for seed, (name, cls, changes, labels, spelling) in enumerate(CASES):
+        folder = args.output / name
+        folder.mkdir(parents=True, exist_ok=True)
+        config = make_config(**changes)
+        model = make_model(cls, config, seed)
+        lines = make_batch(config, np.random.default_rng(seed), labels)
+        tensors = expected(model, lines, labels)
+        model.float().save_pretrained(folder)
+        if spelling:
+            rename(folder / "model.safetensors", spelling)
+        (folder / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        save_file(tensors, folder / "expected.safetensors")
+        for extra in folder.glob("generation_config.json"):
+            extra.unlink()
+        print(name, sum(f.stat().st_size for f in folder.iterdir()) // 1024, "KiB")
+
+
+if __name__ == "__main__":
+    main()
