@@ -17,7 +17,7 @@ struct AttentionCase {
   std::vector<int32_t> cu_seqlens{0};
   int heads = 2, head_dim = 16;
   AttentionSpec spec;
-  float scale = 0;  // 0: 1/√head_dim
+  float scale = 0;                                 // 0: 1/√head_dim
   std::vector<float> query, key, value, grad_out;  // [tokens, heads, head_dim]
   SimHashBuckets buckets;
   float dropout = 0;
@@ -37,8 +37,8 @@ inline std::vector<float> NormalVector(int64_t count, uint64_t seed, double size
 }
 
 // Random q, k, v, dO for sequences of these lengths; buckets drawn, not hashed, so that both sides see the same.
-inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int>& lengths, int heads, int head_dim, uint64_t seed = 1,
-                                double size = 1.5) {
+inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int>& lengths, int heads, int head_dim,
+                                uint64_t seed = 1, double size = 1.5) {
   AttentionCase c;
   c.spec = spec;
   c.heads = heads;
@@ -74,7 +74,9 @@ inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
 
 inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) {
   const int64_t token_stride = int64_t{c.heads} * c.head_dim;
-  const auto in = [&](const std::vector<float>& x) { return HeadTensor<const float>{x.data(), token_stride, c.head_dim}; };
+  const auto in = [&](const std::vector<float>& x) {
+    return HeadTensor<const float>{x.data(), token_stride, c.head_dim};
+  };
   const auto out = [&](std::vector<float>& x) {
     x.assign(c.query.size(), NAN);
     return HeadTensor<float>{x.data(), token_stride, c.head_dim};
@@ -83,11 +85,12 @@ inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) 
   AttentionResult result;
   result.counts = Counts(*plan);
   result.lse.assign(c.tokens() * c.heads, NAN);
-  const AttentionForward forward{c.shape(), in(c.query), in(c.key), in(c.value), out(result.out), result.lse.data(), c.Scale(), plan.get(),
-                                 c.Dropout()};
+  const AttentionForward forward{c.shape(),         in(c.query), in(c.key),  in(c.value), out(result.out),
+                                 result.lse.data(), c.Scale(),   plan.get(), c.Dropout()};
   RunAttentionForward(forward);
   if (backward) {
-    RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query), out(result.grad_key), out(result.grad_value)});
+    RunAttentionBackward(
+        {forward, in(c.grad_out), out(result.grad_query), out(result.grad_key), out(result.grad_value)});
   }
   return result;
 }
@@ -107,9 +110,10 @@ inline OracleResult RunOracle(const AttentionCase& c) {
 
 // Bounds of the rounding error of the float kernels, element by element, from the magnitudes of a unit's rows:
 //
-//   score      e = eps·((√d + 2)·max Σ|q||k|·scale + 2|lse| + 4)          a dot product of d terms, the softmax's exponent
-//   out        4·(e + eps·(√n + 8))·max|v|                                Σ p = 1; 4: numerator, denominator, rescaling, margin
-//   gradients  4·(e + eps·(√d + √n + 8))·G·max|k|·scale·(1 + Σ_i p_ij)    G = 2·max Σ|dO||v|: what multiplies p in ∂loss/∂s
+//   score      e = eps·((√d + 2)·max Σ|q||k|·scale + 2|lse| + 4)          a dot product of d terms, the softmax's
+//   exponent out        4·(e + eps·(√n + 8))·max|v|                                Σ p = 1; 4: numerator, denominator,
+//   rescaling, margin gradients  4·(e + eps·(√d + √n + 8))·G·max|k|·scale·(1 + Σ_i p_ij)    G = 2·max Σ|dO||v|: what
+//   multiplies p in ∂loss/∂s
 //
 // A fill taken off a total of n values may lose eps·n·max|v| on top.
 struct Bounds {
@@ -117,14 +121,15 @@ struct Bounds {
 };
 
 namespace internal {
-inline double LargestDot(const std::vector<float>& a, const std::vector<float>& b, const AttentionCase& c, int64_t begin, int64_t end,
-                         int head) {
+inline double LargestDot(const std::vector<float>& a, const std::vector<float>& b, const AttentionCase& c,
+                         int64_t begin, int64_t end, int head) {
   double largest = 0;
   for (int64_t i = begin; i < end; ++i) {
     for (int64_t j = begin; j < end; ++j) {
       double sum = 0;
       for (int k = 0; k < c.head_dim; ++k) {
-        sum += std::abs(static_cast<double>(a[(i * c.heads + head) * c.head_dim + k]) * b[(j * c.heads + head) * c.head_dim + k]);
+        sum += std::abs(static_cast<double>(a[(i * c.heads + head) * c.head_dim + k]) *
+                        b[(j * c.heads + head) * c.head_dim + k]);
       }
       largest = std::max(largest, sum);
     }
@@ -134,7 +139,8 @@ inline double LargestDot(const std::vector<float>& a, const std::vector<float>& 
 inline double Largest(const std::vector<float>& x, const AttentionCase& c, int64_t begin, int64_t end, int head) {
   double largest = 0;
   for (int64_t i = begin; i < end; ++i) {
-    for (int k = 0; k < c.head_dim; ++k) largest = std::max(largest, std::abs(static_cast<double>(x[(i * c.heads + head) * c.head_dim + k])));
+    for (int k = 0; k < c.head_dim; ++k)
+      largest = std::max(largest, std::abs(static_cast<double>(x[(i * c.heads + head) * c.head_dim + k])));
   }
   return largest;
 }
@@ -146,9 +152,11 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
   const double eps = 0x1p-24, keep = 1.0 / (1.0 - c.dropout);
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), c.spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, {}};
-  const std::vector<double> weight_of_key = ref::Backward(in, std::vector<double>(query.size(), 1.0)).value;  // Σ_i p_ij
+  const std::vector<double> weight_of_key =
+      ref::Backward(in, std::vector<double>(query.size(), 1.0)).value;  // Σ_i p_ij
   Bounds bounds;
-  for (auto* bound : {&bounds.out, &bounds.grad_query, &bounds.grad_key, &bounds.grad_value}) bound->resize(c.query.size());
+  for (auto* bound : {&bounds.out, &bounds.grad_query, &bounds.grad_key, &bounds.grad_value})
+    bound->resize(c.query.size());
   bounds.lse.resize(c.tokens() * c.heads);
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
@@ -159,7 +167,8 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
         const double own = std::abs(oracle.outputs.lse[i * c.heads + head]);
         if (std::isfinite(own)) lse = std::max(lse, own);
       }
-      const double score = eps * ((root_d + 2) * c.Scale() * LargestDot(c.query, c.key, c, begin, end, head) + 2 * lse + 4);
+      const double score =
+          eps * ((root_d + 2) * c.Scale() * LargestDot(c.query, c.key, c, begin, end, head) + 2 * lse + 4);
       const double fill = c.spec.type == AttentionType::kSimHash && c.spec.fill != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();

@@ -1,40 +1,15 @@
-// The fast kernels against the oracle: every mode, ragged lengths around the tile size, odd widths, every instruction set.
+// The fast kernels against the oracle: every mode, ragged lengths around the tile size, odd widths, every instruction
+// set.
 #include <gtest/gtest.h>
 
 #include <tuple>
 
 #include "kernels/attention_case.h"
+#include "kernels/attention_specs.h"
 #include "kernels/plan.h"
 
 namespace lshformer::testing {
 namespace {
-
-AttentionSpec SimHash(Pairs pairs, Fill fill, int hashes, int table_size = 4) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.pairs = pairs;
-  spec.fill = fill;
-  spec.hashes = hashes;
-  spec.table_size = table_size;
-  return spec;
-}
-
-std::vector<AttentionSpec> AllSpecs() {
-  std::vector<AttentionSpec> specs{AttentionSpec{}};
-  for (const Pairs pairs : {Pairs::kFull, Pairs::kReference}) {
-    for (const Fill fill : {Fill::kZero, Fill::kMean, Fill::kNone}) {
-      for (const int hashes : {1, 3}) specs.push_back(SimHash(pairs, fill, hashes));
-    }
-  }
-  return specs;
-}
-
-std::string NameOf(const AttentionSpec& spec) {
-  if (spec.type == AttentionType::kDense) return "dense";
-  const char* fills[] = {"zero", "mean", "none"};
-  return std::string(spec.pairs == Pairs::kFull ? "full_" : "reference_") + fills[static_cast<int>(spec.fill)] + "_h" +
-         std::to_string(spec.hashes);
-}
 
 const std::vector<int> kRagged{0, 1, kTileRows - 1, kTileRows, kTileRows + 1, 3 * kTileRows + 5, 0, 2, 300};
 
@@ -69,7 +44,9 @@ TEST_P(EveryIsa, DropoutDropsTheSamePairsAsTheOracle) {
 
 INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa,
                          ::testing::Combine(::testing::ValuesIn(SupportedIsas()), ::testing::ValuesIn(AllSpecs())),
-                         [](const auto& info) { return std::get<0>(info.param) + "_" + NameOf(std::get<1>(info.param)); });
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + NameOf(std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace lshformer::testing

@@ -1,0 +1,106 @@
+// The oracle itself: its gradients by finite differences in double, its law against hand-made cases.
+#include <gtest/gtest.h>
+
+#include "kernels/attention_case.h"
+#include "kernels/attention_specs.h"
+
+namespace lshformer::testing {
+namespace {
+
+class OracleGradients : public ::testing::TestWithParam<std::tuple<AttentionSpec, float>> {};
+
+// loss = Σ dO · out. Central differences of step h err by h² f'''/6 + eps·|loss|/h; with h = 1e-5 both are below 1e-9
+// here.
+TEST_P(OracleGradients, AgreeWithFiniteDifferences) {
+  const auto& [spec, dropout] = GetParam();
+  AttentionCase c = RandomCase(spec, {1, 7, 0, 4}, 2, 3, 5, 0.8);
+  c.dropout = dropout;
+  std::array<std::vector<double>, 3> inputs{Wide(c.query), Wide(c.key), Wide(c.value)};
+  const std::vector<double> grad_out = Wide(c.grad_out);
+  const auto call = [&] {
+    return ref::Inputs{c.shape(),       spec,          inputs[0],  inputs[1], inputs[2], c.Scale(),
+                       c.buckets.query, c.buckets.key, c.Dropout()};
+  };
+  const auto loss = [&] {
+    const ref::Outputs outputs = ref::Forward(call());
+    double sum = 0;
+    for (size_t i = 0; i < grad_out.size(); ++i) sum += grad_out[i] * outputs.out[i];
+    return sum;
+  };
+  const ref::Gradients grads = ref::Backward(call(), grad_out);
+  const std::array<const std::vector<double>*, 3> want{&grads.query, &grads.key, &grads.value};
+  constexpr double kStep = 1e-5;
+  for (size_t t = 0; t < 3; ++t) {
+    for (size_t i = 0; i < inputs[t].size(); ++i) {
+      const double kept = inputs[t][i];
+      inputs[t][i] = kept + kStep;
+      const double above = loss();
+      inputs[t][i] = kept - kStep;
+      const double below = loss();
+      inputs[t][i] = kept;
+      ASSERT_NEAR((above - below) / (2 * kStep), (*want[t])[i], 2e-8) << "input " << t << " element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryMode, OracleGradients,
+                         ::testing::Combine(::testing::ValuesIn(AllSpecs()), ::testing::Values(0.0f, 0.4f)),
+                         [](const auto& info) {
+                           return NameOf(std::get<0>(info.param)) + (std::get<1>(info.param) > 0 ? "_dropout" : "");
+                         });
+
+// Two queries and keys, by hand: only (0, 0) collides.
+TEST(Oracle, FillsAreWhatTheyAreCalled) {
+  AttentionCase c;
+  c.cu_seqlens = {0, 2};
+  c.heads = 1;
+  c.head_dim = 1;
+  c.scale = 1;
+  c.query = {1, 2};
+  c.key = {3, 5};
+  c.value = {10, 20};
+  c.grad_out = {0, 0};
+  c.buckets = {{0, 1}, {0, 2}};
+  c.spec = SimHash(Pairs::kFull, Fill::kZero, 1);
+  // Row 0 sees key 0 with score 3, key 1 with the fill; row 1 sees nothing.
+  const ref::Outputs zero = RunOracle(c).outputs;
+  EXPECT_NEAR(zero.out[0], (std::exp(3.0) * 10 + 20) / (std::exp(3.0) + 1), 1e-12);
+  EXPECT_NEAR(zero.out[1], 15, 1e-12);
+  EXPECT_NEAR(zero.lse[1], std::log(2.0), 1e-12);
+  c.spec.fill = Fill::kMean;  // mean key 4: scores 4 and 8
+  const ref::Outputs mean = RunOracle(c).outputs;
+  EXPECT_NEAR(mean.out[0], (std::exp(3.0) * 10 + std::exp(4.0) * 20) / (std::exp(3.0) + std::exp(4.0)), 1e-12);
+  EXPECT_NEAR(mean.lse[1], 8 + std::log(2.0), 1e-12);
+  c.spec.fill = Fill::kNone;
+  const ref::Outputs none = RunOracle(c).outputs;
+  EXPECT_EQ(none.out[0], 10);
+  EXPECT_EQ(none.out[1], 0);
+  EXPECT_EQ(none.lse[1], -std::numeric_limits<double>::infinity());
+}
+
+// The authors' code: i ≤ j is looked up, both (i, j) and (j, i) get q_i·k_j, q_j·k_i is never computed.
+TEST(Oracle, ReferencePairsMirrorTheUpperTriangle) {
+  AttentionCase c;
+  c.cu_seqlens = {0, 2};
+  c.heads = 1;
+  c.head_dim = 1;
+  c.scale = 1;
+  c.query = {1, 2};
+  c.key = {3, 5};
+  c.value = {10, 20};
+  c.grad_out = {0, 0};
+  c.spec = SimHash(Pairs::kReference, Fill::kZero, 1);
+  c.buckets = {{1, 2}, {0, 1}};  // (0, 1) collides: s_01 = s_10 = 1·5
+  const ref::Outputs upper = RunOracle(c).outputs;
+  EXPECT_NEAR(upper.out[0], (10 + std::exp(5.0) * 20) / (1 + std::exp(5.0)), 1e-12);
+  EXPECT_NEAR(upper.out[1], (std::exp(5.0) * 10 + 20) / (1 + std::exp(5.0)), 1e-12);
+  EXPECT_EQ(upper.pairs_computed, 1);
+  c.buckets = {{2, 0}, {0, 1}};  // (1, 0) collides: below the diagonal, ignored
+  const ref::Outputs lower = RunOracle(c).outputs;
+  EXPECT_EQ(lower.out[0], 15);
+  EXPECT_EQ(lower.out[1], 15);
+  EXPECT_EQ(lower.pairs_computed, 0);
+}
+
+}  // namespace
+}  // namespace lshformer::testing
