@@ -25,6 +25,7 @@ class WordPieceTokenizer final : public Tokenizer {
   // Error if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as in HF.
   WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options);
 
+  using Tokenizer::Encode;
   Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const override;
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
 
