@@ -36,7 +36,7 @@ bool IsHarmless(std::string_view character) {
 std::string Shown(std::string_view bytes, size_t limit) {
   std::string shown;
   for (size_t i = 0; i < bytes.size();) {
-    if (shown.size() >= limit) return shown + "…";
+    if (shown.size() >= limit) return shown.append("…");
     const size_t length = CharacterLength(bytes.substr(i));
     if (length > 0 && IsHarmless(bytes.substr(i, length))) {
       shown += bytes.substr(i, length);
