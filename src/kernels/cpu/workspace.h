@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace lshformer {
 
@@ -43,7 +44,9 @@ class Workspace {
     const size_t bytes = static_cast<size_t>(count) * sizeof(T);
     if (bytes > buffer.bytes) {
       buffer.memory.reset();  // first give back, then take: the two never add up
+      buffer.bytes = 0;
       buffer.memory = hwy::AllocateAligned<uint8_t>(bytes);
+      if (!buffer.memory) throw std::bad_alloc();
       buffer.bytes = bytes;
     }
     return reinterpret_cast<T*>(buffer.memory.get());
