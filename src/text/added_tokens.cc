@@ -57,7 +57,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 
 AddedTokens::Match AddedTokens::Find(std::string_view text, size_t begin) const {
   for (size_t at = begin; at < text.size();) {
-    at = text.find_first_of(first_bytes_, at);
+    // One byte, "[", is the rule, and the search for one byte is many times faster.
+    at = first_bytes_.size() == 1 ? text.find(first_bytes_[0], at) : text.find_first_of(first_bytes_, at);
     if (at == std::string_view::npos) break;
     const Trie::Match match = trie_.LongestPrefix(text.substr(at));
     if (match.value < 0) {

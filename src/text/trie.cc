@@ -7,7 +7,7 @@ namespace lshformer {
 
 Trie::Trie(std::vector<std::pair<std::string_view, int32_t>> keys) {
   std::sort(keys.begin(), keys.end());
-  nodes_.resize(512);
+  nodes_.resize(1024);
   nodes_[0].parent = kRoot;
   struct Span {  // keys [begin, end) share the path of `depth` bytes that leads to `node`
     size_t begin, end, depth;
@@ -41,28 +41,27 @@ Trie::Trie(std::vector<std::pair<std::string_view, int32_t>> keys) {
   }
 }
 
-// The first place where every child finds a free node; after kTries failures the end of the array, so that the time
-// is linear whatever the keys are. `bytes` is sorted.
+// The first place where every child finds a free node, or the end of the array after kSteps, so that building takes
+// linear time whatever the keys are. An only child takes the first free node, which fills the gaps that others leave.
+// `bytes` is sorted.
 uint32_t Trie::FindBase(const std::vector<uint8_t>& bytes) {
-  constexpr int kTries = 2000;
-  while (nodes_[first_free_].parent != kFree) {
-    ++first_free_;
-    if (first_free_ + 256 >= nodes_.size()) nodes_.resize(2 * nodes_.size());
+  constexpr uint32_t kSteps = 256;
+  while (nodes_[first_free_].parent != kFree) ++first_free_;
+  const bool only_child = bytes.size() == 1;
+  const uint32_t begin = only_child ? first_free_ : std::max(first_free_, search_from_);
+  const auto fits = [&](uint32_t node) {
+    return std::all_of(bytes.begin(), bytes.end(),
+                       [&](uint8_t byte) { return nodes_[node - bytes.front() + byte].parent == kFree; });
+  };
+  uint32_t node = begin;
+  while (node < used_end_ && node < begin + kSteps && !fits(node)) ++node;
+  if (node == begin + kSteps) {
+    search_from_ = only_child ? search_from_ : node;  // what lies before is nearly full
+    node = used_end_;
   }
-  const uint32_t end = static_cast<uint32_t>(nodes_.size()) - 256;
-  uint32_t base = end;
-  int tries = 0;
-  for (uint32_t node = std::max<uint32_t>(first_free_, bytes.front() + 1); node < end && tries < kTries; ++node) {
-    if (nodes_[node].parent != kFree) continue;
-    ++tries;
-    const uint32_t candidate = node - bytes.front();
-    if (std::all_of(bytes.begin(), bytes.end(),
-                    [&](uint8_t byte) { return nodes_[candidate + byte].parent == kFree; })) {
-      base = candidate;
-      break;
-    }
-  }
-  if (base + 512 >= nodes_.size()) nodes_.resize(2 * nodes_.size());
+  const uint32_t base = node - bytes.front();
+  used_end_ = std::max(used_end_, base + bytes.back() + 1);
+  if (used_end_ + 512 > nodes_.size()) nodes_.resize(2 * nodes_.size() + 512);
   return base;
 }
 

@@ -39,11 +39,13 @@ class Trie {
     int32_t value = -1;
   };
   static constexpr uint32_t kFree = UINT32_MAX, kRoot = UINT32_MAX - 1;
+  static constexpr uint32_t kFirst = 257;  // children begin here, so that base = child − byte is at least 1
 
   uint32_t FindBase(const std::vector<uint8_t>& bytes);
 
   std::vector<Node> nodes_;  // 256 more than used, so that a walk needs no bounds check
-  uint32_t first_free_ = 1;
+  uint32_t first_free_ = kFirst, search_from_ = kFirst;
+  uint32_t used_end_ = kFirst;  // all nodes from here on are free
 };
 
 }  // namespace lshformer
