@@ -18,7 +18,7 @@ Workspace& ThreadWorkspace() {
 
 namespace {
 
-constexpr size_t kKeptBytes = size_t{1} << 24;   // of work memory per buffer and thread between calls
+constexpr size_t kKeptBytes = size_t{1} << 22;   // of work memory per buffer and thread between calls
 constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.2 ms; less is not worth waking one
 constexpr int64_t kSharedUnitPairs = 1'000'000;  // a unit of at least 1,000² pairs may be worked on by all threads
 
