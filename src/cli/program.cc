@@ -60,11 +60,12 @@ void TakeEffect(const CommonFlags& common) {
   }
 }
 
-// A sub-command's own --help is listed among the common flags.
-void HideHelpFlags(CLI::App& app) {
+// Commands under one heading; a command's own --help is listed among the common flags.
+void ArrangeHelp(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    command->group("Commands");
     if (command->get_help_ptr() != nullptr) command->get_option("--help")->group("");
-    HideHelpFlags(*command);
+    ArrangeHelp(*command);
   }
 }
 
@@ -83,45 +84,20 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
       std::make_unique<CLI::App>("Text encoders with exact and LSH attention: train, measure, use.", "lshformer");
   program->formatter(std::make_shared<HelpFormatter>());
   program->option_defaults()->always_capture_default();
-  program->get_formatter()->label("SUBCOMMANDS", "Commands");
   AddCommonFlags(*program, common);
-#if __has_include("cli/quickstart.cc")
   AddQuickstart(*program, common);
-#endif
-#if __has_include("cli/info.cc")
   AddInfo(*program, common);
-#endif
-#if __has_include("cli/tokenizer.cc")
   AddTokenizer(*program, common);
-#endif
-#if __has_include("cli/pretrain.cc")
   AddPretrain(*program, common);
-#endif
-#if __has_include("cli/train.cc")
   AddTrain(*program, common);
-#endif
-#if __has_include("cli/evaluate.cc")
   AddEvaluate(*program, common);
-#endif
-#if __has_include("cli/predict.cc")
   AddPredict(*program, common);
-#endif
-#if __has_include("cli/inspect.cc")
   AddInspect(*program, common);
-#endif
-#if __has_include("cli/attention.cc")
   AddAttention(*program, common);
-#endif
-#if __has_include("cli/bench.cc")
   AddBench(*program, common);
-#endif
-#if __has_include("cli/synth.cc")
   AddSynth(*program, common);
-#endif
-#if __has_include("cli/report.cc")
   AddReport(*program, common);
-#endif
-  HideHelpFlags(*program);
+  ArrangeHelp(*program);
   program->require_subcommand(1);
   program->parse_complete_callback([&common] { TakeEffect(common); });
   return program;
