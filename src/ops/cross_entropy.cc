@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/matmul.h"
+#include "ops/memory.h"
 #include "ops/row_kernels.h"
 
 namespace lshformer {
@@ -21,10 +22,9 @@ struct Gradients {
 
 // Rows [first, first + rows): adds to the loss and, where `gradients` is given, fills them in.
 double Block(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias, const int32_t* labels,
-             int64_t first, int64_t rows, float scale, torch::Tensor& space, Gradients* gradients) {
+             int64_t first, int64_t rows, float scale, float* logits, Gradients* gradients) {
   const int64_t columns = hidden.size(1), words = weight.size(0);
   const float *h = hidden.data_ptr<float>() + first * columns, *w = weight.data_ptr<float>();
-  float* logits = space.data_ptr<float>();
   for (int64_t word = 0; word < words; word += kWordBlock) {
     Multiply({.rows = rows,
               .columns = std::min(kWordBlock, words - word),
@@ -77,11 +77,11 @@ struct DecoderCrossEntropyOp : torch::autograd::Function<DecoderCrossEntropyOp> 
       gradients = {torch::empty_like(hidden), torch::empty_like(weight), torch::empty_like(bias)};
       if (rows == 0) gradients.weight.zero_(), gradients.bias.zero_();
     }
-    torch::Tensor space = torch::empty({block, weight.size(0)}, hidden.options());
+    float* logits = WorkspaceOf(WorkspaceUse::kLogits, block * weight.size(0) * sizeof(float));
     double total = 0;
     for (int64_t first = 0; first < rows; first += block)
       total += Block(hidden, weight, bias, labels.data(), first, std::min(block, rows - first),
-                     1.0f / static_cast<float>(rows), space, wants_gradients ? &gradients : nullptr);
+                     1.0f / static_cast<float>(rows), logits, wants_gradients ? &gradients : nullptr);
     if (wants_gradients) context->save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
     return torch::full({}, rows == 0 ? 0.0 : total / static_cast<double>(rows), hidden.options());
   }

@@ -1,7 +1,6 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -11,6 +10,7 @@
 #endif
 
 #include "base/parallel.h"
+#include "ops/memory.h"
 
 namespace lshformer {
 namespace {
@@ -32,20 +32,6 @@ const dnnl::engine& Engine() {
 dnnl::stream& Stream() {
   thread_local dnnl::stream stream(Engine());
   return stream;
-}
-
-float* Scratch(size_t bytes) {
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  thread_local std::unique_ptr<void, Free> memory;
-  thread_local size_t capacity = 0;
-  if (bytes > capacity) {
-    capacity = (bytes + 4095) / 4096 * 4096;
-    memory.reset(std::aligned_alloc(64, capacity));
-    if (!memory) throw std::bad_alloc();
-  }
-  return static_cast<float*>(memory.get());
 }
 
 // Inside, oneDNN runs on the calling thread alone: its partition of a block must not depend on the thread count.
@@ -139,7 +125,7 @@ void Execute(const Primitive& primitive, const float* a, const void* b, const fl
       {DNNL_ARG_SRC, memory(description.src_desc(), a)},
       {DNNL_ARG_WEIGHTS, memory(description.weights_desc(), b)},
       {DNNL_ARG_DST, memory(description.dst_desc(), c)},
-      {DNNL_ARG_SCRATCHPAD, memory(scratch, Scratch(std::max<size_t>(scratch.get_size(), 64)))}};
+      {DNNL_ARG_SCRATCHPAD, memory(scratch, WorkspaceOf(WorkspaceUse::kPrimitive, scratch.get_size()))}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(description.bias_desc(), bias));
   primitive.matmul.execute(Stream(), arguments);
   Stream().wait();
