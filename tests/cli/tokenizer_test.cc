@@ -1,0 +1,141 @@
+// The tokenizer command as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "util/command.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::AllOf;
+using testing::CommandResult;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using testing::TempFolder;
+
+class TokenizerCommandTest : public ::testing::Test {
+ protected:
+  TokenizerCommandTest() {
+    folder_.Write("tokenizer/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nun\n##x\n.\nx\n");
+  }
+
+  CommandResult Run(std::vector<std::string> words, const std::string& input = "/dev/null") const {
+    words.insert(words.begin(), {LSHFORMER_BINARY, "tokenizer"});
+    return testing::RunCommand(words, input);
+  }
+  CommandResult Encode(std::string_view text, std::vector<std::string> flags = {}) const {
+    flags.insert(flags.begin(), {"encode", "--tokenizer", folder_ / "tokenizer", "--input", folder_.Write("in", text)});
+    return Run(flags);
+  }
+  CommandResult Decode(std::string_view lines) const {
+    return Run({"decode", "--tokenizer", folder_ / "tokenizer", "--input", folder_.Write("in", lines)});
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TokenizerCommandTest, EncodesLines) {
+  const CommandResult result = Encode("Unx hello\n\n[MASK]x");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(
+      result.out,
+      "{\"input_ids\": [2, 6, 7, 5, 3], \"token_type_ids\": [0, 0, 0, 0, 0], \"tokens\": [\"[CLS]\", \"un\", \"##x\", "
+      "\"hello\", \"[SEP]\"], \"offsets\": [[0, 0], [0, 2], [2, 3], [4, 9], [0, 0]]}\n"
+      "{\"input_ids\": [2, 3], \"token_type_ids\": [0, 0], \"tokens\": [\"[CLS]\", \"[SEP]\"], \"offsets\": [[0, 0], "
+      "[0, 0]]}\n"
+      "{\"input_ids\": [2, 4, 9, 3], \"token_type_ids\": [0, 0, 0, 0], \"tokens\": [\"[CLS]\", \"[MASK]\", \"x\", "
+      "\"[SEP]\"], \"offsets\": [[0, 0], [0, 6], [6, 7], [0, 0]]}\n");
+}
+
+TEST_F(TokenizerCommandTest, CutsAndLeavesOutSpecialTokens) {
+  const CommandResult result = Encode("x x x x", {"--add_special_tokens", "false", "--max_seq_length", "2"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, HasSubstr("\"input_ids\": [9, 9],"));
+  EXPECT_THAT(result.err, HasSubstr("1 of 1 texts were cut to 2 tokens"));
+}
+
+TEST_F(TokenizerCommandTest, ABadJsonLineIsAnsweredInItsPlace) {
+  const CommandResult result = Encode(
+      "{\"id\": 7, \"text\": \"x\", \"text_pair\": \"hello\"}\n{\"id\": 8, \"text\": 3}\nno\n{\"text\": \"\xff\"}\n"
+      "{\"text\": \".\", \"text_pair\": null}\n",
+      {"--jsonl"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(StartsWith("lshformer: 3 of 5 lines"), HasSubstr("in:2")));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5);
+  EXPECT_THAT(result.out, HasSubstr("[2, 9, 3, 5, 3], \"token_type_ids\": [0, 0, 0, 1, 1]"));
+  EXPECT_THAT(result.out, HasSubstr("{\"id\":8,\"error\":"));
+  EXPECT_THAT(result.out, HasSubstr("[2, 8, 3]"));
+}
+
+TEST_F(TokenizerCommandTest, InvalidUtf8OfRawTextIsReplacedAndCounted) {
+  const CommandResult result = Encode("x\xff\nx \xc3\n");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("2 invalid UTF-8 sequences"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+}
+
+TEST_F(TokenizerCommandTest, ALineOver64MiBIsRefused) {
+  const std::string line(100 << 20, 'x');
+  const std::string output = folder_.Write("old.jsonl", "old");
+  const CommandResult raw = Encode("x\n" + line + "\nx\n", {"--output", output});
+  EXPECT_EQ(raw.status, 1);
+  EXPECT_THAT(raw.err, HasSubstr("in:2"));
+  EXPECT_EQ(folder_.Read("old.jsonl"), "old");
+  const CommandResult jsonl = Encode("{\"text\": \"x\"}\n" + line + "\n{\"text\": \"x\"}\n", {"--jsonl"});
+  EXPECT_EQ(jsonl.status, 1);
+  EXPECT_EQ(std::count(jsonl.out.begin(), jsonl.out.end(), '\n'), 3);
+}
+
+// The encoding of a long line, many times its size as JSON, is written while it is made.
+TEST_F(TokenizerCommandTest, MemoryIsThatOfTheLongestLine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps freed memory";
+#endif
+  std::string text;
+  for (int i = 0; i < 2'000'000; ++i) text += i % 100 == 0 ? "hello\n" : "hello ";
+  const double short_lines = Encode(text, {"--output", "/dev/null"}).max_resident_mb;
+  const double empty = Encode("", {"--output", "/dev/null"}).max_resident_mb;
+  EXPECT_LT(short_lines, empty + 120);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  EXPECT_LT(Encode(text, {"--output", "/dev/null"}).max_resident_mb, empty + 200);  // its JSON: 60 MB; 16 bytes a token
+}
+
+TEST_F(TokenizerCommandTest, Decodes) {
+  const CommandResult result = Decode("[2, 6, 7, 8, 3]\n{\"ids\": [5]}\n{\"input_ids\": []}\n");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "[CLS] unx. [SEP]\nhello\n\n");
+  EXPECT_THAT(Decode("[2]\n[10]\n").err, AllOf(HasSubstr("in:2"), HasSubstr("0 to 9, got 10")));
+  EXPECT_THAT(Decode("[2]\n[\"x\"]\n").err, HasSubstr("in:2: expected an id"));
+  EXPECT_THAT(Decode("3\n").err, HasSubstr("in:1: expected a list of ids"));
+  EXPECT_THAT(Decode("[4294967298]\n").err, HasSubstr("expected an id"));
+}
+
+TEST_F(TokenizerCommandTest, TrainsAndRefusesToOverwrite) {
+  const std::string text = folder_.Write("text", "the hashing of keys, the keys of hashing\nthe caf\xc3\xa9\n");
+  const std::vector<std::string> train = {"train",        "--type", "wordpiece",    "--input",          text,
+                                          "--vocab_size", "60",     "--output_dir", folder_ / "trained"};
+  EXPECT_EQ(Run(train).status, 0);
+  const CommandResult again = Run(train);
+  EXPECT_EQ(again.status, 1);
+  EXPECT_THAT(again.err, HasSubstr("not empty"));
+  const CommandResult result = Run({"encode", "--tokenizer", folder_ / "trained", "--input", text});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("[UNK]")));
+  EXPECT_EQ(Run({"train", "--type", "unigram", "--input", text, "--output_dir", folder_ / "u"}).status, 2);
+  const CommandResult small = Run({"train", "--input", text, "--vocab_size", "9", "--output_dir", folder_ / "small"});
+  EXPECT_EQ(small.status, 1);
+  EXPECT_THAT(small.err, HasSubstr("expected at least"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "small"));
+}
+
+}  // namespace
+}  // namespace lshformer
