@@ -23,7 +23,8 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // A folder with vocab.txt (and tokenizer_config.json where present). Error names the file and line.
+  // A folder with vocab.txt, or else tokenizer.json (and tokenizer_config.json where present). Error names the file and
+  // line. A tokenizer.json's own truncation and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 

@@ -91,6 +91,61 @@ Json ReadObject(const std::string& path) {
   return json;
 }
 
+// tokenizer.json, where HF's library keeps everything: newer releases write it without a vocab.txt beside it.
+struct TokenizerJson {
+  std::string vocab_txt;
+  std::vector<AddedToken> added;
+  NormalizerOptions normalizer;
+};
+
+// The tokens of {"token": id, …} in order of their ids, as vocab.txt has them.
+std::string VocabularyText(const Json& vocab, const std::string& where) {
+  std::vector<const std::string*> tokens(vocab.size(), nullptr);
+  for (const auto& [token, id] : vocab.items()) {
+    if (!id.is_number_unsigned() || id >= tokens.size() || tokens[id.get<size_t>()] != nullptr) {
+      Fail("{}: \"vocab\": expected the ids 0 to {}, each once, got {} for \"{}\"", where, tokens.size() - 1,
+           ShownValue(id), Shown(token));
+    }
+    if (token.find_first_of("\r\n") != std::string::npos) {
+      Fail("{}: \"vocab\": expected tokens of one line, got \"{}\"", where, Shown(token));
+    }
+    tokens[id.get<size_t>()] = &token;
+  }
+  std::string text;
+  for (const std::string* token : tokens) text.append(*token).append("\n");
+  return text;
+}
+
+TokenizerJson ReadTokenizerJson(const std::string& path) {
+  const Json json = ReadObject(path);
+  const auto part = [&](const char* key, const char* type) -> const Json& {
+    if (!json.contains(key) || !json[key].is_object()) Fail("{}: expected an object \"{}\"", path, key);
+    const std::string got = GetString(json[key], "type", path);
+    if (got != type) Fail("{}: \"{}\": expected the type {}, got \"{}\"", path, key, type, Shown(got));
+    return json[key];
+  };
+  TokenizerJson result;
+  const Json &model = part("model", "WordPiece"), &normalizer = part("normalizer", "BertNormalizer");
+  part("pre_tokenizer", "BertPreTokenizer");
+  if (!model.contains("vocab") || !model["vocab"].is_object()) Fail("{}: expected an object \"vocab\"", path);
+  if (GetString(model, "continuing_subword_prefix", path) != "##" ||
+      GetInt(model, "max_input_chars_per_word", path) != kMaxWordCharacters) {
+    Fail("{}: expected the prefix \"##\" and words of up to {} characters", path, kMaxWordCharacters);
+  }
+  result.vocab_txt = VocabularyText(model["vocab"], path);
+  result.normalizer.lowercase = GetBool(normalizer, "lowercase", path);
+  result.normalizer.strip_accents = BoolOr(normalizer, "strip_accents", path, result.normalizer.lowercase);
+  result.normalizer.ideographs = BoolOr(normalizer, "handle_chinese_chars", path, true);
+  if (!BoolOr(normalizer, "clean_text", path, true)) Fail("{}: \"clean_text\": expected true, got false", path);
+  if (HasValue(json, "added_tokens") && json["added_tokens"].is_array()) {
+    for (const Json& token : json["added_tokens"]) {
+      result.added.push_back(ReadToken(token, path + ": \"added_tokens\""));
+      result.added.back().id = static_cast<int32_t>(GetInt(token, "id", path, 0, INT32_MAX));
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 WordPieceOptions ReadWordPieceOptions(const std::string& folder) {
@@ -137,10 +192,16 @@ void WordPieceTokenizer::Save(const std::string& folder) const {
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
   if (!std::filesystem::is_directory(folder)) Fail("{}: expected a tokenizer's folder", Shown(folder));
-  const std::string path = In(folder, "vocab.txt");
-  if (!std::filesystem::exists(path)) Fail("{}: no vocab.txt in this folder", Shown(folder));
-  const WordPieceOptions options = ReadWordPieceOptions(folder);
-  return std::make_shared<WordPieceTokenizer>(ReadFile(path, Vocabulary::kMaxBytes), path, options);
+  const std::string path = In(folder, "vocab.txt"), json = In(folder, "tokenizer.json");
+  WordPieceOptions options = ReadWordPieceOptions(folder);
+  if (std::filesystem::exists(path)) {
+    return std::make_shared<WordPieceTokenizer>(ReadFile(path, Vocabulary::kMaxBytes), path, options);
+  }
+  if (!std::filesystem::exists(json)) Fail("{}: no vocab.txt and no tokenizer.json in this folder", Shown(folder));
+  TokenizerJson whole = ReadTokenizerJson(json);
+  options.normalizer = whole.normalizer;
+  options.added = std::move(whole.added);
+  return std::make_shared<WordPieceTokenizer>(whole.vocab_txt, json, options);
 }
 
 }  // namespace lshformer

@@ -93,7 +93,7 @@ TEST(TokenizerTest, BadVocabulariesNameTheLine) {
 
 TEST(TokenizerTest, BadFoldersAndSettingsNameTheFile) {
   const testing::TempFolder folder;
-  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path()); }), HasSubstr("no vocab.txt"));
+  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path()); }), HasSubstr("no vocab.txt and no tokenizer.json"));
   EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path() + "/none"); }), HasSubstr("expected a tokenizer's folder"));
   for (const auto& [config, message] : std::vector<std::pair<const char*, const char*>>{
            {"[1]", "expected a JSON object"},
@@ -145,6 +145,35 @@ TEST(TokenizerTest, SavedAndLoadedItIsTheSame) {
     EXPECT_EQ(loaded->Encode(text).offsets, tokenizer->Encode(text).offsets);
     EXPECT_EQ(loaded->Decode(loaded->Encode(text).ids, true), tokenizer->Decode(tokenizer->Encode(text).ids, true));
   }
+}
+
+// The layout that newer HF releases write: tokenizer.json without vocab.txt.
+TEST(TokenizerTest, ReadsTokenizerJson) {
+  const std::string good =
+      R"({"truncation": {"max_length": 3}, "added_tokens": [{"id": 2, "content": "[CLS]", "special": true},
+    {"id": 6, "content": "[E]", "special": false}], "normalizer": {"type": "BertNormalizer", "clean_text": true,
+    "handle_chinese_chars": true, "strip_accents": null, "lowercase": false}, "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100, "vocab": {"[UNK]": 1, "[PAD]": 0, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "X": 5}}})";
+  const auto load = [](const std::string& json) {
+    const testing::TempFolder folder;
+    folder.Write("tokenizer.json", json);
+    return Tokenizer::Load(folder.path());
+  };
+  EXPECT_THAT(load(good)->Encode("X x [E][MASK]").ids, ElementsAre(2, 5, 1, 6, 4, 3));
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string json = good;
+    json.replace(json.find(from), from.size(), to);
+    return ErrorOf([&] { load(json); });
+  };
+  EXPECT_THAT(error("WordPiece", "BPE"), HasSubstr("expected the type WordPiece"));
+  EXPECT_THAT(error("\"BertNormalizer\"", "7"), HasSubstr("\"type\""));
+  EXPECT_THAT(error("\"X\": 5", "\"X\": 4"), HasSubstr("each once"));
+  EXPECT_THAT(error("\"X\": 5", "\"X\": 6"), HasSubstr("0 to 5"));
+  EXPECT_THAT(error("\"X\": 5", "\"X\\n\": 5"), HasSubstr("one line"));
+  EXPECT_THAT(error("\"##\"", "\"@@\""), HasSubstr("prefix"));
+  EXPECT_THAT(error("{\"[UNK]\"", "{\"[UNX]\""), HasSubstr("[UNK]"));
+  EXPECT_THAT(error("\"vocab\": {", "\"vocab\": 3, \"v\": {"), HasSubstr("expected an object \"vocab\""));
 }
 
 TEST(TokenizerTest, IdsOutOfRangeAreErrors) {
