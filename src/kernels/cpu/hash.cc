@@ -2,6 +2,8 @@
 // the same on every instruction set, in every batch and at every thread count.
 #include <algorithm>
 #include <cmath>
+#include <new>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
@@ -16,11 +18,11 @@
 namespace lshformer {
 namespace {
 
-constexpr int kPartialSums = 16;
+constexpr int kPartialSums = 16, kPlanesAtATime = 4;
 
 // The planes of one head, ready for whole vectors.
 struct HeadPlanes {
-  const float* planes;          // [hashes · bands][padded], aligned
+  const float* planes;          // [hashes · bands, rounded up to a multiple of kPlanesAtATime][padded], aligned
   const int32_t* coefficients;  // [hashes][bands]
   int hashes, bands, table_size, head_dim, padded;
 };
@@ -33,28 +35,66 @@ HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 namespace {
 
-// Partial sum l is Σ x[l + 16 i] plane[l + 16 i]; then l += l + 8, l += l + 4, l += l + 2, l += l + 1.
-HWY_INLINE float FixedDot(const float* HWY_RESTRICT x, const float* HWY_RESTRICT plane, int padded) {
+// Dot products of x with four planes at a time. Partial sum l of each is Σ x[l + 16 i] plane[l + 16 i]; then
+// l += l + 8, l += l + 4, l += l + 2, l += l + 1.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT planes, int padded,
+                          float* HWY_RESTRICT dots) {
+  for (int p = 0; p < kPlanesAtATime; ++p, planes += padded) {
+    float sums[kPartialSums] = {};
+    for (int k = 0; k < padded; ++k) {
+      const float product = x[k] * planes[k];
+      sums[k % kPartialSums] += product;
+    }
+    for (int width = kPartialSums / 2; width > 0; width /= 2) {
+      for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+    }
+    dots[p] = sums[0];
+  }
+}
+#else
+template <class D>
+HWY_INLINE auto FoldToFour(D d, hn::Vec<D> v) {
+  if constexpr (HWY_LANES(float) > 4 && hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    return FoldToFour(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return v;
+  }
+}
+
+HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT planes, int padded,
+                          float* HWY_RESTRICT dots) {
   const Floats d;
   constexpr int kVectors = kPartialSums / kLanes;
-  FloatVec sums[kVectors];
-  for (int v = 0; v < kVectors; ++v) sums[v] = hn::Zero(d);
+  FloatVec sums[kPlanesAtATime][kVectors];
+  for (int p = 0; p < kPlanesAtATime; ++p) {
+    for (int v = 0; v < kVectors; ++v) sums[p][v] = hn::Zero(d);
+  }
   for (int k = 0; k < padded; k += kPartialSums) {
     for (int v = 0; v < kVectors; ++v) {
-      const FloatVec product = hn::Mul(hn::Load(d, x + k + v * kLanes), hn::Load(d, plane + k + v * kLanes));
-      sums[v] = hn::Add(sums[v], product);
+      const FloatVec part = hn::Load(d, x + k + v * kLanes);
+      for (int p = 0; p < kPlanesAtATime; ++p) {
+        sums[p][v] = hn::Add(sums[p][v], hn::Mul(part, hn::Load(d, planes + p * padded + k + v * kLanes)));
+      }
     }
   }
-  for (int width = kVectors / 2; width > 0; width /= 2) {
-    for (int v = 0; v < width; ++v) sums[v] = hn::Add(sums[v], sums[v + width]);
+  const hn::FixedTag<float, 4> four;
+  hn::Vec<decltype(four)> folded[kPlanesAtATime];
+  for (int p = 0; p < kPlanesAtATime; ++p) {
+    for (int width = kVectors / 2; width > 0; width /= 2) {
+      for (int v = 0; v < width; ++v) sums[p][v] = hn::Add(sums[p][v], sums[p][v + width]);
+    }
+    folded[p] = FoldToFour(d, sums[p][0]);
   }
-  alignas(64) float lanes[kLanes];
-  hn::Store(sums[0], d, lanes);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  }
-  return lanes[0];
+  // lanes 0 + 2 and 1 + 3 of two planes side by side, then those of each pair
+  const auto first =
+      hn::Add(hn::ConcatLowerLower(four, folded[1], folded[0]), hn::ConcatUpperUpper(four, folded[1], folded[0]));
+  const auto second =
+      hn::Add(hn::ConcatLowerLower(four, folded[3], folded[2]), hn::ConcatUpperUpper(four, folded[3], folded[2]));
+  hn::StoreU(hn::Add(hn::ConcatEven(four, second, first), hn::ConcatOdd(four, second, first)), four, dots);
 }
+#endif
 
 }  // namespace
 
@@ -63,15 +103,18 @@ void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index,
               const float* mean, int64_t stride, int32_t* buckets) {
   alignas(64) float row[256];
   std::fill_n(row, head.padded, 0.0f);
+  std::vector<float> dots(RoundUp(head.hashes * head.bands, kPlanesAtATime));
   for (int64_t t = first; t < last; ++t) {
     const float* from = x.at(t, head_index);
     for (int k = 0; k < head.head_dim; ++k) row[k] = mean ? from[k] - mean[k] : from[k];
-    const float* plane = head.planes;
+    for (size_t p = 0; p < dots.size(); p += kPlanesAtATime)
+      FixedDots(row, head.planes + p * head.padded, head.padded, dots.data() + p);
     const int32_t* coefficient = head.coefficients;
+    const float* dot = dots.data();
     for (int hash = 0; hash < head.hashes; ++hash) {
       int64_t sum = 0;
-      for (int band = 0; band < head.bands; ++band, plane += head.padded, ++coefficient) {
-        if (FixedDot(row, plane, head.padded) > 0) sum += *coefficient;
+      for (int band = 0; band < head.bands; ++band) {
+        sum += -static_cast<int32_t>(*dot++ > 0) & *coefficient++;  // a branch would be mispredicted half the time
       }
       buckets[hash * stride + t] = static_cast<int32_t>(sum < head.table_size ? sum : sum % head.table_size);
     }
@@ -113,13 +156,16 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
   buckets.key.resize(buckets.query.size());
   const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;
   const int64_t planes_per_head = int64_t{spec.hashes} * spec.bands;
-  const auto aligned = hwy::AllocateAligned<float>(planes_per_head * shape.heads * padded);
-  std::fill_n(aligned.get(), planes_per_head * shape.heads * padded, 0.0f);
+  const int64_t rows_per_head = (planes_per_head + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime;
+  const auto aligned = hwy::AllocateAligned<float>(rows_per_head * shape.heads * padded);
+  if (!aligned) throw std::bad_alloc();
+  std::fill_n(aligned.get(), rows_per_head * shape.heads * padded, 0.0f);
   for (int64_t p = 0; p < planes_per_head * shape.heads; ++p) {
-    std::copy_n(planes.planes.data() + p * shape.head_dim, shape.head_dim, aligned.get() + p * padded);
+    const int64_t row = p / planes_per_head * rows_per_head + p % planes_per_head;
+    std::copy_n(planes.planes.data() + p * shape.head_dim, shape.head_dim, aligned.get() + row * padded);
   }
   const auto head_planes = [&](int head) {
-    return HeadPlanes{aligned.get() + head * planes_per_head * padded,
+    return HeadPlanes{aligned.get() + head * rows_per_head * padded,
                       planes.coefficients.data() + head * planes_per_head,
                       spec.hashes,
                       spec.bands,
