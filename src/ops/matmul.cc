@@ -18,9 +18,9 @@ namespace {
 using Desc = dnnl::memory::desc;
 constexpr auto kFloat = dnnl::memory::data_type::f32;
 
-// Rows of a block where oneDNN's rows are not independent. Large enough to use the registers well, small enough that
-// filling up a short call costs little.
-constexpr int64_t kRowBlock = 32;
+// Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its kernels
+// take at a time: rows left over go through another kernel with another order of summation.
+constexpr int64_t kRowBlock = 48;
 // Primitives kept. A step of training uses about 20; batches of ever new lengths must not make this grow for ever.
 constexpr size_t kPrimitives = 512;
 

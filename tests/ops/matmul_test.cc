@@ -1,0 +1,170 @@
+#include "ops/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "ops/threads.h"
+#include "util/command.h"
+#include "util/rounding.h"
+
+namespace lshformer {
+namespace {
+
+using testing::WithinRounding;
+
+std::vector<float> Random(int64_t count, uint64_t key) {
+  std::vector<float> values(count);
+  PhiloxStream stream(key);
+  for (float& value : values) value = static_cast<float>(stream.Normal());
+  return values;
+}
+
+struct Shape {
+  int64_t columns, inner;
+};
+// Heads, odd sizes that end inside a vector, the layers of the BERT-LSH paper's model and one of BERT-base's width.
+const Shape kShapes[] = {{1, 8}, {2, 128}, {3, 7}, {33, 50}, {96, 32}, {128, 512}, {384, 128}, {512, 128}, {768, 768}};
+
+struct Operands {
+  Operands(const Shape& shape, int64_t rows)
+      : shape(shape),
+        a(Random(rows * shape.inner, 1)),
+        weight(Random(shape.columns * shape.inner, 2)),
+        bias(Random(shape.columns, 3)) {}
+  // The first `rows` rows from row `first` on.
+  std::vector<float> Product(int64_t first, int64_t rows, bool packed) const {
+    std::vector<float> c(rows * shape.columns, NAN);
+    const float* from = a.data() + first * shape.inner;
+    const MatrixView b{weight.data(), 1, shape.inner};
+    if (packed) {
+      const PackedMatrix matrix(b, shape.inner, shape.columns);
+      matrix.Multiply(rows, from, shape.inner, bias.data(), c.data(), shape.columns);
+    } else {
+      Multiply({.rows = rows,
+                .columns = shape.columns,
+                .inner = shape.inner,
+                .a = {from, shape.inner, 1},
+                .b = b,
+                .bias = bias.data(),
+                .c = c.data(),
+                .c_stride = shape.columns});
+    }
+    return c;
+  }
+  Shape shape;
+  std::vector<float> a, weight, bias;
+};
+
+class MatmulTest : public ::testing::Test {
+ protected:
+  ~MatmulTest() override { SetAllThreads(HardwareThreads()); }
+};
+
+// A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two, packed or
+// not.
+TEST_F(MatmulTest, RowsDoNotDependOnTheCall) {
+  constexpr int64_t kRows = 300;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
+    const Operands operands(shape, kRows);
+    for (const bool packed : {false, true}) {
+      SetAllThreads(1);
+      const std::vector<float> all = operands.Product(0, kRows, packed);
+      for (const int threads : {1, 2}) {
+        SetAllThreads(threads);
+        for (int64_t rows = 1; rows <= kRows; rows += rows < 40 ? 1 : 13) {
+          const int64_t first = (rows * 7) % (kRows - rows + 1);
+          const std::vector<float> some = operands.Product(first, rows, packed);
+          ASSERT_EQ(std::memcmp(some.data(), all.data() + first * shape.columns, some.size() * sizeof(float)), 0)
+              << rows << " rows from " << first << ", " << threads << " threads, packed " << packed;
+        }
+      }
+    }
+  }
+}
+
+// The same where oneDNN has other kernels: AVX2 takes rows in blocks.
+TEST_F(MatmulTest, RowsDoNotDependOnTheCallWithAvx2) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "oneDNN is limited already";
+  setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  const auto result = testing::RunCommand({"/proc/self/exe",
+                                           "--gtest_filter=MatmulTest.RowsDoNotDependOnTheCall:"
+                                           "MatmulTest.AgreesWithDouble"});
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+}
+
+// |c − exact| ≤ inner · eps · Σ|a||b|, the bound of any order of summation.
+TEST_F(MatmulTest, AgreesWithDouble) {
+  for (const Shape& shape : kShapes) {
+    const int64_t rows = 37;
+    const Operands operands(shape, rows);
+    std::vector<double> exact(rows * shape.columns), bounds(exact.size());
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < shape.columns; ++j) {
+        double sum = operands.bias[j], size = std::abs(sum);
+        for (int64_t k = 0; k < shape.inner; ++k) {
+          const double term = double{operands.a[i * shape.inner + k]} * operands.weight[j * shape.inner + k];
+          sum += term;
+          size += std::abs(term);
+        }
+        exact[i * shape.columns + j] = sum;
+        bounds[i * shape.columns + j] = static_cast<double>(shape.inner + 1) * 0x1p-24 * size;
+      }
+    EXPECT_THAT(operands.Product(0, rows, false), WithinRounding(exact, bounds));
+    EXPECT_THAT(operands.Product(0, rows, true), WithinRounding(exact, bounds));
+  }
+}
+
+// Both orders of both factors, a strided result, and adding to what is there: the products of a backward.
+TEST_F(MatmulTest, TransposedFactorsAndAccumulation) {
+  const int64_t rows = 35, columns = 20, inner = 70, stride = 29;
+  const auto a = Random(rows * inner, 1), b = Random(inner * columns, 2), start = Random(rows * stride, 3);
+  std::vector<float> a_turned(a.size()), b_turned(b.size());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < inner; ++k) a_turned[k * rows + i] = a[i * inner + k];
+  for (int64_t k = 0; k < inner; ++k)
+    for (int64_t j = 0; j < columns; ++j) b_turned[j * inner + k] = b[k * columns + j];
+  std::vector<double> want(start.begin(), start.end());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t k = 0; k < inner; ++k) want[i * stride + j] += double{a[i * inner + k]} * b[k * columns + j];
+  const MatrixView plain_a{a.data(), inner, 1}, turned_a{a_turned.data(), 1, rows};
+  const MatrixView plain_b{b.data(), columns, 1}, turned_b{b_turned.data(), 1, inner};
+  for (const MatrixView& view_a : {plain_a, turned_a})
+    for (const MatrixView& view_b : {plain_b, turned_b})
+      for (const bool tokens : {false, true}) {
+        std::vector<float> c = start;
+        Multiply({.rows = rows,
+                  .columns = columns,
+                  .inner = inner,
+                  .a = view_a,
+                  .b = view_b,
+                  .c = c.data(),
+                  .c_stride = stride,
+                  .accumulate = true,
+                  .inner_is_tokens = tokens});
+        EXPECT_THAT(c, WithinRounding(want, 71 * 0x1p-24 * 300));  // Σ|a||b| stays below 300 for these numbers
+      }
+}
+
+TEST_F(MatmulTest, NoRowsAreNoWork) {
+  Operands({3, 7}, 1).Product(0, 0, true);
+  Operands({3, 7}, 1).Product(0, 0, false);
+}
+
+TEST(RowBlockTest, OnlyAvx512BatchReduceKernelsTakeAllRowsAtOnce) {
+  EXPECT_EQ(RowBlock("brg:avx512_core"), 0);
+  EXPECT_EQ(RowBlock("brg:avx512_core_amx"), 0);
+  EXPECT_GT(RowBlock("gemm:jit"), 0);
+  EXPECT_GT(RowBlock("brg:avx2"), 0);
+  EXPECT_GT(RowBlock("ref:any"), 0);
+}
+
+}  // namespace
+}  // namespace lshformer
