@@ -60,7 +60,8 @@ struct JobResult {
   Json eval;                     // as in eval_results.json; null without do_eval
   Json log_history =
       Json::array();  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step", "eval_loss", …}
-  Json plan;  // with dry_run: {"tokens", "steps", "parameters", "memory_bytes", "seconds", …}; nothing was written
+  Json plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
+              // was written
 };
 
 // Write the folder described in cli.md (model, tokenizer, results, checkpoints). Errors as in train/trainer.h.

@@ -228,7 +228,7 @@ class Trainer {
     result_.samples_per_second = static_cast<double>(result_.samples) / std::max(1e-9, seconds);
     result_.steps_per_second = static_cast<double>(steps) / std::max(1e-9, seconds);
     result_.total_flos = state_.total_flos;
-    result_.log_history = state_.log_history;
+    result_.trainer_state = ToJson(state_, options_);
     return result_;
   }
 

@@ -33,8 +33,8 @@ struct TrainerHooks {
 
 struct TrainerPlace {
   std::string title = "training";      // of the progress bar
-  std::string output_dir;              // "": nothing is written
-  std::string resume_from;             // checkpoint folder, or "": from the model as it is
+  std::string output_dir = "";         // "": nothing is written
+  std::string resume_from = "";        // checkpoint folder, or "": from the model as it is
   Json run_settings = Json::object();  // flags that decide the result, kept in checkpoints
 };
 
@@ -46,7 +46,7 @@ struct TrainResult {
   int64_t samples = 0, tokens = 0;  // of this process, as are the rates
   double samples_per_second = 0, steps_per_second = 0;
   double total_flos = 0;             // 6 · parameters outside the embeddings · tokens, as transformers estimates
-  Json log_history = Json::array();  // HF form, "eval_*" entries included
+  Json trainer_state;                // as in trainer_state.json; its log_history has the "eval_*" entries too
   std::vector<double> step_seconds;  // of each update of this process, without evaluations and checkpoints
 };
 

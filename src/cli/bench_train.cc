@@ -1,0 +1,189 @@
+// lshformer bench train: masked-LM steps on random ids, forward, backward and AdamW, variants in turn.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/measure.h"
+#include "data/masking.h"
+#include "io/model_config.h"
+#include "models/model.h"
+#include "train/optimizer.h"
+
+namespace lshformer::cli {
+namespace {
+
+constexpr double kLabelled = 0.15;
+
+struct BenchTrainFlags {
+  std::string model_type = "bert", config_name, config_overrides;
+  std::vector<int> lengths{128, 512};
+  int batch_size = 8, runs = 5;
+  std::vector<std::string> attention;  // empty: the config's own
+  AttentionFlags lsh;
+  bool json = false, no_machine = false;
+};
+
+// One model with its optimizer: all that a step touches.
+class Trainee {
+ public:
+  Trainee(const ModelConfig& config, uint64_t seed)
+      : seed_(seed),
+        model_(CreateModel(config, Task::kMaskedLm, seed)),
+        parameters_(model_->NamedParameters()),
+        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)) {}
+
+  void Step(const PackedBatch& batch) {
+    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+    ForwardOptions forward;
+    forward.train = true;
+    forward.seed = seed_;
+    forward.step = step_++;
+    model_->Forward(batch, forward).loss.backward();
+    optimizer_->Step(kLearningRate, ClipScale(GradientNorm(parameters_), 1));
+  }
+
+ private:
+  static constexpr double kLearningRate = 5e-5;  // of no consequence for time; keeps random data from diverging
+  uint64_t seed_;
+  ModelPtr model_;
+  NamedTensors parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  int64_t step_ = 0;
+};
+
+PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
+  PackedBatch batch;
+  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark));
+  for (int b = 0; b < sequences; ++b) {
+    std::vector<int32_t> ids(length);
+    for (int32_t& id : ids) id = static_cast<int32_t>(stream.Below(static_cast<uint64_t>(config.vocab_size)));
+    AppendSequence(batch, ids, {}, static_cast<uint64_t>(b));
+  }
+  for (const int32_t id : batch.ids) batch.token_labels.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
+  batch.token_labels[0] = batch.ids[0];  // a short batch may have drawn none
+  return batch;
+}
+
+ModelConfig BaseConfig(const BenchTrainFlags& flags) {
+  ModelConfig config;
+  if (!flags.config_name.empty()) config = ReadModelConfig(flags.config_name);
+  if (!flags.config_overrides.empty()) ApplyOverrides(config, flags.config_overrides, "--config_overrides");
+  return config;
+}
+
+struct Variant {
+  std::string name;
+  ModelConfig config;
+};
+
+std::vector<Variant> Variants(const BenchTrainFlags& flags) {
+  std::vector<Variant> variants;
+  std::vector<std::string> names;
+  const size_t count = std::max<size_t>(1, flags.attention.size());
+  for (size_t v = 0; v < count; ++v) {
+    Variant variant{"", BaseConfig(flags)};
+    if (!flags.attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(flags.attention[v]));
+    flags.lsh.Apply(variant.config.attention);
+    ValidateModelConfig(variant.config, flags.config_name.empty() ? "--config_overrides" : flags.config_name);
+    names.emplace_back(Name(variant.config.layer_attention(0).type));
+    variants.push_back(std::move(variant));
+  }
+  names = UniqueNames(names);
+  for (size_t v = 0; v < count; ++v) variants[v].name = names[v];
+  return variants;
+}
+
+Json Rows(int length, const std::vector<Variant>& variants, const BenchTrainFlags& flags, uint64_t seed) {
+  std::vector<std::unique_ptr<Trainee>> trainees;
+  std::vector<std::function<void()>> runs;
+  const PackedBatch batch = RandomBatch(variants[0].config, flags.batch_size, length, seed);
+  for (const Variant& variant : variants) {
+    trainees.push_back(std::make_unique<Trainee>(variant.config, seed));
+    runs.push_back([trainee = trainees.back().get(), &batch] { trainee->Step(batch); });
+  }
+  const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
+  Json rows = Json::array();
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const ModelConfig& config = variants[v].config;
+    const AttentionSpec& spec = config.layer_attention(0);
+    const double seconds = timings[v].median_ms / 1e3;
+    Json row = {{"name", variants[v].name},
+                {"attention", Name(spec.type)},
+                {"spec", ToJson(spec)},
+                {"direction", "forward_backward"},
+                {"dtype", "float32"},
+                {"batch", flags.batch_size},
+                {"heads", config.num_attention_heads},
+                {"head_dim", config.head_dim()},
+                {"length", length},
+                {"tokens", batch.tokens()}};
+    AddTiming(timings[v], row);
+    row["tokens_per_second"] = static_cast<double>(batch.tokens()) / seconds;
+    row["sequences_per_second"] = flags.batch_size / seconds;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
+  const std::vector<Variant> variants = Variants(flags);
+  const int64_t positions = variants[0].config.max_position_embeddings;
+  for (const int length : flags.lengths) {
+    if (length > positions)
+      FailUsage("--lengths: {} exceeds max_position_embeddings {}; raise it with --config_overrides", length,
+                positions);
+    if (int64_t{length} * flags.batch_size > INT32_MAX)
+      FailUsage("--lengths: {} tokens times --batch_size {} exceed {}", length, flags.batch_size, INT32_MAX);
+  }
+  const Json machine = DescribeMachine(!flags.no_machine);
+  Json results = Json::array();
+  for (const int length : flags.lengths) {
+    for (Json& row : Rows(length, variants, flags, seed)) results.push_back(std::move(row));
+  }
+  const std::vector<std::string> columns{
+      "name", "length", "tokens", "median_ms", "p10_ms", "p90_ms", "tokens_per_second", "sequences_per_second"};
+  const std::string text = FormatBenchmark(machine, results, columns, flags.json);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+}  // namespace
+
+void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
+  CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
+  auto flags = std::make_shared<BenchTrainFlags>();
+  const char* group = "What is timed";
+  command->add_option("--model_type", flags->model_type, "the model")->check(OneOf({"bert"}))->group(group);
+  command->add_option("--config_name", flags->config_name, "its config.json; default BERT base")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--config_overrides", flags->config_overrides, "changes to it")
+      ->type_name("KEY=VALUE,…")
+      ->group(group);
+  command->add_option("--attention", flags->attention, "a type or a JSON object; repeat it for several")
+      ->type_name("TYPE|JSON")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  command->add_option("--lengths", flags->lengths, "tokens a sequence")
+      ->delimiter(',')
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_option("--batch_size", flags->batch_size, "sequences a step")
+      ->check(IntegerIn(1, 1 << 20))
+      ->group(group);
+  group = "Measuring";
+  command->add_option("--runs", flags->runs, "timed steps of each variant")
+      ->check(IntegerIn(1, 1'000'000))
+      ->group(group);
+  command->add_flag("--no_machine", flags->no_machine, "leave out the machine's own GEMM rate and memory bandwidth")
+      ->group(group);
+  command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
+  AddLshFlags(*command, flags->lsh);
+  command->callback([flags, &common] { BenchTrain(*flags, common.seed); });
+}
+
+}  // namespace lshformer::cli

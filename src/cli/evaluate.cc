@@ -1,0 +1,159 @@
+// lshformer evaluate: a model on data, without training; or a file of predictions, without a model.
+#include "eval/evaluate.h"
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/model_source.h"
+#include "data/classification.h"
+#include "data/corpus.h"
+#include "eval/score_file.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct EvaluateFlags {
+  ModelSource model;
+  std::string task, task_name, data_dir, validation_file, references, predictions, output = "-";
+  int64_t max_eval_samples = 0;
+  int max_seq_length = 0, batch_size = 8;
+  bool line_by_line = false;
+  double mlm_probability = 0.15;
+};
+
+Task TaskOf(const EvaluateFlags& flags) {
+  if (flags.task == "fill-mask") return Task::kMaskedLm;
+  if (flags.task == "text-classification" || !flags.task_name.empty()) return Task::kSequenceClassification;
+  const std::string path = flags.model.model_name_or_path + "/config.json";
+  const Task task = TaskFromArchitectures(ReadModelConfig(path), path);
+  if (task == Task::kEncoder) FailUsage("--task: {} names no head to evaluate", path);
+  return task;
+}
+
+TextTable ReadTable(const EvaluateFlags& flags) {
+  if (flags.data_dir.empty()) return ReadTextTable(flags.validation_file, /*need_label=*/true);
+  const GlueTask& task = FindGlueTask(flags.task_name);
+  if (!flags.validation_file.empty()) return ReadGlueFile(task, flags.validation_file, /*need_label=*/true);
+  return ReadGlue(task, flags.data_dir, Split::kValidation);
+}
+
+void Limit(SequenceSet& set, int64_t samples) {
+  if (samples > 0 && samples < set.size()) set.Truncate(samples);
+}
+
+Json EvaluateLabels(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer, EvaluateOptions options) {
+  const GlueTask* task = flags.task_name.empty() ? nullptr : &FindGlueTask(flags.task_name);
+  std::vector<std::string> labels = model.config().labels;
+  if (labels.empty() && task != nullptr) labels = task->labels;
+  for (int64_t id = static_cast<int64_t>(labels.size()); id < model.config().num_labels; ++id)
+    labels.push_back(model.config().label_name(id));
+  const TextTable table = ReadTable(flags);
+  const int limit = SequenceLimit(flags.max_seq_length, model.config());
+  int64_t truncated = 0;
+  SequenceSet set = EncodeTable(table, LabelIds(table, labels), tokenizer, limit, &truncated);
+  if (truncated > 0) spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, set.size(), limit);
+  Limit(set, flags.max_eval_samples);
+  options.f1 = task == nullptr || task->f1;
+  return EvaluateClassification(model, set, options).metrics;
+}
+
+Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer, const EvaluateOptions& options,
+                  uint64_t seed) {
+  CorpusOptions reading;
+  reading.line_by_line = flags.line_by_line;
+  reading.max_seq_length = SequenceLimit(flags.max_seq_length, model.config());
+  const Masker masker(tokenizer, flags.mlm_probability, seed);
+  SequenceSet set = ReadCorpus({flags.validation_file}, tokenizer, reading);
+  Limit(set, flags.max_eval_samples);
+  return EvaluateMaskedLm(model, set, masker, options).metrics;
+}
+
+void CheckFlags(const EvaluateFlags& flags) {
+  if (flags.predictions.empty() != flags.references.empty())
+    FailUsage("--predictions and --references: expected both, got one");
+  if (!flags.predictions.empty()) {
+    if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions");
+    if (!flags.model.model_name_or_path.empty())
+      FailUsage("--model_name_or_path: --predictions are scored without a model");
+    return;
+  }
+  if (flags.model.model_name_or_path.empty())
+    FailUsage("--model_name_or_path, or --predictions and --references: required");
+  if (!flags.task_name.empty()) FindGlueTask(flags.task_name);
+  if (!flags.data_dir.empty() && flags.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  if (flags.task == "fill-mask" && !flags.task_name.empty())
+    FailUsage("--task_name: is for --task text-classification");
+  if (flags.validation_file.empty() && flags.data_dir.empty())
+    FailUsage("--validation_file, or --data_dir with --task_name: required");
+}
+
+Json Evaluate(const EvaluateFlags& flags, uint64_t seed) {
+  CheckFlags(flags);
+  if (!flags.predictions.empty())
+    return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
+  const Task task = TaskOf(flags);
+  if (task == Task::kMaskedLm && flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
+  const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
+                                   [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
+  EvaluateOptions options;
+  options.batch_size = flags.batch_size;
+  return task == Task::kMaskedLm ? EvaluateText(flags, *model, *tokenizer, options, seed)
+                                 : EvaluateLabels(flags, *model, *tokenizer, options);
+}
+
+}  // namespace
+
+void AddEvaluate(CLI::App& app, CommonFlags& common) {
+  CLI::App* command =
+      app.add_subcommand("evaluate", "a model on labelled data or text; or predictions against references");
+  auto flags = std::make_shared<EvaluateFlags>();
+  const char* group = "Model";
+  command->add_option("--model_name_or_path", flags->model.model_name_or_path, "checkpoint folder")
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--tokenizer_name", flags->model.tokenizer_name, "tokenizer folder, if not the checkpoint")
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--task", flags->task, "which head; default: the one that the model has")
+      ->check(OneOf({"fill-mask", "text-classification"}))
+      ->group(group);
+  group = "Data";
+  command
+      ->add_option("--validation_file", flags->validation_file,
+                   "text (fill-mask); TSV or JSONL with labels; plain or .gz")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--task_name", flags->task_name, "GLUE task")->type_name("NAME")->group(group);
+  command->add_option("--data_dir", flags->data_dir, "its folder, with dev.tsv")->type_name("DIR")->group(group);
+  command->add_option("--max_eval_samples", flags->max_eval_samples, "first sequences only; 0: all")
+      ->check(IntegerIn(0, INT64_MAX))
+      ->group(group);
+  command->add_option("--max_seq_length", flags->max_seq_length, "tokens per sequence; 0: the position table")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command->add_option("--per_device_eval_batch_size", flags->batch_size, "sequences per forward")
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_flag("--line_by_line", flags->line_by_line, "fill-mask: every line is a sequence")->group(group);
+  command->add_option("--mlm_probability", flags->mlm_probability, "fill-mask: share of tokens to predict")
+      ->check(NumberIn(0, 1))
+      ->group(group);
+  group = "Files alone (with --task_name)";
+  command->add_option("--predictions", flags->predictions, "predict_results_TASK.txt: index, prediction")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--references", flags->references, "the task's dev.tsv")->type_name("FILE")->group(group);
+  group = "Output";
+  command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
+  AddAttentionFlags(*command, flags->model.attention);
+  command->callback(
+      [flags, &common] { WriteFileAtomically(flags->output, Evaluate(*flags, common.seed).dump(2) + "\n"); });
+}
+
+}  // namespace lshformer::cli

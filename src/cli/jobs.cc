@@ -1,0 +1,290 @@
+#include "cli/jobs.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "cli/label_data.h"
+#include "cli/model_source.h"
+#include "cli/run_folder.h"
+#include "data/corpus.h"
+#include "data/masking.h"
+#include "eval/evaluate.h"
+#include "eval/score_file.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
+
+namespace lshformer::cli {
+namespace {
+
+// One job once its flags are read: what to train on, how to evaluate, where to put it.
+struct Job {
+  std::string title;
+  const RunFolder& folder;
+  const TrainingOptions& training;
+  bool do_eval = false, dry_run = false;
+  Json settings = {};
+  RunStart start = {};
+  std::shared_ptr<const Tokenizer> tokenizer = {};
+  ModelPtr model = {};
+  const SequenceSet* train_set = nullptr;
+  std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch = {};
+  std::function<Json()> evaluate = {};
+};
+
+Json Settings(const TrainingOptions& options) {
+  return {{"per_device_train_batch_size", options.per_device_train_batch_size},
+          {"gradient_accumulation_steps", options.gradient_accumulation_steps},
+          {"learning_rate", options.learning_rate},
+          {"weight_decay", options.weight_decay},
+          {"adam_beta1", options.adam_beta1},
+          {"adam_beta2", options.adam_beta2},
+          {"adam_epsilon", options.adam_epsilon},
+          {"max_grad_norm", options.max_grad_norm},
+          {"num_train_epochs", options.num_train_epochs},
+          {"max_steps", options.max_steps},
+          {"lr_scheduler_type", Name(options.lr_scheduler_type)},
+          {"warmup_steps", options.warmup_steps},
+          {"warmup_ratio", options.warmup_ratio},
+          {"optim", Name(options.optim)},
+          {"seed", options.seed}};
+}
+
+Json CanonicalPaths(const std::vector<std::string>& paths) {
+  Json list = Json::array();
+  for (const std::string& path : paths) list.push_back(CanonicalPath(path));
+  return list;
+}
+
+Json Settings(const PretrainOptions& options) {
+  Json settings = {{"command", "pretrain"}};
+  settings.update(Settings(options.model));
+  settings.update(Settings(options.training));
+  settings.update({{"train_file", CanonicalPaths(options.train_files)},
+                   {"validation_file", CanonicalPath(options.validation_file)},
+                   {"validation_split_percentage", options.validation_split_percentage},
+                   {"max_train_samples", options.max_train_samples},
+                   {"max_eval_samples", options.max_eval_samples},
+                   {"max_seq_length", options.max_seq_length},
+                   {"line_by_line", options.line_by_line},
+                   {"mlm_probability", options.mlm_probability},
+                   {"do_eval", options.do_eval}});
+  return settings;
+}
+
+Json Settings(const TrainOptions& options) {
+  Json settings = {{"command", "train"}, {"task", options.task}};
+  settings.update(Settings(options.model));
+  settings.update(Settings(options.training));
+  settings.update({{"task_name", options.task_name},
+                   {"data_dir", CanonicalPath(options.data_dir)},
+                   {"train_file", CanonicalPaths(options.train_files)},
+                   {"validation_file", CanonicalPath(options.validation_file)},
+                   {"test_file", CanonicalPath(options.test_file)},
+                   {"max_train_samples", options.max_train_samples},
+                   {"max_eval_samples", options.max_eval_samples},
+                   {"max_seq_length", options.max_seq_length},
+                   {"do_eval", options.do_eval},
+                   {"do_predict", options.do_predict}});
+  return settings;
+}
+
+int64_t CountParameters(const Model& model) {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : model.NamedParameters()) count += parameter.numel();
+  return count;
+}
+
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double Rounded(double value, double scale) { return std::round(value * scale) / scale; }
+
+// Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
+Json Plan(const Job& job, const TrainingData& data) {
+  constexpr int64_t kTrialSteps = 4;
+  TrainingOptions trial = job.training;
+  trial.max_steps = kTrialSteps;
+  trial.logging_steps = trial.eval_steps = trial.save_steps = 0;
+  const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
+  const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
+  const int64_t steps = TotalSteps(job.training, steps_per_epoch);
+  const TrainResult tried = Train(*job.model, data, trial, {.title = "trying a few steps"}, {});
+  // The first step allocates and packs; the fastest of the others is what the machine can do.
+  const double step_seconds = *std::min_element(tried.step_seconds.begin() + 1, tried.step_seconds.end());
+  const double epochs = static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
+  return {{"train_samples", data.examples},
+          {"tokens_per_epoch", job.train_set->tokens()},
+          {"tokens", std::llround(epochs * static_cast<double>(job.train_set->tokens()))},
+          {"steps_per_epoch", steps_per_epoch},
+          {"steps", steps},
+          {"parameters", CountParameters(*job.model)},
+          {"memory_bytes", PeakBytes()},
+          {"seconds_per_step", step_seconds},
+          {"seconds", step_seconds * static_cast<double>(steps)}};
+}
+
+Json TrainResults(const TrainResult& result, int64_t train_samples) {
+  return {{"epoch", result.epoch},
+          {"total_flos", result.total_flos},
+          {"train_loss", result.train_loss},
+          {"train_runtime", Rounded(result.train_runtime, 1e4)},
+          {"train_samples", train_samples},
+          {"train_samples_per_second", Rounded(result.samples_per_second, 1e3)},
+          {"train_steps_per_second", Rounded(result.steps_per_second, 1e3)}};
+}
+
+// The evaluation at the last step where eval_steps made one, else a fresh one.
+Json FinalEvaluation(const Job& job, Json& trainer_state) {
+  const int64_t step = trainer_state["global_step"];
+  Json& history = trainer_state["log_history"];
+  if (!history.empty() && history.back().contains("eval_loss") && history.back().value("step", int64_t{-1}) == step) {
+    Json metrics = history.back();
+    metrics.erase("step");
+    return metrics;
+  }
+  Json metrics = {{"epoch", trainer_state["epoch"]}};
+  metrics.update(job.evaluate());
+  Json entry = metrics;
+  entry["step"] = step;
+  history.push_back(entry);
+  return metrics;
+}
+
+// Trains, evaluates, writes the folder. `after` is what else a command leaves (predictions).
+JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
+  JobResult result;
+  result.output_dir = job.folder.output_dir;
+  TrainingData data{job.train_set->size(), job.batch};
+  if (job.dry_run) {
+    result.plan = Plan(job, data);
+    return result;
+  }
+  job.settings["training data"] = {{"sequences", job.train_set->size()}, {"tokens", job.train_set->tokens()}};
+  if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, job.settings);
+  BeginRun(job.folder, job.start, job.settings);
+  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
+  TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer};
+  TrainerPlace place{job.title, job.folder.output_dir, job.start.resume_from, job.settings};
+  TrainResult trained = Train(*job.model, data, job.training, place, hooks);
+  result.train = TrainResults(trained, data.examples);
+  SaveModel(*job.model, job.folder.output_dir);
+  save_tokenizer(job.folder.output_dir);
+  Json& history = trained.trainer_state["log_history"];
+  Json summary = result.train;
+  summary.erase("train_samples");
+  summary["step"] = trained.global_step;
+  if (job.do_eval) result.eval = FinalEvaluation(job, trained.trainer_state);
+  history.push_back(summary);
+  if (after) after();
+  FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+  result.log_history = history;
+  return result;
+}
+
+EvaluateOptions Evaluating(const TrainingOptions& options) {
+  EvaluateOptions evaluate;
+  evaluate.batch_size = options.per_device_eval_batch_size;
+  return evaluate;
+}
+
+void Limit(SequenceSet& set, int64_t samples) {
+  if (samples > 0 && samples < set.size()) set.Truncate(samples);
+}
+
+struct Corpora {
+  SequenceSet train, validation;
+};
+
+Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
+                    const ModelConfig& config) {
+  CorpusOptions reading;
+  reading.line_by_line = options.line_by_line;
+  reading.max_seq_length = SequenceLimit(options.max_seq_length, config);
+  Corpora corpora;
+  corpora.train = ReadCorpus(options.train_files, tokenizer, reading);
+  if (!options.validation_file.empty()) {
+    corpora.validation = ReadCorpus({options.validation_file}, tokenizer, reading);
+  } else if (do_eval) {
+    auto [train, validation] = SplitValidation(std::move(corpora.train), options.validation_split_percentage);
+    corpora.train = std::move(train);
+    corpora.validation = std::move(validation);
+  }
+  Limit(corpora.train, options.max_train_samples);
+  Limit(corpora.validation, options.max_eval_samples);
+  return corpora;
+}
+
+void CheckSampleLimits(int64_t train, int64_t eval) {
+  if (train < 0) FailUsage("--max_train_samples: expected 0 (all) or more, got {}", train);
+  if (eval < 0) FailUsage("--max_eval_samples: expected 0 (all) or more, got {}", eval);
+}
+
+}  // namespace
+
+JobResult RunPretrain(const PretrainOptions& options) {
+  ValidateTrainingOptions(options.training);
+  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
+  CheckModelSource(options.model);
+  if (options.train_files.empty()) FailUsage("--train_file: required");
+  Job job{.title = "pretraining", .folder = options.folder, .training = options.training};
+  job.do_eval = options.do_eval || options.training.eval_steps > 0;
+  job.dry_run = options.dry_run;
+  job.settings = Settings(options);
+  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  job.tokenizer = LoadTokenizer(options.model);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kMaskedLm, *job.tokenizer, options.training.seed);
+  const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed);
+  const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
+  ThrowIfStopped("reading the training text");
+  job.train_set = &corpora.train;
+  job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
+    return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
+  };
+  job.evaluate = [&] {
+    return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(options.training)).metrics;
+  };
+  return RunJob(job);
+}
+
+JobResult RunTrain(const TrainOptions& options) {
+  ValidateTrainingOptions(options.training);
+  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
+  CheckModelSource(options.model);
+  CheckLabelSource(options);
+  Job job{.title = "fine-tuning", .folder = options.folder, .training = options.training};
+  job.do_eval = options.do_eval || options.training.eval_steps > 0;
+  job.dry_run = options.dry_run;
+  job.settings = Settings(options);
+  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  job.tokenizer = LoadTokenizer(options.model);
+  LabelTables tables = ReadLabelTables(options, job.do_eval);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
+                        options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
+  const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
+  ThrowIfStopped("reading the training data");
+  job.train_set = &data.train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
+  EvaluateOptions evaluating = Evaluating(options.training);
+  evaluating.f1 = tables.f1;
+  job.evaluate = [&] { return EvaluateClassification(*job.model, data.validation, evaluating).metrics; };
+  return RunJob(job, [&] {
+    if (!options.do_predict) return;
+    const Evaluation predicted = EvaluateClassification(*job.model, data.test, evaluating);
+    WritePredictions(PredictionsPath(options), predicted.predictions, tables.labels);
+  });
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,135 @@
+#include "cli/label_data.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+
+namespace lshformer::cli {
+namespace {
+
+void Limit(TextTable& table, int64_t rows) {
+  if (rows <= 0 || rows >= table.rows()) return;
+  table.texts.resize(rows);
+  if (!table.pairs.empty()) table.pairs.resize(rows);
+  if (!table.labels.empty()) table.labels.resize(rows);
+  table.lines.resize(rows);
+}
+
+// Labels of several tables in one order: sorted as text, or by value if all are integers.
+std::vector<std::string> LabelsOf(const std::vector<TextTable>& tables) {
+  TextTable all;
+  for (const TextTable& table : tables) all.labels.insert(all.labels.end(), table.labels.begin(), table.labels.end());
+  return DiscoverLabels(all);
+}
+
+void Append(SequenceSet& all, const SequenceSet& part) {
+  for (int64_t i = 0; i < part.size(); ++i) {
+    all.Add(part.ids(i), part.type_ids(i));
+    if (part.labelled()) all.AddLabel(part.label(i));
+  }
+}
+
+SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const std::vector<std::string>* labels,
+                        const Tokenizer& tokenizer, int max_seq_length) {
+  SequenceSet all;
+  int64_t truncated = 0;
+  for (const TextTable& table : tables) {
+    const std::vector<int32_t> ids = labels != nullptr ? LabelIds(table, *labels) : std::vector<int32_t>();
+    int64_t cut = 0;
+    SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
+    truncated += cut;
+    if (tables.size() == 1) {
+      all = std::move(part);
+    } else {
+      Append(all, part);
+    }
+  }
+  if (truncated > 0)
+    spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, all.size(), max_seq_length);
+  return all;
+}
+
+}  // namespace
+
+void CheckLabelSource(const TrainOptions& options) {
+  if (options.task != "text-classification")
+    FailUsage("--task: expected text-classification, got \"{}\"", options.task);
+  if (!options.data_dir.empty() && options.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  if (!options.task_name.empty()) FindGlueTask(options.task_name);
+  if (!options.data_dir.empty() && !options.train_files.empty())
+    FailUsage("--train_file: --data_dir {} already has the training data", options.data_dir);
+  if (options.data_dir.empty() && options.train_files.empty())
+    FailUsage("--train_file, or --data_dir with --task_name: required");
+  if (!options.data_dir.empty()) return;
+  if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty())
+    FailUsage("--do_eval: needs --validation_file");
+  if (options.do_predict && options.test_file.empty()) FailUsage("--do_predict: needs --test_file");
+}
+
+LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
+  LabelTables tables;
+  const GlueTask* task = options.task_name.empty() ? nullptr : &FindGlueTask(options.task_name);
+  const bool folder = !options.data_dir.empty();
+  // A file of one's own has the columns of the training file; beside a GLUE folder those of the task.
+  const auto read = [&](const std::string& path, Split split) {
+    const bool need_label = split != Split::kTest;
+    if (folder) return path.empty() ? ReadGlue(*task, options.data_dir, split) : ReadGlueFile(*task, path, need_label);
+    TableColumns columns = tables.train.empty() ? TableColumns{} : tables.train[0].columns;
+    if (!need_label) columns.label.clear();
+    return ReadTextTable(path, need_label, columns);
+  };
+  for (const std::string& path : folder ? std::vector<std::string>{""} : options.train_files)
+    tables.train.push_back(read(path, Split::kTrain));
+  if (do_eval) {
+    tables.validation.push_back(read(options.validation_file, Split::kValidation));
+    Limit(tables.validation[0], options.max_eval_samples);
+  }
+  if (options.do_predict) tables.test.push_back(read(options.test_file, Split::kTest));
+  // Labels first: those of all rows, however few are then trained on.
+  tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
+  tables.f1 = task == nullptr || task->f1;
+  if (tables.labels.size() < 2)
+    Fail("{}: all rows have the label \"{}\"; a classifier needs two at least", tables.train[0].path, tables.labels[0]);
+  int64_t left = options.max_train_samples;
+  for (TextTable& table : tables.train) {
+    if (options.max_train_samples == 0) break;
+    if (left == 0) {
+      table = TextTable{table.path, table.columns, {}, {}, {}, {}};
+      continue;
+    }
+    Limit(table, left);
+    left -= std::min(left, table.rows());
+  }
+  std::erase_if(tables.train, [](const TextTable& table) { return table.rows() == 0; });
+  return tables;
+}
+
+void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
+  const std::set<std::string> known(config.labels.begin(), config.labels.end());
+  if (known == std::set<std::string>(tables.labels.begin(), tables.labels.end())) {
+    tables.labels = config.labels;
+    return;
+  }
+  config.labels = tables.labels;
+  config.num_labels = static_cast<int64_t>(tables.labels.size());
+  config.problem_type = "single_label_classification";
+}
+
+LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
+  LabelData data;
+  data.train = EncodeAllOf(tables.train, &tables.labels, tokenizer, max_seq_length);
+  data.validation = EncodeAllOf(tables.validation, &tables.labels, tokenizer, max_seq_length);
+  data.test = EncodeAllOf(tables.test, nullptr, tokenizer, max_seq_length);
+  return data;
+}
+
+std::string PredictionsPath(const TrainOptions& options) {
+  const std::string suffix = options.task_name.empty() ? "" : "_" + options.task_name;
+  return options.folder.output_dir + "/predict_results" + suffix + ".txt";
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,40 @@
+// Labelled texts for `train` and `evaluate`: from a GLUE folder or from files, with one order of labels for all of
+// them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/jobs.h"
+#include "data/classification.h"
+#include "data/sequence_set.h"
+#include "io/model_config.h"
+
+namespace lshformer::cli {
+
+// UsageError where flags contradict each other or data is missing: --task_name with --data_dir, or --train_file;
+// --do_eval needs --validation_file, --do_predict --test_file, unless a GLUE folder has them.
+void CheckLabelSource(const TrainOptions& options);
+
+struct LabelTables {
+  std::vector<TextTable> train;             // one per file
+  std::vector<TextTable> validation, test;  // one or none
+  std::vector<std::string> labels;          // in order of id
+  bool f1 = true;
+};
+
+// Reads the tables and limits them to max_train_samples and max_eval_samples. Labels are the GLUE task's, else all that
+// the training files have. Error if they have fewer than two.
+LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval);
+
+// A model that knows exactly these labels keeps its order of them; otherwise it learns the tables'.
+void AgreeOnLabels(LabelTables& tables, ModelConfig& config);
+
+struct LabelData {
+  SequenceSet train, validation, test;  // test without labels
+};
+LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length);
+
+// output_dir/predict_results_TASK.txt; without a task name predict_results.txt.
+std::string PredictionsPath(const TrainOptions& options);
+
+}  // namespace lshformer::cli

@@ -1,0 +1,56 @@
+// lshformer pretrain: masked language modelling on plain text.
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/jobs.h"
+#include "cli/training_flags.h"
+
+namespace lshformer::cli {
+
+void AddPretrain(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("pretrain", "masked language modelling on plain text");
+  auto options = std::make_shared<PretrainOptions>();
+  AddModelFlags(*command, options->model);
+  const char* group = "Data";
+  command->add_option("--train_file", options->train_files, "text or JSONL, plain or .gz; may be repeated; - is stdin")
+      ->required()
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--validation_file", options->validation_file, "text to evaluate on")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--validation_split_percentage", options->validation_split_percentage,
+                   "else, with --do_eval, this share of the training text")
+      ->check(NumberIn(0, 100))
+      ->group(group);
+  command->add_option("--max_train_samples", options->max_train_samples, "first sequences only; 0: all")
+      ->check(IntegerIn(0, INT64_MAX))
+      ->group(group);
+  command->add_option("--max_eval_samples", options->max_eval_samples, "first sequences only; 0: all")
+      ->check(IntegerIn(0, INT64_MAX))
+      ->group(group);
+  command->add_option("--max_seq_length", options->max_seq_length, "tokens per sequence; 0: the position table")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command
+      ->add_flag("--line_by_line", options->line_by_line,
+                 "every line is a sequence; otherwise blocks of --max_seq_length")
+      ->group(group);
+  command->add_option("--mlm_probability", options->mlm_probability, "share of tokens to predict")
+      ->check(NumberIn(0, 1))
+      ->group(group);
+  group = "Run";
+  command->add_flag("--do_eval", options->do_eval, "evaluate at the end (with --eval_steps also before)")->group(group);
+  command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
+  AddFolderFlags(*command, options->folder);
+  AddTrainingFlags(*command, options->training);
+  AddAttentionFlags(*command, options->model.attention);
+  command->callback([options, &common] {
+    options->training.seed = common.seed;
+    PrintJobResult(RunPretrain(*options));
+  });
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,104 @@
+#include "cli/training_flags.h"
+
+#include <iostream>
+#include <limits>
+
+#include "cli/flags.h"
+
+namespace lshformer::cli {
+namespace {
+
+template <class Enum>
+CLI::Option* AddNamed(CLI::App& command, const char* flag, Enum& value, Enum (*parse)(const std::string&),
+                      std::vector<std::string> names, const char* help) {
+  return command
+      .add_option_function<std::string>(
+          flag, [&value, parse](const std::string& name) { value = parse(name); }, help)
+      ->check(OneOf(names))
+      ->default_str(Name(value));
+}
+
+}  // namespace
+
+void AddModelFlags(CLI::App& command, ModelSource& model) {
+  const char* group = "Model";
+  command.add_option("--model_name_or_path", model.model_name_or_path, "checkpoint folder to start from")
+      ->type_name("DIR")
+      ->group(group);
+  command.add_option("--model_type", model.model_type, "or a new model of this kind")
+      ->check(OneOf({"bert"}))
+      ->group(group);
+  command.add_option("--config_name", model.config_name, "config.json of a new model")->type_name("FILE")->group(group);
+  command
+      .add_option("--config_overrides", model.config_overrides,
+                  "changes to it, \"hidden_size=128,num_hidden_layers=2\"")
+      ->type_name("KEY=VALUE,…")
+      ->group(group);
+  command.add_option("--tokenizer_name", model.tokenizer_name, "tokenizer folder, if not the checkpoint")
+      ->type_name("DIR")
+      ->group(group);
+}
+
+void AddFolderFlags(CLI::App& command, RunFolder& folder) {
+  const char* group = "Output folder";
+  command.add_option("--output_dir", folder.output_dir, "where the model, results and checkpoints go")
+      ->required()
+      ->type_name("DIR")
+      ->group(group);
+  command.add_flag("--overwrite_output_dir", folder.overwrite_output_dir, "replace an older run in it")->group(group);
+  command
+      .add_option("--resume_from_checkpoint", folder.resume_from_checkpoint,
+                  "go on from a checkpoint; auto: the newest complete one of --output_dir, else anew")
+      ->type_name("auto|DIR")
+      ->group(group);
+}
+
+void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
+  const auto number = [&](const char* flag, auto& value, const char* help, const CLI::Validator& check,
+                          const char* group) { command.add_option(flag, value, help)->check(check)->group(group); };
+  const auto from = [](int64_t low) { return IntegerIn(low, INT32_MAX); };
+  const char* group = "Batches and length of the run";
+  number("--per_device_train_batch_size", training.per_device_train_batch_size, "sequences per forward", from(1),
+         group);
+  number("--per_device_eval_batch_size", training.per_device_eval_batch_size, "sequences per forward of evaluation",
+         from(1), group);
+  number("--gradient_accumulation_steps", training.gradient_accumulation_steps, "forwards per update", from(1), group);
+  number("--num_train_epochs", training.num_train_epochs, "passes over the data; a fraction is allowed",
+         NumberIn(0, 1e9), group);
+  number("--max_steps", training.max_steps, "updates, whatever the epochs; -1: not given", IntegerIn(-1, INT64_MAX),
+         group);
+  group = "Optimizer";
+  AddNamed<OptimizerType>(command, "--optim", training.optim, ParseOptimizerType, {"adamw"}, "optimizer")->group(group);
+  number("--learning_rate", training.learning_rate, "the peak", NumberIn(0, std::numeric_limits<double>::max()), group);
+  number("--weight_decay", training.weight_decay, "decoupled; not on biases and LayerNorm",
+         NumberIn(0, std::numeric_limits<double>::max()), group);
+  number("--adam_beta1", training.adam_beta1, "decay of the mean gradient", NumberBelow(0, 1), group);
+  number("--adam_beta2", training.adam_beta2, "decay of the mean square", NumberBelow(0, 1), group);
+  number("--adam_epsilon", training.adam_epsilon, "added to the root", NumberIn(0, std::numeric_limits<double>::max()),
+         group);
+  number("--max_grad_norm", training.max_grad_norm, "clips the norm of all gradients; 0: not",
+         NumberIn(0, std::numeric_limits<double>::max()), group);
+  AddNamed<ScheduleType>(command, "--lr_scheduler_type", training.lr_scheduler_type, ParseScheduleType,
+                         {"linear", "cosine", "constant"}, "learning rate after the warm-up")
+      ->group(group);
+  number("--warmup_steps", training.warmup_steps, "updates of linear warm-up", IntegerIn(0, INT64_MAX), group);
+  number("--warmup_ratio", training.warmup_ratio, "or their share of all updates", NumberIn(0, 1), group);
+  group = "Logging and checkpoints (in updates)";
+  number("--logging_steps", training.logging_steps, "between log entries; 0: none", IntegerIn(0, INT64_MAX), group);
+  number("--eval_steps", training.eval_steps, "between evaluations; 0: only at the end", IntegerIn(0, INT64_MAX),
+         group);
+  number("--save_steps", training.save_steps, "between checkpoints; 0: only when stopped", IntegerIn(0, INT64_MAX),
+         group);
+  number("--save_total_limit", training.save_total_limit, "newest checkpoints kept; 0: all", from(0), group);
+}
+
+void PrintJobResult(const JobResult& result) {
+  Json shown = result.plan;
+  if (shown.is_null()) {
+    shown = result.train;
+    if (result.eval.is_object()) shown.update(result.eval);
+  }
+  std::cout << shown.dump(2) << "\n";
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,19 @@
+// Flags that `pretrain`, `train` and `bench train` have in common.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "cli/jobs.h"
+
+namespace lshformer::cli {
+
+// --model_name_or_path, --model_type, --config_name, --config_overrides, --tokenizer_name.
+void AddModelFlags(CLI::App& command, ModelSource& model);
+// --output_dir, --overwrite_output_dir, --resume_from_checkpoint.
+void AddFolderFlags(CLI::App& command, RunFolder& folder);
+// Batches, optimizer, schedule, logging, evaluation, checkpoints.
+void AddTrainingFlags(CLI::App& command, TrainingOptions& training);
+
+// Prints what a job found: all results, or with --dry_run the plan.
+void PrintJobResult(const JobResult& result);
+
+}  // namespace lshformer::cli

@@ -1,0 +1,148 @@
+#include "train/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/progress.h"
+#include "train/tiny_run.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+namespace fs = std::filesystem;
+using ::lshformer::testing::TempFolder;
+using ::lshformer::testing::TinyData;
+using ::lshformer::testing::TinyModel;
+using ::lshformer::testing::TinyOptions;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+using ::testing::UnorderedElementsAre;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  // Twelve steps of training, a checkpoint every other one.
+  void SetUp() override {
+    SetProgressStyle(ProgressStyle::kOff);
+    TrainingOptions options = TinyOptions();
+    options.save_steps = 2;
+    options.save_total_limit = 3;
+    const TrainerHooks hooks{{},
+                             [](const std::string& folder) { WriteFileAtomically(folder + "/vocab.txt", "[PAD]\n"); }};
+    Train(*TinyModel(), TinyData(18), options, {.output_dir = run_}, hooks);
+  }
+
+  std::vector<std::string> Names(const std::string& folder) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+    return names;
+  }
+
+  TempFolder folder_;
+  const std::string run_ = folder_ / "run";
+};
+
+TEST_F(CheckpointTest, KeepsTheNewestInTheLayoutOfTransformers) {
+  EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10", "checkpoint-12"));
+  EXPECT_THAT(Names(run_ + "/checkpoint-12"),
+              UnorderedElementsAre("config.json", "model.safetensors", "optimizer.safetensors", "optimizer.json",
+                                   "trainer_state.json", "vocab.txt"));
+  const Json state = ReadJsonFile(run_ + "/checkpoint-12/trainer_state.json");
+  EXPECT_EQ(state["global_step"], 12);
+  EXPECT_EQ(state["max_steps"], 12);
+  EXPECT_EQ(state["train_batch_size"], 4);
+  EXPECT_EQ(state["log_history"].size(), 6u);
+}
+
+TEST_F(CheckpointTest, NewestIsByNumberNotByName) { EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-12"); }
+
+TEST_F(CheckpointTest, NoneInAnEmptyOrMissingFolder) {
+  EXPECT_EQ(NewestCheckpoint(folder_ / "missing"), "");
+  fs::create_directory(folder_ / "empty");
+  EXPECT_EQ(NewestCheckpoint(folder_ / "empty"), "");
+}
+
+TEST_F(CheckpointTest, ADamagedOneIsSkippedForTheOneBefore) {
+  for (const char* name :
+       {"config.json", "model.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"}) {
+    for (const bool missing : {false, true}) {
+      const std::string path = run_ + "/checkpoint-12/" + name;
+      const std::string contents = ReadFile(path);
+      if (missing) {
+        fs::remove(path);
+      } else {
+        fs::resize_file(path, contents.size() / 2);
+      }
+      EXPECT_THAT(IncompleteReason(run_ + "/checkpoint-12"), HasSubstr(name)) << missing;
+      EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-10") << name << missing;
+      WriteFileAtomically(path, contents);
+      EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-12");
+    }
+  }
+}
+
+TEST_F(CheckpointTest, OneUnderAWrongNumberIsSkipped) {
+  fs::rename(run_ + "/checkpoint-12", run_ + "/checkpoint-99");
+  EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-10");
+}
+
+TEST_F(CheckpointTest, AHalfWrittenOneIsNotSeenAndIsRemoved) {
+  fs::rename(run_ + "/checkpoint-12", run_ + "/.checkpoint-12.partial");
+  EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-10");
+  RemovePartialCheckpoints(run_);
+  EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10"));
+  RemoveCheckpoints(run_);
+  EXPECT_THAT(Names(run_), IsEmpty());
+}
+
+TEST_F(CheckpointTest, OneOfAnotherModelIsRefusedByTensor) {
+  ModelConfig config = lshformer::testing::TinyConfig(0.1);
+  config.intermediate_size = 32;
+  const ModelPtr other = CreateModel(config, Task::kMaskedLm, 7);
+  const auto optimizer = MakeOptimizer(TinyOptions(), other->NamedParameters());
+  EXPECT_THAT([&] { LoadCheckpoint(run_ + "/checkpoint-12", *other, *optimizer); },
+              ThrowsMessage<Error>(HasSubstr("bert.encoder.layer.0.intermediate.dense")));
+}
+
+TEST_F(CheckpointTest, OneOfAnotherProgramIsRefused) {
+  Json state = ReadJsonFile(run_ + "/checkpoint-12/trainer_state.json");
+  state.erase("lshformer");
+  EXPECT_THAT([&] { ParseTrainerState(state, "here"); }, ThrowsMessage<Error>(HasSubstr("another program")));
+}
+
+TEST_F(CheckpointTest, AFailedWriteLeavesTheOthersAsTheyWere) {
+  const ModelPtr model = TinyModel();
+  const TrainingOptions options = TinyOptions();
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  TrainerState state;
+  state.global_step = 12;
+  const std::string before = ReadFile(run_ + "/checkpoint-12/model.safetensors");
+  const auto fails = [](const std::string&) { Fail("no space left"); };
+  EXPECT_THAT(
+      [&] {
+        SaveCheckpoint(run_, {*model, *optimizer, state, options, fails});
+      },
+      ThrowsMessage<Error>(HasSubstr("no space left")));
+  EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10", "checkpoint-12"));
+  EXPECT_EQ(ReadFile(run_ + "/checkpoint-12/model.safetensors"), before);
+}
+
+TEST_F(CheckpointTest, OneOfTheSameStepIsReplaced) {
+  const ModelPtr model = TinyModel(0.1, {}, /*seed=*/99);
+  const TrainingOptions options = TinyOptions();
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  TrainerState state;
+  state.global_step = 12;
+  const std::string before = ReadFile(run_ + "/checkpoint-12/model.safetensors");
+  EXPECT_EQ(SaveCheckpoint(run_, {*model, *optimizer, state, options, {}}), run_ + "/checkpoint-12");
+  EXPECT_NE(ReadFile(run_ + "/checkpoint-12/model.safetensors"), before);
+  EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10", "checkpoint-12"));
+}
+
+}  // namespace
+}  // namespace lshformer

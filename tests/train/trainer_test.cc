@@ -1,0 +1,217 @@
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "train/checkpoint.h"
+#include "train/tiny_run.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::lshformer::testing::Copies;
+using ::lshformer::testing::Different;
+using ::lshformer::testing::TempFolder;
+using ::lshformer::testing::TinyData;
+using ::lshformer::testing::TinyModel;
+using ::lshformer::testing::TinyOptions;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { SetProgressStyle(ProgressStyle::kOff); }
+  TempFolder folder_;
+};
+
+TEST_F(TrainerTest, LearnsWhatCanBeLearned) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 150;
+  options.logging_steps = 50;
+  const ModelPtr model = TinyModel(0);
+  const TrainResult result = Train(*model, TinyData(64), options, {}, {});
+  const Json& history = result.trainer_state["log_history"];
+  ASSERT_EQ(history.size(), 3u);
+  // Guessing costs log(45) = 3.8; nine of ten tokens follow from their neighbour.
+  EXPECT_GT(history[0]["loss"].get<double>(), 2.0);
+  EXPECT_LT(history[2]["loss"].get<double>(), 1.5);
+}
+
+// Four batches of two make the update that one batch of eight makes, although their numbers of labelled tokens differ.
+TEST_F(TrainerTest, AccumulationEqualsTheBigBatch) {
+  TrainingOptions big = TinyOptions(), small = TinyOptions();
+  big.per_device_train_batch_size = 8;
+  small.per_device_train_batch_size = 2;
+  small.gradient_accumulation_steps = 4;
+  big.max_steps = small.max_steps = 3;
+  // Adam turns the sign of a gradient into a step, rounding errors around 0 included; ε hides them.
+  big.adam_epsilon = small.adam_epsilon = 1e-4;
+  const ModelPtr one = TinyModel(0), other = TinyModel(0);
+  const TrainResult first = Train(*one, TinyData(21), big, {}, {});
+  const TrainResult second = Train(*other, TinyData(21), small, {}, {});
+  EXPECT_NEAR(first.train_loss, second.train_loss, 1e-6 * first.train_loss);
+  const NamedTensors a = Copies(*one), b = Copies(*other), start = Copies(*TinyModel(0));
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double moved = (a[i].second - start[i].second).abs().max().item<double>();
+    EXPECT_LE((a[i].second - b[i].second).abs().max().item<double>(), 1e-3 * moved + 1e-7) << a[i].first;
+  }
+}
+
+struct ResumeCase {
+  const char* name;
+  AttentionType attention;
+  double dropout;
+  int accumulation;
+  int64_t examples;  // 4 a batch: 18 make an epoch of 5 batches, so checkpoints lie in the middle of epochs
+};
+
+class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<ResumeCase> {
+ protected:
+  TrainingOptions Options() const {
+    TrainingOptions options = TinyOptions();
+    options.gradient_accumulation_steps = GetParam().accumulation;
+    options.logging_steps = 5;
+    options.save_steps = 4;
+    options.warmup_steps = 3;
+    return options;
+  }
+  ModelPtr NewModel(uint64_t seed = 7) const {
+    AttentionSpec attention;
+    attention.type = GetParam().attention;
+    return TinyModel(GetParam().dropout, attention, seed);
+  }
+};
+
+TEST_P(ResumeTest, EndsAtTheSameBits) {
+  const ModelPtr whole = NewModel();
+  const TrainResult uninterrupted =
+      Train(*whole, TinyData(GetParam().examples), Options(), {.output_dir = folder_ / "whole"}, {});
+  for (const std::string step : {"4", "8", "12"}) {
+    const ModelPtr resumed = NewModel(/*seed=*/99);  // its weights must not matter
+    const TrainResult result =
+        Train(*resumed, TinyData(GetParam().examples), Options(),
+              {.output_dir = folder_ / ("from" + step), .resume_from = folder_ / "whole/checkpoint-" + step}, {});
+    EXPECT_THAT(Different(Copies(*whole), Copies(*resumed)), IsEmpty()) << "from step " << step;
+    EXPECT_EQ(result.trainer_state, uninterrupted.trainer_state) << "from step " << step;
+    EXPECT_EQ(result.train_loss, uninterrupted.train_loss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
+                         ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
+                                           ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
+                                           ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
+                                           ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3,
+                                                      30}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(TrainerTest, AnotherSeedIsAnotherRun) {
+  TrainingOptions options = TinyOptions();
+  const ModelPtr one = TinyModel(), other = TinyModel();
+  Train(*one, TinyData(18), options, {}, {});
+  options.seed = 43;
+  Train(*other, TinyData(18), options, {}, {});
+  EXPECT_THAT(Different(Copies(*one), Copies(*other)), Not(IsEmpty()));
+}
+
+// 18 examples by 4 are 5 batches (the last one of 2), by two an epoch of 3 updates.
+TEST_F(TrainerTest, CountsEpochsAndSamples) {
+  TrainingOptions options = TinyOptions();
+  options.gradient_accumulation_steps = 2;
+  options.max_steps = -1;
+  options.num_train_epochs = 2;
+  options.logging_steps = 1;
+  const ModelPtr model = TinyModel();
+  const TrainResult result = Train(*model, TinyData(18), options, {}, {});
+  EXPECT_EQ(result.global_step, 6);
+  EXPECT_EQ(result.samples, 36);
+  EXPECT_DOUBLE_EQ(result.epoch, 2);
+  std::vector<double> epochs, rates;
+  for (const Json& entry : result.trainer_state["log_history"]) {
+    epochs.push_back(entry["epoch"]);
+    rates.push_back(entry["learning_rate"].get<double>() / 1e-2);
+  }
+  EXPECT_THAT(epochs, ::testing::Pointwise(::testing::DoubleEq(), {0.4, 0.8, 1.0, 1.4, 1.8, 2.0}));
+  EXPECT_THAT(rates, ::testing::Pointwise(::testing::DoubleNear(1e-12), {1.0, 5 / 6., 4 / 6., 3 / 6., 2 / 6., 1 / 6.}));
+}
+
+TEST_F(TrainerTest, LogsMeansOfTheStepsInBetween) {
+  TrainingOptions each = TinyOptions(), third = TinyOptions();
+  each.logging_steps = 1;
+  third.logging_steps = 3;
+  const ModelPtr one = TinyModel(), other = TinyModel();
+  const TrainResult steps = Train(*one, TinyData(18), each, {}, {}), means = Train(*other, TinyData(18), third, {}, {});
+  const Json &all = steps.trainer_state["log_history"], &few = means.trainer_state["log_history"];
+  ASSERT_EQ(few.size(), 4u);
+  double sum = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    sum += all[i]["loss"].get<double>();
+    if (i % 3 == 2) {
+      const double mean =
+          (all[i]["loss"].get<double>() + all[i - 1]["loss"].get<double>() + all[i - 2]["loss"].get<double>()) / 3;
+      EXPECT_NEAR(few[i / 3]["loss"].get<double>(), mean, 1e-12);
+      EXPECT_EQ(few[i / 3]["step"], i + 1);
+    }
+  }
+  EXPECT_NEAR(means.train_loss, sum / 12, 1e-12);
+}
+
+TEST_F(TrainerTest, EvaluatesWhenDueAndOnceAfterAResume) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 6;
+  options.eval_steps = 2;
+  options.save_steps = 2;
+  int evaluations = 0;
+  const TrainerHooks hooks{[&] { return Json{{"eval_loss", 1.0 / ++evaluations}}; }, {}};
+  const ModelPtr model = TinyModel();
+  const TrainResult result = Train(*model, TinyData(18), options, {.output_dir = folder_ / "run"}, hooks);
+  EXPECT_EQ(evaluations, 3);
+  std::vector<int64_t> steps;
+  for (const Json& entry : result.trainer_state["log_history"]) {
+    if (entry.contains("eval_loss")) steps.push_back(entry["step"]);
+  }
+  EXPECT_THAT(steps, ::testing::ElementsAre(2, 4, 6));
+  Train(*TinyModel(), TinyData(18), options, {.resume_from = folder_ / "run/checkpoint-4"}, hooks);
+  EXPECT_EQ(evaluations, 4);  // that of step 4 is in the checkpoint
+}
+
+TEST_F(TrainerTest, AnInfiniteLossStopsTheRunAndKeepsTheLastGoodCheckpoint) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 4;
+  options.lr_scheduler_type = ScheduleType::kConstant;
+  options.save_steps = 2;
+  Train(*TinyModel(), TinyData(18), options, {.output_dir = folder_ / "run"}, {});
+  options.max_steps = 12;
+  options.learning_rate = 1e30;
+  const TrainerPlace place{.output_dir = folder_ / "run", .resume_from = folder_ / "run/checkpoint-4"};
+  const ModelPtr model = TinyModel();
+  EXPECT_THAT(
+      [&] { Train(*model, TinyData(18), options, place, {}); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("step 6: "), HasSubstr("not a number"), HasSubstr("learning rate 1e+30"),
+                                 HasSubstr("the last good checkpoint is " + (folder_ / "run/checkpoint-4")))));
+  EXPECT_EQ(NewestCheckpoint(folder_ / "run"), folder_ / "run/checkpoint-4");
+}
+
+TEST_F(TrainerTest, AStepWithoutAnyLabelChangesNothingButTime) {
+  const TrainingData data{8, [](int64_t epoch, std::span<const int64_t> examples) {
+                            PackedBatch batch = lshformer::testing::TinyBatch(epoch, examples);
+                            std::fill(batch.token_labels.begin(), batch.token_labels.end(), kIgnoredLabel);
+                            return batch;
+                          }};
+  const ModelPtr model = TinyModel();
+  const NamedTensors before = Copies(*model);
+  EXPECT_EQ(Train(*model, data, TinyOptions(), {}, {}).train_loss, 0);
+  EXPECT_THAT(Different(before, Copies(*model)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lshformer
