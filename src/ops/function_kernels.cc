@@ -42,30 +42,36 @@ HWY_INLINE Float NormalDensity(Float x) {
   return hn::Mul(hn::Set(kTag, 0.39894228040143268f), hn::Exp(kTag, hn::Mul(hn::Mul(x, x), hn::Set(kTag, -0.5f))));
 }
 
-HWY_INLINE Float Sigmoid(Float x) {
-  const Float one = hn::Set(kTag, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(kTag, hn::Neg(x))));
-}
+// σ(x) and its derivative σ(x)·(1 − σ(x)), both without cancellation.
+struct Logistic {
+  HWY_INLINE explicit Logistic(Float x) {
+    const Float one = hn::Set(kTag, 1.0f), e = hn::Exp(kTag, hn::Neg(hn::Abs(x))), r = hn::Div(one, hn::Add(one, e));
+    value = hn::IfThenElse(hn::Lt(x, hn::Zero(kTag)), hn::Mul(e, r), r);
+    slope = hn::Mul(e, hn::Mul(r, r));
+  }
+  Float value, slope;
+};
 
-// The argument of gelu_new's tanh, and its derivative.
-constexpr float kRootTwoOverPi = 0.79788456080286536f, kCubic = 0.044715f;
+// Twice the argument of gelu_new's tanh, and its derivative: ½(1 + tanh y) = σ(2y). Beyond 40 the function is x or 0 to
+// the last bit, and x³ must not overflow.
+constexpr float kTwoRootTwoOverPi = 1.5957691216057308f, kCubic = 0.044715f;
+HWY_INLINE Float Bounded(Float x) { return hn::Max(hn::Min(x, hn::Set(kTag, 40.0f)), hn::Set(kTag, -40.0f)); }
 HWY_INLINE Float Cubic(Float x) {
   const Float inner = hn::MulAdd(hn::Mul(x, x), hn::Set(kTag, kCubic), hn::Set(kTag, 1.0f));
-  return hn::Mul(hn::Mul(x, inner), hn::Set(kTag, kRootTwoOverPi));
+  return hn::Mul(hn::Mul(x, inner), hn::Set(kTag, kTwoRootTwoOverPi));
 }
 HWY_INLINE Float CubicDerivative(Float x) {
-  return hn::Mul(hn::MulAdd(hn::Mul(x, x), hn::Set(kTag, 3 * kCubic), hn::Set(kTag, 1.0f)),
-                 hn::Set(kTag, kRootTwoOverPi));
+  const Float inner = hn::MulAdd(hn::Mul(x, x), hn::Set(kTag, 3 * kCubic), hn::Set(kTag, 1.0f));
+  return hn::Mul(inner, hn::Set(kTag, kTwoRootTwoOverPi));
 }
 
 template <UnaryFunction function>
 HWY_INLINE Float Value(Float x) {
   if constexpr (function == UnaryFunction::kGelu) return hn::Mul(x, NormalCdf(x));
-  // ½(1 + tanh y) = σ(2y)
-  if constexpr (function == UnaryFunction::kGeluNew) return hn::Mul(x, Sigmoid(hn::Mul(hn::Set(kTag, 2.0f), Cubic(x))));
+  if constexpr (function == UnaryFunction::kGeluNew) return hn::Mul(x, Logistic(Cubic(Bounded(x))).value);
   if constexpr (function == UnaryFunction::kRelu) return hn::Max(x, hn::Zero(kTag));
   if constexpr (function == UnaryFunction::kTanh) return hn::Tanh(kTag, x);
-  if constexpr (function == UnaryFunction::kSilu) return hn::Mul(x, Sigmoid(x));
+  if constexpr (function == UnaryFunction::kSilu) return hn::Mul(x, Logistic(x).value);
 }
 
 template <UnaryFunction function>
@@ -73,9 +79,9 @@ HWY_INLINE Float Derivative(Float x) {
   const Float one = hn::Set(kTag, 1.0f);
   if constexpr (function == UnaryFunction::kGelu) return hn::MulAdd(x, NormalDensity(x), NormalCdf(x));
   if constexpr (function == UnaryFunction::kGeluNew) {
-    const Float s = Sigmoid(hn::Mul(hn::Set(kTag, 2.0f), Cubic(x)));
-    const Float slope = hn::Mul(hn::Mul(s, hn::Sub(one, s)), hn::Mul(hn::Set(kTag, 2.0f), CubicDerivative(x)));
-    return hn::MulAdd(x, slope, s);
+    const Float bounded = Bounded(x);
+    const Logistic sigma(Cubic(bounded));
+    return hn::MulAdd(bounded, hn::Mul(sigma.slope, CubicDerivative(bounded)), sigma.value);
   }
   if constexpr (function == UnaryFunction::kRelu) return hn::IfThenElseZero(hn::Gt(x, hn::Zero(kTag)), one);
   if constexpr (function == UnaryFunction::kTanh) {
@@ -83,8 +89,8 @@ HWY_INLINE Float Derivative(Float x) {
     return hn::NegMulAdd(y, y, one);
   }
   if constexpr (function == UnaryFunction::kSilu) {
-    const Float s = Sigmoid(x);
-    return hn::MulAdd(hn::Mul(x, s), hn::Sub(one, s), s);
+    const Logistic sigma(x);
+    return hn::MulAdd(x, sigma.slope, sigma.value);
   }
 }
 

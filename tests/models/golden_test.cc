@@ -1,0 +1,107 @@
+// Against what HF computes in float64 (tools/make_model_golden.py): values within 1e-4 of a tensor's largest, gradients
+// within 1e-3. What is seen is below 1e-5.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "models/model.h"
+#include "util/rounding.h"
+
+namespace lshformer {
+namespace {
+
+using testing::OfLargest;
+using testing::WithinRounding;
+
+std::string Folder(const std::string& name) {
+  return std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/" + name;
+}
+
+PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
+  PackedBatch batch;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    const Json object = ParseJson(line, path);
+    const auto ids = object.at("input_ids").get<std::vector<int32_t>>();
+    AppendSequence(batch, ids, object.at("token_type_ids").get<std::vector<int32_t>>(), batch.sequences());
+    if (task == Task::kEncoder) continue;
+    const Json& labels = object.at("labels");
+    if (task == Task::kMaskedLm) {
+      for (const Json& label : labels) batch.token_labels.push_back(label.get<int32_t>());
+    } else if (regression) {
+      batch.float_labels.push_back(labels.get<float>());
+    } else {
+      batch.class_labels.push_back(labels.get<int32_t>());
+    }
+  }
+  return batch;
+}
+
+class GoldenTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void ExpectTensor(const std::string& name, const torch::Tensor& got, double factor, double floor = 0) {
+    SCOPED_TRACE(name);
+    const TensorView* view = expected_.Find(name);
+    ASSERT_NE(view, nullptr);
+    ASSERT_TRUE(got.defined());
+    ASSERT_EQ(got.sizes().vec(), view->shape);
+    std::vector<float> want(view->elements());
+    CopyTo(*view, std::span(want), name);
+    const torch::Tensor flat = got.detach().contiguous();
+    const std::vector<float> values(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+    EXPECT_THAT(values, WithinRounding(want, OfLargest(want, factor) + floor));
+    ++compared_;
+  }
+  double LargestGradient() const {
+    double largest = 0;
+    for (const auto& [name, view] : expected_.tensors()) {
+      if (!name.starts_with("gradients.")) continue;
+      std::vector<float> values(view.elements());
+      CopyTo(view, std::span(values), name);
+      largest = std::max(largest, OfLargest(values, 1));
+    }
+    return largest;
+  }
+  SafetensorsFile expected_{Folder(GetParam()) + "/expected.safetensors"};
+  size_t compared_ = 0;
+};
+
+TEST_P(GoldenTest, AgreesWithHf) {
+  const std::string folder = Folder(GetParam());
+  const ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const Task task = TaskFromArchitectures(config, folder);
+  const ModelPtr model = LoadModel(folder, task, 0, true);
+  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config.num_labels == 1);
+  ForwardOptions options;
+  options.all_logits = options.hidden_states = options.attentions = true;
+  const ModelOutput output = model->Forward(batch, options);
+  ExpectTensor("last_hidden_state", output.last_hidden_state, 1e-4);
+  if (task != Task::kMaskedLm) ExpectTensor("pooler_output", output.pooler_output, 1e-4);
+  for (size_t level = 0; level < output.hidden_states.size(); ++level)
+    ExpectTensor(fmt::format("hidden_states.{}", level), output.hidden_states[level], 1e-4);
+  for (size_t layer = 0; layer < output.attentions.size(); ++layer)
+    for (size_t s = 0; s < output.attentions[layer].size(); ++s)
+      ExpectTensor(fmt::format("attentions.{}.{}", layer, s), output.attentions[layer][s], 1e-4);
+  if (task != Task::kEncoder) {
+    ExpectTensor("logits", output.logits, 1e-4);
+    ExpectTensor("loss", output.loss, 1e-4);
+    output.loss.backward();
+    const double floor = 1e-5 * LargestGradient();  // some gradients, such as key biases', are 0 in exact arithmetic
+    for (const auto& [name, parameter] : model->NamedParameters())
+      ExpectTensor("gradients." + name, parameter.grad(), 1e-3, floor);
+  }
+  EXPECT_EQ(compared_ + 1, expected_.tensors().size()) << "every tensor of the file but cu_seqlens";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
+                         ::testing::Values("masked_lm", "masked_lm_gelu_new", "classification",
+                                           "classification_gamma_beta", "regression", "encoder"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace lshformer

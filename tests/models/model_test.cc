@@ -1,0 +1,284 @@
+#include "models/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/parallel.h"
+#include "io/safetensors.h"
+#include "ops/threads.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+ModelConfig SmallConfig() {
+  ModelConfig config;
+  config.vocab_size = 60, config.hidden_size = 16, config.num_hidden_layers = 2, config.num_attention_heads = 2;
+  config.intermediate_size = 20, config.max_position_embeddings = 40, config.num_labels = 3,
+  config.initializer_range = 0.5;
+  return config;
+}
+
+int64_t Total(const ModelConfig& config, Task task) {
+  int64_t total = 0;
+  for (const auto& [block, count] : ParametersByBlock(config, task)) total += count;
+  return total;
+}
+
+struct Size {
+  const char* name;
+  int64_t layers, hidden, heads, inner, with_pooler, without_pooler, masked_lm;
+};
+
+// spec of BERT's published sizes: vocabulary 30,522.
+TEST(ParameterCountTest, PublishedSizes) {
+  const Size sizes[] = {{"tiny", 2, 128, 2, 512, 4385920, 4369408, 4416698},
+                        {"mini", 4, 256, 4, 1024, 11170560, 11104768, 11201594},
+                        {"small", 4, 512, 8, 2048, 28763648, 28500992, 28795194},
+                        {"medium", 8, 512, 8, 2048, 41373184, 41110528, 41404730},
+                        {"base", 12, 768, 12, 3072, 109482240, 108891648, 109514298},
+                        {"large", 24, 1024, 16, 4096, 335141888, 334092288, 335174458}};
+  for (const Size& size : sizes) {
+    SCOPED_TRACE(size.name);
+    ModelConfig config;
+    config.num_hidden_layers = size.layers, config.hidden_size = size.hidden;
+    config.num_attention_heads = size.heads, config.intermediate_size = size.inner;
+    EXPECT_EQ(Total(config, Task::kEncoder), size.with_pooler);
+    const auto blocks = ParametersByBlock(config, Task::kEncoder);
+    EXPECT_EQ(blocks.back().first, "pooler");
+    EXPECT_EQ(size.with_pooler - blocks.back().second, size.without_pooler);
+    EXPECT_EQ(Total(config, Task::kMaskedLm), size.masked_lm);
+  }
+}
+
+TEST(ParameterCountTest, BertLshPaper) {
+  ModelConfig config;
+  config.vocab_size = 32000, config.num_hidden_layers = 2, config.hidden_size = 128;
+  config.num_attention_heads = 2, config.intermediate_size = 512;
+  const auto blocks = ParametersByBlock(config, Task::kMaskedLm);
+  ASSERT_EQ(blocks.size(), 4u);
+  EXPECT_EQ(blocks[0], (std::pair<std::string, int64_t>("embeddings", 4162048)));
+  EXPECT_EQ(blocks[1], (std::pair<std::string, int64_t>("encoder.layer.0", 198272)));
+  EXPECT_EQ(Total(config, Task::kMaskedLm), 4607360);
+  EXPECT_EQ(Total(config, Task::kEncoder), 4575104);
+  EXPECT_EQ(Total(config, Task::kSequenceClassification), 4575362);
+  const ModelPtr model = CreateModel(config, Task::kMaskedLm, 1);
+  int64_t counted = 0;
+  for (const auto& [name, parameter] : model->NamedParameters()) counted += parameter.numel();
+  EXPECT_EQ(counted, 4607360);
+  EXPECT_EQ(ParametersByBlock(*model), blocks);
+  EXPECT_EQ(model->parameters().size(), model->NamedParameters().size());
+}
+
+TEST(CreateModelTest, DrawsFromSeedAndNameAlone) {
+  ModelConfig config = SmallConfig();
+  const ModelPtr first = CreateModel(config, Task::kMaskedLm, 7), again = CreateModel(config, Task::kMaskedLm, 7);
+  const ModelPtr other = CreateModel(config, Task::kMaskedLm, 8),
+                 head = CreateModel(config, Task::kSequenceClassification, 7);
+  const auto a = first->NamedParameters(), b = again->NamedParameters(), c = other->NamedParameters(),
+             d = head->NamedParameters();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].second.equal(b[i].second)) << a[i].first;
+  EXPECT_FALSE(a[0].second.equal(c[0].second));
+  EXPECT_EQ(a[0].first, "bert.embeddings.word_embeddings.weight");
+  EXPECT_TRUE(a[0].second.equal(d[0].second));  // the encoder is the same under another head
+  EXPECT_EQ(a[0].second[0].abs().max().item<float>(), 0);
+  EXPECT_NEAR(a[0].second.slice(0, 1).std().item<float>(), 0.5, 0.05);
+  EXPECT_TRUE(a[3].second.eq(1).all().item<bool>()) << a[3].first;
+  EXPECT_TRUE(a[4].second.eq(0).all().item<bool>()) << a[4].first;
+}
+
+PackedBatch MakeBatch(const std::vector<int>& lengths, uint64_t first_id = 0) {
+  PackedBatch batch;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    std::vector<int32_t> ids, types;
+    for (int i = 0; i < lengths[s]; ++i) {
+      ids.push_back(static_cast<int32_t>(1 + (first_id + s) * 17 + i * 7) % 60);
+      types.push_back(i * 2 / lengths[s]);
+    }
+    AppendSequence(batch, ids, types, first_id + s);
+  }
+  return batch;
+}
+
+std::vector<AttentionSpec> Specs() {
+  AttentionSpec hash;
+  hash.type = AttentionType::kSimHash;
+  AttentionSpec mean = hash;
+  mean.fill = Fill::kMean, mean.hashes = 2, mean.center_keys = true;
+  return {AttentionSpec{}, hash, mean};
+}
+
+// Hidden states and logits of a sequence are the same bits alone and in any batch, at one thread and at two.
+TEST(ForwardTest, BatchMatesAndThreadsChangeNoBit) {
+  const std::vector<int> lengths{5, 1, 40, 17, 2, 33};
+  for (const AttentionSpec& spec : Specs())
+    for (const Task task : {Task::kMaskedLm, Task::kSequenceClassification}) {
+      ModelConfig config = SmallConfig();
+      config.attention = {spec};
+      const ModelPtr model = CreateModel(config, task, 3);
+      const torch::NoGradGuard no_grad;
+      SetAllThreads(1);
+      const ModelOutput all = model->Forward(MakeBatch(lengths), {});
+      int64_t begin = 0;
+      for (size_t s = 0; s < lengths.size(); ++s) {
+        SetAllThreads(s % 2 == 0 ? 1 : 2);
+        const ModelOutput alone = model->Forward(MakeBatch({lengths[s]}, s), {});
+        const int64_t end = begin + lengths[s];
+        EXPECT_TRUE(alone.last_hidden_state.equal(all.last_hidden_state.slice(0, begin, end))) << s;
+        const bool tokens = task == Task::kMaskedLm;
+        EXPECT_TRUE(alone.logits.equal(all.logits.slice(0, tokens ? begin : s, tokens ? end : s + 1))) << s;
+        begin = end;
+      }
+    }
+  SetAllThreads(HardwareThreads());
+}
+
+std::vector<torch::Tensor> TrainingGradients(const ModelPtr& model, const PackedBatch& batch, int64_t step,
+                                             int64_t micro_step = 0) {
+  ForwardOptions options;
+  options.train = true, options.step = step, options.micro_step = micro_step;
+  model->zero_grad();
+  model->Forward(batch, options).loss.backward();
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, parameter] : model->NamedParameters()) gradients.push_back(parameter.grad().clone());
+  return gradients;
+}
+
+// Equal batch, seed and step: equal gradients bit for bit; another step or micro step: other dropout.
+TEST(ForwardTest, TrainingIsReproducible) {
+  const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
+  PackedBatch batch = MakeBatch({20, 30});
+  for (size_t i = 0; i < batch.ids.size(); ++i) batch.token_labels.push_back(i % 4 == 0 ? batch.ids[i] : -100);
+  const auto once = TrainingGradients(model, batch, 5), again = TrainingGradients(model, batch, 5);
+  const auto next = TrainingGradients(model, batch, 6), micro = TrainingGradients(model, batch, 5, 1);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].equal(again[i])) << i;
+  EXPECT_FALSE(once[0].equal(next[0]));
+  EXPECT_FALSE(once[0].equal(micro[0]));
+}
+
+// The loss is the same whether logits are asked for, gradients are on, or only labelled rows are looked at.
+TEST(ForwardTest, MaskedLmLossDoesNotDependOnHowItIsAsked) {
+  const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
+  PackedBatch batch = MakeBatch({20, 30});
+  for (size_t i = 0; i < batch.ids.size(); ++i) batch.token_labels.push_back(i % 4 == 0 ? batch.ids[i] : -100);
+  ForwardOptions every;
+  every.all_logits = true;
+  const ModelOutput with_gradient = model->Forward(batch, {}), with_all = model->Forward(batch, every);
+  const torch::NoGradGuard no_grad;
+  const ModelOutput labelled = model->Forward(batch, {}), all = model->Forward(batch, every);
+  const float loss = with_gradient.loss.item<float>();
+  EXPECT_NEAR(with_all.loss.item<float>(), loss, 1e-6 * loss);
+  EXPECT_NEAR(labelled.loss.item<float>(), loss, 1e-6 * loss);
+  EXPECT_NEAR(all.loss.item<float>(), loss, 1e-6 * loss);
+  EXPECT_EQ(labelled.logits.sizes(), (std::vector<int64_t>{13, 60}));
+  EXPECT_EQ(all.logits.sizes(), (std::vector<int64_t>{50, 60}));
+  EXPECT_TRUE(labelled.logits[1].equal(all.logits[4]));
+  batch.token_labels.assign(batch.ids.size(), -100);
+  EXPECT_EQ(model->Forward(batch, {}).loss.item<float>(), 0);
+}
+
+TEST(ForwardTest, BadBatchesAreNamed) {
+  const ModelPtr model = CreateModel(SmallConfig(), Task::kSequenceClassification, 3);
+  const auto error = [&](PackedBatch batch) { return ErrorOf([&] { model->Forward(batch, {}); }); };
+  EXPECT_THAT(error(MakeBatch({3, 2, 41})), HasSubstr("sequence 2 has 41 tokens, max_position_embeddings is 40"));
+  EXPECT_THAT(error(MakeBatch({3, 0, 4})), HasSubstr("sequence 1 is empty"));
+  EXPECT_THAT(error(PackedBatch{}), HasSubstr("no sequence"));
+  PackedBatch batch = MakeBatch({3, 4});
+  batch.ids[5] = 60;
+  EXPECT_THAT(error(batch), HasSubstr("sequence 1, token 2: id 60 is out of range, expected 0 to 59"));
+  batch.ids[5] = -1;
+  EXPECT_THAT(error(batch), HasSubstr("id -1"));
+  batch.ids[5] = 1, batch.type_ids[0] = 2;
+  EXPECT_THAT(error(batch), HasSubstr("sequence 0, token 0: token type 2"));
+  batch.type_ids[0] = 0, batch.class_labels = {0, 3};
+  EXPECT_THAT(error(batch), HasSubstr("sequence 1: label 3 is out of range, expected 0 to 2"));
+  batch.class_labels = {0};
+  EXPECT_THAT(error(batch), HasSubstr("1 labels for 2 sequences"));
+}
+
+TEST(SaveLoadTest, RoundTripIsExact) {
+  for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification}) {
+    const TempFolder folder;
+    ModelConfig config = SmallConfig();
+    config.attention = {Specs()[2]};
+    const ModelPtr model = CreateModel(config, task, 3);
+    SaveModel(*model, folder / "model");
+    const ModelPtr loaded = LoadModel(folder / "model", task, 0, true);
+    const auto a = model->NamedParameters(), b = loaded->NamedParameters();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].second.equal(b[i].second)) << a[i].first;
+    EXPECT_EQ(loaded->config().attention[0], config.attention[0]);
+    EXPECT_EQ(TaskFromArchitectures(loaded->config(), "config.json"), task);
+    const SafetensorsFile file(folder / "model/model.safetensors");
+    EXPECT_EQ(file.tensors().size(), a.size());
+    EXPECT_EQ(file.Find("embeddings.word_embeddings.weight") != nullptr, task == Task::kEncoder);  // as HF: no "bert."
+    EXPECT_EQ(file.Find("cls.predictions.decoder.weight"), nullptr);
+  }
+}
+
+TEST(SaveLoadTest, AnotherHeadIsDrawnFromTheSeed) {
+  const TempFolder folder;
+  const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
+  SaveModel(*model, folder / "model");
+  EXPECT_THAT(ErrorOf([&] { LoadModel(folder / "model", Task::kSequenceClassification, 5, true); }),
+              HasSubstr("is missing"));
+  const ModelPtr first = LoadModel(folder / "model", Task::kSequenceClassification, 5, false);
+  const ModelPtr second = LoadModel(folder / "model", Task::kSequenceClassification, 6, false);
+  EXPECT_TRUE(first->NamedParameters()[0].second.equal(model->NamedParameters()[0].second));
+  const size_t last = first->NamedParameters().size() - 2;
+  EXPECT_EQ(first->NamedParameters()[last].first, "classifier.weight");
+  EXPECT_FALSE(first->NamedParameters()[last].second.equal(second->NamedParameters()[last].second));
+}
+
+// A saved model with one tensor replaced: (name, bytes of zero in another shape or with a NaN).
+std::string ErrorWith(const std::string& name, const std::vector<int64_t>& shape, DType dtype, float value) {
+  const TempFolder folder;
+  SaveModel(*CreateModel(SmallConfig(), Task::kMaskedLm, 3), folder / "model");
+  const std::string path = folder / "model/model.safetensors";
+  {
+    const SafetensorsFile file(path);
+    std::vector<NamedTensor> tensors;
+    int64_t elements = 1;
+    for (const int64_t size : shape) elements *= size;
+    std::vector<float> values(elements, value);
+    for (const auto& [key, view] : file.tensors()) {
+      if (key != name) tensors.push_back({key, view});
+      if (key == name && !shape.empty()) tensors.push_back({key, {dtype, shape, std::as_bytes(std::span(values))}});
+    }
+    WriteSafetensors(folder / "new.safetensors", tensors);
+  }
+  std::filesystem::rename(folder / "new.safetensors", path);
+  return ErrorOf([&] { LoadModel(folder / "model", Task::kMaskedLm, 0, true); });
+}
+
+TEST(SaveLoadTest, BadTensorsAreNamed) {
+  const std::string wide = "bert.encoder.layer.1.intermediate.dense.weight";
+  EXPECT_THAT(ErrorWith(wide, {20, 15}, DType::kF32, 0),
+              HasSubstr("model.safetensors: tensor \"" + wide +
+                        "\" has shape [20, 15], expected [20, 16] (config.json: "
+                        "intermediate_size 20, hidden_size 16)"));
+  EXPECT_THAT(ErrorWith(wide, {}, DType::kF32, 0), HasSubstr("tensor \"" + wide + "\" is missing"));
+  EXPECT_THAT(ErrorWith(wide, {20, 16}, DType::kI32, 0), HasSubstr("dtype I32"));
+  EXPECT_THAT(ErrorWith(wide, {20, 16}, DType::kF32, NAN),
+              HasSubstr("tensor \"" + wide + "\" has the value nan at element 0"));
+  EXPECT_THAT(ErrorWith("cls.predictions.bias", {60}, DType::kF32, INFINITY), HasSubstr("has the value inf"));
+}
+
+TEST(SaveLoadTest, UnknownModelTypesAreRefused) {
+  ModelConfig config = SmallConfig();
+  config.model_type = "gpt2";
+  EXPECT_THAT(ErrorOf([&] { CreateModel(config, Task::kEncoder, 1); }), HasSubstr("model_type"));
+  config.model_type = "bert", config.architectures = {"BertForNothing"};
+  EXPECT_THAT(ErrorOf([&] { TaskFromArchitectures(config, "config.json"); }), HasSubstr("BertForNothing"));
+}
+
+}  // namespace
+}  // namespace lshformer

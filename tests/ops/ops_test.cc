@@ -1,0 +1,396 @@
+// Every op against its readable twin in double: values and gradients.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "base/parallel.h"
+#include "ops/attention.h"
+#include "ops/cross_entropy.h"
+#include "ops/linear.h"
+#include "ops/row_ops.h"
+#include "ops/threads.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using torch::Tensor;
+
+Tensor Normal(std::vector<int64_t> shape, uint64_t seed, double scale = 1) {
+  torch::manual_seed(seed);
+  return torch::randn(shape, torch::kFloat64) * scale;
+}
+
+// |got − want| ≤ factor · largest |want|.
+void ExpectClose(const Tensor& got, const Tensor& want, double factor, const std::string& what) {
+  ASSERT_EQ(got.sizes(), want.sizes()) << what;
+  if (want.numel() == 0) return;
+  const double bound = factor * std::max(want.abs().max().item<double>(), 1e-30);
+  const double worst = (got.to(torch::kFloat64) - want).abs().max().item<double>();
+  EXPECT_LE(worst, bound) << what;
+}
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// Runs the op in float and its twin in double on the same numbers; compares results and the gradients of Σ result · g
+// for a random g.
+void ExpectSameAsReference(const Function& op, const Function& reference, const std::vector<Tensor>& inputs,
+                           double factor = 1e-5) {
+  std::vector<Tensor> single, exact;
+  for (const Tensor& input : inputs) {
+    single.push_back(input.to(torch::kFloat32).clone().requires_grad_(true));
+    exact.push_back(input.to(torch::kFloat32).to(torch::kFloat64).requires_grad_(true));
+  }
+  const Tensor got = op(single), want = reference(exact);
+  ExpectClose(got, want, factor, "result");
+  const Tensor weight = Normal(want.sizes().vec(), 99).to(torch::kFloat32);
+  (got * weight).sum().backward();
+  (want * weight.to(torch::kFloat64)).sum().backward();
+  double largest = 0;
+  for (const Tensor& input : exact)
+    if (input.grad().defined()) largest = std::max(largest, input.grad().abs().max().item<double>());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSERT_EQ(single[i].grad().defined(), exact[i].grad().defined()) << "input " << i;
+    if (!exact[i].grad().defined()) continue;
+    const double worst = (single[i].grad().to(torch::kFloat64) - exact[i].grad()).abs().max().item<double>();
+    EXPECT_LE(worst, factor * std::max(exact[i].grad().abs().max().item<double>(), 1e-2 * largest))
+        << "gradient of input " << i;
+  }
+}
+
+// The twins themselves: gradients by central differences in double.
+void ExpectGradientsOf(const Function& reference, std::vector<Tensor> inputs) {
+  for (Tensor& input : inputs) input.requires_grad_(true);
+  const Tensor weight = Normal(reference(inputs).sizes().vec(), 98);
+  (reference(inputs) * weight).sum().backward();
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor flat = inputs[i].view({-1});
+    const Tensor gradient = inputs[i].grad().view({-1});
+    for (int64_t k = 0; k < flat.numel(); k += 1 + flat.numel() / 12) {
+      const double value = flat[k].item<double>(), step = 1e-6;
+      flat[k] = value + step;
+      const double up = (reference(inputs) * weight).sum().item<double>();
+      flat[k] = value - step;
+      const double down = (reference(inputs) * weight).sum().item<double>();
+      flat[k] = value;
+      EXPECT_NEAR(gradient[k].item<double>(), (up - down) / (2 * step), 1e-7 * (1 + std::abs(up)))
+          << "input " << i << " element " << k;
+    }
+  }
+}
+
+constexpr UnaryFunction kFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu,
+                                        UnaryFunction::kTanh, UnaryFunction::kSilu};
+
+TEST(FunctionTest, KnownValuesOfGelu) {
+  const std::vector<float> x{-2, -1, -0.5f, 0.5f, 1, 2, 3};
+  const double erf[] = {-0.0455003, -0.1586553, -0.1542688, 0.3457312, 0.8413447, 1.9544997, 2.9959503};
+  const double tanh[] = {-0.0454023, -0.1588080, -0.1542860, 0.3457140, 0.8411920, 1.9545977, 2.9963626};
+  std::vector<float> y(x.size());
+  ApplyFunction(UnaryFunction::kGelu, x, y.data());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], erf[i], 3e-7) << x[i];
+  ApplyFunction(UnaryFunction::kGeluNew, x, y.data());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], tanh[i], 3e-7) << x[i];
+}
+
+// The whole range, tails included: absolute error of a few roundings of max(1, |x|).
+TEST(FunctionTest, EveryFunctionAgreesWithDouble) {
+  const Tensor x = torch::linspace(-12, 12, 4001, torch::kFloat32).to(torch::kFloat64).view({-1, 1});
+  for (const UnaryFunction function : kFunctions) {
+    SCOPED_TRACE(static_cast<int>(function));
+    ExpectSameAsReference([&](const auto& in) { return Apply(function, in[0]); },
+                          [&](const auto& in) { return ApplyReference(function, in[0]); }, {x}, 5e-7);
+    ExpectGradientsOf([&](const auto& in) { return ApplyReference(function, in[0]); }, {x + 1e-3});
+  }
+}
+
+TEST(FunctionTest, ExtremesAreFinite) {
+  const std::vector<float> x{-1e30f, -200, -40, -0.0f, 0, 40, 200, 1e30f};
+  std::vector<float> y(x.size()), ones(x.size(), 1);
+  for (const UnaryFunction function : kFunctions) {
+    ApplyFunction(function, x, y.data());
+    for (const float value : y) EXPECT_TRUE(std::isfinite(value)) << static_cast<int>(function);
+    ApplyDerivative(function, x, ones.data(), y.data());
+    for (const float value : y) EXPECT_TRUE(std::isfinite(value)) << static_cast<int>(function);
+  }
+}
+
+std::shared_ptr<RowIdentities> Rows(int64_t count) {
+  auto rows = std::make_shared<RowIdentities>();
+  for (int64_t i = 0; i < count; ++i) {
+    rows->sequence_ids.push_back(7 + i / 5);
+    rows->positions.push_back(static_cast<int32_t>(i % 5));
+  }
+  return rows;
+}
+
+// Columns around the 4, 8 and 16 lanes of a vector and around the 64 of a dropout group; rows around the 64 of a block.
+TEST(LayerNormTest, AgreesWithDouble) {
+  for (const int64_t columns : {3, 16, 17, 64, 65, 128})
+    for (const int64_t rows : {1, 63, 64, 130})
+      for (const double probability : {0.0, 0.3}) {
+        SCOPED_TRACE(::testing::Message() << rows << " x " << columns << ", dropout " << probability);
+        const DropoutSpec dropout{probability, 5, Rows(rows)};
+        Tensor factors;
+        if (probability > 0) factors = DropoutFactorsReference(dropout, columns).to(torch::kFloat64);
+        const std::vector<Tensor> inputs{Normal({rows, columns}, 1), Normal({rows, columns}, 2), Normal({columns}, 3),
+                                         Normal({columns}, 4)};
+        ExpectSameAsReference(
+            [&](const auto& in) { return DropoutAddLayerNorm(in[0], in[1], in[2], in[3], 1e-3, dropout); },
+            [&](const auto& in) { return DropoutAddLayerNormReference(in[0], in[1], in[2], in[3], 1e-3, factors); },
+            inputs, 3e-5);
+        ExpectSameAsReference(
+            [&](const auto& in) { return DropoutAddLayerNorm(in[0], {}, in[1], in[2], 1e-3, {}); },
+            [&](const auto& in) { return DropoutAddLayerNormReference(in[0], {}, in[1], in[2], 1e-3, {}); },
+            {inputs[0], inputs[2], inputs[3]}, 3e-5);
+      }
+  ExpectGradientsOf([](const auto& in) { return DropoutAddLayerNormReference(in[0], in[1], in[2], in[3], 1e-3, {}); },
+                    {Normal({3, 5}, 1), Normal({3, 5}, 2), Normal({5}, 3), Normal({5}, 4)});
+}
+
+TEST(DropoutTest, KeepsTheExpectationAndDropsTheShare) {
+  const int64_t rows = 500, columns = 200;
+  const Tensor factors = DropoutFactorsReference({0.1, 3, Rows(rows)}, columns);
+  const double dropped = factors.eq(0).to(torch::kFloat64).mean().item<double>();
+  EXPECT_NEAR(dropped, 0.1, 5 * std::sqrt(0.09 / static_cast<double>(rows * columns)));
+  EXPECT_TRUE(torch::logical_or(factors.eq(0), (factors - 1 / 0.9).abs() < 1e-6).all().item<bool>());
+}
+
+// A row's mask follows from who it is, not from where it stands; another key gives another mask.
+TEST(DropoutTest, MaskIsAFunctionOfIdentity) {
+  const auto rows = Rows(40);
+  auto reversed = std::make_shared<RowIdentities>();
+  reversed->sequence_ids.assign(rows->sequence_ids.rbegin(), rows->sequence_ids.rend());
+  reversed->positions.assign(rows->positions.rbegin(), rows->positions.rend());
+  const Tensor factors = DropoutFactorsReference({0.5, 3, rows}, 70);
+  EXPECT_TRUE(factors.flip(0).equal(DropoutFactorsReference({0.5, 3, reversed}, 70)));
+  EXPECT_FALSE(factors.equal(DropoutFactorsReference({0.5, 4, rows}, 70)));
+  EXPECT_FALSE(factors[0].equal(factors[1]));
+  EXPECT_FALSE(factors[0].equal(factors[5]));  // same position, next sequence
+}
+
+TEST(DropoutTest, GradientPassesWhereTheValueDid) {
+  const DropoutSpec dropout{0.5, 3, Rows(20)};
+  const Tensor factors = DropoutFactorsReference(dropout, 33).to(torch::kFloat64);
+  ExpectSameAsReference([&](const auto& in) { return Dropout(in[0], dropout); },
+                        [&](const auto& in) { return in[0] * factors; }, {Normal({20, 33}, 1)}, 1e-6);
+}
+
+TEST(EmbeddingTest, AgreesWithDoubleAndSparesThePaddingRow) {
+  auto indices = std::make_shared<EmbeddingIndices>();
+  indices->words = {4, 0, 2, 4, 4, 0, 1};
+  indices->positions = {0, 1, 2, 0, 1, 2, 3};
+  indices->types = {0, 0, 1, 0, 1, 1, 1};
+  indices->padding_word = 0;
+  const std::vector<Tensor> tables{Normal({6, 70}, 1), Normal({5, 70}, 2), Normal({2, 70}, 3)};
+  ExpectSameAsReference([&](const auto& in) { return EmbeddingSum(in[0], in[1], in[2], indices); },
+                        [&](const auto& in) { return EmbeddingSumReference(in[0], in[1], in[2], *indices); }, tables,
+                        1e-6);
+  const Tensor words = tables[0].to(torch::kFloat32).requires_grad_(true);
+  EmbeddingSum(words, tables[1].to(torch::kFloat32), tables[2].to(torch::kFloat32), indices).sum().backward();
+  EXPECT_EQ(words.grad()[0].abs().max().item<float>(), 0);
+  EXPECT_EQ(words.grad()[4][0].item<float>(), 3);
+}
+
+TEST(LinearTest, AgreesWithDouble) {
+  for (const int64_t rows : {1, 5, 130})
+    ExpectSameAsReference([](const auto& in) { return Linear({in[1]}, {in[2]})(in[0]); },
+                          [](const auto& in) { return LinearReference(in[0], in[1], in[2]); },
+                          {Normal({rows, 40}, 1), Normal({23, 40}, 2), Normal({23}, 3)});
+  ExpectGradientsOf([](const auto& in) { return LinearReference(in[0], in[1], in[2]); },
+                    {Normal({3, 4}, 1), Normal({5, 4}, 2), Normal({5}, 3)});
+}
+
+TEST(LinearTest, SeveralMapsOfOneInput) {
+  ExpectSameAsReference(
+      [](const auto& in) {
+        return Linear({in[1], in[2]}, {in[3], in[4]})(in[0]);
+      },
+      [](const auto& in) {
+        return torch::cat({LinearReference(in[0], in[1], in[3]), LinearReference(in[0], in[2], in[4])}, 1);
+      },
+      {Normal({9, 12}, 1), Normal({7, 12}, 2), Normal({5, 12}, 3), Normal({7}, 4), Normal({5}, 5)});
+}
+
+// Packed weights follow the weights: in-place changes, new storage, and raw writes of an optimizer between two steps.
+TEST(LinearTest, PackedWeightsAreNeverStale) {
+  Tensor weight = torch::randn({6, 8}).requires_grad_(true), bias = torch::randn({6}).requires_grad_(true);
+  const Linear linear({weight}, {bias});
+  const Tensor x = torch::randn({4, 8});
+  const auto expect_current = [&](const char* when) {
+    const torch::NoGradGuard no_grad;
+    ExpectClose(linear(x), LinearReference(x, weight, bias).to(torch::kFloat64), 1e-5, when);
+  };
+  expect_current("at first");
+  {
+    const torch::NoGradGuard no_grad;
+    weight.mul_(2);
+    bias.add_(1);
+  }
+  expect_current("after a change in place");
+  linear(x).sum().backward();
+  for (int64_t i = 0; i < weight.numel(); ++i) weight.data_ptr<float>()[i] += 0.5f;
+  expect_current("after an optimizer wrote through the pointer");
+  {
+    const torch::NoGradGuard no_grad;
+    weight.set_data(torch::randn({6, 8}));
+  }
+  expect_current("after new storage");
+}
+
+TEST(LinearTest, WrongShapesAreNamed) {
+  const Linear linear({torch::randn({6, 8})}, {torch::randn({6})});
+  EXPECT_THAT(ErrorOf([&] { linear(torch::randn({4, 7})); }), HasSubstr("expected float32 [rows, 8]"));
+}
+
+TEST(CrossEntropyTest, AgreesWithDouble) {
+  for (const int64_t rows : {1, 7, 40})
+    for (const int64_t words : {3, 2048, 2051}) {
+      SCOPED_TRACE(::testing::Message() << rows << " rows, " << words << " words");
+      std::vector<int32_t> labels;
+      for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i * 911 % words));
+      labels[0] = static_cast<int32_t>(words - 1);
+      ExpectSameAsReference([&](const auto& in) { return DecoderCrossEntropy(in[0], in[1], in[2], labels); },
+                            [&](const auto& in) { return DecoderCrossEntropyReference(in[0], in[1], in[2], labels); },
+                            {Normal({rows, 12}, 1), Normal({words, 12}, 2), Normal({words}, 3)}, 2e-5);
+    }
+  ExpectGradientsOf(
+      [](const auto& in) {
+        return DecoderCrossEntropyReference(in[0], in[1], in[2], {2, 0, 4});
+      },
+      {Normal({3, 4}, 1), Normal({5, 4}, 2), Normal({5}, 3)});
+}
+
+// More rows than one block of logits holds.
+TEST(CrossEntropyTest, BlocksOfRowsAddUp) {
+  const int64_t rows = kCrossEntropyRows + 5;
+  std::vector<int32_t> labels(rows, 1);
+  ExpectSameAsReference([&](const auto& in) { return DecoderCrossEntropy(in[0], in[1], in[2], labels); },
+                        [&](const auto& in) { return DecoderCrossEntropyReference(in[0], in[1], in[2], labels); },
+                        {Normal({rows, 6}, 1), Normal({9, 6}, 2), Normal({9}, 3)}, 2e-5);
+}
+
+TEST(CrossEntropyTest, LargeLogitsAndNoRows) {
+  const Tensor hidden = torch::full({2, 1}, 300.0f).requires_grad_(true),
+               weight = torch::tensor({{1.0f}, {-1.0f}}).requires_grad_(true);
+  const Tensor bias = torch::zeros({2}).requires_grad_(true);
+  EXPECT_FLOAT_EQ(DecoderCrossEntropy(hidden, weight, bias, {0, 1}).item<float>(), 300);
+  const Tensor none = DecoderCrossEntropy(hidden.slice(0, 0, 0), weight, bias, {});
+  EXPECT_EQ(none.item<float>(), 0);
+  none.backward();
+  EXPECT_EQ(weight.grad().abs().max().item<float>(), 0);
+  EXPECT_THAT(ErrorOf([&] {
+                DecoderCrossEntropy(hidden, weight, bias, {0, 2});
+              }),
+              HasSubstr("label 2: expected 0 to 1"));
+}
+
+struct AttentionCase {
+  AttentionType type;
+  Fill fill;
+  Pairs pairs;
+  int hashes;
+  bool center_keys;
+};
+
+AttentionSpec Spec(const AttentionCase& c) {
+  AttentionSpec spec;
+  spec.type = c.type, spec.fill = c.fill, spec.pairs = c.pairs, spec.hashes = c.hashes,
+  spec.center_keys = c.center_keys;
+  return spec;
+}
+
+const AttentionCase kAttentionCases[] = {
+    {AttentionType::kDense, Fill::kZero, Pairs::kFull, 1, false},
+    {AttentionType::kSimHash, Fill::kZero, Pairs::kFull, 1, false},
+    {AttentionType::kSimHash, Fill::kMean, Pairs::kFull, 3, true},
+    {AttentionType::kSimHash, Fill::kNone, Pairs::kFull, 2, false},
+    {AttentionType::kSimHash, Fill::kZero, Pairs::kReference, 2, false},
+    {AttentionType::kSimHash, Fill::kMean, Pairs::kReference, 1, false},
+    {AttentionType::kSimHash, Fill::kNone, Pairs::kReference, 1, true},
+};
+
+TEST(AttentionTest, EveryModeAgreesWithTheComposedForm) {
+  for (const AttentionCase& c : kAttentionCases) {
+    SCOPED_TRACE(::testing::Message() << static_cast<int>(c.type) << " fill " << static_cast<int>(c.fill) << " pairs "
+                                      << static_cast<int>(c.pairs) << " hashes " << c.hashes);
+    auto options = std::make_shared<AttentionOptions>();
+    options->spec = Spec(c);
+    options->heads = 2;
+    options->layer = 3;
+    options->cu_seqlens = {0, 1, 40, 42, 75};
+    ExpectSameAsReference([&](const auto& in) { return SelfAttention(in[0], options); },
+                          [&](const auto& in) { return SelfAttentionReference(in[0], *options); },
+                          {Normal({75, 3 * 2 * 16}, 1)}, 2e-5);
+  }
+}
+
+TEST(AttentionTest, ComposedFormHasRightGradients) {
+  for (const AttentionCase& c : kAttentionCases) {
+    AttentionOptions options;
+    options.spec = Spec(c);
+    options.heads = 2;
+    options.cu_seqlens = {0, 1, 9};
+    ExpectGradientsOf([&](const auto& in) { return SelfAttentionReference(in[0], options); },
+                      {Normal({9, 3 * 2 * 4}, 1)});
+  }
+}
+
+TEST(AttentionTest, MapsAreProbabilities) {
+  for (const AttentionCase& c : kAttentionCases) {
+    AttentionOptions options;
+    options.spec = Spec(c);
+    options.heads = 2;
+    options.cu_seqlens = {0, 3, 20};
+    const auto maps = AttentionProbabilities(Normal({20, 24}, 1), options);
+    ASSERT_EQ(maps.size(), 2u);
+    EXPECT_EQ(maps[1].sizes(), (std::vector<int64_t>{2, 17, 17}));
+    const Tensor sums = maps[1].sum(-1);
+    const Tensor whole = (sums - 1).abs() < 1e-12;
+    EXPECT_TRUE((c.fill == Fill::kNone ? torch::logical_or(whole, sums == 0) : whole).all().item<bool>());
+  }
+}
+
+TEST(AttentionTest, CountsAreAddedAndShapesChecked) {
+  AttentionCounts counts;
+  auto options = std::make_shared<AttentionOptions>();
+  options->heads = 2;
+  options->cu_seqlens = {0, 3, 7};
+  options->counts = &counts;
+  const Tensor qkv = torch::randn({7, 24});
+  SelfAttention(qkv, options);
+  SelfAttention(qkv, options);
+  EXPECT_EQ(counts.pairs_total, 2 * 2 * (9 + 16));
+  EXPECT_EQ(counts.pairs_computed, counts.pairs_total);
+  EXPECT_THAT(ErrorOf([&] {
+                SelfAttention(torch::randn({8, 24}), options);
+              }),
+              HasSubstr("8 tokens, but cu_seqlens ends at 7"));
+  EXPECT_THAT(ErrorOf([&] { SelfAttention(torch::randn({7, 25}), options); }), HasSubstr("expected [tokens, 3"));
+}
+
+// Nothing row-wise depends on the number of threads, bit for bit: not values, not sums over rows.
+TEST(ThreadsTest, RowKernelsAreIndependentOfThem) {
+  std::vector<Tensor> results[2];
+  for (const int threads : {1, 2}) {
+    SetAllThreads(threads);
+    const Tensor x = Normal({333, 70}, 1).to(torch::kFloat32).requires_grad_(true);
+    const Tensor residual = Normal({333, 70}, 2).to(torch::kFloat32);
+    const Tensor gamma = Normal({70}, 3).to(torch::kFloat32).requires_grad_(true),
+                 beta = torch::zeros({70}).requires_grad_(true);
+    const Tensor y =
+        Apply(UnaryFunction::kGelu, DropoutAddLayerNorm(x, residual, gamma, beta, 1e-12, {0.2, 9, Rows(333)}));
+    (y * residual).sum().backward();
+    results[threads - 1] = {y.detach(), x.grad(), gamma.grad(), beta.grad()};
+  }
+  SetAllThreads(HardwareThreads());
+  for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(results[0][i].equal(results[1][i])) << i;
+}
+
+}  // namespace
+}  // namespace lshformer
