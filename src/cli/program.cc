@@ -16,6 +16,7 @@
 #include "cli/help.h"
 #include "cli/report_error.h"
 #include "kernels/attention.h"
+#include "ops/memory.h"
 #include "ops/threads.h"
 
 namespace lshformer::cli {
@@ -51,6 +52,7 @@ void TakeEffect(const CommonFlags& common) {
   SetUpLogging(common.quiet ? "error" : common.log_level,
                common.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
   if (common.quiet || common.no_progress) SetProgressStyle(ProgressStyle::kOff);
+  KeepFreedMemory();
   SetAllThreads(common.threads > 0 ? common.threads : HardwareThreads());
   if (common.isa == "auto") return;
   try {
