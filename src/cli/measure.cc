@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <map>
 
 #include "base/parallel.h"
 #include "base/signals.h"
+#include "cli/build_info.h"
 #include "kernels/attention.h"
 #include "ops/matmul.h"
 #include "report/table.h"
@@ -27,14 +27,6 @@ double Quantile(const std::vector<double>& sorted, double share) {
   const auto low = static_cast<size_t>(at);
   const size_t high = std::min(low + 1, sorted.size() - 1);
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
-std::string CpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
-  }
-  return "unknown";
 }
 
 constexpr int kProbeRuns = 5;
