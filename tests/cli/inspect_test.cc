@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/inspect_batch.h"
+#include "io/safetensors.h"
+#include "util/command.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+using lshformer::testing::ErrorOf;
+using lshformer::testing::RunCommand;
+using lshformer::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ModelConfig Config() {
+  ModelConfig config;
+  config.vocab_size = 50, config.max_position_embeddings = 4, config.num_labels = 3;
+  return config;
+}
+
+std::shared_ptr<const Tokenizer> NoTokenizer() { Fail("no tokenizer here"); }
+
+InspectBatch Read(const std::string& lines, LabelKind labels) {
+  const TempFolder folder;
+  return ReadInspectBatch(folder.Write("b.jsonl", lines), Config(), labels, NoTokenizer);
+}
+
+std::string ErrorIn(const std::string& lines, LabelKind labels = LabelKind::kNone) {
+  return ErrorOf([&] { Read(lines, labels); });
+}
+
+TEST(InspectBatchTest, LinesBecomeSequences) {
+  const auto [batch, labelled] = Read(
+      "{\"input_ids\": [7, 8], \"token_type_ids\": [0, 1], \"labels\": [-100, 9]}\n{\"input_ids\": [1], \"extra\": "
+      "{}}\n",
+      LabelKind::kToken);
+  EXPECT_THAT(batch.ids, ElementsAre(7, 8, 1));
+  EXPECT_THAT(batch.type_ids, ElementsAre(0, 1, 0));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 0));
+  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 2, 3));
+  EXPECT_THAT(batch.token_labels, ElementsAre(-100, 9, -100));
+  EXPECT_TRUE(labelled);
+}
+
+TEST(InspectBatchTest, LabelsOfEveryKind) {
+  const std::string lines = "{\"input_ids\": [7], \"labels\": 2}\n{\"input_ids\": [8], \"labels\": 0}";
+  EXPECT_THAT(Read(lines, LabelKind::kClass).batch.class_labels, ElementsAre(2, 0));
+  EXPECT_THAT(Read(lines, LabelKind::kValue).batch.float_labels, ElementsAre(2.0f, 0.0f));
+  EXPECT_FALSE(Read(lines, LabelKind::kNone).labelled);
+  const auto none = Read("{\"input_ids\": [7]}", LabelKind::kToken);
+  EXPECT_FALSE(none.labelled);
+  EXPECT_THAT(none.batch.token_labels, IsEmpty());
+}
+
+TEST(InspectBatchTest, BadLinesAreNamed) {
+  const std::string good = "{\"input_ids\": [7]}\n";
+  EXPECT_THAT(ErrorIn(""), HasSubstr("b.jsonl: has no line"));
+  EXPECT_THAT(ErrorIn(good + "\n"), HasSubstr("b.jsonl:2: the line is blank"));
+  EXPECT_THAT(ErrorIn(good + " \t\n" + good), HasSubstr("b.jsonl:2: the line is blank"));
+  EXPECT_THAT(ErrorIn(good + "{\"input_ids\": [}"), HasSubstr("b.jsonl:2"));
+  EXPECT_THAT(ErrorIn("[1]"), HasSubstr("b.jsonl:1: expected a JSON object"));
+  EXPECT_THAT(ErrorIn(good + "{\"input_ids\": []}"), HasSubstr("b.jsonl:2: the sequence is empty"));
+  EXPECT_THAT(ErrorIn("{}"), HasSubstr("expected \"input_ids\" or \"text\", got neither"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"text\": \"a\"}"), HasSubstr("got both"));
+  EXPECT_THAT(ErrorIn("{\"text\": \"a\"}"), HasSubstr("no tokenizer here"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": 5}"), HasSubstr("expected a list of integers"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1, 50]}"),
+              HasSubstr("\"input_ids\"[1] is 50, expected an integer from 0 to 49"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [-1]}"), HasSubstr("\"input_ids\"[0] is -1"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1.5]}"), HasSubstr("\"input_ids\"[0] is 1.5"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [99999999999999999999]}"), HasSubstr("\"input_ids\"[0]"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1, 2, 3, 4, 5]}"),
+              HasSubstr("b.jsonl:1: the sequence has 5 tokens, max_position_embeddings is 4"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1, 2], \"token_type_ids\": [0]}"),
+              HasSubstr("1 \"token_type_ids\" for 2 \"input_ids\""));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"token_type_ids\": [2]}"), HasSubstr("\"token_type_ids\"[0] is 2"));
+}
+
+TEST(InspectBatchTest, BadLabelsAreNamed) {
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1, 2], \"labels\": [1]}", LabelKind::kToken),
+              HasSubstr("1 \"labels\" for 2 tokens"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"labels\": [-1]}", LabelKind::kToken), HasSubstr("\"labels\"[0] is -1"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"labels\": 3}", LabelKind::kClass), HasSubstr("b.jsonl:1"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"labels\": \"x\"}", LabelKind::kValue), HasSubstr("b.jsonl:1"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [1], \"labels\": 1}\n{\"input_ids\": [1]}", LabelKind::kClass),
+              HasSubstr("b.jsonl:2: has no \"labels\", but the lines before have them"));
+}
+
+// The program itself on a checkpoint: everything asked for is there, nothing else.
+TEST(InspectTest, WritesWhatIsAskedFor) {
+  const std::string model = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/masked_lm";
+  const TempFolder folder;
+  const std::string out = folder / "out.safetensors";
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{
+        LSHFORMER_BINARY, "inspect", "--model_name_or_path", model, "--input", model + "/batch.jsonl", "--output", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunCommand(words);
+  };
+  ASSERT_EQ(run({}).status, 0);
+  EXPECT_EQ(SafetensorsFile(out).tensors().size(), 4u);  // cu_seqlens, last_hidden_state, logits, loss
+  const auto everything =
+      run({"--hidden_states", "--attentions", "--gradients", "--attention", "simhash", "--lsh_fill", "none"});
+  ASSERT_EQ(everything.status, 0) << everything.err;
+  EXPECT_THAT(everything.err, IsEmpty());
+  const SafetensorsFile file(out);
+  const SafetensorsFile expected(model + "/expected.safetensors");
+  for (const auto& [name, view] : expected.tensors()) {
+    ASSERT_NE(file.Find(name), nullptr) << name;
+    EXPECT_EQ(file.Find(name)->shape, view.shape) << name;
+  }
+  EXPECT_EQ(file.tensors().size(), expected.tensors().size());
+}
+
+TEST(InspectTest, FailsWithOneLine) {
+  const std::string model = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/encoder";
+  const TempFolder folder;
+  const std::string input = folder.Write("b.jsonl", "{\"input_ids\": [5]}\n\n");
+  const std::vector<std::string> words{
+      LSHFORMER_BINARY,          "inspect", "--model_name_or_path", model, "--input", input, "--output",
+      folder / "out.safetensors"};
+  const auto blank = RunCommand(words);
+  EXPECT_EQ(blank.status, 1);
+  EXPECT_THAT(blank.err, HasSubstr("b.jsonl:2: the line is blank"));
+  auto head = words;
+  head.insert(head.end(), {"--task", "fill-mask"});
+  EXPECT_THAT(RunCommand(head).err, HasSubstr("cls.predictions"));
+  folder.Write("b.jsonl", "{\"input_ids\": [5]}\n");
+  auto gradients = words;
+  gradients.push_back("--gradients");
+  const auto usage = RunCommand(gradients);
+  EXPECT_EQ(usage.status, 2);
+  EXPECT_THAT(usage.err, HasSubstr("--gradients: needs labels"));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
