@@ -1,5 +1,7 @@
 #include "infer/pipeline.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -129,8 +131,22 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
 Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
                         const std::function<void(ModelConfig&)>& adjust) {
   std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? folder : tokenizer_folder);
-  return Pipeline(LoadModel(folder, HeadOf(options.task), /*seed=*/0, /*require_head=*/true, adjust),
-                  std::move(tokenizer), options);
+  const Task head = HeadOf(options.task);
+  if (head != Task::kEncoder) {
+    return Pipeline(LoadModel(folder, head, /*seed=*/0, /*require_head=*/true, adjust), std::move(tokenizer), options);
+  }
+  // A masked-LM checkpoint has no pooler, and features do not pass through it: that it is drawn at random is no news.
+  const spdlog::level::level_enum level = spdlog::get_level();
+  spdlog::set_level(std::max(level, spdlog::level::err));
+  ModelPtr model;
+  try {
+    model = LoadModel(folder, head, /*seed=*/0, /*require_head=*/false, adjust);
+  } catch (...) {
+    spdlog::set_level(level);
+    throw;
+  }
+  spdlog::set_level(level);
+  return Pipeline(std::move(model), std::move(tokenizer), options);
 }
 
 void Pipeline::Run(std::span<Request> requests) const {
