@@ -23,6 +23,9 @@ struct GivenFlag {
 bool IsFlag(const std::string& word) { return word.size() > 2 && word.starts_with("--"); }
 bool IsBoolean(const CLI::Option& option) { return option.get_expected_max() == 0 || option.get_type_size() == 0; }
 bool TakesList(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
+bool MayRepeat(const CLI::Option& option) {
+  return TakesList(option) || option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+}
 bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
@@ -137,8 +140,8 @@ class Reader {
   // Checks the values' syntax and keeps the flag.
   static void Add(std::vector<GivenFlag>& flags, GivenFlag flag, const std::string& name) {
     for (std::string& value : flag.values) CheckValue(*flag.option, value, name);
-    const bool again = std::any_of(flags.begin(), flags.end(), [&](auto& f) { return f.option == flag.option; });
-    if (again && !TakesList(*flag.option)) FailUsage("{}: given twice", name);
+    // As in argparse the last one counts, so that a script can append flags to a fixed command line.
+    if (!MayRepeat(*flag.option)) std::erase_if(flags, [&](const auto& given) { return given.option == flag.option; });
     flags.push_back(std::move(flag));
   }
 
@@ -196,7 +199,7 @@ class Reader {
       GivenFlag flag = Find("--" + key, where);
       const std::string name = where + key;
       if (IsHelp("--" + key)) FailUsage("{}: has no place in a file of flags", name);
-      if (value.is_array() && !TakesList(*flag.option)) FailUsage("{}: takes one value, got a list", name);
+      if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {
         if (item.is_null() || item.is_array()) FailUsage("{}: expected a value, got {}", name, ShownValue(item));
         flag.values.push_back(item.is_string() ? item.get<std::string>() : item.dump());

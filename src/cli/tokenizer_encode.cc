@@ -77,7 +77,7 @@ class Encoder {
     Json id;
     try {
       if (!line.error.empty()) throw Error(line.error);
-      const Json object = ParseJson(line.text, line.where);
+      const Json object = ParseJson(line.text, line.where, {.values = size_t{1} << 20});
       if (!object.is_object()) Fail("{}: expected an object, got {}", line.where, object.type_name());
       if (object.contains("id")) id = object["id"];
       if (!HasValue(object, "text")) Fail("{}: \"text\" is missing", line.where);

@@ -22,7 +22,7 @@ bool IsIdentifier(std::string_view column) { return column == "id" || column == 
 
 std::string Join(const std::vector<std::string>& words) {
   std::string joined;
-  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + Shown(word);
   return joined;
 }
 
@@ -53,7 +53,7 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
                            const TableColumns& wanted, const std::string& where) {
   TableColumns columns = wanted;
   const auto need = [&](const std::string& name) {
-    if (!name.empty() && !Contains(all, name)) Fail("{}: no column \"{}\" among {}", where, name, Join(all));
+    if (!name.empty() && !Contains(all, name)) Fail("{}: no column \"{}\" among {}", where, Shown(name), Join(all));
   };
   if (columns.text.empty()) {
     if (Contains(names, "sentence1") && Contains(names, "sentence2")) {
@@ -114,7 +114,7 @@ class TableReader {
     bool first = true;
     while (NextLine()) {
       if (line_.find_first_not_of(" \t") == std::string_view::npos) continue;
-      const Json object = ParseJson(line_, lines_.where());
+      const Json object = ParseJson(line_, lines_.where(), {.values = size_t{1} << 20});
       if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
       if (first) ChooseFrom(object);
       first = false;
@@ -152,17 +152,17 @@ class TableReader {
 
   std::string Text(const Json& object, const std::string& key) const {
     const auto found = object.find(key);
-    if (found == object.end()) Fail("{}: no key \"{}\", which the first line has", lines_.where(), key);
-    if (!found->is_string()) Fail("{}: \"{}\" is not a string", lines_.where(), key);
+    if (found == object.end()) Fail("{}: no key \"{}\", which the first line has", lines_.where(), Shown(key));
+    if (!found->is_string()) Fail("{}: \"{}\" is not a string", lines_.where(), Shown(key));
     return found->get<std::string>();
   }
 
   std::string Label(const Json& object, const std::string& key) const {
     const auto found = object.find(key);
-    if (found == object.end()) Fail("{}: no key \"{}\"", lines_.where(), key);
+    if (found == object.end()) Fail("{}: no key \"{}\"", lines_.where(), Shown(key));
     if (found->is_string()) return found->get<std::string>();
     if (found->is_number_integer()) return found->dump();
-    Fail("{}: \"{}\" is {}, expected a string or an integer", lines_.where(), key, found->type_name());
+    Fail("{}: \"{}\" is {}, expected a string or an integer", lines_.where(), Shown(key), found->type_name());
   }
 
   void Add(std::string_view text, std::string_view pair, std::string_view label) {
@@ -208,11 +208,11 @@ std::vector<std::string> DiscoverLabels(const TextTable& table) {
       return ParseNumber<int64_t>(a) < ParseNumber<int64_t>(b);
     });
   } else if (all(ParseNumber<double>)) {
-    Fail("{}: labels such as {} are real numbers, expected classes", table.path, labels.front());
+    Fail("{}: labels such as {} are real numbers, expected classes", table.path, Shown(labels.front()));
   }
   if (labels.size() < 2) {
     Fail("{}: expected at least two different labels, got {}", table.path,
-         labels.empty() ? "none" : "only \"" + labels[0] + "\"");
+         labels.empty() ? "none" : "only \"" + Shown(labels[0]) + "\"");
   }
   return labels;
 }
@@ -233,7 +233,8 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
   for (size_t i = 0; i < table.labels.size(); ++i) {
     ids.push_back(LabelId(table.labels[i], names));
     if (ids.back() < 0)
-      Fail("{}:{}: label \"{}\" is unknown, known: {}", table.path, table.lines[i], table.labels[i], Join(names));
+      Fail("{}:{}: label \"{}\" is unknown, known: {}", table.path, table.lines[i], Shown(table.labels[i]),
+           Join(names));
   }
   return ids;
 }

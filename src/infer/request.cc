@@ -71,7 +71,7 @@ Request Pipeline::PrepareLine(std::string_view json, std::string_view where) con
   request.pooling = options_.pooling;
   request.normalize = options_.normalize;
   try {
-    const Json object = ParseJson(json, where);
+    const Json object = ParseJson(json, where, {.values = size_t{1} << 20});
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
     if (object.contains("id")) request.id = object["id"];
     std::string pair;
