@@ -39,14 +39,14 @@ class Sequence {
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
-  AttentionPlanPtr Forward(const AttentionSpec& spec, const SimHashPlanes& planes) {
-    AttentionPlanPtr plan;
-    if (UsesHash(spec, borders_[1])) {
-      const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape_, Of(query_), Of(key_), planes);
-      plan = BuildSimHashPlan(spec, shape_, buckets.query, buckets.key);
-    } else {
-      plan = BuildDensePlan(shape_);
-    }
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
+    if (!UsesHash(spec, borders_[1])) return BuildDensePlan(shape_);
+    const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape_, Of(query_), Of(key_), planes);
+    return BuildSimHashPlan(spec, shape_, buckets.query, buckets.key);
+  }
+
+  void Forward(const AttentionSpec& spec, const SimHashPlanes& planes) {
+    const AttentionPlanPtr plan = Plan(spec, planes);
     AttentionForward call;
     call.shape = shape_;
     call.query = Of(query_);
@@ -57,7 +57,6 @@ class Sequence {
     call.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
     call.plan = plan.get();
     RunAttentionForward(call);
-    return plan;
   }
 
  private:
@@ -73,6 +72,56 @@ class Sequence {
 // A sample lasts at least a fifth of a millisecond, a length at most about two seconds.
 constexpr double kSampleMs = 0.2, kLengthMs = 2000;
 constexpr int kFewestRuns = 5, kMostRuns = 101;
+// Two planes may lie close together by chance, and then many more pairs collide: shares are means over this many draws,
+// and runs take the draws in turn.
+constexpr int kDraws = 16;
+
+// One spec on one sequence.
+class Variant {
+ public:
+  Variant(const AttentionSpec& spec, Sequence& sequence, int64_t length, int heads, int head_dim)
+      : spec_(spec), sequence_(sequence) {
+    timing_.length = length;
+    const bool hashed = spec.type != AttentionType::kDense;
+    double pairs = 0, total = 0;
+    for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
+      draws_.push_back(hashed ? DrawSimHashPlanes(spec, heads, head_dim, 0, static_cast<uint64_t>(draw))
+                              : SimHashPlanes{});
+      const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
+      pairs += static_cast<double>(Counts(*plan).pairs_computed);
+      total += static_cast<double>(Counts(*plan).pairs_total);
+      timing_.work_bytes = std::max(timing_.work_bytes, WorkBytes(*plan));
+    }
+    timing_.cost = CostOfAttention(spec, heads, head_dim, length, pairs / total);
+    sequence_.Forward(spec_, draws_[0]);  // touches all memory once
+    const Clock::time_point begin = Clock::now();
+    sequence_.Forward(spec_, draws_[0]);
+    const double once = std::max(MillisecondsSince(begin), 1e-4);
+    calls_ = std::max(1, static_cast<int>(kSampleMs / once));
+    sample_ms_ = once * calls_;
+  }
+  double sample_ms() const { return sample_ms_; }  // about
+
+  void Sample() {
+    const SimHashPlanes& planes = draws_[next_++ % draws_.size()];
+    for (int call = 0; call < calls_; ++call) sequence_.Forward(spec_, planes);
+  }
+
+  AttentionTiming Finished(const Timing& sample) const {
+    AttentionTiming timing = timing_;
+    timing.time = {sample.median_ms / calls_, sample.p10_ms / calls_, sample.p90_ms / calls_, sample.runs};
+    return timing;
+  }
+
+ private:
+  const AttentionSpec& spec_;
+  Sequence& sequence_;
+  std::vector<SimHashPlanes> draws_;
+  size_t next_ = 0;
+  int calls_ = 1;
+  double sample_ms_ = 0;
+  AttentionTiming timing_;
+};
 
 }  // namespace
 
@@ -83,39 +132,17 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
   Progress progress("timing attention", static_cast<int64_t>(lengths.size()), "lengths");
   for (const int64_t length : lengths) {
     Sequence sequence(length, heads, head_dim, seed);
-    std::vector<SimHashPlanes> planes;
-    std::vector<int> calls;  // of one sample
-    double round_ms = 0;     // one sample of each
-    for (size_t i = 0; i < specs.size(); ++i) {
-      planes.push_back(specs[i].type == AttentionType::kDense ? SimHashPlanes{}
-                                                              : DrawSimHashPlanes(specs[i], heads, head_dim, 0, 0));
-      const AttentionPlanPtr plan = sequence.Forward(specs[i], planes[i]);  // also warms up
-      const Clock::time_point begin = Clock::now();
-      sequence.Forward(specs[i], planes[i]);
-      const double once = MillisecondsSince(begin);
-      calls.push_back(std::max(1, static_cast<int>(kSampleMs / std::max(once, 1e-4))));
-      round_ms += once * calls.back();
-      const AttentionCounts counts = Counts(*plan);
-      AttentionTiming timing;
-      timing.length = length;
-      timing.cost =
-          CostOfAttention(specs[i], heads, head_dim, length,
-                          static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total));
-      timing.work_bytes = WorkBytes(*plan);
-      timings[i].push_back(timing);
+    std::vector<Variant> variants;
+    double round_ms = 0;
+    for (const AttentionSpec& spec : specs) {
+      variants.emplace_back(spec, sequence, length, heads, head_dim);
+      round_ms += variants.back().sample_ms();
     }
-    const int runs = std::clamp(static_cast<int>(kLengthMs / round_ms), kFewestRuns, kMostRuns);
     std::vector<std::function<void()>> samples;
-    for (size_t i = 0; i < specs.size(); ++i) {
-      samples.push_back([&, i] {
-        for (int call = 0; call < calls[i]; ++call) sequence.Forward(specs[i], planes[i]);
-      });
-    }
+    for (Variant& variant : variants) samples.push_back([&variant] { variant.Sample(); });
+    const int runs = std::clamp(static_cast<int>(kLengthMs / round_ms), kFewestRuns, kMostRuns);
     const std::vector<Timing> times = TimeInterleaved(samples, runs);
-    for (size_t i = 0; i < specs.size(); ++i) {
-      const double each = 1.0 / calls[i];
-      timings[i].back().time = {times[i].median_ms * each, times[i].p10_ms * each, times[i].p90_ms * each, runs};
-    }
+    for (size_t i = 0; i < specs.size(); ++i) timings[i].push_back(variants[i].Finished(times[i]));
     progress.Update(static_cast<int64_t>(timings[0].size()), std::to_string(length) + " tokens");
   }
   return timings;

@@ -82,8 +82,8 @@ std::string Speed(double exact_ms, double hashed_ms) {
   const double ratio = exact_ms / hashed_ms;
   // Closer than this, medians of a shared machine do not tell.
   constexpr double kSame = 1.05;
-  if (ratio > kSame) return fmt::format("{:.1f} times faster", ratio);
-  if (ratio < 1 / kSame) return fmt::format("{:.1f} times slower", 1 / ratio);
+  if (ratio > kSame) return FormatNumber(ratio, 2) + " times faster";
+  if (ratio < 1 / kSame) return FormatNumber(1 / ratio, 2) + " times slower";
   return "as fast";
 }
 
