@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ struct Case {
   Schedule schedule;
   std::vector<std::pair<int64_t, double>> rates;  // (finished steps, rate)
 };
+
+void PrintTo(const Case& c, std::ostream* stream) { *stream << c.name; }
 
 // Printed by transformers 5.23: the rate of a torch optimizer under get_*_schedule_with_warmup before each step.
 const Case kCases[] = {
@@ -88,6 +91,8 @@ struct BadOption {
   const char* flag;
   void (*spoil)(TrainingOptions&);
 };
+
+void PrintTo(const BadOption& option, std::ostream* stream) { *stream << option.flag; }
 
 class BadOptionTest : public testing::TestWithParam<BadOption> {};
 

@@ -30,26 +30,25 @@ inline ModelConfig TinyConfig(double dropout, const AttentionSpec& attention = {
   return config;
 }
 
-// Example i: 5 to 24 tokens, each the last one plus one most of the time, so that there is something to learn. A
-// quarter of the tokens is labelled and hidden behind token 4, others in every epoch; every tenth example has no label
-// at all.
+// Example i: 5 to 24 tokens, nine of ten alike, so that there is something to learn. A quarter of the tokens is
+// labelled and hidden behind token 4, others in every epoch; every tenth example has no label at all.
 inline PackedBatch TinyBatch(int64_t epoch, std::span<const int64_t> examples) {
+  constexpr int kFirst = 5;
   PackedBatch batch;
   for (const int64_t example : examples) {
-    PhiloxStream text(StreamKey(1, 0, 0, 0, Purpose::kSynthetic), static_cast<uint64_t>(example));
-    PhiloxStream mask(StreamKey(1, static_cast<uint64_t>(epoch), 0, 0, Purpose::kMasking),
-                      static_cast<uint64_t>(example));
-    std::vector<int32_t> ids(5 + text.Below(20)), labels;
-    int32_t id = static_cast<int32_t>(5 + text.Below(kTinyVocabulary - 5));
-    for (int32_t& place : ids) {
-      id = text.Uniform() < 0.9 ? 5 + (id - 4) % (kTinyVocabulary - 5)
-                                : static_cast<int32_t>(5 + text.Below(kTinyVocabulary - 5));
+    const uint64_t number = static_cast<uint64_t>(example);
+    PhiloxStream text(StreamKey(1, 0, 0, 0, Purpose::kSynthetic), number);
+    PhiloxStream mask(StreamKey(1, static_cast<uint64_t>(epoch), 0, 0, Purpose::kMasking), number);
+    const auto draw = [&] { return static_cast<int32_t>(kFirst + text.Below(kTinyVocabulary - kFirst)); };
+    std::vector<int32_t> ids(5 + text.Below(20));
+    const int32_t usual = draw();
+    for (int32_t& id : ids) {
+      const int32_t label = text.Uniform() < 0.9 ? usual : draw();
       const bool labelled = example % 10 != 3 && mask.Uniform() < 0.25;
-      labels.push_back(labelled ? id : kIgnoredLabel);
-      place = labelled ? 4 : id;
+      batch.token_labels.push_back(labelled ? label : kIgnoredLabel);
+      id = labelled ? 4 : label;
     }
-    AppendSequence(batch, ids, {}, static_cast<uint64_t>(example));
-    batch.token_labels.insert(batch.token_labels.end(), labels.begin(), labels.end());
+    AppendSequence(batch, ids, {}, number);
   }
   return batch;
 }

@@ -1,0 +1,60 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "util/command.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::lshformer::testing::CommandResult;
+using ::lshformer::testing::RunCommand;
+using ::testing::HasSubstr;
+
+CommandResult Bench(const std::vector<std::string>& more) {
+  std::vector<std::string> words{LSHFORMER_BINARY,
+                                 "bench",
+                                 "train",
+                                 "--json",
+                                 "--no_machine",
+                                 "--runs",
+                                 "2",
+                                 "--batch_size",
+                                 "3",
+                                 "--config_overrides",
+                                 "vocab_size=50,hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_"
+                                 "size=24,max_position_embeddings=32"};
+  words.insert(words.end(), more.begin(), more.end());
+  return RunCommand(words);
+}
+
+TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {
+  const CommandResult result =
+      Bench({"--lengths", "7,32", "--attention", "simhash", "--attention", "dense", "--attention", "simhash"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json results = ParseJson(result.out, "stdout");
+  EXPECT_TRUE(results["machine"].contains("threads"));
+  const Json& rows = results["results"];
+  ASSERT_EQ(rows.size(), 6u);
+  const char* names[] = {"simhash", "dense", "simhash-2"};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    EXPECT_EQ(row["name"], names[i % 3]);
+    EXPECT_EQ(row["attention"], i % 3 == 1 ? "dense" : "simhash");
+    EXPECT_EQ(row["length"], i < 3 ? 7 : 32);
+    EXPECT_EQ(row["tokens"], 3 * row["length"].get<int>());
+    EXPECT_EQ(row["runs"], 2);
+    const double seconds = row["median_ms"].get<double>() / 1e3;
+    EXPECT_NEAR(row["tokens_per_second"].get<double>() * seconds, row["tokens"].get<double>(), 1e-6);
+    EXPECT_NEAR(row["sequences_per_second"].get<double>() * seconds, 3, 1e-6);
+  }
+}
+
+TEST(BenchTrain, ALengthBeyondThePositionTableIsNamed) {
+  const CommandResult result = Bench({"--lengths", "33"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--lengths: 33 exceeds max_position_embeddings 32"));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
