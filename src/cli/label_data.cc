@@ -22,6 +22,7 @@ void Limit(TextTable& table, int64_t rows) {
 // Labels of several tables in one order: sorted as text, or by value if all are integers.
 std::vector<std::string> LabelsOf(const std::vector<TextTable>& tables) {
   TextTable all;
+  if (!tables.empty()) all.path = tables.front().path;  // what an error names
   for (const TextTable& table : tables) all.labels.insert(all.labels.end(), table.labels.begin(), table.labels.end());
   return DiscoverLabels(all);
 }

@@ -1,0 +1,109 @@
+#include "cli/label_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::lshformer::testing::ErrorOf;
+using ::lshformer::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class LabelDataTest : public ::testing::Test {
+ protected:
+  TrainOptions Options(const std::vector<std::string>& train_files) const {
+    TrainOptions options;
+    options.train_files = train_files;
+    options.folder.output_dir = folder_ / "run";
+    return options;
+  }
+  TempFolder folder_;
+  const std::string reds_ = folder_.Write("reds.tsv", "text\tlabel\nrose\tred\nblood\tred\n");
+  const std::string blues_ = folder_.Write(
+      "blues.jsonl", "{\"text\": \"sky\", \"label\": \"blue\"}\n{\"text\": \"sea\", \"label\": \"blue\"}\n");
+};
+
+TEST_F(LabelDataTest, LabelsAreThoseOfAllFiles) {
+  const LabelTables tables = ReadLabelTables(Options({reds_, blues_}), /*do_eval=*/false);
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+  EXPECT_EQ(tables.train.size(), 2u);
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(Options({reds_}), false); }),
+              HasSubstr("reds.tsv: expected at least two different labels, got only \"red\""));
+}
+
+TEST_F(LabelDataTest, MaxTrainSamplesCountsOverFilesAndKeepsAllLabels) {
+  TrainOptions options = Options({reds_, blues_});
+  options.max_train_samples = 3;
+  LabelTables tables = ReadLabelTables(options, false);
+  ASSERT_EQ(tables.train.size(), 2u);
+  EXPECT_EQ(tables.train[0].rows() + tables.train[1].rows(), 3);
+  options.max_train_samples = 2;
+  tables = ReadLabelTables(options, false);
+  ASSERT_EQ(tables.train.size(), 1u);
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+}
+
+// A model fine-tuned on "red" = 0, "blue" = 1 goes on with that order; another set of labels is learned anew.
+TEST_F(LabelDataTest, AModelKeepsItsOwnOrderOfTheSameLabels) {
+  LabelTables tables = ReadLabelTables(Options({reds_, blues_}), false);
+  ModelConfig config;
+  config.labels = {"red", "blue"};
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(tables.labels, ElementsAre("red", "blue"));
+  tables = ReadLabelTables(Options({reds_, blues_}), false);
+  config.labels = {"red", "blue", "green"};
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(config.labels, ElementsAre("blue", "red"));
+  EXPECT_EQ(config.num_labels, 2);
+  EXPECT_EQ(config.problem_type, "single_label_classification");
+}
+
+TEST_F(LabelDataTest, ValidationHasTheColumnsOfTheTrainingFile) {
+  TrainOptions options = Options({folder_.Write("train.tsv", "a\tb\tlabel\nx\ty\t0\nz\tw\t1\n")});
+  options.validation_file = folder_.Write("dev.tsv", "b\ta\tlabel\ny\tx\t1\n");
+  const LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("x"));
+  EXPECT_THAT(tables.validation[0].pairs, ElementsAre("y"));
+  options.validation_file = folder_.Write("other.tsv", "b\tlabel\ny\t1\n");
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("other.tsv"));
+}
+
+TEST_F(LabelDataTest, AnUnknownLabelIsNamedWithItsPlace) {
+  TrainOptions options = Options({reds_, blues_});
+  options.validation_file = folder_.Write("dev.tsv", "text\tlabel\ngrass\tgreen\n");
+  LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(ErrorOf([&] { LabelIds(tables.validation[0], tables.labels); }), HasSubstr("dev.tsv:2"));
+}
+
+TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
+  const auto wrong = [&](void (*change)(TrainOptions&)) {
+    TrainOptions options = Options({reds_});
+    change(options);
+    return ErrorOf([&] { CheckLabelSource(options); });
+  };
+  EXPECT_EQ(wrong([](TrainOptions&) {}), "(nothing thrown)");
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.train_files.clear(); }), StartsWith("--train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue"; }), StartsWith("--data_dir"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue", o.task_name = "sst2"; }), StartsWith("--train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("--do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "question-answering"; }), StartsWith("--task"));
+}
+
+TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {
+  TrainOptions options = Options({reds_});
+  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results.txt");
+  options.task_name = "sst2";
+  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results_sst2.txt");
+}
+
+}  // namespace
+}  // namespace lshformer::cli
