@@ -184,21 +184,16 @@ void ParseSafetensors(std::span<const std::byte> file, std::string_view where,
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0) {
-    const int error = errno;
-    if (file >= 0) close(file);
-    Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(error));
-  }
-  if (S_ISREG(status.st_mode) && status.st_size > 0) {
+  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));
     mapping_bytes_ = static_cast<size_t>(status.st_size);
     mapping_ = mmap(nullptr, mapping_bytes_, PROT_READ, MAP_PRIVATE, file, 0);
     const int error = errno;
     close(file);
     if (mapping_ == MAP_FAILED) Fail("{}: cannot map: {}", Shown(path, 120), std::strerror(error));
-  } else {
-    close(file);
+  } else {  // a pipe may be opened only once: its writer ends with the first reader
     contents_ = ReadFile(path);
   }
   const auto* begin =
