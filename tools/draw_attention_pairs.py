@@ -3,8 +3,8 @@
 
     python3 tools/draw_attention_pairs.py --bin build/release/bin/lshformer --model DIR [--text "..."] --output_dir docs/pictures
 
-The hidden states of the first layer of DIR (a model folder, for example one that `lshformer quickstart` leaves) stand in for
-queries and keys; `lshformer attention` hashes them, and the collisions of its buckets are drawn. Needs numpy and safetensors.
+The queries and keys are those of the first head of the first layer of DIR (a BERT folder, for example one that `lshformer
+quickstart` leaves); `lshformer attention` hashes them, and the collisions of its buckets are drawn. Needs numpy and safetensors.
 """
 import argparse
 import json
@@ -47,6 +47,15 @@ def cells(title, arguments, fill, triangle, binary, work, tokens):
     return [[COMPUTED if upper[i, j] else MIRRORED if upper[j, i] else rest for j in range(n)] for i in range(n)], int(upper.sum())
 
 
+def first_head(model, name, states):
+    config = json.loads((pathlib.Path(model) / "config.json").read_text())
+    head_dim = config["hidden_size"] // config["num_attention_heads"]
+    weights = load_file(pathlib.Path(model) / "model.safetensors")
+    prefix = f"bert.encoder.layer.0.attention.self.{name}."
+    values = states @ weights[prefix + "weight"].T + weights[prefix + "bias"]
+    return np.ascontiguousarray(values[:, None, :head_dim], dtype=np.float32)
+
+
 def escape(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -78,7 +87,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--text", default="the old clock stopped when the storm came over the hill")
+    parser.add_argument("--text", default="There is a chronic medicine at the small clinic. Henry dresses his needle during the winter.")
     parser.add_argument("--output_dir", type=pathlib.Path, required=True)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -88,9 +97,9 @@ def main():
         run(args.bin, "tokenizer", "encode", "--tokenizer", args.model, "--jsonl", "--input", line, "--output", work / "tokens.jsonl")
         tokens = json.loads((work / "tokens.jsonl").read_text())["tokens"]
         run(args.bin, "inspect", "--model_name_or_path", args.model, "--input", line, "--output", work / "states.safetensors", "--hidden_states")
-        states = load_file(work / "states.safetensors")["hidden_states.1"]
-        states = np.ascontiguousarray(states[:, None, :].astype(np.float32))
-        save_file({"query": states, "key": states, "value": states}, work / "in.safetensors")
+        states = load_file(work / "states.safetensors")["hidden_states.0"]
+        query, key = (first_head(args.model, name, states) for name in ("query", "key"))
+        save_file({"query": query, "key": key, "value": key}, work / "in.safetensors")
         for name, (title, arguments, fill, triangle) in MODES.items():
             colours, computed = cells(title, arguments, fill, triangle, args.bin, work, tokens)
             draw(args.output_dir / f"pairs_{name}.svg", title, colours, computed, tokens, fill, triangle)
