@@ -69,6 +69,9 @@ TEST(ParameterCountTest, BertLshPaper) {
   EXPECT_EQ(blocks[1], (std::pair<std::string, int64_t>("encoder.layer.0", 198272)));
   EXPECT_EQ(Total(config, Task::kMaskedLm), 4607360);
   EXPECT_EQ(Total(config, Task::kEncoder), 4575104);
+  const auto encoder = ParametersByBlock(config, Task::kEncoder);
+  EXPECT_EQ(encoder.back(), (std::pair<std::string, int64_t>("pooler", 16512)));
+  EXPECT_EQ(Total(config, Task::kEncoder) - encoder.back().second, 4558592);  // the count without a pooler
   EXPECT_EQ(Total(config, Task::kSequenceClassification), 4575362);
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 1);
   int64_t counted = 0;
@@ -116,17 +119,23 @@ std::vector<AttentionSpec> Specs() {
   return {AttentionSpec{}, hash, mean};
 }
 
-// Hidden states and logits of a sequence are the same bits alone and in any batch, at one thread and at two.
+// Hidden states and logits of a sequence are the same bits alone and in any batch, at one thread and at two. Lengths of
+// less than one and of several tiles of 64 rows.
 TEST(ForwardTest, BatchMatesAndThreadsChangeNoBit) {
-  const std::vector<int> lengths{5, 1, 40, 17, 2, 33};
+  const std::vector<int> lengths{5, 1, 300, 17, 129, 64, 2};
   for (const AttentionSpec& spec : Specs())
     for (const Task task : {Task::kMaskedLm, Task::kSequenceClassification}) {
       ModelConfig config = SmallConfig();
+      config.max_position_embeddings = 300;
       config.attention = {spec};
       const ModelPtr model = CreateModel(config, task, 3);
       const torch::NoGradGuard no_grad;
       SetAllThreads(1);
       const ModelOutput all = model->Forward(MakeBatch(lengths), {});
+      SetAllThreads(2);
+      const ModelOutput shared = model->Forward(MakeBatch(lengths), {});
+      EXPECT_TRUE(shared.last_hidden_state.equal(all.last_hidden_state));
+      EXPECT_TRUE(shared.logits.equal(all.logits));
       int64_t begin = 0;
       for (size_t s = 0; s < lengths.size(); ++s) {
         SetAllThreads(s % 2 == 0 ? 1 : 2);
