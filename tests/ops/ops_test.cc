@@ -4,8 +4,10 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <span>
 
 #include "base/parallel.h"
+#include "kernels/ref/attention.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
@@ -327,6 +329,59 @@ TEST(AttentionTest, EveryModeAgreesWithTheComposedForm) {
     ExpectSameAsReference([&](const auto& in) { return SelfAttention(in[0], options); },
                           [&](const auto& in) { return SelfAttentionReference(in[0], *options); },
                           {Normal({75, 3 * 2 * 16}, 1)}, 2e-5);
+  }
+}
+
+// The oracle of the kernels, in double, draws the same pairs to drop from (key, sequence id, head, i, j).
+TEST(AttentionTest, DropoutEqualsTheOracle) {
+  constexpr int kHeads = 2, kHeadDim = 16, kWidth = kHeads * kHeadDim, kTokens = 75;
+  for (const AttentionCase& c : kAttentionCases) {
+    SCOPED_TRACE(::testing::Message() << static_cast<int>(c.type) << " fill " << static_cast<int>(c.fill) << " pairs "
+                                      << static_cast<int>(c.pairs) << " hashes " << c.hashes);
+    auto options = std::make_shared<AttentionOptions>();
+    options->spec = Spec(c);
+    options->heads = kHeads;
+    options->layer = 3;
+    options->dropout = 0.3;
+    options->dropout_key = 77;
+    options->cu_seqlens = {0, 1, 40, 42, kTokens};
+    options->sequence_ids = {9, 4, 7, 1000};
+    const Tensor qkv = Normal({kTokens, 3 * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
+    const Tensor weight = Normal({kTokens, kWidth}, 2).to(torch::kFloat32);
+    const Tensor out = SelfAttention(qkv, options);
+    (out * weight).sum().backward();
+
+    const Tensor wide = qkv.detach().to(torch::kFloat64);
+    const auto part = [&](int i) { return wide.slice(1, i * kWidth, (i + 1) * kWidth).contiguous(); };
+    const Tensor query = part(0), key = part(1), value = part(2), slopes = weight.to(torch::kFloat64);
+    const auto span = [](const Tensor& x) { return std::span<const double>(x.data_ptr<double>(), x.numel()); };
+    const AttentionShape shape{options->cu_seqlens, kHeads, kHeadDim};
+    ref::Inputs in{shape,
+                   options->spec,
+                   span(query),
+                   span(key),
+                   span(value),
+                   1 / std::sqrt(double{kHeadDim}),
+                   {},
+                   {},
+                   {0.3f, options->dropout_key, options->sequence_ids}};
+    SimHashBuckets buckets;
+    if (options->spec.type == AttentionType::kSimHash) {
+      buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0));
+      in.query_buckets = buckets.query, in.key_buckets = buckets.key;
+    }
+    const ref::Outputs outputs = ref::Forward(in);
+    const ref::Gradients grads = ref::Backward(in, span(slopes));
+    const auto tensor = [&](const std::vector<double>& x) {
+      return torch::tensor(x, torch::kFloat64).view({kTokens, kWidth});
+    };
+    ExpectClose(out, tensor(outputs.out), 1e-5, "result");
+    const Tensor grad = torch::cat({tensor(grads.query), tensor(grads.key), tensor(grads.value)}, 1);
+    for (int i = 0; i < 3; ++i)
+      ExpectClose(qkv.grad().slice(1, i * kWidth, (i + 1) * kWidth), grad.slice(1, i * kWidth, (i + 1) * kWidth), 1e-5,
+                  "gradient of part " + std::to_string(i));
+    options->dropout = 0;
+    EXPECT_GT((SelfAttention(qkv, options) - out).abs().max().item<double>(), 0.1);
   }
 }
 
