@@ -5,18 +5,17 @@
 #include <cmath>
 
 #include "kernels/attention_case.h"
-#include "kernels/attention_specs.h"
+#include "kernels/every_isa.h"
 #include "kernels/plan.h"
 
 namespace lshformer::testing {
 namespace {
 
-class Adversarial : public ::testing::TestWithParam<AttentionSpec> {};
-INSTANTIATE_TEST_SUITE_P(EveryMode, Adversarial, ::testing::ValuesIn(AllSpecs()),
-                         [](const auto& info) { return NameOf(info.param); });
+class Adversarial : public IsaFixture {};
+INSTANTIATE_TEST_SUITE_P(EveryMode, Adversarial, EveryIsaAndSpec(), NameOfIsaAndSpec);
 
 TEST_P(Adversarial, AllTokensEqual) {
-  AttentionCase c = RandomCase(GetParam(), {150}, 1, 12, 11);
+  AttentionCase c = RandomCase(spec(), {150}, 1, 12, 11);
   for (std::vector<float>* x : {&c.query, &c.key, &c.value}) {
     for (size_t i = 0; i < x->size(); ++i) (*x)[i] = (*x)[i % c.head_dim];
   }
@@ -27,7 +26,7 @@ TEST_P(Adversarial, AllTokensEqual) {
 
 // Every pair is seen and every score far below the fill's 0: nothing may be left of the fill.
 TEST_P(Adversarial, EverythingSeenAndEveryScoreLow) {
-  AttentionCase c = RandomCase(GetParam(), {70, 3}, 1, 12, 12);
+  AttentionCase c = RandomCase(spec(), {70, 3}, 1, 12, 12);
   std::fill(c.buckets.query.begin(), c.buckets.query.end(), 1);
   std::fill(c.buckets.key.begin(), c.buckets.key.end(), 1);
   for (size_t i = 0; i < c.query.size(); ++i) {
@@ -39,12 +38,12 @@ TEST_P(Adversarial, EverythingSeenAndEveryScoreLow) {
 }
 
 TEST_P(Adversarial, ScoresFarApart) {
-  AttentionCase c = RandomCase(GetParam(), {80}, 1, 12, 13, 6.0);  // scores up to ± 200
+  AttentionCase c = RandomCase(spec(), {80}, 1, 12, 13, 6.0);  // scores up to ± 200
   ExpectAgrees(c, RunKernels(c));
 }
 
 TEST_P(Adversarial, TwoClusters) {
-  AttentionCase c = RandomCase(GetParam(), {140}, 2, 12, 14);
+  AttentionCase c = RandomCase(spec(), {140}, 2, 12, 14);
   for (size_t i = 0; i < c.buckets.query.size(); ++i) {
     c.buckets.query[i] = i % 2;
     c.buckets.key[i] = i % 3 == 0;
@@ -53,7 +52,7 @@ TEST_P(Adversarial, TwoClusters) {
 }
 
 TEST_P(Adversarial, ZeroVectors) {
-  AttentionCase c = RandomCase(GetParam(), {40}, 1, 12, 15);
+  AttentionCase c = RandomCase(spec(), {40}, 1, 12, 15);
   std::fill(c.query.begin(), c.query.begin() + 120, 0.0f);
   std::fill(c.key.begin() + 60, c.key.begin() + 180, 0.0f);
   std::fill(c.grad_out.begin() + 24, c.grad_out.begin() + 36, 0.0f);
@@ -61,10 +60,10 @@ TEST_P(Adversarial, ZeroVectors) {
 }
 
 TEST_P(Adversarial, EveryTokenItsOwnBucket) {
-  AttentionSpec spec = GetParam();
-  spec.table_size = 1'000'000'000;
-  AttentionCase c = RandomCase(spec, {300}, 1, 12, 16);
-  for (int h = 0; h < spec.hashes; ++h) {
+  AttentionSpec own_buckets = spec();
+  own_buckets.table_size = 1'000'000'000;
+  AttentionCase c = RandomCase(own_buckets, {300}, 1, 12, 16);
+  for (int h = 0; h < own_buckets.hashes; ++h) {
     for (int i = 0; i < 300; ++i) {
       c.buckets.query[h * 300 + i] = 3'000'000 * i;
       c.buckets.key[h * 300 + i] = 3'000'000 * ((i * 7 + h) % 300);
@@ -75,12 +74,12 @@ TEST_P(Adversarial, EveryTokenItsOwnBucket) {
 
 // No query finds a key.
 TEST_P(Adversarial, NothingCollides) {
-  AttentionCase c = RandomCase(GetParam(), {65, 1}, 1, 12, 17);
+  AttentionCase c = RandomCase(spec(), {65, 1}, 1, 12, 17);
   std::fill(c.buckets.query.begin(), c.buckets.query.end(), 0);
   std::fill(c.buckets.key.begin(), c.buckets.key.end(), 1);
   const AttentionResult result = RunKernels(c);
   ExpectAgrees(c, result);
-  if (GetParam().fill != Fill::kNone) return;
+  if (spec().fill != Fill::kNone) return;
   EXPECT_EQ(result.out, std::vector<float>(c.query.size(), 0.0f));
   EXPECT_EQ(result.grad_query, std::vector<float>(c.query.size(), 0.0f));
   EXPECT_EQ(result.grad_value, std::vector<float>(c.query.size(), 0.0f));

@@ -58,6 +58,31 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   return c;
 }
 
+// The sequence `index` of a case, alone in its batch.
+inline AttentionCase Alone(const AttentionCase& c, size_t index) {
+  AttentionCase alone = c;
+  const int64_t begin = c.cu_seqlens[index], length = c.cu_seqlens[index + 1] - begin,
+                row = int64_t{c.heads} * c.head_dim;
+  alone.cu_seqlens = {0, static_cast<int32_t>(length)};
+  const auto cut = [&](const std::vector<float>& x) {
+    return std::vector<float>(x.begin() + begin * row, x.begin() + (begin + length) * row);
+  };
+  alone.query = cut(c.query);
+  alone.key = cut(c.key);
+  alone.value = cut(c.value);
+  alone.grad_out = cut(c.grad_out);
+  alone.sequence_ids = {c.sequence_ids[index]};
+  const auto cut_buckets = [&](const std::vector<int32_t>& x) {
+    std::vector<int32_t> part;
+    for (int64_t hash = 0; hash < int64_t{c.heads} * c.spec.hashes; ++hash) {
+      part.insert(part.end(), x.begin() + hash * c.tokens() + begin, x.begin() + hash * c.tokens() + begin + length);
+    }
+    return part;
+  };
+  alone.buckets = {cut_buckets(c.buckets.query), cut_buckets(c.buckets.key)};
+  return alone;
+}
+
 struct AttentionResult {
   std::vector<float> out, lse, grad_query, grad_key, grad_value;
   AttentionCounts counts;

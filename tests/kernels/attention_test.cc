@@ -2,23 +2,31 @@
 // set.
 #include <gtest/gtest.h>
 
-#include <tuple>
+#include <vector>
 
 #include "kernels/attention_case.h"
-#include "kernels/attention_specs.h"
+#include "kernels/every_isa.h"
 #include "kernels/plan.h"
 
 namespace lshformer::testing {
 namespace {
 
-const std::vector<int> kRagged{0, 1, kTileRows - 1, kTileRows, kTileRows + 1, 3 * kTileRows + 5, 0, 2, 300};
+// Around one tile and two, with empty sequences between.
+const std::vector<int> kRagged{0,
+                               1,
+                               kTileRows - 1,
+                               kTileRows,
+                               kTileRows + 1,
+                               2 * kTileRows - 1,
+                               2 * kTileRows,
+                               2 * kTileRows + 1,
+                               3 * kTileRows + 5,
+                               0,
+                               2,
+                               300};
 
-class EveryIsa : public ::testing::TestWithParam<std::tuple<std::string, AttentionSpec>> {
- protected:
-  void SetUp() override { ForceIsa(std::get<0>(GetParam())); }
-  void TearDown() override { ForceIsa("auto"); }
-  const AttentionSpec& spec() const { return std::get<1>(GetParam()); }
-};
+class EveryIsa : public IsaFixture {};
+INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa, EveryIsaAndSpec(), NameOfIsaAndSpec);
 
 TEST_P(EveryIsa, AgreesWithTheOracle) {
   for (const int head_dim : {16, 33}) {
@@ -41,12 +49,6 @@ TEST_P(EveryIsa, DropoutDropsTheSamePairsAsTheOracle) {
   c.dropout = 0.3f;
   ExpectAgrees(c, RunKernels(c));
 }
-
-INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa,
-                         ::testing::Combine(::testing::ValuesIn(SupportedIsas()), ::testing::ValuesIn(AllSpecs())),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + NameOf(std::get<1>(info.param));
-                         });
 
 }  // namespace
 }  // namespace lshformer::testing
