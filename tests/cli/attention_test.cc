@@ -2,19 +2,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <numeric>
 
 #include "base/json.h"
+#include "base/philox.h"
 #include "io/safetensors.h"
 #include "util/command.h"
+#include "util/rounding.h"
 
 namespace lshformer {
 namespace {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
+using testing::OfLargest;
 using testing::RunCommand;
 using testing::TempFolder;
+using testing::WithinRounding;
 
 class AttentionCommand : public ::testing::Test {
  protected:
@@ -82,6 +90,163 @@ TEST_F(AttentionCommand, TheReferenceAgrees) {
     for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], reference[i], 1e-5) << fill << " " << i;
   }
 }
+
+std::vector<int32_t> Integers(const SafetensorsFile& file, const char* name) {
+  const TensorView& view = file.Get(name, DType::kI32);
+  std::vector<int32_t> values(view.elements());
+  CopyTo<int32_t>(view, values, name);
+  return values;
+}
+
+enum class Hash { kSeed, kPlanes, kBuckets };  // drawn by the program, or given in the file
+
+struct FileCase {
+  const char* name;
+  std::vector<std::string> flags;
+  int head_dim = 16, hashes = 1;
+  Hash hash = Hash::kSeed;
+  bool center_keys = false, gradients = true;
+};
+
+// The fast kernels against the oracle, from file to file, over ragged sequences.
+class AttentionOnFiles : public AttentionCommand, public ::testing::WithParamInterface<FileCase> {
+ protected:
+  static constexpr int kHeads = 2, kBands = 3, kTable = 16;
+  const std::vector<int32_t> borders_{0, 0, 1, 301, 301, 310};
+  const int64_t tokens_ = borders_.back();
+
+  const std::vector<float>& AddNormal(const std::string& name, std::vector<int64_t> shape, uint64_t seed) {
+    PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
+    auto& values = floats_.emplace_back(std::make_unique<std::vector<float>>());
+    values->resize(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+    for (float& value : *values) value = static_cast<float>(stream.Normal());
+    tensors_.push_back({name, {DType::kF32, std::move(shape), std::as_bytes(std::span(*values))}});
+    return *values;
+  }
+  std::vector<int32_t> Draw(int64_t count, uint64_t seed) const {
+    PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
+    std::vector<int32_t> values(count);
+    for (int32_t& value : values) value = static_cast<int32_t>(stream.Below(kTable));
+    return values;
+  }
+  CommandResult RunWith(std::vector<std::string> flags, const char* more = nullptr) {
+    if (more) flags.push_back(more);
+    return Run(flags);
+  }
+
+  // Buckets [heads, hashes, tokens] of x by docs/attention.md, in double.
+  std::vector<int32_t> HashByHand(const std::vector<float>& x, bool center, const std::vector<float>& planes,
+                                  const std::vector<int32_t>& coefficients) const {
+    const int head_dim = GetParam().head_dim, hashes = GetParam().hashes;
+    std::vector<double> rows(x.begin(), x.end());
+    const int64_t width = int64_t{kHeads} * head_dim;
+    for (size_t b = 0; center && b + 1 < borders_.size(); ++b) {
+      for (int64_t k = 0; k < width; ++k) {
+        double mean = 0;
+        for (int64_t t = borders_[b]; t < borders_[b + 1]; ++t) mean += x[t * width + k];
+        mean /= borders_[b + 1] - borders_[b];
+        for (int64_t t = borders_[b]; t < borders_[b + 1]; ++t) rows[t * width + k] -= mean;
+      }
+    }
+    std::vector<int32_t> buckets;
+    for (int64_t hash = 0; hash < int64_t{kHeads} * hashes; ++hash) {
+      for (int64_t t = 0; t < tokens_; ++t) {
+        const double* row = rows.data() + t * width + hash / hashes * head_dim;
+        int64_t sum = 0;
+        for (int64_t plane = hash * kBands; plane < (hash + 1) * kBands; ++plane) {
+          const double dot = std::inner_product(row, row + head_dim, planes.begin() + plane * head_dim, 0.0);
+          if (dot > 0) sum += coefficients[plane];
+        }
+        buckets.push_back(static_cast<int32_t>(sum % kTable));
+      }
+    }
+    return buckets;
+  }
+};
+
+TEST_P(AttentionOnFiles, AgreesWithTheReference) {
+  const FileCase& c = GetParam();
+  const std::vector<int64_t> shape{tokens_, kHeads, c.head_dim}, hashed{kHeads, c.hashes, tokens_};
+  const std::vector<float>& query = AddNormal("query", shape, 1);
+  const std::vector<float>& key = AddNormal("key", shape, 2);
+  AddNormal("value", shape, 3);
+  if (c.gradients) AddNormal("grad_output", shape, 4);
+  AddIntegers("cu_seqlens", {static_cast<int64_t>(borders_.size())}, borders_);
+  std::vector<int32_t> query_buckets, key_buckets;  // where this test knows them
+  if (c.hash == Hash::kPlanes) {
+    const std::vector<float>& planes = AddNormal("planes", {kHeads, c.hashes, kBands, c.head_dim}, 5);
+    const std::vector<int32_t> coefficients = Draw(int64_t{kHeads} * c.hashes * kBands, 6);
+    AddIntegers("coefficients", {kHeads, c.hashes, kBands}, coefficients);
+    query_buckets = HashByHand(query, false, planes, coefficients);
+    key_buckets = HashByHand(key, c.center_keys, planes, coefficients);
+  } else if (c.hash == Hash::kBuckets) {
+    AddIntegers("query_buckets", hashed, query_buckets = Draw(kHeads * c.hashes * tokens_, 7));
+    AddIntegers("key_buckets", hashed, key_buckets = Draw(kHeads * c.hashes * tokens_, 8));
+  }
+
+  const CommandResult fast_run = RunWith(c.flags);
+  ASSERT_EQ(fast_run.status, 0) << fast_run.err;
+  const std::string kept = folder_ / "fast.safetensors";
+  std::filesystem::rename(Output(), kept);
+  const CommandResult reference_run = RunWith(c.flags, "--reference");
+  ASSERT_EQ(reference_run.status, 0) << reference_run.err;
+  const SafetensorsFile fast(kept), reference(Output());
+
+  ASSERT_EQ(fast.tensors().size(), reference.tensors().size());
+  EXPECT_EQ(fast.Find("grad_query") != nullptr, c.gradients);
+  for (const auto& [name, view] : reference.tensors()) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(fast.Get(name, view.dtype).shape, view.shape);
+    if (view.dtype != DType::kF32) {
+      EXPECT_EQ(Integers(fast, name.c_str()), Integers(reference, name.c_str()));
+      continue;
+    }
+    std::vector<float> want = Floats(reference, name.c_str());
+    const std::vector<float> got = Floats(fast, name.c_str());
+    EXPECT_EQ(static_cast<int64_t>(want.size()), tokens_ * kHeads * (name == "lse" ? 1 : c.head_dim));
+    std::vector<float> finite = want;  // the lse of a query that sees nothing is −∞ on both sides
+    std::erase_if(finite, [](float x) { return !std::isfinite(x); });
+    EXPECT_THAT(got, WithinRounding(want, OfLargest(finite, 1e-5)));
+    EXPECT_GT(OfLargest(finite, 1), 0.01);
+  }
+  for (const char* count : {"pairs_computed", "pairs_total", "hash_flops"})
+    EXPECT_EQ(fast.metadata().at(count), reference.metadata().at(count)) << count;
+  if (!query_buckets.empty()) {
+    EXPECT_EQ(Integers(fast, "query_buckets"), query_buckets);
+    EXPECT_EQ(Integers(fast, "key_buckets"), key_buckets);
+    EXPECT_EQ(fast.metadata().at("hash_flops") == "0", c.hash == Hash::kBuckets);
+  }
+}
+
+std::vector<std::string> SimHashFlags(int hashes, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> flags{"--attention",      "simhash", "--lsh_bands",  "3",
+                                 "--lsh_table_size", "16",      "--lsh_hashes", std::to_string(hashes)};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, AttentionOnFiles,
+    ::testing::Values(
+        FileCase{"dense", {"--attention", "dense"}}, FileCase{"dense_64", {"--attention", "dense"}, 64},
+        FileCase{"dense_256", {"--attention", "dense"}, 256},
+        FileCase{"dense_forward", {"--attention", "dense"}, 16, 1, Hash::kSeed, false, false},
+        FileCase{"seed_zero_h1", SimHashFlags(1)},
+        FileCase{"seed_mean_h3_64", SimHashFlags(3, {"--lsh_fill", "mean"}), 64, 3},
+        FileCase{"seed_none_h2_256", SimHashFlags(2, {"--lsh_fill", "none"}), 256, 2},
+        FileCase{"planes_zero_h1_256", SimHashFlags(1), 256, 1, Hash::kPlanes},
+        FileCase{"planes_mean_h2", SimHashFlags(2, {"--lsh_fill", "mean"}), 16, 2, Hash::kPlanes},
+        FileCase{"planes_none_h3_64", SimHashFlags(3, {"--lsh_fill", "none"}), 64, 3, Hash::kPlanes},
+        FileCase{"planes_centred_h2_64", SimHashFlags(2, {"--lsh_center_keys"}), 64, 2, Hash::kPlanes, true},
+        FileCase{"planes_reference_h2", SimHashFlags(2, {"--lsh_pairs", "reference"}), 16, 2, Hash::kPlanes},
+        FileCase{"buckets_zero_h3", SimHashFlags(3), 16, 3, Hash::kBuckets},
+        FileCase{"buckets_mean_h1_64", SimHashFlags(1, {"--lsh_fill", "mean"}), 64, 1, Hash::kBuckets},
+        FileCase{"buckets_reference_mean_h3", SimHashFlags(3, {"--lsh_pairs", "reference", "--lsh_fill", "mean"}), 16,
+                 3, Hash::kBuckets},
+        FileCase{"buckets_reference_none_h1_256", SimHashFlags(1, {"--lsh_pairs", "reference", "--lsh_fill", "none"}),
+                 256, 1, Hash::kBuckets},
+        FileCase{"min_length", SimHashFlags(1, {"--lsh_min_length", "10"}), 16, 1, Hash::kBuckets}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_F(AttentionCommand, RefusesWhatDoesNotFit) {
   AddOperands(5);
