@@ -10,12 +10,14 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/files.h"
 #include "base/json.h"
+#include "train/checkpoint.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -149,7 +151,18 @@ class TrainingRunTest : public ::testing::Test {
     }
     return history;
   }
+  // Adds an entry to the history in the newest checkpoint of a run; a run that goes on from there takes it along.
+  // Returns whether there is one.
+  bool MarkNewestCheckpoint(const std::string& run) const {
+    const std::string newest = NewestCheckpoint(folder_ / run);
+    if (newest.empty()) return false;
+    Json state = ReadJsonFile(newest + "/trainer_state.json");
+    state["log_history"].push_back(kMark);
+    std::ofstream(newest + "/trainer_state.json") << state.dump();
+    return true;
+  }
 
+  static inline const Json kMark = Json::object({{"marked", "by the test"}});
   TempFolder folder_;
 };
 
@@ -196,17 +209,23 @@ TEST_F(TrainingRunTest, KillsAtAnyMomentDoNotChangeTheResult) {
   Succeeds(Pretrain("whole"));
   const std::chrono::duration<double> life = Clock::now() - begin;
   const std::vector<std::string> words = Pretrain("killed", {"--resume_from_checkpoint", "auto"});
-  int killed = 0;
+  int killed = 0, marks = 0;
   for (const double moment : {0.55, 0.3, 0.7, 0.62, 0.48, 0.8, 0.35, 0.9}) {
     const CommandResult result = Interrupt(words, SIGKILL, life * moment);
     if (result.status == 0) break;
     EXPECT_EQ(result.status, 128 + SIGKILL) << result.err;
     ++killed;
+    marks += MarkNewestCheckpoint("killed");
   }
   EXPECT_GE(killed, 1);
+  EXPECT_GE(marks, 1) << "no run lived until its first checkpoint";
   Succeeds(words);
   EXPECT_EQ(Weights("killed"), Weights("whole"));
-  EXPECT_EQ(History("killed"), History("whole"));
+  Json history = History("killed");
+  const auto marked = std::remove_if(history.begin(), history.end(), [](const Json& entry) { return entry == kMark; });
+  EXPECT_EQ(history.end() - marked, marks) << "some start did not go on from the newest checkpoint";
+  history.erase(marked, history.end());
+  EXPECT_EQ(history, History("whole"));
   for (const auto& entry : fs::directory_iterator(folder_ / "killed"))
     EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
 }
