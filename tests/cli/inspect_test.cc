@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+
 #include "cli/inspect_batch.h"
+#include "io/model_config.h"
 #include "io/safetensors.h"
 #include "util/command.h"
 #include "util/errors.h"
@@ -115,6 +119,35 @@ TEST(InspectTest, WritesWhatIsAskedFor) {
     EXPECT_EQ(file.Find(name)->shape, view.shape) << name;
   }
   EXPECT_EQ(file.tensors().size(), expected.tensors().size());
+}
+
+// Text goes through the tokenizer of the model's folder; its ids, given as such, give the same numbers.
+TEST(InspectTest, ReadsText) {
+  const std::string golden = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/masked_lm";
+  const TempFolder folder;
+  std::filesystem::copy(golden, folder / "model");
+  const int64_t vocab_size = ReadModelConfig(folder / "model/config.json").vocab_size;
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\nsat\n";
+  for (int64_t id = 9; id < vocab_size; ++id) vocabulary += "unused" + std::to_string(id) + "\n";
+  folder.Write("model/vocab.txt", vocabulary);
+  const auto run = [&](const std::string& lines) {
+    const std::string out = folder / "out.safetensors";
+    const auto result = RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", folder / "model", "--input",
+                                    folder.Write("batch.jsonl", lines), "--output", out});
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::map<std::string, std::vector<std::byte>> tensors;
+    if (result.status != 0) return tensors;
+    const SafetensorsFile file(out);
+    for (const auto& [name, view] : file.tensors()) tensors[name] = {view.bytes.begin(), view.bytes.end()};
+    return tensors;
+  };
+  const auto text = run("{\"text\": \"The cats sat\", \"text_pair\": \"cat dog\"}\n{\"text\": \"[MASK] sat\"}\n");
+  ASSERT_EQ(text.size(), 3u);  // cu_seqlens, last_hidden_state, logits
+  EXPECT_EQ(text, run("{\"input_ids\": [2, 5, 6, 7, 8, 3, 6, 1, 3], \"token_type_ids\": [0, 0, 0, 0, 0, 0, 1, 1, 1]}\n"
+                      "{\"input_ids\": [2, 4, 8, 3]}\n"));
+  EXPECT_NE(text.at("logits"), run("{\"text\": \"The cats sat\", \"text_pair\": \"cat cat\"}\n"
+                                   "{\"text\": \"[MASK] sat\"}\n")
+                                   .at("logits"));
 }
 
 TEST(InspectTest, FailsWithOneLine) {
