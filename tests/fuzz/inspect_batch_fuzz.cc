@@ -1,0 +1,51 @@
+// Any bytes as the input of inspect: a packed batch whose parts fit together, or an Error of one line.
+#include <cstdint>
+
+#include "cli/inspect_batch.h"
+#include "data/small_tokenizer.h"
+#include "fuzz/memory_file.h"
+#include "fuzz/parses.h"
+
+namespace {
+
+using namespace lshformer;
+using testing::Check;
+
+void CheckBatch(const PackedBatch& batch, const ModelConfig& config) {
+  const size_t tokens = batch.ids.size(), sequences = batch.cu_seqlens.size() - 1;
+  Check(sequences > 0 && batch.cu_seqlens.front() == 0, "at least one sequence");
+  Check(static_cast<size_t>(batch.cu_seqlens.back()) == tokens, "the borders end with the tokens");
+  for (size_t b = 0; b < sequences; ++b) {
+    const int32_t length = batch.cu_seqlens[b + 1] - batch.cu_seqlens[b];
+    Check(length >= 1 && length <= config.max_position_embeddings, "each sequence fits the position table");
+  }
+  Check(batch.type_ids.size() == tokens && batch.positions.size() == tokens, "one number each a token");
+  for (size_t i = 0; i < tokens; ++i) {
+    Check(batch.ids[i] >= 0 && batch.ids[i] < config.vocab_size, "ids are in the vocabulary");
+    Check(batch.type_ids[i] >= 0 && batch.type_ids[i] < config.type_vocab_size, "types have an embedding");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const std::shared_ptr<const Tokenizer> tokenizer = testing::SmallTokenizer();
+  ModelConfig config;
+  config.vocab_size = tokenizer->vocab_size() - 1;  // its last id is one too many
+  config.max_position_embeddings = 8, config.num_labels = 3;
+  const testing::MemoryFile file(data, size, "batch.jsonl");
+  for (const auto labels :
+       {cli::LabelKind::kNone, cli::LabelKind::kToken, cli::LabelKind::kClass, cli::LabelKind::kValue}) {
+    cli::InspectBatch result;
+    const auto read = [&] { result = cli::ReadInspectBatch(file.path(), config, labels, [] { return tokenizer; }); };
+    if (!testing::Parses(read)) continue;
+    const PackedBatch& batch = result.batch;
+    CheckBatch(batch, config);
+    const size_t labelled = result.labelled ? 1 : 0, sequences = batch.cu_seqlens.size() - 1;
+    const auto expected = [&](cli::LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
+    Check(batch.token_labels.size() == expected(cli::LabelKind::kToken, batch.ids.size()), "a label a token or none");
+    Check(batch.class_labels.size() == expected(cli::LabelKind::kClass, sequences), "a class a sequence or none");
+    Check(batch.float_labels.size() == expected(cli::LabelKind::kValue, sequences), "a value a sequence or none");
+  }
+  return 0;
+}
