@@ -2,11 +2,16 @@
 #include "kernels/plan.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <ostream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -99,12 +104,20 @@ int64_t AddressSpace() {
 // Runs forward and backward with no more memory than WorkBytes states (and a margin for stacks and small vectors).
 void RunWithinWorkBytes(const AttentionCase& c, int threads) {
   SetThreads(threads);
-  constexpr int64_t kMargin = int64_t{48} << 20;
+  // All that is large is mapped and given back by itself, so that address space is what is in use; no heap of 64 MiB
+  // for each thread. Their stacks are there before the limit is.
+  mallopt(M_MMAP_THRESHOLD, 1 << 16);
+  mallopt(M_ARENA_MAX, 1);
+  ParallelFor(64, 1, [](int64_t begin, int64_t) {
+    const std::vector<int64_t> touched(1000, begin);
+    std::this_thread::sleep_for(std::chrono::milliseconds(touched.back() % 2));  // so that no thread takes all pieces
+  });
+  constexpr int64_t kMargin = int64_t{16} << 20;
   std::array<std::vector<float>, 4> outputs;
   for (std::vector<float>& output : outputs) output.resize(c.query.size());
   std::vector<float> lse(c.tokens() * c.heads);
-  const int64_t before = AddressSpace();
   const int64_t stated = WorkBytes(*PlanOf(c));
+  const int64_t before = AddressSpace();
   rlimit limit{};
   limit.rlim_cur = limit.rlim_max = before + stated + kMargin;
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::exit(2);
@@ -119,26 +132,68 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads) {
   std::exit(0);
 }
 
-TEST(WorkMemory, IsWhatWorkBytesStates) {
+struct MemoryCase {
+  const char* name;
+  AttentionSpec spec;
+  int length, heads, head_dim;
+};
+
+void PrintTo(const MemoryCase& m, std::ostream* stream) { *stream << m.name; }
+
+// As RandomCase, but quick for many numbers: they repeat. Queries and keys of a token share their bucket, so that each
+// has something to see in a large table too.
+AttentionCase LongCase(const MemoryCase& m) {
+  AttentionCase c = RandomCase(m.spec, {m.length}, m.heads, 1, 45);
+  c.buckets.key = c.buckets.query;
+  c.head_dim = m.head_dim;
+  const std::vector<float> numbers = NormalVector(9973, 46);
+  for (std::vector<float>* x : {&c.query, &c.key, &c.value, &c.grad_out}) {
+    x->resize(c.tokens() * c.heads * c.head_dim);
+    const size_t shift = 13 * (x - &c.query);
+    for (size_t i = 0; i < x->size(); ++i) (*x)[i] = numbers[(i + shift) % numbers.size()];
+  }
+  return c;
+}
+
+class WorkMemory : public ::testing::TestWithParam<std::tuple<MemoryCase, int>> {
+ protected:
+  void TearDown() override { SetThreads(HardwareThreads()); }
+};
+
+TEST_P(WorkMemory, IsWhatWorkBytesStates) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer reserves address space of its own";
 #endif
-  const AttentionCase c = RandomCase(SimHash(Pairs::kFull, Fill::kMean, 1, 512), {65536}, 2, 64, 45);
-  EXPECT_LE(WorkBytes(*PlanOf(c)), int64_t{256} << 20);
+  const auto& [memory, threads] = GetParam();
+  const AttentionCase c = LongCase(memory);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of its own: other tests may have left threads
-  EXPECT_EXIT(RunWithinWorkBytes(c, 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunWithinWorkBytes(c, threads), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(WorkMemory, OfLongSequencesIsLinear) {
-  for (const int threads : {1, 2, 3}) {
-    SetThreads(threads);
-    const std::vector<int32_t> lengths{0, 65536};
-    EXPECT_LE(WorkBytes(*BuildDensePlan({lengths, 2, 64})), int64_t{256} << 20) << threads << " threads";
-  }
-  SetThreads(HardwareThreads());
+TEST_P(WorkMemory, OfLongSequencesIsLinear) {
+  auto [memory, threads] = GetParam();
+  memory.length = 65536, memory.heads = 2, memory.head_dim = 64;
+  SetThreads(threads);
+  const AttentionCase c = LongCase(memory);
+  EXPECT_LE(WorkBytes(*PlanOf(c)), int64_t{256} << 20);
 }
 
-TEST(WorkMemory, TinyCallsAreTiny) {
+// Dense attention over 65,536 tokens would take minutes; 4,096 × 4,096 scores would be 64 MiB, four times the margin.
+INSTANTIATE_TEST_SUITE_P(
+    Plan, WorkMemory,
+    ::testing::Combine(
+        ::testing::Values(MemoryCase{"dense", AttentionSpec{}, 4096, 1, 256},
+                          MemoryCase{"full_mean_512", SimHash(Pairs::kFull, Fill::kMean, 1, 512), 65536, 2, 64},
+                          MemoryCase{"full_zero_16m", SimHash(Pairs::kFull, Fill::kZero, 1, 16'000'000), 65536, 2, 64},
+                          MemoryCase{"full_mean_16m", SimHash(Pairs::kFull, Fill::kMean, 1, 16'000'000), 65536, 2, 64},
+                          MemoryCase{"reference_zero_16m", SimHash(Pairs::kReference, Fill::kZero, 2, 16'000'000),
+                                     65536, 2, 64}),
+        ::testing::Values(1, 2)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param)) + "_threads";
+    });
+
+TEST(WorkMemoryOfTinyCalls, IsTiny) {
   const std::vector<int32_t> lengths{0, 10};
   EXPECT_LE(WorkBytes(*BuildDensePlan({lengths, 2, 64})), int64_t{1} << 20);
 }
