@@ -132,6 +132,14 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads) {
   std::exit(0);
 }
 
+#ifdef __has_feature  // Clang says it in its own way
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 struct MemoryCase {
   const char* name;
   AttentionSpec spec;
@@ -161,9 +169,7 @@ class WorkMemory : public ::testing::TestWithParam<std::tuple<MemoryCase, int>> 
 };
 
 TEST_P(WorkMemory, IsWhatWorkBytesStates) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer reserves address space of its own";
-#endif
+  if (kSanitized) GTEST_SKIP() << "a sanitizer reserves address space of its own";
   const auto& [memory, threads] = GetParam();
   const AttentionCase c = LongCase(memory);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of its own: other tests may have left threads
