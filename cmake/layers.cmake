@@ -1,3 +1,6 @@
+# Takes seconds a file and is in most of them: precompiled.
+set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
+
 # One folder under src/ = one static library lshformer_<folder>; every .cc below the folder belongs to it.
 #
 #   lshformer_layer(io DEPENDS base LINK ZLIB::ZLIB)
@@ -6,10 +9,6 @@ function(lshformer_layer name)
   cmake_parse_arguments(LAYER "TORCH" "" "DEPENDS;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cc$")
-  if(NOT sources)
-    set(sources ${CMAKE_CURRENT_BINARY_DIR}/no_source_${name}.cc)
-    file(WRITE ${sources} "")
-  endif()
   add_library(lshformer_${name} STATIC ${sources})
   target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                              $<INSTALL_INTERFACE:include/lshformer>)
@@ -21,6 +20,10 @@ function(lshformer_layer name)
   target_link_libraries(lshformer_${name} PUBLIC ${LAYER_LINK})
   if(LAYER_TORCH)
     lshformer_torch_header(lshformer_${name})
+  elseif(name STREQUAL "base")
+    target_precompile_headers(lshformer_base PRIVATE ${LSHFORMER_SLOW_HEADERS})
+  elseif(NOT name STREQUAL "kernels")  # includes none of them
+    target_precompile_headers(lshformer_${name} REUSE_FROM lshformer_base)
   endif()
 endfunction()
 
@@ -51,7 +54,7 @@ endfunction()
 
 function(lshformer_reuse_torch_header target)
   if(target STREQUAL "lshformer_ops")
-    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+    target_precompile_headers(${target} PRIVATE <torch/torch.h> ${LSHFORMER_SLOW_HEADERS})
   else()
     target_precompile_headers(${target} REUSE_FROM lshformer_ops)
   endif()
