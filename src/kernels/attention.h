@@ -52,6 +52,14 @@ struct AttentionCounts {
   int64_t pairs_computed = 0;   // distinct (i, j) whose q_i·k_j was needed
   int64_t hash_flops = 0;       // 2 · bands · head_dim · (queries + keys) · hashes · heads, summed over sequences
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
+
+  AttentionCounts& operator+=(const AttentionCounts& more) {
+    pairs_total += more.pairs_total;
+    pairs_computed += more.pairs_computed;
+    hash_flops += more.hash_flops;
+    attention_flops += more.attention_flops;
+    return *this;
+  }
 };
 
 // Random hyperplanes of one call and layer; the same for queries and keys, for all sequences.

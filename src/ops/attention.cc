@@ -82,13 +82,7 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
     RunAttentionForward(ForwardCall(*state, qkv, out, lse));
-    if (AttentionCounts* counts = state->options->counts) {
-      const AttentionCounts mine = Counts(*state->plan);
-      counts->pairs_total += mine.pairs_total;
-      counts->pairs_computed += mine.pairs_computed;
-      counts->hash_flops += mine.hash_flops;
-      counts->attention_flops += mine.attention_flops;
-    }
+    if (state->options->counts) *state->options->counts += Counts(*state->plan);
     context->save_for_backward({qkv, out, lse});
     context->saved_data["state"] = c10::IValue::make_capsule(state);
     return out;

@@ -162,7 +162,7 @@ int64_t WorkBytes(const AttentionPlan& plan) {
     int64_t floats = unit.length * ((4 + parts) * padded + 2 + 4 + parts);
     if (unit.fill != Fill::kNone) {
       const Pass& pass = plan.passes[unit.pass_begin];
-      floats += 3 * padded * (pass.run_end - pass.run_begin + 1);  // sums in double, then float
+      floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles
     }
     if (shared) {
       largest_shared = std::max(largest_shared, floats);

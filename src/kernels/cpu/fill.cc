@@ -85,7 +85,7 @@ void FillScores(UnitWork& work) {
 void PrepareFill(UnitWork& work) {
   if (work.unit->fill == Fill::kNone) return;
   const int32_t length = work.unit->length;
-  const int head_dim = work.head_dim(), padded = work.padded();
+  const int padded = work.padded();
   if (work.unit->fill == Fill::kMean) {
     double* sums = Sums(work, Slot::kSums, 1);
     AddRows(work.call->key, work, nullptr, 0, length, nullptr, sums);
@@ -97,22 +97,17 @@ void PrepareFill(UnitWork& work) {
   work.subtract_fill = !SeesItsBucket(work);
   const Pass& pass = FirstPass(work);
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
-  double* sums = Sums(work, Slot::kSums, runs + 1);
-  double* total = sums + runs * padded;
-  if (runs == 0) AddRows(work.call->value, work, nullptr, 0, length, nullptr, total);
-  const int32_t* order = work.plan->Order(pass.column_order);
-  int32_t column = 0;
+  double* total = Sums(work, Slot::kSums, 2);
+  double* sum = total + padded;  // of one bucket: to keep all would take more memory than all else
+  AddRows(work.call->value, work, nullptr, 0, length, nullptr, total);
+  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, std::max<int64_t>(1, runs) * padded);
+  if (runs == 0) std::copy_n(total, padded, unseen);
   for (int64_t r = 0; r < runs; ++r) {
     const BucketRun& run = work.plan->runs[pass.run_begin + r];
-    AddRows(work.call->value, work, order, column, run.column_begin, nullptr, total);  // keys that no query meets
-    AddRows(work.call->value, work, order, run.column_begin, run.column_end, nullptr, sums + r * padded);
-    for (int k = 0; k < head_dim; ++k) total[k] += sums[r * padded + k];
-    column = run.column_end;
-  }
-  if (runs > 0) AddRows(work.call->value, work, order, column, length, nullptr, total);
-  float* unseen = work.memory->Get<float>(Slot::kUnseenValues, std::max<int64_t>(1, runs) * padded);
-  for (int64_t i = 0; i < std::max<int64_t>(1, runs) * padded; ++i) {
-    unseen[i] = static_cast<float>(runs == 0 ? total[i] : total[i % padded] - sums[i]);
+    std::fill_n(sum, padded, 0.0);
+    AddRows(work.call->value, work, work.plan->Order(pass.column_order), run.column_begin, run.column_end, nullptr,
+            sum);
+    for (int k = 0; k < padded; ++k) unseen[r * padded + k] = static_cast<float>(total[k] - sum[k]);
   }
   work.unseen_values = unseen;
 }
@@ -139,16 +134,10 @@ void AddUnseenValueGradients(const UnitWork& work) {
   const int head_dim = work.head_dim(), padded = work.padded();
   const Pass& pass = FirstPass(work);
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
-  double* sums = Sums(work, Slot::kSums, runs + 1);
-  double* total = sums + runs * padded;
+  double* total = Sums(work, Slot::kSums, 2);
+  double* sum = total + padded;  // over the queries of one bucket
   const HeadTensor<const float>& grad_out = work.backward->grad_out;
-  if (runs == 0) AddRows(grad_out, work, nullptr, 0, length, work.fill_weight, total);
-  for (int64_t r = 0; r < runs; ++r) {
-    const BucketRun& run = work.plan->runs[pass.run_begin + r];
-    AddRows(grad_out, work, work.plan->Order(pass.row_order), run.row_begin, run.row_end, work.fill_weight,
-            sums + r * padded);
-    for (int k = 0; k < head_dim; ++k) total[k] += sums[r * padded + k];
-  }
+  AddRows(grad_out, work, nullptr, 0, length, work.fill_weight, total);
   float* share = work.memory->Get<float>(Slot::kUnseenValues, padded);
   const int32_t* order = runs == 0 ? nullptr : work.plan->Order(pass.column_order);
   const auto add = [&](int32_t begin, int32_t end, const double* seen) {
@@ -161,7 +150,9 @@ void AddUnseenValueGradients(const UnitWork& work) {
   for (int64_t r = 0; r < runs; ++r) {
     const BucketRun& run = work.plan->runs[pass.run_begin + r];
     add(column, run.column_begin, nullptr);
-    add(run.column_begin, run.column_end, sums + r * padded);
+    std::fill_n(sum, padded, 0.0);
+    AddRows(grad_out, work, work.plan->Order(pass.row_order), run.row_begin, run.row_end, work.fill_weight, sum);
+    add(run.column_begin, run.column_end, sum);
     column = run.column_end;
   }
   add(column, length, nullptr);

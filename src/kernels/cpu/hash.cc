@@ -174,7 +174,9 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
                       padded};
   };
   const int64_t block = TokensAtATime(spec, padded), blocks = (tokens + block - 1) / block;
-  ParallelFor(blocks * shape.heads, 1, [&](int64_t begin, int64_t end) {
+  // Short sequences are not worth waking a thread: several heads together then make a piece of work.
+  const int64_t heads_at_a_time = std::max<int64_t>(1, block / tokens);
+  ParallelFor(blocks * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int head = static_cast<int>(item / blocks);
       const int64_t first = item % blocks * block, last = std::min(tokens, first + block);
@@ -187,7 +189,7 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
     }
   });
   if (!spec.center_keys) return buckets;
-  ParallelFor(int64_t{shape.sequences()} * shape.heads, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(int64_t{shape.sequences()} * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int head = static_cast<int>(unit % shape.heads);
       const int64_t first = shape.cu_seqlens[unit / shape.heads], last = shape.cu_seqlens[unit / shape.heads + 1];
