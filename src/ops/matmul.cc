@@ -18,11 +18,16 @@ namespace {
 using Desc = dnnl::memory::desc;
 constexpr auto kFloat = dnnl::memory::data_type::f32;
 
-// Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its kernels
-// take at a time: rows left over go through another kernel with another order of summation.
+// Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
+// kernels take at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
-// Primitives kept. A step of training uses about 20; batches of ever new lengths must not make this grow for ever.
-constexpr size_t kPrimitives = 512;
+// Where rows are independent, a call is cut into pieces of these many rows: pieces of 1024, one of a multiple of 128,
+// one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to a
+// megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
+// primitives.
+constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
+// Primitives kept, by us and by oneDNN. A step of training uses about 30.
+constexpr size_t kPrimitives = 256;
 
 const dnnl::engine& Engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -107,6 +112,7 @@ std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   static std::map<Signature, std::shared_ptr<const Primitive>> primitives;
   std::lock_guard lock(mutex);
   if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
+  if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
   if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
   const auto description = Describe(signature);
   const auto primitive = std::make_shared<const Primitive>(
@@ -131,29 +137,52 @@ void Execute(const Primitive& primitive, const float* a, const void* b, const fl
   Stream().wait();
 }
 
-// Rows in blocks of kRowBlock, the last one filled up with zero rows, each block on one thread.
+// `rows` rows by the primitive of signature.rows ≥ rows: filled up with zero rows.
+void ExecuteFilledUp(const Signature& signature, int64_t rows, const float* a, const void* b, const float* bias,
+                     float* c) {
+  if (rows == signature.rows) return Execute(*FindPrimitive(signature), a, b, bias, c);
+  Signature full = signature;
+  full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
+  std::vector<float> a_rows(full.rows * full.inner), c_rows(full.rows * full.columns);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = 0; k < full.inner; ++k)
+      a_rows[i * full.inner + k] = a[i * signature.a_row + k * signature.a_column];
+    if (full.accumulate) std::copy_n(c + i * signature.c_stride, full.columns, c_rows.data() + i * full.columns);
+  }
+  Execute(*FindPrimitive(full), a_rows.data(), b, bias, c_rows.data());
+  for (int64_t i = 0; i < rows; ++i)
+    std::copy_n(c_rows.data() + i * full.columns, full.columns, c + i * signature.c_stride);
+}
+
+// Rows in blocks of kRowBlock, each on one thread.
 void ExecuteInBlocks(Signature signature, const float* a, const void* b, const float* bias, float* c) {
   const int64_t rows = signature.rows;
   signature.rows = kRowBlock;
   signature.threads = 1;
   ParallelFor(rows, kRowBlock, [&](int64_t begin, int64_t end) {
     const OneThread one_thread;
-    const float* block_a = a + begin * signature.a_row;
-    float* block_c = c + begin * signature.c_stride;
-    if (end - begin == kRowBlock) return Execute(*FindPrimitive(signature), block_a, b, bias, block_c);
-    Signature full = signature;
-    full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
-    std::vector<float> a_rows(kRowBlock * full.inner), c_rows(kRowBlock * full.columns);
-    for (int64_t i = 0; i < end - begin; ++i) {
-      for (int64_t k = 0; k < full.inner; ++k)
-        a_rows[i * full.inner + k] = block_a[i * signature.a_row + k * signature.a_column];
-      if (full.accumulate)
-        std::copy_n(block_c + i * signature.c_stride, full.columns, c_rows.data() + i * full.columns);
-    }
-    Execute(*FindPrimitive(full), a_rows.data(), b, bias, c_rows.data());
-    for (int64_t i = 0; i < end - begin; ++i)
-      std::copy_n(c_rows.data() + i * full.columns, full.columns, block_c + i * signature.c_stride);
+    ExecuteFilledUp(signature, end - begin, a + begin * signature.a_row, b, bias, c + begin * signature.c_stride);
   });
+}
+
+// Rows in pieces of few sizes, each by all threads.
+void ExecuteInPieces(Signature signature, const float* a, const void* b, const float* bias, float* c) {
+  const int64_t rows = signature.rows;
+  for (int64_t begin = 0; begin < rows;) {
+    const int64_t left = rows - begin;
+    const int64_t piece = left >= kLargePiece    ? kLargePiece
+                          : left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece
+                                                 : left;
+    signature.rows = (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece;
+    ExecuteFilledUp(signature, piece, a + begin * signature.a_row, b, bias, c + begin * signature.c_stride);
+    begin += piece;
+  }
+}
+
+// Whether rows must go through in blocks. All calls of a matrix agree, however many rows they have.
+bool NeedsBlocks(Signature signature) {
+  signature.rows = kRowBlock, signature.a_row = signature.inner, signature.a_column = 1;
+  return FindPrimitive(signature)->row_block != 0;
 }
 
 }  // namespace
@@ -178,11 +207,12 @@ void Multiply(const MatrixProduct& p) {
                             .accumulate = p.accumulate,
                             .packed = false,
                             .threads = Threads()};
-  const auto primitive = FindPrimitive(signature);
-  if (p.inner_is_tokens || primitive->row_block == 0) {
-    Execute(*primitive, p.a.data, p.b.data, p.bias, p.c);
-  } else {
+  if (p.inner_is_tokens) {
+    Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
+  } else if (NeedsBlocks(signature)) {
     ExecuteInBlocks(signature, p.a.data, p.b.data, p.bias, p.c);
+  } else {
+    ExecuteInPieces(signature, p.a.data, p.b.data, p.bias, p.c);
   }
 }
 
@@ -208,10 +238,9 @@ void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, cons
   Signature signature = PackingSignature(packed_->columns, packed_->inner);
   signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
   signature.bias = bias != nullptr, signature.threads = Threads();
-  const auto primitive = FindPrimitive(signature);
   const void* b = packed_->b.get_data_handle();
-  if (primitive->row_block != 0) return ExecuteInBlocks(signature, a, b, bias, c);
-  Execute(*primitive, a, b, bias, c);
+  if (NeedsBlocks(signature)) return ExecuteInBlocks(signature, a, b, bias, c);
+  ExecuteInPieces(signature, a, b, bias, c);
 }
 
 }  // namespace lshformer
