@@ -89,10 +89,8 @@ size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
       constexpr int kMilliseconds = 200;
       pollfd request{file, POLLIN, 0};
       const int ready = poll(&request, 1, kMilliseconds);
-      if (ready <= 0) {
-        ThrowIfStopped("reading");
-        continue;
-      }
+      ThrowIfStopped("reading");  // also while input comes without end
+      if (ready <= 0) continue;
     }
     const ssize_t got = read(file, data, bytes);
     if (got >= 0) return static_cast<size_t>(got);
@@ -142,6 +140,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   }
   if (file_ < 0) Fail("{}: cannot write: {}", Shown(path_, 120), Cause(errno));
 }
+
+bool IsTemporaryFile(std::string_view name) { return name.starts_with(".lshformer-") && name.ends_with(".tmp"); }
 
 void AtomicFile::OpenTemporary() {
   struct stat old {};

@@ -37,6 +37,9 @@ class AtomicFile {
   std::string buffer_;
 };
 
+// Whether an AtomicFile has such a name until it is committed. A process that is killed leaves it behind.
+bool IsTemporaryFile(std::string_view name);
+
 // Reads some bytes, 0 at the end. Unlike read(2) it is not cut short by signals, but ends with Interrupted when one of
 // them asks to stop while it waits for a pipe or terminal. Error names `path`.
 size_t ReadSome(int file, void* data, size_t bytes, const std::string& path);

@@ -1,10 +1,13 @@
 #include "base/parallel.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -54,6 +57,26 @@ void SetThreads(int threads) {
   chosen_threads = std::max(1, threads);
 #ifdef LSHFORMER_OPENMP
   omp_set_num_threads(Threads());
+#endif
+}
+
+void SleepSoonWhenWaiting() {
+#ifdef LSHFORMER_OPENMP
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  // libgomp reads those variables before main, and has no call for it. But it spins shortly when it has more threads
+  // than there are cores; so a thread that does nothing else leads a team of that size, asleep, for good.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that work
+  try {
+    std::thread([] {
+#pragma omp parallel num_threads(omp_get_num_procs() + 1)
+      omp_get_thread_num();
+      while (true) pause();
+    }).detach();
+  } catch (const std::system_error&) {  // no more threads: then they spin
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 #endif
 }
 

@@ -8,7 +8,12 @@ namespace lshformer {
 int HardwareThreads();         // the cores this process may use (CPU affinity, cgroup quota)
 int Threads();                 // what SetThreads chose; HardwareThreads() before
 void SetThreads(int threads);  // ≥ 1; the caller also tells libtorch (ops/threads.h)
-int ThreadIndex();             // 0 … Threads() − 1 inside ParallelFor, 0 outside
+// Makes waiting threads of libgomp sleep after some ten microseconds instead of milliseconds. Where cores are shared
+// with other programs, whoever spins keeps from work those it waits for: two runs side by side on two cores were 30
+// times slower than one after the other. For programs, once, at their start; OMP_WAIT_POLICY and GOMP_SPINCOUNT
+// overrule it.
+void SleepSoonWhenWaiting();
+int ThreadIndex();  // 0 … Threads() − 1 inside ParallelFor, 0 outside
 
 // Calls body(begin, end) for pieces of [0, count) of at most `grain` items, handed out one after another to idle
 // threads. Which thread gets which piece is not fixed: a result must not depend on it. The first exception of a
