@@ -34,23 +34,24 @@ bool IsIn(const char* const (&list)[n], const std::string& key) {
   return std::find(std::begin(list), std::end(list), key) != std::end(list);
 }
 
+// Whether it has the first file that a run writes, and that is no other program's; or only what a run leaves that was
+// killed while it wrote that file.
 bool MadeHere(const std::string& folder) {
-  if (fs::exists(folder + "/" + kArguments) || fs::exists(folder + "/" + kState)) return true;
+  if (fs::exists(folder + "/" + kArguments)) return true;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with("checkpoint-") || name.starts_with(".checkpoint-")) return true;
+    if (!IsTemporaryFile(entry->path().filename().string())) return false;
   }
-  return false;
+  return true;
 }
 
 void RequireWritable(const std::string& folder) {
   MakeFolder(folder);
-  std::string probe = folder + "/.probe-XXXXXX";
-  const int file = mkstemp(probe.data());
-  if (file < 0) Fail("--output_dir {}: not writable: {}", folder, std::strerror(errno));
-  close(file);
-  unlink(probe.c_str());
+  try {
+    AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
+  } catch (const Error& error) {
+    Fail("--output_dir: {}", error.what());
+  }
 }
 
 // The settings of a finished run, null if the folder holds none.
@@ -91,7 +92,13 @@ void CheckSettings(const std::string& where, const Json& before, const Json& now
 }
 
 std::string FindCheckpoint(const RunFolder& folder) {
-  if (folder.resume_from_checkpoint == "auto") return NewestCheckpoint(folder.output_dir);
+  if (folder.resume_from_checkpoint == "auto") {
+    const std::string newest = NewestCheckpoint(folder.output_dir);
+    if (newest.empty() && HasCheckpoints(folder.output_dir) && !folder.overwrite_output_dir)
+      Fail("--output_dir {}: has checkpoints, but none is complete; --overwrite_output_dir starts anew",
+           folder.output_dir);
+    return newest;
+  }
   std::string path = folder.resume_from_checkpoint;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (!fs::is_directory(path))
@@ -109,7 +116,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
   const bool resume = !folder.resume_from_checkpoint.empty();
   if (fs::exists(folder.output_dir) && !fs::is_directory(folder.output_dir))
     Fail("--output_dir {}: exists and is not a folder", folder.output_dir);
-  if (!IsEmptyFolder(folder.output_dir) && !folder.overwrite_output_dir) {
+  if (!dry_run && !IsEmptyFolder(folder.output_dir) && !folder.overwrite_output_dir) {
     if (!resume)
       Fail(
           "--output_dir {}: not empty; --overwrite_output_dir replaces an older run, --resume_from_checkpoint auto "

@@ -15,7 +15,8 @@ struct RunStart {
 };
 
 // Errors, all before any work: the folder has files and neither flag allows them, is not writable, holds something that
-// these commands did not make, or the checkpoint named is not complete. With dry_run nothing is created.
+// these commands did not make, or the checkpoint named is not complete. With dry_run nothing is written, so a folder
+// with files is no error.
 RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run);
 
 // UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:

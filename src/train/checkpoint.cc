@@ -197,8 +197,10 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
     throw;
   }
   SyncFolder(output_dir);
+  auto all = Checkpoints(output_dir);
+  // Later steps are of a course that was left by resuming before them; "the newest" must not mean them.
+  for (; all.back().first > parts.state.global_step; all.pop_back()) RemoveCheckpoint(all.back().second);
   if (parts.options.save_total_limit > 0) {
-    const auto all = Checkpoints(output_dir);
     const size_t limit = static_cast<size_t>(parts.options.save_total_limit);
     for (size_t i = 0; i + limit < all.size(); ++i) RemoveCheckpoint(all[i].second);
   }
@@ -238,6 +240,8 @@ std::string NewestCheckpoint(const std::string& output_dir) {
   }
   return "";
 }
+
+bool HasCheckpoints(const std::string& output_dir) { return !Checkpoints(output_dir).empty(); }
 
 void RemoveCheckpoints(const std::string& output_dir) {
   for (const auto& [step, folder] : Checkpoints(output_dir)) RemoveCheckpoint(folder);

@@ -45,7 +45,8 @@ struct CheckpointParts {
   const TrainingOptions& options;
   std::function<void(const std::string& folder)> save_extra;  // may be empty
 };
-// Writes output_dir/checkpoint-N (replacing one of the same step) and then deletes the oldest beyond save_total_limit.
+// Writes output_dir/checkpoint-N (replacing one of the same step), then deletes those of later steps, which belong to a
+// course that was left, and the oldest beyond save_total_limit.
 // Error (disk full …) leaves the earlier checkpoints as they were. Returns the folder.
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
 
@@ -55,6 +56,7 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
 // Why `folder` cannot be resumed from, in a few words; "" if it can.
 std::string IncompleteReason(const std::string& folder);
 
+bool HasCheckpoints(const std::string& output_dir);  // complete or not
 // The complete checkpoint of the most steps, "" if there is none. Incomplete ones are skipped with a warning.
 std::string NewestCheckpoint(const std::string& output_dir);
 

@@ -47,6 +47,18 @@ class CheckpointTest : public ::testing::Test {
   const std::string run_ = folder_ / "run";
 };
 
+// Checkpoints of later steps belong to a course that was left: they are neither "the newest" nor push out the new one.
+TEST_F(CheckpointTest, GoingBackReplacesWhatCameLater) {
+  TrainingOptions options = TinyOptions();
+  options.save_steps = 1;
+  options.save_total_limit = 1;
+  options.max_steps = 9;
+  options.learning_rate *= 2;
+  Train(*TinyModel(), TinyData(18), options, {.output_dir = run_, .resume_from = run_ + "/checkpoint-8"}, {});
+  EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-9"));
+  EXPECT_EQ(NewestCheckpoint(run_), run_ + "/checkpoint-9");
+}
+
 TEST_F(CheckpointTest, KeepsTheNewestInTheLayoutOfTransformers) {
   EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10", "checkpoint-12"));
   EXPECT_THAT(Names(run_ + "/checkpoint-12"),
