@@ -5,17 +5,38 @@
 namespace lshformer {
 namespace {
 
+bool IsHex(char c) { return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f'); }
+
+// The bytes of the escape sequence at the backslash `i`; 0 if it is none that JSON knows. *high: the first half of a
+// surrogate pair.
+size_t EscapeBytes(std::string_view json, size_t i, bool* high) {
+  if (i + 1 >= json.size() || std::string_view("\"\\/bfnrtu").find(json[i + 1]) == json.npos) return 0;
+  if (json[i + 1] != 'u') return 2;
+  if (i + 5 >= json.size()) return 0;
+  for (size_t k = i + 2; k < i + 6; ++k) {
+    if (!IsHex(json[k])) return 0;
+  }
+  *high = (json[i + 2] | 0x20) == 'd' && std::string_view("89abAB").find(json[i + 3]) != std::string_view::npos;
+  return 6;
+}
+
 // The end of the string literal that begins at the quote `begin`: the place of its closing quote; npos if it has none
-// or holds what JSON forbids. *space: the last space within `longest` bytes, or npos.
-size_t EndOfLiteral(std::string_view json, size_t begin, size_t longest, size_t* space) {
-  *space = json.npos;
-  for (size_t i = begin + 1; i < json.size(); ++i) {
+// or holds what JSON forbids. *cut: where to end it within `longest` bytes: at the last space, or where a text has
+// none, as in Chinese, after the last whole character.
+size_t EndOfLiteral(std::string_view json, size_t begin, size_t longest, size_t* cut) {
+  size_t space = 0, character = 0, bytes = 1;
+  bool high = false;
+  for (size_t i = begin + 1; i < json.size(); i += bytes) {
     const char c = json[i];
+    const bool continuation = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+    if (i - begin <= longest && !continuation && !high) character = i;
+    if (i - begin <= longest && c == ' ') space = i;
+    *cut = space > 0 ? space : character;
     if (c == '"') return i;
     if (static_cast<unsigned char>(c) < 0x20) return json.npos;
-    if (c == ' ' && i - begin <= longest) *space = i;
-    if (c != '\\') continue;
-    if (++i == json.size() || std::string_view("\"\\/bfnrtu").find(json[i]) == json.npos) return json.npos;
+    if (!continuation) high = false;
+    bytes = c == '\\' ? EscapeBytes(json, i, &high) : 1;
+    if (bytes == 0) return json.npos;
   }
   return json.npos;
 }
@@ -35,12 +56,12 @@ std::optional<std::string> WithShorterTexts(std::string_view json, size_t longes
     if (c == '}' || c == ']') --depth;
     if (c == ':' || c == ',') value = c == ':';
     if (c != '"') continue;
-    size_t space = 0;
-    const size_t end = EndOfLiteral(json, i, longest, &space);
+    size_t cut = 0;
+    const size_t end = EndOfLiteral(json, i, longest, &cut);
     if (end == json.npos) return std::nullopt;
     const bool text = depth == 1 && value && (last == "text" || last == "text_pair");
-    if (text && end - i > longest && space != json.npos) {
-      out.append(json.substr(copied, space - copied));
+    if (text && end - i > longest) {
+      out.append(json.substr(copied, cut - copied));
       copied = end;
     }
     if (!value) last = json.substr(i + 1, end - i - 1);

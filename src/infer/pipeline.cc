@@ -31,11 +31,11 @@ bool AllFinite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 
-// HF's rule: one label or several independent ones are sigmoids, a regression stays as it is, all else is a softmax.
+// HF's rule: one label is a sigmoid, a regression stays as it is, all else is a softmax.
 std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig& config) {
   std::vector<float> scores(logits.begin(), logits.end());
   if (config.problem_type == "regression") return scores;
-  if (config.problem_type == "multi_label_classification" || config.num_labels == 1) {
+  if (config.num_labels == 1) {
     for (float& score : scores) score = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(score))));
     return scores;
   }
@@ -115,7 +115,8 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
   }
   if (options_.batch_tokens < 1) FailUsage("--batch_tokens: expected at least 1, got {}", options_.batch_tokens);
   if (tokenizer_->vocab_size() > config().vocab_size) {
-    Fail("the tokenizer has {} tokens, the model's vocab_size is {}", tokenizer_->vocab_size(), config().vocab_size);
+    Fail("config.json: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens", config().vocab_size,
+         tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");
   if (options_.task != PredictTask::kFillMask) return;
