@@ -65,11 +65,17 @@ class Reader {
       FailUsage("unknown flag {}; flags begin with two dashes", Shown(word));
     } else if (!CommandNames(command()).empty()) {
       EnterCommand(word);
-    } else if (next_ == after_command_ + 1 && word.ends_with(".json")) {
+    } else if (next_ == after_command_ + 1 && word.ends_with(".json") && !(HasPositionals() && IsBenchmark(word))) {
       ReadFlagFile(word);
     } else {
       ReadPositional(word);
     }
+  }
+
+  // Of the two kinds of JSON files that `report` takes: what `bench --json` wrote, not a file of flags.
+  static bool IsBenchmark(const std::string& path) {
+    const Json file = ReadJsonFile(path);
+    return file.is_object() && file.contains("results");
   }
 
   void EnterCommand(const std::string& word) {
@@ -122,8 +128,7 @@ class Reader {
     if (equals != std::string::npos) {
       flag.values.push_back(word.substr(equals + 1));
     } else if (IsBoolean(*flag.option)) {
-      const bool has_value = next_ < words_.size() && (words_[next_] == "true" || words_[next_] == "false");
-      flag.values.push_back(has_value ? words_[next_++] : "true");
+      flag.values.push_back(next_ < words_.size() && IsValueOfBoolean(words_[next_]) ? words_[next_++] : "true");
     } else {
       if (next_ == words_.size()) FailUsage("{}: expected a value", name);
       if (IsFlag(words_[next_]))
@@ -135,6 +140,12 @@ class Reader {
         flag.values.push_back(words_[next_++]);
     }
     Add(given_, std::move(flag), name);
+  }
+
+  // A word that is no flag is meant as the value, right or wrong, unless it can be something else.
+  bool IsValueOfBoolean(const std::string& word) const {
+    if (word == "true" || word == "false") return true;
+    return !IsFlag(word) && !HasPositionals() && CommandNames(command()).empty() && !word.ends_with(".json");
   }
 
   // Checks the values' syntax and keeps the flag.

@@ -138,7 +138,7 @@ void BenchAttention(const BenchAttentionFlags& flags, uint64_t seed) {
   }
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
-  for (const int length : flags.lengths) {
+  for (const int length : Distinct(flags.lengths)) {
     Operands operands(length, flags, seed);
     for (const bool backward : {false, true}) {
       if (flags.direction == (backward ? "forward" : "forward_backward")) continue;
@@ -185,17 +185,13 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
 
 }  // namespace
 
-#if __has_include("cli/bench_train.cc")
-void AddBenchTrain(CLI::App& bench, CommonFlags& common);
-#endif
+void AddBenchTrain(CLI::App& bench, CommonFlags& common);  // bench_train.cc
 
 void AddBench(CLI::App& app, CommonFlags& common) {
   CLI::App* bench = app.add_subcommand("bench", "timings, beside the machine's own limits");
   bench->require_subcommand(1);
   AddBenchAttention(*bench, common);
-#if __has_include("cli/bench_train.cc")
   AddBenchTrain(*bench, common);
-#endif
 }
 
 }  // namespace lshformer::cli

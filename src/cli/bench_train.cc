@@ -141,7 +141,7 @@ void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
   }
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
-  for (const int length : flags.lengths) {
+  for (const int length : Distinct(flags.lengths)) {
     for (Json& row : Rows(length, variants, flags, seed)) results.push_back(std::move(row));
   }
   const std::vector<std::string> columns{

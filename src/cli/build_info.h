@@ -8,8 +8,8 @@ namespace lshformer::cli {
 
 std::string CpuName();  // as the system names it; "unknown" where it does not
 
-// {"version", "compiler", "build", "threads_backend", "isa": {"active", "available", "compiled"}, "cpu": {"name", "cores",
-// "threads"}, "libraries": {name: version}, "devices": ["cpu"]}
+// {"version", "compiler", "build", "threads_backend", "isa": {"active", "available", "compiled"}, "cpu": {"name",
+// "cores", "threads"}, "libraries": {name: version}, "devices": ["cpu"]}
 Json BuildInfo();
 
 }  // namespace lshformer::cli

@@ -15,7 +15,7 @@ namespace lshformer::cli {
 
 // Flags of every command, before or after its name.
 struct CommonFlags {
-  int threads = 0;               // 0: not given → cores
+  int threads = 0;  // 0: not given → cores
   std::string device = "cpu";
   uint64_t seed = 42;
   bool quiet = false, no_progress = false;
@@ -37,11 +37,12 @@ void AddTrain(CLI::App& app, CommonFlags& common);
 
 // --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
 struct AttentionFlags {
-  std::string attention;                 // type name or JSON object
+  std::string attention;  // type name or JSON object
   std::optional<int> bands, hashes, table_size, min_length;
   std::optional<std::string> fill, pairs, resample;
   std::optional<bool> center_keys;
-  // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such key).
+  // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
+  // key).
   void Apply(std::vector<AttentionSpec>& specs) const;
 };
 void AddAttentionFlags(CLI::App& app, AttentionFlags& flags);

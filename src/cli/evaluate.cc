@@ -42,10 +42,6 @@ TextTable ReadTable(const EvaluateFlags& flags) {
   return ReadGlue(task, flags.data_dir, Split::kValidation);
 }
 
-void Limit(SequenceSet& set, int64_t samples) {
-  if (samples > 0 && samples < set.size()) set.Truncate(samples);
-}
-
 Json EvaluateLabels(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer, EvaluateOptions options) {
   const GlueTask* task = flags.task_name.empty() ? nullptr : &FindGlueTask(flags.task_name);
   std::vector<std::string> labels = model.config().labels;
@@ -57,7 +53,7 @@ Json EvaluateLabels(const EvaluateFlags& flags, Model& model, const Tokenizer& t
   int64_t truncated = 0;
   SequenceSet set = EncodeTable(table, LabelIds(table, labels), tokenizer, limit, &truncated);
   if (truncated > 0) spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, set.size(), limit);
-  Limit(set, flags.max_eval_samples);
+  set.KeepFirst(flags.max_eval_samples);
   options.f1 = task == nullptr || task->f1;
   return EvaluateClassification(model, set, options).metrics;
 }
@@ -69,17 +65,27 @@ Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tok
   reading.max_seq_length = SequenceLimit(flags.max_seq_length, model.config());
   const Masker masker(tokenizer, flags.mlm_probability, seed);
   SequenceSet set = ReadCorpus({flags.validation_file}, tokenizer, reading);
-  Limit(set, flags.max_eval_samples);
+  set.KeepFirst(flags.max_eval_samples);
   return EvaluateMaskedLm(model, set, masker, options).metrics;
 }
 
-void CheckFlags(const EvaluateFlags& flags) {
+// No flag is taken and ignored.
+void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> names, const char* reason) {
+  for (const char* name : names) {
+    if (command.count(name) > 0) FailUsage("{}: {}", name, reason);
+  }
+}
+
+void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
   if (flags.predictions.empty() != flags.references.empty())
     FailUsage("--predictions and --references: expected both, got one");
   if (!flags.predictions.empty()) {
     if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions");
-    if (!flags.model.model_name_or_path.empty())
-      FailUsage("--model_name_or_path: --predictions are scored without a model");
+    RefuseFlags(
+        command,
+        {"--model_name_or_path", "--tokenizer_name", "--task", "--validation_file", "--data_dir", "--max_eval_samples",
+         "--max_seq_length", "--per_device_eval_batch_size", "--line_by_line", "--mlm_probability"},
+        "--predictions are scored without a model and its data");
     return;
   }
   if (flags.model.model_name_or_path.empty())
@@ -92,12 +98,17 @@ void CheckFlags(const EvaluateFlags& flags) {
     FailUsage("--validation_file, or --data_dir with --task_name: required");
 }
 
-Json Evaluate(const EvaluateFlags& flags, uint64_t seed) {
-  CheckFlags(flags);
+Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed) {
+  CheckFlags(command, flags);
   if (!flags.predictions.empty())
     return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
   const Task task = TaskOf(flags);
-  if (task == Task::kMaskedLm && flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
+  if (task == Task::kMaskedLm) {
+    if (flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
+    RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
+  } else {
+    RefuseFlags(command, {"--line_by_line", "--mlm_probability"}, "is for --task fill-mask");
+  }
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
                                    [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
@@ -153,7 +164,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
   AddAttentionFlags(*command, flags->model.attention);
   command->callback(
-      [flags, &common] { WriteFileAtomically(flags->output, Evaluate(*flags, common.seed).dump(2) + "\n"); });
+      [=, &common] { WriteFileAtomically(flags->output, Evaluate(*command, *flags, common.seed).dump(2) + "\n"); });
 }
 
 }  // namespace lshformer::cli

@@ -79,10 +79,6 @@ CLI::Validator NumberBelow(double low, double high) {
                      [=](double x) { return x >= low && x < high; });
 }
 
-CLI::Validator NumberAbove(double low) {
-  return NumberCheck(fmt::format("above {}", low), [=](double x) { return x > low; });
-}
-
 void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
   const AttentionSpec defaults;
   const char* group = "Attention (changes the model's own; defaults of a new simhash)";

@@ -17,7 +17,6 @@ CLI::Validator OneOf(
 CLI::Validator IntegerIn(int64_t low, int64_t high);  // both included; high INT64_MAX: "at least low"
 CLI::Validator NumberIn(double low, double high);     // both included; high infinity: "at least low"
 CLI::Validator NumberBelow(double low, double high);  // low ≤ x < high
-CLI::Validator NumberAbove(double low);               // x > low
 
 // --lsh_*: all of AttentionFlags but --attention itself, for commands that take several --attention.
 void AddLshFlags(CLI::App& app, AttentionFlags& flags);

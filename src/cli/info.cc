@@ -15,6 +15,7 @@
 #include "eval/cost.h"
 #include "io/model_config.h"
 #include "io/safetensors.h"
+#include "models/model.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
@@ -29,12 +30,12 @@ struct InfoFlags {
 
 using Blocks = std::vector<std::pair<std::string, int64_t>>;
 
-std::string HeadOf(const ModelConfig& config) {
+Task HeadOf(const ModelConfig& config) {
   for (const std::string& name : config.architectures) {
-    if (name.ends_with("ForMaskedLM")) return "masked_lm";
-    if (name.ends_with("ForSequenceClassification")) return "classification";
+    if (name.ends_with("ForMaskedLM")) return Task::kMaskedLm;
+    if (name.ends_with("ForSequenceClassification")) return Task::kSequenceClassification;
   }
-  return "";
+  return Task::kEncoder;
 }
 
 int64_t Total(const Blocks& blocks) {
@@ -87,7 +88,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
 Json ModelInfo(const InfoFlags& flags) {
   ModelConfig config = ReadModelConfig(flags.folder + "/config.json");
   flags.attention.Apply(config.attention);
-  const Blocks blocks = CountParameters(config, HeadOf(config));
+  const Blocks blocks = ParametersByBlock(config, HeadOf(config));
   Json parameters = Json::object();
   for (const auto& [name, count] : blocks) parameters[name] = count;
   return Json{{"config", ToJson(config)},

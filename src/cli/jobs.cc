@@ -1,5 +1,6 @@
 #include "cli/jobs.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
@@ -17,6 +18,7 @@
 #include "data/corpus.h"
 #include "data/masking.h"
 #include "eval/evaluate.h"
+#include "eval/metrics.h"
 #include "eval/score_file.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
@@ -108,8 +110,6 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-double Rounded(double value, double scale) { return std::round(value * scale) / scale; }
-
 // Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
 Json Plan(const Job& job, const TrainingData& data) {
   constexpr int64_t kTrialSteps = 4;
@@ -138,10 +138,10 @@ Json TrainResults(const TrainResult& result, int64_t train_samples) {
   return {{"epoch", result.epoch},
           {"total_flos", result.total_flos},
           {"train_loss", result.train_loss},
-          {"train_runtime", Rounded(result.train_runtime, 1e4)},
+          {"train_runtime", Rounded(result.train_runtime, 4)},
           {"train_samples", train_samples},
-          {"train_samples_per_second", Rounded(result.samples_per_second, 1e3)},
-          {"train_steps_per_second", Rounded(result.steps_per_second, 1e3)}};
+          {"train_samples_per_second", Rounded(result.samples_per_second, 3)},
+          {"train_steps_per_second", Rounded(result.steps_per_second, 3)}};
 }
 
 // The evaluation at the last step where eval_steps made one, else a fresh one.
@@ -170,8 +170,12 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
     result.plan = Plan(job, data);
     return result;
   }
-  job.settings["training data"] = {{"sequences", job.train_set->size()}, {"tokens", job.train_set->tokens()}};
-  if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, job.settings);
+  const Json read{{"training data",
+                   {{"sequences", job.train_set->size()},
+                    {"tokens", job.train_set->tokens()},
+                    {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}}}};
+  if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, read);
+  job.settings.update(read);
   BeginRun(job.folder, job.start, job.settings);
   const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer};
@@ -198,10 +202,6 @@ EvaluateOptions Evaluating(const TrainingOptions& options) {
   return evaluate;
 }
 
-void Limit(SequenceSet& set, int64_t samples) {
-  if (samples > 0 && samples < set.size()) set.Truncate(samples);
-}
-
 struct Corpora {
   SequenceSet train, validation;
 };
@@ -220,8 +220,8 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
     corpora.train = std::move(train);
     corpora.validation = std::move(validation);
   }
-  Limit(corpora.train, options.max_train_samples);
-  Limit(corpora.validation, options.max_eval_samples);
+  corpora.train.KeepFirst(options.max_train_samples);
+  corpora.validation.KeepFirst(options.max_eval_samples);
   return corpora;
 }
 

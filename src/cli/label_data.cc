@@ -93,8 +93,6 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   // Labels first: those of all rows, however few are then trained on.
   tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
   tables.f1 = task == nullptr || task->f1;
-  if (tables.labels.size() < 2)
-    Fail("{}: all rows have the label \"{}\"; a classifier needs two at least", tables.train[0].path, tables.labels[0]);
   int64_t left = options.max_train_samples;
   for (TextTable& table : tables.train) {
     if (options.max_train_samples == 0) break;

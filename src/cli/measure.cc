@@ -119,6 +119,14 @@ std::string FormatBenchmark(const Json& machine, const Json& rows, const std::ve
   return head + "\n\n" + PlainText(table);
 }
 
+std::vector<int> Distinct(const std::vector<int>& lengths) {
+  std::vector<int> distinct;
+  for (const int length : lengths) {
+    if (std::find(distinct.begin(), distinct.end(), length) == distinct.end()) distinct.push_back(length);
+  }
+  return distinct;
+}
+
 std::vector<std::string> UniqueNames(const std::vector<std::string>& names) {
   std::map<std::string, int> used;
   std::vector<std::string> unique;

@@ -25,6 +25,9 @@ Json DescribeMachine(bool probes);
 std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
                             bool as_json);
 
+// In order, each once: a table has one row for each.
+std::vector<int> Distinct(const std::vector<int>& lengths);
+
 // What is called like a variant before it gets a number: "simhash", "simhash-2", …
 std::vector<std::string> UniqueNames(const std::vector<std::string>& names);
 

@@ -52,7 +52,8 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     source.attention.Apply(config.attention);
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
-      Fail("the tokenizer has {} tokens, the model only {} (vocab_size)", tokenizer.vocab_size(), config.vocab_size);
+      Fail("{}: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens",
+           source.config_name.empty() ? "config.json" : source.config_name, config.vocab_size, tokenizer.vocab_size());
     ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
   };
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;

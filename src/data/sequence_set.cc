@@ -79,15 +79,15 @@ SequenceSet::SequenceSet(SequenceSet&&) noexcept = default;
 SequenceSet& SequenceSet::operator=(SequenceSet&&) noexcept = default;
 
 void SequenceSet::Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids) {
-  if (tokens_->size() != offsets_.back()) throw std::logic_error("SequenceSet::Add after Truncate or SplitFront");
+  if (tokens_->size() != offsets_.back()) throw std::logic_error("SequenceSet::Add after KeepFirst or SplitFront");
   tokens_->Append(ids);
   offsets_.push_back(tokens_->size());
   const auto first_one = std::find_if(type_ids.begin(), type_ids.end(), [](int32_t type) { return type != 0; });
   first_type_.push_back(static_cast<int32_t>(type_ids.empty() ? ids.size() : first_one - type_ids.begin()));
 }
 
-void SequenceSet::Truncate(int64_t examples) {
-  if (examples >= size()) return;
+void SequenceSet::KeepFirst(int64_t examples) {
+  if (examples == 0 || examples >= size()) return;
   offsets_.resize(static_cast<size_t>(examples) + 1);
   first_type_.resize(static_cast<size_t>(examples));
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
@@ -106,6 +106,18 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
     labels_.erase(labels_.begin(), labels_.begin() + examples);
   }
   return front;
+}
+
+uint64_t SequenceSet::Fingerprint() const {
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a, a number at a time
+  const auto add = [&hash](uint64_t number) { hash = (hash ^ number) * 0x100000001B3; };
+  for (int64_t i = 0; i < size(); ++i) {
+    add(static_cast<uint64_t>(length(i)));
+    for (const int32_t id : ids(i)) add(static_cast<uint32_t>(id));
+    add(static_cast<uint32_t>(first_type_[i]));
+    if (labelled()) add(static_cast<uint32_t>(labels_[i]));
+  }
+  return hash;
 }
 
 int SequenceSet::max_length() const {

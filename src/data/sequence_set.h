@@ -23,13 +23,14 @@ class SequenceSet {
 
   void Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids = {});  // type_ids empty: all 0
   void AddLabel(int32_t label) { labels_.push_back(label); }
-  void Truncate(int64_t examples);           // keeps the first ones; --max_train_samples
+  void KeepFirst(int64_t examples);          // 0: all; --max_train_samples, --max_eval_samples
   SequenceSet SplitFront(int64_t examples);  // removes the first `examples` and returns them
 
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int64_t tokens() const { return offsets_.back() - offsets_.front(); }
   int length(int64_t i) const { return static_cast<int>(offsets_[i + 1] - offsets_[i]); }
   int max_length() const;
+  uint64_t Fingerprint() const;  // of all tokens, types and labels in their order; reads everything
   std::span<const int32_t> ids(int64_t i) const;
   std::vector<int32_t> type_ids(int64_t i) const;  // [length]
   bool labelled() const { return !labels_.empty(); }

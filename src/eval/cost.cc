@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
-#include "base/error.h"
+#include "base/philox.h"
+#include "kernels/attention.h"
 
 namespace lshformer {
 namespace {
@@ -55,6 +57,36 @@ double PaperDenseKflops(int head_dim, int64_t length, int heads) {
   return 2.0 * n * n * head_dim * heads / 1000;
 }
 
+namespace {
+
+// What the kernels state for a plan, with queries and keys that have nothing to do with each other.
+double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
+  constexpr int64_t kPlanned = 65536;  // from here on in proportion
+  if (length > kPlanned)
+    return AttentionWorkBytes(spec, heads, head_dim, kPlanned) * static_cast<double>(length) / kPlanned;
+  const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(length)};
+  const AttentionShape shape{cu_seqlens, heads, head_dim};
+  if (!UsesHash(spec, static_cast<int>(length))) return static_cast<double>(WorkBytes(*BuildDensePlan(shape)));
+  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0);
+  PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
+  const auto buckets = [&] {
+    std::vector<int32_t> drawn;
+    for (int64_t h = 0; h < int64_t{heads} * spec.hashes; ++h) {
+      for (int64_t t = 0; t < length; ++t) {
+        int64_t sum = 0;
+        for (int band = 0; band < spec.bands; ++band)
+          sum += bits.Below(2) != 0 ? planes.coefficients[h * spec.bands + band] : 0;
+        drawn.push_back(static_cast<int32_t>(sum % spec.table_size));
+      }
+    }
+    return drawn;
+  };
+  const std::vector<int32_t> query = buckets(), key = buckets();
+  return static_cast<double>(WorkBytes(*BuildSimHashPlan(spec, shape, query, key)));
+}
+
+}  // namespace
+
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled) {
   const double n = static_cast<double>(length), hidden = static_cast<double>(config.hidden_size);
   const double inner = static_cast<double>(config.intermediate_size),
@@ -64,12 +96,8 @@ ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labell
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const AttentionSpec& spec = config.layer_attention(layer);
     cost.attention_flops += CostOfAttention(spec, heads, head_dim, length).full_flops();
-    double work = kFloat * heads * n;  // lse
-    // Buckets and sorted order of queries and keys, 4 bytes each, and the planes.
-    if (UsesHash(spec, static_cast<int>(length))) {
-      work += 4.0 * spec.hashes * heads * (4 * n + static_cast<double>(spec.bands) * (head_dim + 1));
-    }
-    cost.attention_work_bytes = std::max(cost.attention_work_bytes, work);
+    if (layer > 0 && spec == config.layer_attention(layer - 1)) continue;
+    cost.attention_work_bytes = std::max(cost.attention_work_bytes, AttentionWorkBytes(spec, heads, head_dim, length));
   }
   cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + 2 * hidden * inner);
   cost.head_flops = labelled * 2 * hidden * (hidden + static_cast<double>(config.vocab_size));
@@ -77,38 +105,6 @@ ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labell
   const double widest = hidden + std::max(4 * hidden, inner + hidden);
   cost.activation_bytes = kFloat * (n * widest + labelled * static_cast<double>(config.vocab_size));
   return cost;
-}
-
-double TrainingBytes(const ModelConfig& config, int64_t parameters, int64_t tokens, double labelled) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
-  // Kept for the backward, per token and layer: input, q, k, v, context, its projection, two LayerNorm inputs, the
-  // inner rows before and after the activation.
-  const double kept = static_cast<double>(config.num_hidden_layers) * (8 * hidden + 2 * inner);
-  const double logits = 2 * labelled * static_cast<double>(config.vocab_size);  // and their gradient
-  return kFloat * (4.0 * static_cast<double>(parameters) + static_cast<double>(tokens) * kept + logits);
-}
-
-std::vector<std::pair<std::string, int64_t>> CountParameters(const ModelConfig& config, const std::string& head) {
-  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  const int64_t norm = 2 * hidden, square = hidden * hidden + hidden;
-  std::vector<std::pair<std::string, int64_t>> blocks;
-  blocks.emplace_back("embeddings",
-                      (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * hidden + norm);
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    blocks.emplace_back("encoder.layer." + std::to_string(layer),
-                        4 * square + norm + (hidden * inner + inner) + (inner * hidden + hidden) + norm);
-  }
-  if (head == "masked_lm") {
-    blocks.emplace_back("head", square + norm + config.vocab_size);  // the decoder is the word table
-  } else if (head == "classification") {
-    blocks.emplace_back("pooler", square);
-    blocks.emplace_back("head", config.num_labels * hidden + config.num_labels);
-  } else if (head.empty()) {
-    blocks.emplace_back("pooler", square);
-  } else {
-    Fail("no head \"{}\", expected masked_lm, classification or none", head);
-  }
-  return blocks;
 }
 
 }  // namespace lshformer

@@ -2,9 +2,6 @@
 // is two.
 #pragma once
 #include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/attention_spec.h"
 #include "io/model_config.h"
@@ -37,21 +34,13 @@ double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int 
 double PaperDenseKflops(int head_dim, int64_t length, int heads);
 
 struct ModelCost {
-  double attention_flops = 0;   // all layers
-  double linear_flops = 0;      // all matrix products of the encoder
-  double head_flops = 0;        // masked-LM head on `labelled` positions; 0 without
-  double activation_bytes = 0;  // forward only, float32: what is alive at the widest place
-  double attention_work_bytes = 0;
+  double attention_flops = 0;       // all layers
+  double linear_flops = 0;          // all matrix products of the encoder
+  double head_flops = 0;            // masked-LM head on `labelled` positions; 0 without
+  double activation_bytes = 0;      // forward only, float32: what is alive at the widest place
+  double attention_work_bytes = 0;  // plan and work memory of a forward and backward call (kernels/attention.h)
   double total_flops() const { return attention_flops + linear_flops + head_flops; }
 };
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
-
-// Float32 training with AdamW: weights, gradients and two moments, the activations that the backward needs and the
-// logits of `labelled` positions. `tokens`: of one micro-batch. An estimate, for --dry_run.
-double TrainingBytes(const ModelConfig& config, int64_t parameters, int64_t tokens, double labelled = 0);
-
-// Parameters per block from the config alone: ("embeddings", n), ("encoder.layer.0", n), …, then "pooler" and "head"
-// where the head has them. heads: "" encoder with pooler, "masked_lm", "classification".
-std::vector<std::pair<std::string, int64_t>> CountParameters(const ModelConfig& config, const std::string& head);
 
 }  // namespace lshformer

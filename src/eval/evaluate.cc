@@ -10,14 +10,17 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "data/sampler.h"
 #include "eval/metrics.h"
 
 namespace lshformer {
 namespace {
 
-double Rounded(double value, double scale) { return std::round(value * scale) / scale; }
+// Of one forward: beyond it more tokens at once gain no speed and only take memory.
+constexpr int64_t kBatchTokens = 16384;
 
-// Feeds the whole set to the model in order, `batch_size` sequences at a time, without gradients.
+// Feeds the whole set to the model in order, at most `batch_size` sequences and kBatchTokens tokens at a time, without
+// gradients. (No result depends on the batch.)
 class EvaluationLoop {
  public:
   EvaluationLoop(Model& model, const SequenceSet& set, const EvaluateOptions& options)
@@ -34,21 +37,19 @@ class EvaluationLoop {
     torch::NoGradGuard no_grad;
     std::optional<Progress> progress;
     if (options_.progress) progress.emplace("evaluating", set_.size(), "sequences");
-    for (int64_t begin = 0; begin < set_.size(); begin += options_.batch_size) {
+    std::vector<int> lengths(static_cast<size_t>(set_.size()));
+    for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = set_.length(i);
+    for (const auto& [begin, end] : CutByTokens(lengths, kBatchTokens, options_.batch_size)) {
       ThrowIfStopped("evaluation");
-      std::vector<int64_t> examples(static_cast<size_t>(std::min<int64_t>(options_.batch_size, set_.size() - begin)));
+      std::vector<int64_t> examples(static_cast<size_t>(end - begin));
       std::iota(examples.begin(), examples.end(), begin);
       const PackedBatch batch = make(examples);
       AttentionCounts counts;
       ForwardOptions forward;
       forward.counts = &counts;
       visit(batch, model_.Forward(batch, forward));
-      counts_.pairs_total += counts.pairs_total;
-      counts_.pairs_computed += counts.pairs_computed;
-      counts_.hash_flops += counts.hash_flops;
-      counts_.attention_flops += counts.attention_flops;
-      ++steps_;
-      if (progress) progress->Update(begin + batch.sequences());
+      counts_ += counts;
+      if (progress) progress->Update(end);
     }
   }
 
@@ -56,10 +57,11 @@ class EvaluationLoop {
   void Finish(Evaluation& evaluation) const {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     const double seconds = std::max(elapsed.count(), 1e-9);
+    const int64_t steps = (set_.size() + options_.batch_size - 1) / options_.batch_size;
     Json& metrics = evaluation.metrics;
-    metrics["eval_runtime"] = Rounded(seconds, 1e4);
-    metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 1e3);
-    metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps_) / seconds, 1e3);
+    metrics["eval_runtime"] = Rounded(seconds, 4);
+    metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 3);
+    metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps) / seconds, 3);
     metrics["eval_samples"] = set_.size();
     evaluation.samples = set_.size();
     evaluation.counts = counts_;
@@ -71,7 +73,6 @@ class EvaluationLoop {
   const EvaluateOptions& options_;
   std::chrono::steady_clock::time_point begin_;
   AttentionCounts counts_;
-  int64_t steps_ = 0;
 };
 
 std::vector<int32_t> RowMaxima(const torch::Tensor& logits) {  // [n, classes] → [n]

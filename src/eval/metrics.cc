@@ -35,6 +35,11 @@ double F1(std::span<const int32_t> predictions, std::span<const int32_t> labels,
   return either == 0 ? 0 : 2.0 * static_cast<double>(both) / static_cast<double>(either);
 }
 
+double Rounded(double value, int decimals) {
+  const double scale = std::pow(10.0, decimals);
+  return std::round(value * scale) / scale;
+}
+
 double Perplexity(double loss) { return std::exp(loss); }
 
 void WeightedMean::Add(double mean, int64_t count) {

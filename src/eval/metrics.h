@@ -26,6 +26,9 @@ class WeightedMean {
   int64_t count_ = 0;
 };
 
+// HF rounds its speed figures: to `decimals` digits after the point.
+double Rounded(double value, int decimals);
+
 // Cross-entropy −log softmax(logits)[label] of one row, through the largest logit. logits: [n], 0 ≤ label < n.
 double CrossEntropy(std::span<const float> logits, int32_t label);
 int32_t ArgMax(std::span<const float> logits);  // the first of equals

@@ -36,7 +36,7 @@ std::vector<int32_t> ReadPredictions(const std::string& path, const std::vector<
     const std::string_view label = std::string_view(line).substr(tab + 1);
     predictions[index] = LabelId(label, labels);
     if (predictions[index] < 0) {
-      Fail("{}: label \"{}\" is unknown, known: {}", lines.where(), label, fmt::join(labels, ", "));
+      Fail("{}: label \"{}\" is unknown, known: {}", lines.where(), Shown(label), fmt::join(labels, ", "));
     }
     ++rows;
   }

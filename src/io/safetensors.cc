@@ -188,6 +188,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));
+    fstat(file, &status);  // of the file that was opened, should another have taken its place
     mapping_bytes_ = static_cast<size_t>(status.st_size);
     mapping_ = mmap(nullptr, mapping_bytes_, PROT_READ, MAP_PRIVATE, file, 0);
     const int error = errno;

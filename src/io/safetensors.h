@@ -28,8 +28,6 @@ template <class T>
 void CopyTo(const TensorView& view, std::span<T> target, std::string_view where);  // float, double, int32_t, int64_t
 // The elements as float: F32, F64 (rounded to nearest), F16, BF16 (exact). Error for other dtypes.
 void ConvertTo(const TensorView& view, std::span<float> target, std::string_view where);
-// Index of the first element that is not finite, or −1. Floating dtypes only; others are always finite.
-int64_t FirstNotFinite(const TensorView& view);
 
 // A file mapped into memory and fully validated on opening: header size and JSON, names, dtypes, shapes, byte ranges
 // without holes or overlaps. Error names the file and the tensor. A file that somebody shortens while it is mapped ends

@@ -39,15 +39,6 @@ float FromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | fraction << 13);
 }
 
-// First element whose exponent bits are all set: infinities and NaNs.
-template <class Bits>
-int64_t FirstWithFullExponent(const TensorView& view, Bits exponent) {
-  const auto count = static_cast<size_t>(view.elements());
-  for (size_t i = 0; i < count; ++i)
-    if ((Load<Bits>(view, i) & exponent) == exponent) return static_cast<int64_t>(i);
-  return -1;
-}
-
 }  // namespace
 
 template <class T>
@@ -77,21 +68,6 @@ void ConvertTo(const TensorView& view, std::span<float> target, std::string_view
       return;
     default:
       Fail("{} has dtype {}, expected F32, F64, F16 or BF16", where, Name(view.dtype));
-  }
-}
-
-int64_t FirstNotFinite(const TensorView& view) {
-  switch (view.dtype) {
-    case DType::kF32:
-      return FirstWithFullExponent<uint32_t>(view, 0x7F800000u);
-    case DType::kF64:
-      return FirstWithFullExponent<uint64_t>(view, 0x7FF0000000000000u);
-    case DType::kF16:
-      return FirstWithFullExponent<uint16_t>(view, 0x7C00u);
-    case DType::kBF16:
-      return FirstWithFullExponent<uint16_t>(view, 0x7F80u);
-    default:
-      return -1;
   }
 }
 

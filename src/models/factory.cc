@@ -1,4 +1,4 @@
-// The only place that looks at model_type.
+// Models from configs and folders.
 #include "base/error.h"
 #include "base/files.h"
 #include "models/bert.h"
@@ -6,10 +6,6 @@
 
 namespace lshformer {
 namespace {
-
-void CheckType(const ModelConfig& config, std::string_view where) {
-  if (config.model_type != "bert") Fail("{}: model_type is \"{}\", expected \"bert\"", where, config.model_type);
-}
 
 const char* Architecture(Task task) {
   switch (task) {
@@ -31,7 +27,6 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 }  // namespace
 
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
-  CheckType(config, where);
   for (const std::string& name : config.architectures)
     for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification})
       if (name == Architecture(task)) return task;
@@ -41,7 +36,6 @@ Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
 }
 
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {
-  CheckType(config, "config.json");
   ValidateModelConfig(config, "config.json");
   ParameterMap parameters;
   for (const ParameterSpec& spec : BertParameters(config, task))
@@ -53,7 +47,6 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
                    const std::function<void(ModelConfig&)>& adjust) {
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
-  CheckType(config, folder + "/config.json");
   ValidateModelConfig(config, folder + "/config.json");
   const ParameterMap parameters =
       LoadParameters(folder + "/model.safetensors", BertParameters(config, task), config, seed, require_head);
@@ -68,7 +61,6 @@ void SaveModel(const Model& model, const std::string& folder) {
 }
 
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task) {
-  CheckType(config, "config.json");
   std::vector<std::pair<std::string, int64_t>> blocks;
   for (const ParameterSpec& spec : BertParameters(config, task)) {
     if (blocks.empty() || blocks.back().first != spec.block) blocks.emplace_back(spec.block, 0);

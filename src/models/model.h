@@ -18,11 +18,11 @@ enum class Task { kEncoder, kMaskedLm, kSequenceClassification };  // heads; kEn
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
 
 struct ForwardOptions {
-  bool train = false;             // dropout on
-  uint64_t seed = 42;             // dropout
-  int64_t step = 0;               // optimizer step for dropout and resampled planes; 0 outside training
-  int64_t micro_step = 0;         // which piece of an accumulated step
-  bool all_logits = false;        // masked LM: logits of every position, not only of labelled ones
+  bool train = false;       // dropout on
+  uint64_t seed = 42;       // dropout
+  int64_t step = 0;         // optimizer step for dropout and resampled planes; 0 outside training
+  int64_t micro_step = 0;   // which piece of an accumulated step
+  bool all_logits = false;  // masked LM: logits of every position, not only of labelled ones
   bool hidden_states = false, attentions = false;  // record them (inspect)
   AttentionCounts* counts = nullptr;               // summed over layers where given
 };
@@ -33,8 +33,8 @@ struct ModelOutput {
                                     // masked-LM training with labels: there the loss is formed without keeping them
   torch::Tensor last_hidden_state;  // [T, H]
   torch::Tensor pooler_output;      // [B, H] where the model has a pooler
-  std::vector<torch::Tensor> hidden_states;              // [T, H] each, embedding output first
-  std::vector<std::vector<torch::Tensor>> attentions;    // [layer][sequence] → [heads, n, n]
+  std::vector<torch::Tensor> hidden_states;            // [T, H] each, embedding output first
+  std::vector<std::vector<torch::Tensor>> attentions;  // [layer][sequence] → [heads, n, n]
 };
 
 class Model : public torch::nn::Module {
@@ -57,9 +57,10 @@ using ModelPtr = std::shared_ptr<Model>;
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
 
 // config.json + model.safetensors of `folder`. Weights of the encoder must all be there with the right shapes; head
-// weights that are missing are drawn from `seed` and named in one warning unless `require_head`. NaN weights are refused.
-// `adjust` may change the config (attention flags, labels) before the model is built.
-ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head, const std::function<void(ModelConfig&)>& adjust = {});
+// weights that are missing are drawn from `seed` and named in one warning unless `require_head`. NaN weights are
+// refused. `adjust` may change the config (attention flags, labels) before the model is built.
+ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
+                   const std::function<void(ModelConfig&)>& adjust = {});
 
 // Writes config.json and model.safetensors (float32, HF names, tied aliases left out), atomically, weights first.
 void SaveModel(const Model& model, const std::string& folder);

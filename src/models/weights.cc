@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/logging.h"

@@ -313,13 +313,6 @@ std::string Svg(const BarChart& chart) {
   return out + "</svg>\n";
 }
 
-std::string SvgFile(const LineChart& chart) {
-  std::string svg = Svg(chart);
-  const size_t body = svg.find('\n') + 1;
-  return svg.substr(0, body) + "<style>" + ChartStyle() + ".chart { background: var(--paper); }</style>\n" +
-         svg.substr(body);
-}
-
 // The palette is Okabe and Ito's for colour-blind readers, darkened on white and lightened on black to a contrast of at
 // least 3:1 as WCAG asks of graphics.
 std::string ChartStyle() {

@@ -41,8 +41,6 @@ struct BarChart {
 // <svg …>…</svg> for a page that carries ChartStyle(). Well-formed XML; without data it says so.
 std::string Svg(const LineChart& chart);
 std::string Svg(const BarChart& chart);
-// The same as a file of its own, style included.
-std::string SvgFile(const LineChart& chart);
 
 // CSS: the colour variables (light and dark) and the classes the charts use.
 std::string ChartStyle();

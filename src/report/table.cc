@@ -22,17 +22,6 @@ std::string WithoutTrailingSpaces(std::string line) {
   return line + '\n';
 }
 
-std::string EscapeMarkdown(const std::string& cell) {
-  std::string out;
-  for (const char c : cell) {
-    if (c == '|' || c == '\\') {
-      out += '\\';
-    }
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
 // Lines that stand below a section heading are indented, so that the sections show without colour.
 bool HasSections(const Table& table) {
   return std::any_of(table.lines.begin(), table.lines.end(), [](const Table::Line& line) { return line.section; });
@@ -81,25 +70,6 @@ std::string PlainText(const Table& table) {
   out += std::string(static_cast<size_t>(std::max(total, 0)), '-') + '\n';
   for (const Table::Line& line : table.lines) {
     out += line.section ? WithoutTrailingSpaces(line.cells[0]) : line_of(line.cells, indent);
-  }
-  return out;
-}
-
-std::string Markdown(const Table& table) {
-  std::string out = "|", rule = "|";
-  for (size_t column = 0; column < table.columns.size(); ++column) {
-    out += ' ' + EscapeMarkdown(table.columns[column]) + " |";
-    rule += column == 0 ? " --- |" : " ---: |";
-  }
-  out += '\n' + rule + '\n';
-  for (const Table::Line& line : table.lines) {
-    out += '|';
-    for (size_t column = 0; column < table.columns.size(); ++column) {
-      const std::string cell = column < line.cells.size() ? EscapeMarkdown(line.cells[column]) : "";
-      const bool bold = !cell.empty() && (line.section || static_cast<int>(column) == line.best);
-      out += bold ? " **" + cell + "** |" : ' ' + cell + " |";
-    }
-    out += '\n';
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Tables of text cells: aligned plain text for a terminal, Markdown, HTML.
+// Tables of text cells: aligned plain text for a terminal, HTML.
 //
 //   Table table{{"", "exact", "SimHash"}};
 //   table.Section("Pretraining");
@@ -28,7 +28,6 @@ struct Table {
 };
 
 std::string PlainText(const Table& table);  // one line per row, no line ends in spaces
-std::string Markdown(const Table& table);   // "|" and "\" in cells are escaped; sections become bold lines
 std::string Html(const Table& table);       // <table>…</table>, well-formed XML
 
 // A number for people: about `digits` significant digits, never a thousands separator; whole numbers stay whole up to

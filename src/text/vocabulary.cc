@@ -15,6 +15,7 @@ Vocabulary::Vocabulary(std::string_view contents, std::string_view where) {
     std::string_view token = contents.substr(at, end - at);
     if (token.ends_with('\r')) token.remove_suffix(1);
     if (token.empty()) Fail("{}:{}: expected a token, got a blank line", where, line);
+    if (token.size() > kMaxTokenBytes) Fail("{}:{}: the line is longer than {} bytes", where, line, kMaxTokenBytes);
     if (!IsValidUtf8(token)) Fail("{}:{}: expected UTF-8, got \"{}\"", where, line, Shown(token));
     tokens_.emplace_back(token);
     at = end + 1;

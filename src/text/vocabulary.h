@@ -10,10 +10,10 @@ namespace lshformer {
 
 class Vocabulary {
  public:
-  static constexpr uint64_t kMaxBytes = uint64_t{1} << 28;
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 28, kMaxTokenBytes = uint64_t{1} << 20;
 
   // Line ends LF or CRLF, the last may lack one. Error, naming `where` and the line, for an empty file, a blank line,
-  // a token seen before, invalid UTF-8, or more than kMaxBytes.
+  // a token seen before, invalid UTF-8, a token of more than kMaxTokenBytes, or more than kMaxBytes.
   Vocabulary(std::string_view contents, std::string_view where);
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;

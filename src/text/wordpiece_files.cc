@@ -185,13 +185,18 @@ void WordPieceTokenizer::Save(const std::string& folder) const {
   for (const NamedToken& named : kNamedTokens) config[named.key] = special[named.key] = options_.*named.token;
 
   MakeFolder(folder);
-  WriteFileAtomically(In(folder, "vocab.txt"), vocab);
-  WriteFileAtomically(In(folder, kConfigFile), config.dump(2) + "\n");
-  WriteFileAtomically(In(folder, kSpecialFile), special.dump(2) + "\n");
+  // Committed together: a full disk does not leave half a tokenizer.
+  AtomicFile vocab_file(In(folder, "vocab.txt")), config_file(In(folder, kConfigFile)),
+      special_file(In(folder, kSpecialFile));
+  vocab_file.Write(vocab);
+  config_file.Write(config.dump(2) + "\n");
+  special_file.Write(special.dump(2) + "\n");
+  for (AtomicFile* file : {&vocab_file, &config_file, &special_file}) file->Flush();
+  for (AtomicFile* file : {&special_file, &config_file, &vocab_file}) file->Commit();
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
-  if (!std::filesystem::is_directory(folder)) Fail("{}: expected a tokenizer's folder", Shown(folder));
+  if (!std::filesystem::is_directory(folder)) Fail("\"{}\": expected a tokenizer's folder", Shown(folder));
   const std::string path = In(folder, "vocab.txt"), json = In(folder, "tokenizer.json");
   WordPieceOptions options = ReadWordPieceOptions(folder);
   if (std::filesystem::exists(path)) {

@@ -76,7 +76,7 @@ TEST_F(ArgumentsTest, BooleansTakeAnOptionalValue) {
               ElementsAre("--quiet=true", "train", "--do_eval=false"));
   EXPECT_THAT(Order({"train", "--do_eval=true"}), ElementsAre("train", "--do_eval=true"));
   EXPECT_EQ(Wrong({"train", "--do_eval=yes"}), "--do_eval: expected true or false, got \"yes\"");
-  EXPECT_EQ(Wrong({"train", "--do_eval", "yes"}), "unexpected argument \"yes\"");
+  EXPECT_EQ(Wrong({"train", "--do_eval", "yes"}), "--do_eval: expected true or false, got \"yes\"");
 }
 
 TEST_F(ArgumentsTest, NumbersAreDecimalAndMayBeNegative) {

@@ -79,9 +79,8 @@ TEST(QuickstartTableTest, AFigureThatIsMissingIsShownAsMissing) {
 
 TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
   const std::string summary = QuickstartSummary(Result());
-  EXPECT_THAT(
-      summary,
-      HasSubstr("computed 25 % of the pairs and was 3 times faster than exact attention (100 against 300 ms)"));
+  EXPECT_THAT(summary,
+              HasSubstr("computed 25 % of the pairs and was 3 times faster than exact attention (100 against 300 ms)"));
   EXPECT_THAT(summary, HasSubstr("at 10 tokens it was 2 times slower"));
   EXPECT_THAT(summary, HasSubstr("no difference can be seen"));
 }

@@ -68,12 +68,13 @@ TEST(SequenceSet, SplitFrontKeepsEverythingInPlace) {
   }
 }
 
-TEST(SequenceSet, TruncateKeepsTheFirst) {
+TEST(SequenceSet, KeepFirst) {
   SequenceSet set = RandomSet(SequenceSet::kInMemory, 10);
   const std::vector<int32_t> third = Copy(set.ids(2));
-  set.Truncate(50);
+  set.KeepFirst(50);
+  set.KeepFirst(0);
   EXPECT_EQ(set.size(), 10);
-  set.Truncate(3);
+  set.KeepFirst(3);
   EXPECT_EQ(set.size(), 3);
   EXPECT_EQ(Copy(set.ids(2)), third);
   EXPECT_THAT(set.labels(), ElementsAre(0, 1, 2));

@@ -279,7 +279,6 @@ TEST(TensorView, UnalignedValuesAreRead) {
     std::vector<float> got(2);
     CopyTo<float>(tensors.at("w"), got, "w");
     EXPECT_THAT(got, ElementsAre(1.5f, -2));
-    EXPECT_EQ(FirstNotFinite(tensors.at("w")), -1);
   }
 }
 
@@ -331,18 +330,6 @@ TEST(TensorView, EveryHalf) {
     const double want = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
     ASSERT_EQ(got[i], sign * want) << i;
   }
-}
-
-TEST(TensorView, FirstNotFinite) {
-  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> good{0, -1, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()};
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kF32, {4}, good)), -1);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kF32, {3}, std::vector<float>{1, nan, inf})), 1);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kF32, {2}, std::vector<float>{-inf, nan})), 0);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kF64, {2}, std::vector<double>{1e308, HUGE_VAL})), 1);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kF16, {3}, std::vector<uint16_t>{0x7BFF, 0x8000, 0xFC00})), 2);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kBF16, {2}, std::vector<uint16_t>{0x7F7F, 0x7FC0})), 1);
-  EXPECT_EQ(FirstNotFinite(ViewOf(DType::kI32, {1}, std::vector<int32_t>{0x7F800000})), -1);
 }
 
 TEST(WriteSafetensors, RefusesWhatItCouldNotReadBack) {

@@ -157,12 +157,6 @@ TEST(PageTest, IsOneWellFormedFileThatLoadsNothing) {
   EXPECT_THAT(html, HasSubstr("prefers-color-scheme: dark"));
 }
 
-TEST(SvgFileTest, CarriesItsStyle) {
-  const std::string svg = SvgFile({"t", {"x"}, {"y"}, {{"a", {{0, 1}, {1, 2}}}}});
-  EXPECT_EQ(XmlProblem(svg), "");
-  EXPECT_THAT(svg, HasSubstr("--s0"));
-}
-
 // The checker of these tests must be able to fail.
 TEST(XmlCheckTest, FindsWhatIsWrong) {
   EXPECT_EQ(XmlProblem("<a b=\"1\"><c/>&amp;</a>\n"), "");

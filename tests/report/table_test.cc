@@ -27,14 +27,6 @@ TEST(TableTest, PlainTextAlignsByWhatATerminalShows) {
             "  naïve 日本      1        –\n");
 }
 
-TEST(TableTest, MarkdownEscapesPipesAndStressesTheBest) {
-  Table table;
-  table.columns = {"a|b", "c"};
-  table.Row({"x\\y", "2"}, 1);
-  EXPECT_EQ(Markdown(table), "| a\\|b | c |\n| --- | ---: |\n| x\\\\y | **2** |\n");
-  EXPECT_THAT(Markdown(Example()), ::testing::HasSubstr("| **Pretraining** |  |  |\n"));
-}
-
 TEST(TableTest, HtmlIsWellFormedWhateverTheCellsHold) {
   Table table = Example();
   table.Row({"<script>alert('&')</script>", "a\x01\xff", "\"\xef\xbf\xbf\""});

@@ -80,7 +80,7 @@ TEST(WordPieceTrainerTest, DoesNotDependOnThreads) {
 
 TEST(WordPieceTrainerTest, ImpossibleRequestsAreErrors) {
   EXPECT_THAT(ErrorOf([] { Train({"ab"}, {.vocab_size = 7}); }), HasSubstr("expected at least 8"));
-  EXPECT_THAT(ErrorOf([] { Train({"  "}, {}); }), HasSubstr("expected words, got none"));
+  EXPECT_THAT(ErrorOf([] { Train({"  "}, {}); }), HasSubstr("expected text with words, got none"));
 }
 
 TEST(WordPieceTrainerTest, ATrainedFolderLoads) {
