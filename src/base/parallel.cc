@@ -64,13 +64,16 @@ void SleepSoonWhenWaiting() {
 #ifdef LSHFORMER_OPENMP
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   // libgomp reads those variables before main, and has no call for it. But it spins shortly when it has more threads
-  // than there are cores; so a thread that does nothing else leads a team of that size, asleep, for good.
+  // than there are cores; so a thread that does nothing else leads a team of those that are missing, asleep, for good.
+  const int team = std::max(2, omp_get_num_procs() - Threads() + 2);
+  constexpr int kMostSleepers = 32;  // with so many cores to spare spinning does no harm
+  if (team > kMostSleepers) return;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that work
   try {
-    std::thread([] {
-#pragma omp parallel num_threads(omp_get_num_procs() + 1)
+    std::thread([team] {
+#pragma omp parallel num_threads(team)
       omp_get_thread_num();
       while (true) pause();
     }).detach();

@@ -53,8 +53,8 @@ void TakeEffect(const CommonFlags& common) {
                common.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
   if (common.quiet || common.no_progress) SetProgressStyle(ProgressStyle::kOff);
   KeepFreedMemory();
-  SleepSoonWhenWaiting();
   SetAllThreads(common.threads > 0 ? common.threads : HardwareThreads());
+  SleepSoonWhenWaiting();
   if (common.isa == "auto") return;
   try {
     ForceIsa(common.isa);

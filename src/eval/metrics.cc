@@ -3,20 +3,81 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
 namespace lshformer {
 namespace {
 
-void CheckSizes(std::span<const int32_t> predictions, std::span<const int32_t> labels) {
+template <class T>
+void CheckSizes(std::span<const T> predictions, std::span<const T> labels) {
   if (predictions.size() != labels.size() || labels.empty()) {
     Fail("a score needs as many predictions as labels and at least one, got {} and {}", predictions.size(),
          labels.size());
   }
 }
 
+// From 1; equal values share the mean of their ranks.
+std::vector<double> Ranks(std::span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [values](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    for (end = begin + 1; end < order.size() && values[order[end]] == values[order[begin]];) ++end;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = static_cast<double>(begin + end + 1) / 2;
+  }
+  return ranks;
+}
+
+// Less their mean, and of length 1; empty if they are all equal.
+std::vector<double> Direction(std::span<const double> values) {
+  if (std::all_of(values.begin(), values.end(), [values](double x) { return x == values[0]; })) return {};
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  std::vector<double> direction(values.begin(), values.end());
+  double largest = 0, square = 0;
+  for (double& x : direction) largest = std::max(largest, std::abs(x -= mean));
+  for (double& x : direction) square += (x / largest) * (x / largest);  // no overflow whatever the size
+  for (double& x : direction) x = x / largest / std::sqrt(square);
+  return direction;
+}
+
 }  // namespace
+
+double Matthews(std::span<const int32_t> predictions, std::span<const int32_t> labels) {
+  CheckSizes(predictions, labels);
+  std::map<int32_t, std::pair<double, double>> counts;  // class → predicted, actual
+  double correct = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    ++counts[predictions[i]].first;
+    ++counts[labels[i]].second;
+    correct += predictions[i] == labels[i];
+  }
+  double both = 0, predicted = 0, actual = 0;
+  for (const auto& [id, count] : counts) {
+    both += count.first * count.second;
+    predicted += count.first * count.first;
+    actual += count.second * count.second;
+  }
+  const double n = static_cast<double>(labels.size()), scale = (n * n - predicted) * (n * n - actual);
+  return scale == 0 ? 0 : (n * correct - both) / std::sqrt(scale);
+}
+
+double Pearson(std::span<const double> x, std::span<const double> y) {
+  CheckSizes(x, y);
+  const std::vector<double> a = Direction(x), b = Direction(y);
+  if (a.empty() || b.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return std::clamp(std::inner_product(a.begin(), a.end(), b.begin(), 0.0), -1.0, 1.0);
+}
+
+double Spearman(std::span<const double> x, std::span<const double> y) {
+  CheckSizes(x, y);
+  return Pearson(Ranks(x), Ranks(y));
+}
 
 double Accuracy(std::span<const int32_t> predictions, std::span<const int32_t> labels) {
   CheckSizes(predictions, labels);

@@ -11,6 +11,15 @@ double Accuracy(std::span<const int32_t> predictions, std::span<const int32_t> l
 // F1 of class `positive`: 2·tp / (2·tp + fp + fn); 0 where undefined, as scikit-learn and the GLUE scripts have it.
 double F1(std::span<const int32_t> predictions, std::span<const int32_t> labels, int32_t positive = 1);
 
+// Matthews' correlation of any number of classes (Gorodkin's R_K, as scikit-learn has it): with the confusion matrix C,
+// row sums t, column sums p and n items, (n·tr C − t·p) / √((n² − p·p)(n² − t·t)); 0 where that is undefined.
+double Matthews(std::span<const int32_t> predictions, std::span<const int32_t> labels);
+
+// Pearson's correlation; Spearman's is that of the ranks, equal values share their mean rank. NaN for fewer than two
+// items or where one side is constant.
+double Pearson(std::span<const double> x, std::span<const double> y);
+double Spearman(std::span<const double> x, std::span<const double> y);
+
 // exp(mean cross-entropy); +inf where that overflows.
 double Perplexity(double loss);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,10 @@ Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictio
     scores["f1"] = F1(predictions, labels);
     scores["acc_and_f1"] = (scores["accuracy"].get<double>() + scores["f1"].get<double>()) / 2;
   }
+  const std::vector<double> x(predictions.begin(), predictions.end()), y(labels.begin(), labels.end());
+  scores["matthews_correlation"] = Matthews(predictions, labels);
+  for (const auto& [name, value] : {std::pair("pearson", Pearson(x, y)), std::pair("spearmanr", Spearman(x, y))})
+    scores[name] = std::isnan(value) ? Json() : Json(value);
   return scores;
 }
 

@@ -41,6 +41,33 @@ TEST(Metrics, UndefinedF1IsZero) {
   EXPECT_EQ(F1(Ids{1}, Ids{1}), 1);
 }
 
+// Expected: sklearn.metrics.matthews_corrcoef.
+TEST(Metrics, MatthewsOfTwoAndMoreClasses) {
+  EXPECT_NEAR(Matthews(Ids{1, 0, 1, 1, 0, 1, 0, 0}, Ids{1, 1, 1, 0, 0, 1, 0, 1}), 0.2581988897471611, 1e-15);
+  EXPECT_NEAR(Matthews(Ids{0, 2, 1, 2, 2, 0, 1}, Ids{0, 1, 1, 2, 0, 0, 2}), 0.375, 1e-15);
+  EXPECT_NEAR(Matthews(Ids{3, 3, 0, 1}, Ids{0, 1, 0, 1}), 0.4472135954999579, 1e-15);  // a class that no label has
+  EXPECT_EQ(Matthews(Ids{1, 1, 1}, Ids{1, 0, 1}), 0);
+  EXPECT_EQ(Matthews(Ids{1, 0}, Ids{0, 1}), -1);
+  EXPECT_EQ(Matthews(Ids{1}, Ids{1}), 0);
+}
+
+// Expected: scipy.stats.pearsonr and spearmanr.
+TEST(Metrics, CorrelationsWithTiesAndExtremes) {
+  using Values = std::vector<double>;
+  const Values x{1, 2, 2, 3.5, -1, 2, 7}, y{0.5, 2, 1, 1, -3, 4, 1};
+  EXPECT_NEAR(Pearson(x, y), 0.41068272411694834, 1e-15);
+  EXPECT_NEAR(Spearman(x, y), 0.5, 1e-15);
+  const Values binary{1, 0, 1, 1, 0, 1, 0, 0}, other{1, 1, 1, 0, 0, 1, 0, 1};
+  EXPECT_NEAR(Pearson(binary, other), 0.25819888974716115, 1e-15);
+  EXPECT_NEAR(Spearman(binary, other), 0.2581988897471611, 1e-15);
+  const Values huge{1e300, -1e300, 5e299}, near{1e9 + 1, 1e9 + 2, 1e9 + 4};
+  EXPECT_NEAR(Pearson(huge, near), -0.05241424183609593, 1e-12);
+  EXPECT_NEAR(Spearman(Values{1, 2}, Values{5, 9}), 1, 1e-15);
+  EXPECT_TRUE(std::isnan(Pearson(x, Values(7, 0.1))));
+  EXPECT_TRUE(std::isnan(Spearman(Values(7, 3), y)));
+  EXPECT_TRUE(std::isnan(Pearson(Values{1}, Values{1})));
+}
+
 TEST(Metrics, RefuseNothingAndUnequalSizes) {
   EXPECT_THAT(ErrorOf([] { Accuracy(Ids{}, Ids{}); }), HasSubstr("at least one, got 0 and 0"));
   EXPECT_THAT(ErrorOf([] { F1(Ids{1}, Ids{1, 0}); }), HasSubstr("got 1 and 2"));

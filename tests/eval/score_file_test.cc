@@ -27,9 +27,9 @@ class ScoreFile : public ::testing::Test {
 };
 
 TEST_F(ScoreFile, LabelsByNumberOrNameInAnyOrder) {
-  const Json expected{{"accuracy", 0.75}};
-  EXPECT_EQ(Score("index\tprediction\n0\t1\n1\t0\n2\t1\n3\t1\n"), expected);
-  EXPECT_EQ(Score("index\tprediction\n3\tpositive\n2\t1\n0\tpositive\n1\tnegative\n"), expected);
+  const Json scores = Score("index\tprediction\n0\t1\n1\t0\n2\t1\n3\t1\n");
+  EXPECT_EQ(scores["accuracy"], 0.75);
+  EXPECT_EQ(Score("index\tprediction\n3\tpositive\n2\t1\n0\tpositive\n1\tnegative\n"), scores);
 }
 
 TEST_F(ScoreFile, F1WhereTheTaskHasIt) {
@@ -38,6 +38,13 @@ TEST_F(ScoreFile, F1WhereTheTaskHasIt) {
   EXPECT_DOUBLE_EQ(scores["accuracy"], 1.0 / 3);
   EXPECT_DOUBLE_EQ(scores["f1"], 0.5);
   EXPECT_DOUBLE_EQ(scores["acc_and_f1"], (1.0 / 3 + 0.5) / 2);
+  // Labels 1, 1, 0 and predictions 1, 0, 1: every correlation of two classes is the same number.
+  for (const char* key : {"matthews_correlation", "pearson", "spearmanr"})
+    EXPECT_NEAR(scores[key].get<double>(), -0.5, 1e-15) << key;
+  const Json constant = Score("index\tprediction\n0\t1\n1\t1\n2\t1\n", dev, "mrpc");
+  EXPECT_EQ(constant["matthews_correlation"], 0);
+  EXPECT_TRUE(constant["pearson"].is_null());
+  EXPECT_TRUE(constant["spearmanr"].is_null());
 }
 
 TEST_F(ScoreFile, ReadsWhatItWrites) {

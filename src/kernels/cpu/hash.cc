@@ -35,12 +35,13 @@ HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 namespace {
 
-// Dot products of x with four planes at a time. Partial sum l of each is Σ x[l + 16 i] plane[l + 16 i]; then
-// l += l + 8, l += l + 4, l += l + 2, l += l + 1.
+// Dot products of x with `count` (2 or 4) planes; writes four floats. Partial sum l of each is Σ x[l + 16 i] plane[l +
+// 16 i]; then l += l + 8, l += l + 4, l += l + 2, l += l + 1.
 #if HWY_TARGET == HWY_SCALAR
+template <int count>
 HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT planes, int padded,
                           float* HWY_RESTRICT dots) {
-  for (int p = 0; p < kPlanesAtATime; ++p, planes += padded) {
+  for (int p = 0; p < count; ++p, planes += padded) {
     float sums[kPartialSums] = {};
     for (int k = 0; k < padded; ++k) {
       const float product = x[k] * planes[k];
@@ -63,25 +64,26 @@ HWY_INLINE auto FoldToFour(D d, hn::Vec<D> v) {
   }
 }
 
+template <int count>
 HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT planes, int padded,
                           float* HWY_RESTRICT dots) {
   const Floats d;
   constexpr int kVectors = kPartialSums / kLanes;
-  FloatVec sums[kPlanesAtATime][kVectors];
-  for (int p = 0; p < kPlanesAtATime; ++p) {
+  FloatVec sums[count][kVectors];
+  for (int p = 0; p < count; ++p) {
     for (int v = 0; v < kVectors; ++v) sums[p][v] = hn::Zero(d);
   }
   for (int k = 0; k < padded; k += kPartialSums) {
     for (int v = 0; v < kVectors; ++v) {
-      const FloatVec part = hn::Load(d, x + k + v * kLanes);
-      for (int p = 0; p < kPlanesAtATime; ++p) {
+      const FloatVec part = hn::LoadU(d, x + k + v * kLanes);
+      for (int p = 0; p < count; ++p) {
         sums[p][v] = hn::Add(sums[p][v], hn::Mul(part, hn::Load(d, planes + p * padded + k + v * kLanes)));
       }
     }
   }
   const hn::FixedTag<float, 4> four;
-  hn::Vec<decltype(four)> folded[kPlanesAtATime];
-  for (int p = 0; p < kPlanesAtATime; ++p) {
+  hn::Vec<decltype(four)> folded[count];
+  for (int p = 0; p < count; ++p) {
     for (int width = kVectors / 2; width > 0; width /= 2) {
       for (int v = 0; v < width; ++v) sums[p][v] = hn::Add(sums[p][v], sums[p][v + width]);
     }
@@ -90,8 +92,8 @@ HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT
   // lanes 0 + 2 and 1 + 3 of two planes side by side, then those of each pair
   const auto first =
       hn::Add(hn::ConcatLowerLower(four, folded[1], folded[0]), hn::ConcatUpperUpper(four, folded[1], folded[0]));
-  const auto second =
-      hn::Add(hn::ConcatLowerLower(four, folded[3], folded[2]), hn::ConcatUpperUpper(four, folded[3], folded[2]));
+  const auto second = hn::Add(hn::ConcatLowerLower(four, folded[count - 1], folded[count - 2]),
+                              hn::ConcatUpperUpper(four, folded[count - 1], folded[count - 2]));
   hn::StoreU(hn::Add(hn::ConcatEven(four, second, first), hn::ConcatOdd(four, second, first)), four, dots);
 }
 #endif
@@ -101,16 +103,28 @@ HWY_INLINE void FixedDots(const float* HWY_RESTRICT x, const float* HWY_RESTRICT
 // buckets[hash · stride + i] of rows first … last − 1 of `x`, less `mean` where one is given.
 void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index, int64_t first, int64_t last,
               const float* mean, int64_t stride, int32_t* buckets) {
-  alignas(64) float row[256];
-  std::fill_n(row, head.padded, 0.0f);
-  std::vector<float> dots(RoundUp(head.hashes * head.bands, kPlanesAtATime));
+  alignas(64) float padded_row[256];
+  std::fill_n(padded_row, head.padded, 0.0f);
+  const int planes = head.hashes * head.bands;
+  float few_dots[32];  // no allocation for the usual few planes
+  std::vector<float> many_dots(planes > 32 ? RoundUp(planes, kPlanesAtATime) : 0);
+  float* dots = many_dots.empty() ? few_dots : many_dots.data();
   for (int64_t t = first; t < last; ++t) {
-    const float* from = x.at(t, head_index);
-    for (int k = 0; k < head.head_dim; ++k) row[k] = mean ? from[k] - mean[k] : from[k];
-    for (size_t p = 0; p < dots.size(); p += kPlanesAtATime)
-      FixedDots(row, head.planes + p * head.padded, head.padded, dots.data() + p);
+    const float* row = x.at(t, head_index);
+    if (mean != nullptr || head.head_dim < head.padded) {
+      for (int k = 0; k < head.head_dim; ++k) padded_row[k] = mean ? row[k] - mean[k] : row[k];
+      row = padded_row;
+    }
+    for (int p = 0; p < planes; p += kPlanesAtATime) {
+      const float* some = head.planes + p * head.padded;
+      if (planes - p > 2) {
+        FixedDots<4>(row, some, head.padded, dots + p);
+      } else {
+        FixedDots<2>(row, some, head.padded, dots + p);
+      }
+    }
     const int32_t* coefficient = head.coefficients;
-    const float* dot = dots.data();
+    const float* dot = dots;
     for (int hash = 0; hash < head.hashes; ++hash) {
       int64_t sum = 0;
       for (int band = 0; band < head.bands; ++band) {
