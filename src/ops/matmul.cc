@@ -21,7 +21,7 @@ constexpr auto kFloat = dnnl::memory::data_type::f32;
 // Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
 // kernels take at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
-// Where rows are independent, a call is cut into pieces of these many rows: pieces of 1024, one of a multiple of 128,
+// Where rows are independent, a call of a packed matrix is cut into pieces of these many rows: pieces of 1024, one of a multiple of 128,
 // one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to a
 // megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
 // primitives.
@@ -179,12 +179,6 @@ void ExecuteInPieces(Signature signature, const float* a, const void* b, const f
   }
 }
 
-// Whether rows must go through in blocks. All calls of a matrix agree, however many rows they have.
-bool NeedsBlocks(Signature signature) {
-  signature.rows = kRowBlock, signature.a_row = signature.inner, signature.a_column = 1;
-  return FindPrimitive(signature)->row_block != 0;
-}
-
 }  // namespace
 
 int64_t RowBlock(const std::string& implementation) {
@@ -207,12 +201,11 @@ void Multiply(const MatrixProduct& p) {
                             .accumulate = p.accumulate,
                             .packed = false,
                             .threads = Threads()};
-  if (p.inner_is_tokens) {
-    Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
-  } else if (NeedsBlocks(signature)) {
-    ExecuteInBlocks(signature, p.a.data, p.b.data, p.bias, p.c);
+  const auto primitive = FindPrimitive(signature);
+  if (p.inner_is_tokens || primitive->row_block == 0) {
+    Execute(*primitive, p.a.data, p.b.data, p.bias, p.c);
   } else {
-    ExecuteInPieces(signature, p.a.data, p.b.data, p.bias, p.c);
+    ExecuteInBlocks(signature, p.a.data, p.b.data, p.bias, p.c);
   }
 }
 
@@ -239,7 +232,9 @@ void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, cons
   signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
   signature.bias = bias != nullptr, signature.threads = Threads();
   const void* b = packed_->b.get_data_handle();
-  if (NeedsBlocks(signature)) return ExecuteInBlocks(signature, a, b, bias, c);
+  // All calls of a packed matrix use one implementation, however many rows they have.
+  const auto primitive = FindPrimitive(PackingSignature(packed_->columns, packed_->inner));
+  if (primitive->row_block != 0) return ExecuteInBlocks(signature, a, b, bias, c);
   ExecuteInPieces(signature, a, b, bias, c);
 }
 

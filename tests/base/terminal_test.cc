@@ -245,6 +245,24 @@ TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
   EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
 }
 
+// What a signal interrupts may have a stack with no room for its frame (oneDNN's kernels do).
+TEST(Signals, AreHandledOnAStackOfTheirOwn) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        stack_t stack = {};
+        sigaltstack(nullptr, &stack);
+        bool good = (stack.ss_flags & SS_DISABLE) == 0 && stack.ss_size >= 16384;
+        for (const int signal : {SIGINT, SIGTERM}) {
+          struct sigaction action = {};
+          sigaction(signal, nullptr, &action);
+          good &= (action.sa_flags & SA_ONSTACK) != 0;
+        }
+        _exit(good ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST(Signals, NothingStopsWithoutASignal) {
   EXPECT_EQ(StopSignal(), 0);
   EXPECT_NO_THROW(ThrowIfStopped("train"));
