@@ -181,14 +181,14 @@ std::string QuickstartPage(const QuickstartResult& result) {
   const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
   const double accuracy = Number(result.simhash.sentiment_eval, "eval_accuracy"),
                exact_accuracy = Number(result.exact.sentiment_eval, "eval_accuracy");
-  page.Cards(
-      {{Times(far_exact.time.median_ms / far_hashed.time.median_ms),
-        fmt::format("as fast as exact attention at {} tokens", far_hashed.length)},
-       {Times(Shortest(result.exact).time.median_ms / Shortest(result.simhash).time.median_ms),
-        fmt::format("as fast as exact attention at {} tokens", Shortest(result.exact).length)},
-       {fmt::format("{:.0f} %", 100 * far_hashed.cost.share()),
-        fmt::format("of the pairs computed at {} tokens", far_hashed.length)},
-       {fmt::format("{:+.1f} points", 100 * (accuracy - exact_accuracy)), "sentiment accuracy, SimHash against exact"}});
+  page.Cards({{Times(far_exact.time.median_ms / far_hashed.time.median_ms),
+               fmt::format("as fast as exact attention at {} tokens", far_hashed.length)},
+              {Times(Shortest(result.exact).time.median_ms / Shortest(result.simhash).time.median_ms),
+               fmt::format("as fast as exact attention at {} tokens", Shortest(result.exact).length)},
+              {fmt::format("{:.0f} %", 100 * far_hashed.cost.share()),
+               fmt::format("of the pairs computed at {} tokens", far_hashed.length)},
+              {fmt::format("{:+.1f} points", 100 * (accuracy - exact_accuracy)),
+               "sentiment accuracy, SimHash against exact"}});
   page.Paragraph(QuickstartSummary(result));
   page.Heading("The table");
   page.Add(QuickstartTable(result));
