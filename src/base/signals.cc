@@ -39,8 +39,8 @@ void InstallSignalHandlers() {
   struct sigaction action = {};
   action.sa_handler = OnStopSignal;
   sigemptyset(&action.sa_mask);
-  action.sa_flags =
-      SA_ONSTACK;  // no SA_RESTART: a read that waits for input ends with EINTR, so that the reader can stop
+  // No SA_RESTART: a read that waits for input ends with EINTR, so that the reader can stop.
+  action.sa_flags = SA_ONSTACK;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   action.sa_flags = 0;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/signals.h"
+#include "data/file_kind.h"
 
 namespace lshformer::cli {
 namespace {
@@ -77,7 +78,7 @@ class Encoder {
     Json id;
     try {
       if (!line.error.empty()) throw Error(line.error);
-      const Json object = ParseJson(line.text, line.where, {.values = size_t{1} << 20});
+      const Json object = ParseJson(line.text, line.where, kJsonLineLimits);
       if (!object.is_object()) Fail("{}: expected an object, got {}", line.where, object.type_name());
       if (object.contains("id")) id = object["id"];
       if (!HasValue(object, "text")) Fail("{}: \"text\" is missing", line.where);

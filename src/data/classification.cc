@@ -114,7 +114,7 @@ class TableReader {
     bool first = true;
     while (NextLine()) {
       if (line_.find_first_not_of(" \t") == std::string_view::npos) continue;
-      const Json object = ParseJson(line_, lines_.where(), {.values = size_t{1} << 20});
+      const Json object = ParseJson(line_, lines_.where(), kJsonLineLimits);
       if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
       if (first) ChooseFrom(object);
       first = false;

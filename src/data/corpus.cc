@@ -107,7 +107,7 @@ bool RowReader::NextLine() {
 void RowReader::NextJson(std::string& row) {
   while (NextLine()) {
     if (IsBlank(line_)) continue;
-    const Json object = ParseJson(line_, lines_.where(), {.values = size_t{1} << 20});
+    const Json object = ParseJson(line_, lines_.where(), kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
     if (key_.empty()) {
       if (object.contains("text")) {

@@ -3,11 +3,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
+
 namespace lshformer {
 
 // "runs/Train.TSV.gz" → "tsv"; lower case; "" without an extension.
 std::string DataExtension(std::string_view path);
 bool IsJsonLines(std::string_view path);  // .jsonl or .json
+
+// Of one line of a data file: no example has more values, and a hostile line cannot take much memory.
+inline constexpr JsonLimits kJsonLineLimits{.values = size_t{1} << 20};
 
 // Removes U+FEFF from the beginning of a file's first line.
 void StripByteOrderMark(std::string& line);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/file_kind.h"
 #include "infer/long_line.h"
 #include "infer/pipeline.h"
 
@@ -71,7 +72,7 @@ Request Pipeline::PrepareLine(std::string_view json, std::string_view where) con
   request.pooling = options_.pooling;
   request.normalize = options_.normalize;
   try {
-    const Json object = ParseJson(json, where, {.values = size_t{1} << 20});
+    const Json object = ParseJson(json, where, kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
     if (object.contains("id")) request.id = object["id"];
     std::string pair;
