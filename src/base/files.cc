@@ -125,6 +125,7 @@ std::string ReadFile(const std::string& path, uint64_t limit) {
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   if (path.empty()) Fail("the name of an output file is empty");
+  if (path.ends_with(".gz")) Fail("{}: files are written plain; use - and pipe through gzip", Shown(path, 120));
   target_ = FollowLinks(path);
   const std::optional<int> descriptor = StandsForDescriptor(target_);
   struct stat status {};

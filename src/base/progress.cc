@@ -56,6 +56,16 @@ std::string ProgressText(const ProgressState& state) {
   return text;
 }
 
+std::string ProgressBarText(ProgressState state, int columns) {
+  constexpr int kShortestBar = 5;
+  state.bar_width = std::clamp(columns / 4, 0, 30);
+  const int excess = static_cast<int>(ProgressText(state).size()) - (columns - 1);
+  if (excess > 0) state.bar_width = state.bar_width - excess >= kShortestBar ? state.bar_width - excess : 0;
+  std::string text = ProgressText(state);
+  if (static_cast<int>(text.size()) >= columns) text.resize(std::max(0, columns - 1));
+  return text;
+}
+
 void SetProgressStyle(ProgressStyle style) { chosen_style = style; }
 
 Progress::Progress(std::string title, int64_t total, std::string unit, int64_t start)
@@ -94,11 +104,7 @@ void Progress::Draw(bool last) {
     WriteStderrLine(ProgressText(state) + "\n");
     return;
   }
-  const int columns = TerminalColumns();
-  state.bar_width = std::clamp(columns / 4, 0, 30);
-  std::string text = ProgressText(state);
-  if (static_cast<int>(text.size()) >= columns)
-    text.resize(std::max(0, columns - 1));  // a wrapped line cannot be wiped
+  const std::string text = ProgressBarText(state, TerminalColumns());
   WriteStderrBar(text);
   if (last) EndStderrBar(/*keep=*/true);
 }

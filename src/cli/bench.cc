@@ -41,9 +41,7 @@ class Operands {
   AttentionShape shape() const { return {cu_seqlens_, flags_.heads, flags_.head_dim}; }
 
   AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
-    if (spec.type == AttentionType::kDense) return BuildDensePlan(shape());
-    const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape(), Input(0), Input(1), planes);
-    return BuildSimHashPlan(spec, shape(), buckets.query, buckets.key);
+    return BuildPlan(spec, shape(), Input(0), Input(1), planes);
   }
 
   void Run(const AttentionSpec& spec, const SimHashPlanes& planes, bool backward) {

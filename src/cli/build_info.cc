@@ -47,7 +47,7 @@ Json Libraries() {
 std::vector<std::string> CompiledIsas() {
   std::vector<std::string> names;
   for (auto bits = static_cast<uint64_t>(HWY_TARGETS); bits != 0; bits &= bits - 1)
-    names.push_back(hwy::TargetName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
+    names.push_back(IsaName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
   return names;
 }
 

@@ -40,9 +40,7 @@ class Sequence {
   Sequence& operator=(const Sequence&) = delete;
 
   AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
-    if (!UsesHash(spec, borders_[1])) return BuildDensePlan(shape_);
-    const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape_, Of(query_), Of(key_), planes);
-    return BuildSimHashPlan(spec, shape_, buckets.query, buckets.key);
+    return BuildPlan(spec, shape_, Of(query_), Of(key_), planes);
   }
 
   void Forward(const AttentionSpec& spec, const SimHashPlanes& planes) {

@@ -22,6 +22,9 @@ int Report(std::string_view message, int status) {
 // libtorch and oneDNN append a stack trace to the first line.
 std::string_view FirstLine(std::string_view text) { return text.substr(0, text.find('\n')); }
 
+// libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
+bool IsOutOfMemory(std::string_view text) { return text.find("can't allocate memory") != text.npos; }
+
 bool IsContinuation(char c) { return (c & 0xC0) == 0x80; }
 
 }  // namespace
@@ -53,7 +56,7 @@ int ReportError(std::exception_ptr error) {
   } catch (const std::bad_alloc&) {
     return Report("out of memory", kFailure);
   } catch (const std::exception& failure) {
-    return Report(FirstLine(failure.what()), kFailure);
+    return Report(IsOutOfMemory(failure.what()) ? "out of memory" : FirstLine(failure.what()), kFailure);
   } catch (...) {
     return Report("stopped by an error of unknown kind", kFailure);
   }

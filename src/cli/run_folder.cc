@@ -45,13 +45,19 @@ bool MadeHere(const std::string& folder) {
   return true;
 }
 
+// Leaves no trace: a run that cannot begin leaves no empty folder behind.
 void RequireWritable(const std::string& folder) {
+  std::vector<fs::path> made;  // innermost first
+  for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path); path = path.parent_path())
+    made.push_back(path);
   MakeFolder(folder);
   try {
     AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
   } catch (const Error& error) {
     Fail("--output_dir: {}", error.what());
   }
+  std::error_code ignored;
+  for (const fs::path& path : made) fs::remove(path, ignored);  // only if empty
 }
 
 // The settings of a finished run, null if the folder holds none.
@@ -145,6 +151,7 @@ void CheckSameRun(const std::string& checkpoint, const Json& settings) {
 }
 
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings) {
+  MakeFolder(folder.output_dir);
   std::error_code ignored;
   // The state says "finished", so it goes first: killed in between, the run counts as unfinished.
   fs::remove(folder.output_dir + "/" + kState, ignored);

@@ -74,7 +74,12 @@ Request Pipeline::PrepareLine(std::string_view json, std::string_view where) con
   try {
     const Json object = ParseJson(json, where, kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
-    if (object.contains("id")) request.id = object["id"];
+    if (object.contains("id")) {
+      constexpr size_t kMostBytes = size_t{1} << 20;  // answers wait for their turn, ids with them
+      const size_t bytes = object["id"].dump(-1, ' ', false, Json::error_handler_t::replace).size();
+      if (bytes > kMostBytes) Fail("{}: \"id\" has {} bytes, expected at most {}", where, bytes, kMostBytes);
+      request.id = object["id"];
+    }
     std::string pair;
     const std::string text = RequiredText(object, "text", where);
     if (options_.task == PredictTask::kTextClassification && HasValue(object, "text_pair")) {

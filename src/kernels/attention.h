@@ -87,6 +87,10 @@ AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
 // Sequences shorter than spec.min_length get the dense plan. `buckets` [heads, hashes, tokens] as above.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
+// The plan that spec asks for: hashes query and key with `planes` (unused by exact attention) where a sequence is long
+// enough for it.
+AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const SimHashPlanes& planes);
 AttentionCounts Counts(const AttentionPlan& plan);
 int64_t WorkBytes(const AttentionPlan& plan);  // plan and work memory of a forward + backward call
 
@@ -108,11 +112,11 @@ struct AttentionBackward {
 };
 void RunAttentionBackward(const AttentionBackward& call);
 
-// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"AVX3",
-// "AVX2"}.
+// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"avx512",
+// "avx2", "sse4"}.
 std::vector<std::string> SupportedIsas();
 std::string ActiveIsa();
-void ForceIsa(const std::string& name);  // "auto" or one of SupportedIsas(), lower case accepted ("avx512" = AVX3
-                                         // family); Error otherwise
+void ForceIsa(const std::string& name);   // "auto" or one of SupportedIsas(), in any case; UsageError otherwise
+std::string IsaName(int64_t hwy_target);  // of one of Highway's HWY_AVX3 …
 
 }  // namespace lshformer

@@ -364,6 +364,17 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
   });
 }
 
+AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const SimHashPlanes& planes) {
+  bool hashed = false;
+  for (int b = 0; b < shape.sequences(); ++b) {
+    hashed |= UsesHash(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b]);
+  }
+  if (!hashed) return BuildDensePlan(shape);
+  const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape, query, key, planes);
+  return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
+}
+
 AttentionCounts Counts(const AttentionPlan& plan) { return plan.counts; }
 
 }  // namespace lshformer

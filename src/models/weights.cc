@@ -105,12 +105,16 @@ ParameterMap LoadParameters(const std::string& path, const std::vector<Parameter
       parameters[spec.name] = Read(*file.Find(found->second), spec, path, found->second).requires_grad_(true);
       continue;
     }
-    if (require_head || (spec.block != "head" && spec.block != "pooler"))
+    const bool of_head = spec.block == "head" || spec.block == "pooler";
+    if (of_head && require_head)
+      Fail("{}: tensor \"{}\" is missing: this model has no head for the task; fine-tune it first (train, pretrain)",
+           path, spec.name);
+    if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
   }
-  if (!drawn.empty()) spdlog::warn("{}: not in the file, drawn from the seed: {}", path, fmt::join(drawn, ", "));
+  if (!drawn.empty()) spdlog::warn("{}: has no head for this task, a new one is drawn from the seed: {}", path, fmt::join(drawn, ", "));
   return parameters;
 }
 

@@ -31,17 +31,9 @@ HeadTensor<T> Whole(const torch::Tensor& x, const AttentionShape& shape) {
   return {x.data_ptr<float>(), x.size(1), shape.head_dim};
 }
 
-SimHashBuckets Buckets(const torch::Tensor& qkv, const AttentionOptions& options, const AttentionShape& shape) {
-  const SimHashPlanes planes =
-      DrawSimHashPlanes(options.spec, shape.heads, shape.head_dim, options.layer, options.planes_step);
-  return HashQueriesAndKeys(options.spec, shape, Part<const float>(qkv, shape, 0), Part<const float>(qkv, shape, 1),
-                            planes);
-}
-
-AttentionPlanPtr BuildPlan(const torch::Tensor& qkv, const AttentionOptions& options, const AttentionShape& shape) {
-  if (options.spec.type == AttentionType::kDense) return BuildDensePlan(shape);
-  const SimHashBuckets buckets = Buckets(qkv, options, shape);
-  return BuildSimHashPlan(options.spec, shape, buckets.query, buckets.key);
+SimHashPlanes Planes(const AttentionOptions& options, const AttentionShape& shape) {
+  if (options.spec.type == AttentionType::kDense) return {};
+  return DrawSimHashPlanes(options.spec, shape.heads, shape.head_dim, options.layer, options.planes_step);
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -77,7 +69,8 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const torch::Tensor qkv = input.contiguous();
     const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
-    state->plan = BuildPlan(qkv, *options, shape);
+    state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0), Part<const float>(qkv, shape, 1),
+                            Planes(*options, shape));
     state->options = std::move(options);
     torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
@@ -149,7 +142,9 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
   SimHashBuckets buckets;
-  if (options.spec.type == AttentionType::kSimHash) buckets = Buckets(single, options, shape);
+  if (options.spec.type == AttentionType::kSimHash)
+    buckets = HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
+                                 Part<const float>(single, shape, 1), Planes(options, shape));
   const torch::Tensor heads = qkv.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
     const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];

@@ -29,7 +29,7 @@ th:first-child { text-align: left; font-weight: 400; padding-left: 4px; white-sp
 thead th, tr.section th { font-weight: 600; }
 tr.section th { text-align: left; padding-top: 16px; color: var(--accent); }
 td.best { font-weight: 700; }
-pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; overflow-x: auto; font-size: 0.88rem; line-height: 1.6; }
+pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.88rem; line-height: 1.6; }
 summary { cursor: pointer; margin: 8px 0; }
 @media print { .charts > figure, .card { break-inside: avoid; } }
 )";

@@ -30,7 +30,8 @@ RunRecord ReadRun(const std::string& path);
 // All of them; names that would be equal get the folders above them in front.
 std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths);
 
-// Results side by side: a line per metric, a column per run, the best of a line stressed.
+// Results side by side: a line per metric, a column per run, the best of a line stressed where all models have the same
+// head (config.json's "architectures").
 Table ResultsTable(const std::vector<RunRecord>& runs);
 
 // Results, curves laid over one another, benchmarks by length, and where the configs differ.

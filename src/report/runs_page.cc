@@ -35,6 +35,16 @@ int Best(const std::vector<double>& values, int direction) {
   return direction != 0 && differ ? best : -1;
 }
 
+// Losses and accuracies compare only between models with the same head.
+bool OneKind(const std::vector<RunRecord>& runs) {
+  std::set<Json> kinds;
+  for (const RunRecord& run : runs) {
+    if (run.results.empty()) continue;
+    kinds.insert(run.config.is_object() && run.config.contains("architectures") ? run.config["architectures"] : Json());
+  }
+  return kinds.size() <= 1;
+}
+
 std::string SectionOf(const std::string& metric) {
   for (const auto& [start, title] : {std::pair("train_", "Training"),
                                      {"eval_", "Evaluation"},
@@ -233,6 +243,7 @@ Table ResultsTable(const std::vector<RunRecord>& runs) {
     attention.push_back(run.attention.empty() ? "–" : run.attention);
   }
   table.Row(attention);
+  const bool comparable = OneKind(runs);
   for (const char* section : {"Training", "Evaluation", "Test", "Other"}) {
     bool opened = false;
     for (const std::string& key : keys) {
@@ -249,7 +260,7 @@ Table ResultsTable(const std::vector<RunRecord>& runs) {
         values.push_back(Result(run, key));
         cells.push_back(FormatNumber(values.back()));
       }
-      const int best = Best(values, BetterDirection(key));
+      const int best = comparable ? Best(values, BetterDirection(key)) : -1;
       table.Row(std::move(cells), best < 0 ? -1 : best + 1);
     }
   }
@@ -267,7 +278,9 @@ std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& titl
     page.Heading("Results");
     page.Add(ResultsTable(runs));
     if (runs.size() > 1) {
-      page.Paragraph("Bold: the best run of a line.");
+      page.Paragraph(OneKind(runs) ? "Bold: the best run of a line."
+                                   : "No run is called the best: the models have different heads, so their figures do "
+                                     "not compare.");
     }
   }
   const std::vector<LineChart> charts = CurveCharts(runs);

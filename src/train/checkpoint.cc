@@ -152,6 +152,8 @@ Json ToJson(const TrainerState& state, const TrainingOptions& options) {
            {{"loss_sum", state.loss_sum},
             {"logged_loss_sum", state.logged_loss_sum},
             {"logged_step", state.logged_step},
+            {"train_runtime", state.train_runtime},
+            {"train_samples", state.train_samples},
             {"threads", state.threads},
             {"run_settings", state.run_settings}}}};
 }
@@ -173,6 +175,8 @@ TrainerState ParseTrainerState(const Json& json, std::string_view where) {
   state.loss_sum = GetNumber(own, "loss_sum", where);
   state.logged_loss_sum = GetNumber(own, "logged_loss_sum", where);
   state.logged_step = GetInt(own, "logged_step", where, 0);
+  state.train_runtime = GetNumber(own, "train_runtime", where);
+  state.train_samples = GetInt(own, "train_samples", where, 0);
   state.threads = static_cast<int>(GetInt(own, "threads", where, 0, 1 << 20));
   if (own.contains("run_settings") && own["run_settings"].is_object()) state.run_settings = own["run_settings"];
   return state;

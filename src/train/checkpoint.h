@@ -31,6 +31,8 @@ struct TrainerState {
   double loss_sum = 0;         // of the losses of all updates
   double logged_loss_sum = 0;  // of those that are in some log entry
   int64_t logged_step = 0;     // the last update that is
+  double train_runtime = 0;    // seconds, those before a resume included; not what was lost by a kill
+  int64_t train_samples = 0;   // sequences that the updates saw
   int threads = 0;             // weight gradients are bit-equal for equal numbers of threads
   Json run_settings = Json::object();
 };

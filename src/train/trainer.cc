@@ -63,9 +63,9 @@ class Trainer {
 
   TrainResult Run() {
     if (!place_.resume_from.empty()) Resume();
-    const auto begin = Clock::now();
+    begin_ = Clock::now();
+    runtime_before_ = state_.train_runtime;
     progress_ = std::make_unique<Progress>(place_.title, state_.max_steps, "step", state_.global_step);
-    const int64_t first_step = state_.global_step;
     EvaluateIfDue();
     while (state_.global_step < state_.max_steps) {
       StopIfAsked();
@@ -76,7 +76,7 @@ class Trainer {
     }
     StopIfAsked();
     progress_->Finish();
-    return Summary(SecondsSince(begin), state_.global_step - first_step);
+    return Summary();
   }
 
  private:
@@ -121,8 +121,7 @@ class Trainer {
 
   // Adds the gradient of Σ losses of the batch / labelled items of the whole update; returns that share of the loss.
   double Accumulate(const PackedBatch& batch, int64_t micro_step, int64_t labelled) {
-    result_.samples += batch.sequences();
-    result_.tokens += batch.tokens();
+    state_.train_samples += batch.sequences();
     state_.tokens_seen += batch.tokens();
     state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens());
     const int64_t items = LabelledItems(batch);
@@ -191,6 +190,7 @@ class Trainer {
   void Save() {
     if (place_.output_dir.empty() || saved_step_ == state_.global_step) return;
     if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
+    state_.train_runtime = runtime_before_ + SecondsSince(begin_);
     last_good_ = SaveCheckpoint(place_.output_dir, {model_, *optimizer_, state_, options_, hooks_.save_extra});
     saved_step_ = state_.global_step;
   }
@@ -218,15 +218,17 @@ class Trainer {
          LearningRate(schedule_, std::max<int64_t>(0, step - 1)), good);
   }
 
-  TrainResult Summary(double seconds, int64_t steps) {
+  TrainResult Summary() {
     if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     result_.global_step = state_.global_step;
     result_.total_steps = state_.max_steps;
     result_.epoch = state_.epoch;
     result_.train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.global_step));
+    const double seconds = std::max(1e-9, state_.train_runtime = runtime_before_ + SecondsSince(begin_));
     result_.train_runtime = seconds;
-    result_.samples_per_second = static_cast<double>(result_.samples) / std::max(1e-9, seconds);
-    result_.steps_per_second = static_cast<double>(steps) / std::max(1e-9, seconds);
+    result_.samples = state_.train_samples;
+    result_.samples_per_second = static_cast<double>(state_.train_samples) / seconds;
+    result_.steps_per_second = static_cast<double>(state_.global_step) / seconds;
     result_.total_flos = state_.total_flos;
     result_.trainer_state = ToJson(state_, options_);
     return result_;
@@ -245,6 +247,8 @@ class Trainer {
   TrainerState state_;
   TrainResult result_;
   std::unique_ptr<Progress> progress_;
+  Clock::time_point begin_;
+  double runtime_before_ = 0;  // seconds before the resume
   int64_t saved_step_ = -1;
   std::string last_good_;  // checkpoint
   double gradient_norm_ = 0, learning_rate_ = 0;

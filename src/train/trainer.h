@@ -41,9 +41,10 @@ struct TrainerPlace {
 struct TrainResult {
   int64_t global_step = 0, total_steps = 0;
   double epoch = 0;
-  double train_loss = 0;            // mean over all steps, those before a resume included
-  double train_runtime = 0;         // seconds of this process, evaluations and checkpoints included
-  int64_t samples = 0, tokens = 0;  // of this process, as are the rates
+  // Of the whole run, the part before a resume included:
+  double train_loss = 0;     // mean over all steps
+  double train_runtime = 0;  // seconds, evaluations and checkpoints included
+  int64_t samples = 0;
   double samples_per_second = 0, steps_per_second = 0;
   double total_flos = 0;             // 6 · parameters outside the embeddings · tokens, as transformers estimates
   Json trainer_state;                // as in trainer_state.json; its log_history has the "eval_*" entries too

@@ -165,6 +165,8 @@ TEST(AtomicFile, SaysWhatIsWrong) {
             folder / "no/f" + ": cannot write: No such file or directory");
   EXPECT_EQ(ErrorOf([&] { AtomicFile file(folder.path()); }), folder.path() + ": is a folder, expected a file");
   EXPECT_EQ(ErrorOf([&] { AtomicFile file(""); }), "the name of an output file is empty");
+  EXPECT_EQ(ErrorOf([&] { AtomicFile file(folder / "f.gz"); }),
+            folder / "f.gz" + ": files are written plain; use - and pipe through gzip");
   EXPECT_EQ(ErrorOf([&] { AtomicFile file("/proc/nope"); }), "/proc/nope: cannot write: No such file or directory");
 }
 

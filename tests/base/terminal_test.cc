@@ -139,6 +139,22 @@ TEST(ProgressText, MoreThanTheTotalDoesNotBreakTheBar) {
               StartsWith("t [####] 30/10 u (100 %)"));
 }
 
+TEST(ProgressText, TheBarMakesRoomForTheFigures) {
+  const ProgressState state{.title = "fine-tuning",
+                            .unit = "step",
+                            .note = "loss 0.1234",
+                            .done = 1340,
+                            .total = 63150,
+                            .seconds = 34};
+  EXPECT_THAT(ProgressBarText(state, 200), StartsWith("fine-tuning [" + std::string(30, '.') + "] 1340/63150 step"));
+  const std::string narrow = ProgressBarText(state, 80);
+  EXPECT_LT(narrow.size(), 80u);
+  EXPECT_THAT(narrow, ::testing::EndsWith("left, loss 0.1234"));
+  EXPECT_THAT(ProgressBarText(state, 95), ::testing::AllOf(HasSubstr("[....."), ::testing::EndsWith("loss 0.1234")));
+  EXPECT_EQ(ProgressBarText(state, 20), "fine-tuning 1340/63");
+  EXPECT_EQ(ProgressBarText(state, 0), "");
+}
+
 TEST(DurationText, Clock) {
   EXPECT_EQ(DurationText(0.2), "0:00");
   EXPECT_EQ(DurationText(59.6), "1:00");

@@ -218,6 +218,7 @@ TEST(Corpus, BadFilesAreNamed) {
   EXPECT_THAT(error(folder.path()), HasSubstr(folder.path()));
   EXPECT_THAT(error(folder.Write("cut.gz", std::string("\x1F\x8B\x08\0\0\0\0\0\0\x03\x4B", 11))), HasSubstr("cut.gz"));
   EXPECT_THAT(error(folder.Write("long.txt", "short\n" + std::string(100 << 20, 'x'))), HasSubstr("long.txt:2"));
+  EXPECT_THAT(error(folder.Write("table.tsv", "a\tb\n1\t2\n")), HasSubstr("table.tsv: a table, expected plain text"));
   // A good file does not hide an empty one.
   EXPECT_THAT(ErrorOf([&] {
                 ReadCorpus({folder.Write("good.txt", "a\n"), folder / "empty.txt"}, *tokenizer, {});

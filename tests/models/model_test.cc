@@ -238,7 +238,8 @@ TEST(SaveLoadTest, AnotherHeadIsDrawnFromTheSeed) {
   const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
   SaveModel(*model, folder / "model");
   EXPECT_THAT(ErrorOf([&] { LoadModel(folder / "model", Task::kSequenceClassification, 5, true); }),
-              HasSubstr("is missing"));
+              HasSubstr("no head for the task"));
+  EXPECT_THAT(ErrorOf([&] { LoadModel(folder / "none", Task::kMaskedLm, 5, true); }), HasSubstr("none: no such folder"));
   const ModelPtr first = LoadModel(folder / "model", Task::kSequenceClassification, 5, false);
   const ModelPtr second = LoadModel(folder / "model", Task::kSequenceClassification, 6, false);
   EXPECT_TRUE(first->NamedParameters()[0].second.equal(model->NamedParameters()[0].second));

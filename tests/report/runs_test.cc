@@ -92,6 +92,14 @@ TEST_F(RunsTest, TheBetterRunOfAMetricIsStressed) {
   EXPECT_THAT(html, Not(HasSubstr("<th scope=\"row\">hidden_size</th>")));
 }
 
+TEST_F(RunsTest, ModelsWithDifferentHeadsAreNotRanked) {
+  const std::string words = MakeRun("words", "\"dense\"", 5.5, 0.15), labels = MakeRun("labels", "\"dense\"", 0.4, 0.9);
+  Write("labels/config.json", R"({"architectures": ["BertForSequenceClassification"]})");
+  const std::vector<RunRecord> runs = ReadRuns({words, labels});
+  for (const Table::Line& line : ResultsTable(runs).lines) EXPECT_EQ(line.best, -1) << line.cells[0];
+  EXPECT_THAT(RunsPage(runs, "t"), HasSubstr("different heads"));
+}
+
 TEST_F(RunsTest, EqualNamesGetTheirFolders) {
   const std::vector<RunRecord> runs =
       ReadRuns({MakeRun("a/run", "\"dense\"", 1, 1), MakeRun("b/run", "\"dense\"", 1, 1) + "/",

@@ -94,7 +94,7 @@ TEST(TokenizerTest, BadVocabulariesNameTheLine) {
 TEST(TokenizerTest, BadFoldersAndSettingsNameTheFile) {
   const testing::TempFolder folder;
   EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path()); }), HasSubstr("no vocab.txt and no tokenizer.json"));
-  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path() + "/none"); }), HasSubstr("expected a tokenizer's folder"));
+  EXPECT_THAT(ErrorOf([&] { Tokenizer::Load(folder.path() + "/none"); }), HasSubstr("no such folder"));
   for (const auto& [config, message] : std::vector<std::pair<const char*, const char*>>{
            {"[1]", "expected a JSON object"},
            {"{", "tokenizer_config.json"},

@@ -8,6 +8,8 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
@@ -145,6 +147,22 @@ TEST_F(TrainerTest, CountsEpochsAndSamples) {
   }
   EXPECT_THAT(epochs, ::testing::Pointwise(::testing::DoubleEq(), {0.4, 0.8, 1.0, 1.4, 1.8, 2.0}));
   EXPECT_THAT(rates, ::testing::Pointwise(::testing::DoubleNear(1e-12), {1.0, 5 / 6., 4 / 6., 3 / 6., 2 / 6., 1 / 6.}));
+}
+
+TEST_F(TrainerTest, AResumedRunReportsTheWholeRun) {
+  TrainingOptions options = TinyOptions();
+  options.save_steps = 8;
+  const TrainerPlace whole{.output_dir = folder_ / "run"}, rest{.resume_from = folder_ / "run/checkpoint-8"};
+  const TrainResult first = Train(*TinyModel(), TinyData(18), options, whole, {});
+  Json state = ReadJsonFile(folder_ / "run/checkpoint-8/trainer_state.json");
+  EXPECT_GT(state["lshformer"]["train_runtime"].get<double>(), 0);
+  EXPECT_LT(state["lshformer"]["train_runtime"].get<double>(), first.train_runtime);
+  state["lshformer"]["train_runtime"] = 1000.0;
+  WriteFileAtomically(folder_ / "run/checkpoint-8/trainer_state.json", state.dump());
+  const TrainResult resumed = Train(*TinyModel(), TinyData(18), options, rest, {});
+  EXPECT_EQ(resumed.samples, first.samples);
+  EXPECT_GT(resumed.train_runtime, 1000);
+  EXPECT_NEAR(resumed.steps_per_second, 12 / resumed.train_runtime, 1e-9);
 }
 
 TEST_F(TrainerTest, LogsMeansOfTheStepsInBetween) {

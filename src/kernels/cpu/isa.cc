@@ -22,27 +22,33 @@ std::string Lower(std::string text) {
 
 }  // namespace
 
+// Highway says "AVX3" for what everyone else calls AVX-512.
+std::string IsaName(int64_t target) {
+  const std::string name = Lower(hwy::TargetName(target));
+  return name.starts_with("avx3") ? "avx512" + name.substr(4) : name;
+}
+
 std::vector<std::string> SupportedIsas() {
   std::vector<std::string> names;
-  for (const int64_t target : Targets()) names.emplace_back(hwy::TargetName(target));
+  for (const int64_t target : Targets()) names.push_back(IsaName(target));
   return names;
 }
 
 std::string ActiveIsa() {
   Targets();
   const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
-  return hwy::TargetName(supported & -supported);
+  return IsaName(supported & -supported);
 }
 
 void ForceIsa(const std::string& name) {
-  const std::string wanted = Lower(name) == "avx512" ? "avx3" : Lower(name);
+  const std::string wanted = Lower(name);
   int64_t mask = wanted == "auto" ? -1 : 0;
   for (const int64_t target : Targets()) {
-    if (Lower(hwy::TargetName(target)) == wanted) mask = target;
+    if (IsaName(target) == wanted) mask = target;
   }
   if (mask == 0) {
     std::string known = "auto";
-    for (const std::string& isa : SupportedIsas()) known += ", " + Lower(isa);
+    for (const std::string& isa : SupportedIsas()) known += ", " + isa;
     FailUsage("expected {}, got \"{}\"", known, name);
   }
   hwy::SetSupportedTargetsForTest(mask == -1 ? 0 : mask);
