@@ -21,6 +21,7 @@ enum class Purpose : uint32_t {
   kSplit = 8,
   kSynthetic = 9,
   kBenchmark = 10,
+  kSentencePairs = 12,
 };
 
 // The ten-round bijection: 128-bit counter, 64-bit key, 128 random bits.

@@ -18,7 +18,8 @@ struct ProgressState {
   int bar_width = 0;   // characters; 0: no bar
 };
 std::string ProgressText(const ProgressState& state);
-// With a bar, in less than `columns` characters (a line that wraps cannot be wiped). The bar shrinks before the figures.
+// With a bar, in less than `columns` characters (a line that wraps cannot be wiped). The bar shrinks before the
+// figures.
 std::string ProgressBarText(ProgressState state, int columns);
 std::string DurationText(double seconds);  // "0:42", "12:05", "3:07:09"
 

@@ -183,12 +183,14 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
 
 }  // namespace
 
+void AddBenchModel(CLI::App& bench, CommonFlags& common);  // bench_model.cc
 void AddBenchTrain(CLI::App& bench, CommonFlags& common);  // bench_train.cc
 
 void AddBench(CLI::App& app, CommonFlags& common) {
   CLI::App* bench = app.add_subcommand("bench", "timings, beside the machine's own limits");
   bench->require_subcommand(1);
   AddBenchAttention(*bench, common);
+  AddBenchModel(*bench, common);
   AddBenchTrain(*bench, common);
 }
 

@@ -5,11 +5,9 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "cli/commands.h"
+#include "cli/bench_model.h"
 #include "cli/flags.h"
-#include "cli/measure.h"
 #include "data/masking.h"
-#include "io/model_config.h"
 #include "models/model.h"
 #include "train/optimizer.h"
 
@@ -55,14 +53,9 @@ class Trainee {
   int64_t step_ = 0;
 };
 
-PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
-  PackedBatch batch;
-  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark));
-  for (int b = 0; b < sequences; ++b) {
-    std::vector<int32_t> ids(length);
-    for (int32_t& id : ids) id = static_cast<int32_t>(stream.Below(static_cast<uint64_t>(config.vocab_size)));
-    AppendSequence(batch, ids, {}, static_cast<uint64_t>(b));
-  }
+PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
+  PackedBatch batch = RandomBatch(config, sequences, length, seed);
+  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark), /*substream=*/1);
   for (const int32_t id : batch.ids) batch.token_labels.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
   batch.token_labels[0] = batch.ids[0];  // a short batch may have drawn none
   return batch;
@@ -75,70 +68,26 @@ ModelConfig BaseConfig(const BenchTrainFlags& flags) {
   return config;
 }
 
-struct Variant {
-  std::string name;
-  ModelConfig config;
-};
-
-std::vector<Variant> Variants(const BenchTrainFlags& flags) {
-  std::vector<Variant> variants;
-  std::vector<std::string> names;
-  const size_t count = std::max<size_t>(1, flags.attention.size());
-  for (size_t v = 0; v < count; ++v) {
-    Variant variant{"", BaseConfig(flags)};
-    if (!flags.attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(flags.attention[v]));
-    flags.lsh.Apply(variant.config.attention);
-    ValidateModelConfig(variant.config, flags.config_name.empty() ? "--config_overrides" : flags.config_name);
-    names.emplace_back(Name(variant.config.layer_attention(0).type));
-    variants.push_back(std::move(variant));
-  }
-  names = UniqueNames(names);
-  for (size_t v = 0; v < count; ++v) variants[v].name = names[v];
-  return variants;
-}
-
-Json Rows(int length, const std::vector<Variant>& variants, const BenchTrainFlags& flags, uint64_t seed) {
+Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrainFlags& flags, uint64_t seed) {
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<std::function<void()>> runs;
-  const PackedBatch batch = RandomBatch(variants[0].config, flags.batch_size, length, seed);
-  for (const Variant& variant : variants) {
+  const PackedBatch batch = LabelledBatch(variants[0].config, flags.batch_size, length, seed);
+  for (const ModelVariant& variant : variants) {
     trainees.push_back(std::make_unique<Trainee>(variant.config, seed));
     runs.push_back([trainee = trainees.back().get(), &batch] { trainee->Step(batch); });
   }
   const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
   Json rows = Json::array();
-  for (size_t v = 0; v < variants.size(); ++v) {
-    const ModelConfig& config = variants[v].config;
-    const AttentionSpec& spec = config.layer_attention(0);
-    const double seconds = timings[v].median_ms / 1e3;
-    Json row = {{"name", variants[v].name},
-                {"attention", Name(spec.type)},
-                {"spec", ToJson(spec)},
-                {"direction", "forward_backward"},
-                {"dtype", "float32"},
-                {"batch", flags.batch_size},
-                {"heads", config.num_attention_heads},
-                {"head_dim", config.head_dim()},
-                {"length", length},
-                {"tokens", batch.tokens()}};
-    AddTiming(timings[v], row);
-    row["tokens_per_second"] = static_cast<double>(batch.tokens()) / seconds;
-    row["sequences_per_second"] = flags.batch_size / seconds;
-    rows.push_back(std::move(row));
-  }
+  for (size_t v = 0; v < variants.size(); ++v)
+    rows.push_back(ModelRow(variants[v], "forward_backward", flags.batch_size, length, batch.tokens(), timings[v]));
   return rows;
 }
 
 void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
-  const std::vector<Variant> variants = Variants(flags);
-  const int64_t positions = variants[0].config.max_position_embeddings;
-  for (const int length : flags.lengths) {
-    if (length > positions)
-      FailUsage("--lengths: {} exceeds max_position_embeddings {}; raise it with --config_overrides", length,
-                positions);
-    if (int64_t{length} * flags.batch_size > INT32_MAX)
-      FailUsage("--lengths: {} tokens times --batch_size {} exceed {}", length, flags.batch_size, INT32_MAX);
-  }
+  const ModelConfig config = BaseConfig(flags);
+  const std::vector<ModelVariant> variants = ModelVariants(
+      config, flags.attention, flags.lsh, flags.config_name.empty() ? "--config_overrides" : flags.config_name);
+  CheckLengths(flags.lengths, flags.batch_size, config, "--batch_size");
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
   for (const int length : Distinct(flags.lengths)) {

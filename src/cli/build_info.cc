@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <hwy/highway.h>
-#include <torch/torch.h>
+#include <torch/version.h>
 #include <unicode/uversion.h>
 
 #include <CLI/CLI.hpp>

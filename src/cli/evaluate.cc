@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/model_source.h"
+#include "cli/training_flags.h"
 #include "data/classification.h"
 #include "data/corpus.h"
 #include "eval/score_file.h"
@@ -24,6 +25,7 @@ struct EvaluateFlags {
   int max_seq_length = 0, batch_size = 8;
   bool line_by_line = false;
   double mlm_probability = 0.15;
+  MaskedChoice masking;
 };
 
 Task TaskOf(const EvaluateFlags& flags) {
@@ -63,7 +65,7 @@ Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tok
   CorpusOptions reading;
   reading.line_by_line = flags.line_by_line;
   reading.max_seq_length = SequenceLimit(flags.max_seq_length, model.config());
-  const Masker masker(tokenizer, flags.mlm_probability, seed);
+  const Masker masker(tokenizer, flags.mlm_probability, seed, flags.masking);
   SequenceSet set = ReadCorpus({flags.validation_file}, tokenizer, reading);
   set.KeepFirst(flags.max_eval_samples);
   return EvaluateMaskedLm(model, set, masker, options).metrics;
@@ -81,11 +83,11 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
     FailUsage("--predictions and --references: expected both, got one");
   if (!flags.predictions.empty()) {
     if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions");
-    RefuseFlags(
-        command,
-        {"--model_name_or_path", "--tokenizer_name", "--task", "--validation_file", "--data_dir", "--max_eval_samples",
-         "--max_seq_length", "--per_device_eval_batch_size", "--line_by_line", "--mlm_probability"},
-        "--predictions are scored without a model and its data");
+    RefuseFlags(command,
+                {"--model_name_or_path", "--tokenizer_name", "--task", "--validation_file", "--data_dir",
+                 "--max_eval_samples", "--max_seq_length", "--per_device_eval_batch_size", "--line_by_line",
+                 "--mlm_probability", "--masking", "--max_predictions_per_seq"},
+                "--predictions are scored without a model and its data");
     return;
   }
   if (flags.model.model_name_or_path.empty())
@@ -107,7 +109,8 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
     if (flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
     RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
   } else {
-    RefuseFlags(command, {"--line_by_line", "--mlm_probability"}, "is for --task fill-mask");
+    RefuseFlags(command, {"--line_by_line", "--mlm_probability", "--masking", "--max_predictions_per_seq"},
+                "is for --task fill-mask");
   }
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
@@ -152,9 +155,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
   command->add_flag("--line_by_line", flags->line_by_line, "fill-mask: every line is a sequence")->group(group);
-  command->add_option("--mlm_probability", flags->mlm_probability, "fill-mask: share of tokens to predict")
-      ->check(NumberIn(0, 1))
-      ->group(group);
+  AddMaskingFlags(*command, flags->mlm_probability, flags->masking, group);
   group = "Files alone (with --task_name)";
   command->add_option("--predictions", flags->predictions, "predict_results_TASK.txt: index, prediction")
       ->type_name("FILE")

@@ -64,14 +64,15 @@ CLI::Validator IntegerIn(int64_t low, int64_t high) {
   const auto check = [=](std::string& value) -> std::string {
     int64_t number = 0;
     if (ReadNumber(value, number) && number >= low && number <= high) return "";
-    return fmt::format("expected {}, got {}", number > high ? fmt::format("at most {}", high) : expected, Shown(value));
+    return fmt::format("expected {}, got {}",
+                       number > high && high >= INT32_MAX ? fmt::format("at most {}", high) : expected, Shown(value));
   };
   return CLI::Validator(check, expected);
 }
 
 CLI::Validator NumberIn(double low, double high) {
-  const std::string expected = high == std::numeric_limits<double>::max() ? fmt::format("a number of at least {}", low)
-                                                                          : fmt::format("{} to {}", low, high);
+  const std::string expected =
+      high >= std::numeric_limits<double>::max() ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
   return NumberCheck(expected, [=](double x) { return x >= low && x <= high; });
 }
 

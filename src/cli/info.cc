@@ -1,9 +1,9 @@
 // lshformer info DIR: what a model is and costs.   lshformer info --build: what this program is made of.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <sstream>
@@ -14,7 +14,7 @@
 #include "cli/flags.h"
 #include "eval/cost.h"
 #include "io/model_config.h"
-#include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "models/model.h"
 #include "report/table.h"
 
@@ -44,19 +44,22 @@ int64_t Total(const Blocks& blocks) {
 
 // {"file", "tensors", "parameters", "bytes", "dtype"}, or null where the folder has a config alone.
 Json Weights(const std::string& folder) {
-  const std::string path = folder + "/model.safetensors";
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) return nullptr;
-  const SafetensorsFile file(path);
+  const auto has = [&](const char* name) { return std::filesystem::exists(std::filesystem::path(folder) / name); };
+  if (!has("model.safetensors") && !has("model.safetensors.index.json")) return nullptr;
+  const WeightFiles weights(folder);
   int64_t elements = 0, bytes = 0;
+  size_t tensors = 0;
   std::vector<std::string> dtypes;
-  for (const auto& [name, view] : file.tensors()) {
-    elements += view.elements();
-    bytes += static_cast<int64_t>(view.bytes.size());
-    if (std::find(dtypes.begin(), dtypes.end(), Name(view.dtype)) == dtypes.end()) dtypes.push_back(Name(view.dtype));
+  for (const auto& file : weights.files()) {
+    tensors += file->tensors().size();
+    for (const auto& [name, view] : file->tensors()) {
+      elements += view.elements();
+      bytes += static_cast<int64_t>(view.bytes.size());
+      if (std::find(dtypes.begin(), dtypes.end(), Name(view.dtype)) == dtypes.end()) dtypes.push_back(Name(view.dtype));
+    }
   }
-  return Json{{"file", "model.safetensors"},
-              {"tensors", file.tensors().size()},
+  return Json{{"file", std::filesystem::path(weights.path()).filename().string()},
+              {"tensors", tensors},
               {"elements", elements},
               {"bytes", bytes},
               {"dtype", fmt::format("{}", fmt::join(dtypes, ", "))}};

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -21,6 +22,7 @@
 #include "eval/metrics.h"
 #include "eval/score_file.h"
 #include "train/schedule.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
 
 namespace lshformer::cli {
@@ -66,7 +68,7 @@ Json CanonicalPaths(const std::vector<std::string>& paths) {
 }
 
 Json Settings(const PretrainOptions& options) {
-  Json settings = {{"command", "pretrain"}};
+  Json settings = {{"command", "pretrain"}, {"save_dtype", options.folder.save_dtype}};
   settings.update(Settings(options.model));
   settings.update(Settings(options.training));
   settings.update({{"train_file", CanonicalPaths(options.train_files)},
@@ -77,12 +79,14 @@ Json Settings(const PretrainOptions& options) {
                    {"max_seq_length", options.max_seq_length},
                    {"line_by_line", options.line_by_line},
                    {"mlm_probability", options.mlm_probability},
+                   {"masking", options.masking.whole_words ? "whole_word" : "token"},
+                   {"max_predictions_per_seq", options.masking.max_predictions},
                    {"do_eval", options.do_eval}});
   return settings;
 }
 
 Json Settings(const TrainOptions& options) {
-  Json settings = {{"command", "train"}, {"task", options.task}};
+  Json settings = {{"command", "train"}, {"task", options.task}, {"save_dtype", options.folder.save_dtype}};
   settings.update(Settings(options.model));
   settings.update(Settings(options.training));
   settings.update({{"task_name", options.task_name},
@@ -96,6 +100,13 @@ Json Settings(const TrainOptions& options) {
                    {"do_eval", options.do_eval},
                    {"do_predict", options.do_predict}});
   return settings;
+}
+
+DType SaveType(const std::string& name) {
+  for (const auto& [known, dtype] :
+       {std::pair("float32", DType::kF32), {"float16", DType::kF16}, {"bfloat16", DType::kBF16}})
+    if (name == known) return dtype;
+  FailUsage("--save_dtype: expected float32, float16 or bfloat16, got \"{}\"", Shown(name));
 }
 
 int64_t CountParameters(const Model& model) {
@@ -178,18 +189,28 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   job.settings.update(read);
   BeginRun(job.folder, job.start, job.settings);
   const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
-  TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer};
+  std::optional<EventFile> events;
+  if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
+  const auto log = [&](const Json& entry) {
+    if (events) events->Add(entry);
+  };
+  TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
   TrainerPlace place{job.title, job.folder.output_dir, job.start.resume_from, job.settings};
   TrainResult trained = Train(*job.model, data, job.training, place, hooks);
   result.train = TrainResults(trained, data.examples);
-  SaveModel(*job.model, job.folder.output_dir);
+  SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
   save_tokenizer(job.folder.output_dir);
   Json& history = trained.trainer_state["log_history"];
   Json summary = result.train;
   summary.erase("train_samples");
   summary["step"] = trained.global_step;
-  if (job.do_eval) result.eval = FinalEvaluation(job, trained.trainer_state);
+  if (job.do_eval) {
+    const size_t entries = history.size();
+    result.eval = FinalEvaluation(job, trained.trainer_state);
+    if (history.size() > entries) log(history.back());
+  }
   history.push_back(summary);
+  log(summary);
   if (after) after();
   FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
   result.log_history = history;
@@ -245,7 +266,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.tokenizer = LoadTokenizer(options.model);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kMaskedLm, *job.tokenizer, options.training.seed);
-  const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed);
+  const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the training text");
   job.train_set = &corpora.train;

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "data/masking.h"
 #include "train/options.h"
 
 namespace lshformer::cli {
@@ -24,6 +25,8 @@ struct RunFolder {
   std::string output_dir;
   bool overwrite_output_dir = false;
   std::string resume_from_checkpoint;  // "", "auto" or a checkpoint folder
+  std::string report_to = "none";      // or "tensorboard": output_dir/runs
+  std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
 };
 
 struct PretrainOptions {
@@ -37,6 +40,7 @@ struct PretrainOptions {
   int max_seq_length = 0;                               // 0: the position table
   bool line_by_line = false;
   double mlm_probability = 0.15;
+  MaskedChoice masking;
   bool do_eval = false, dry_run = false;
 };
 

@@ -38,9 +38,7 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
       ->add_flag("--line_by_line", options->line_by_line,
                  "every line is a sequence; otherwise blocks of --max_seq_length")
       ->group(group);
-  command->add_option("--mlm_probability", options->mlm_probability, "share of tokens to predict")
-      ->check(NumberIn(0, 1))
-      ->group(group);
+  AddMaskingFlags(*command, options->mlm_probability, options->masking, group);
   group = "Run";
   command->add_flag("--do_eval", options->do_eval, "evaluate at the end (with --eval_steps also before)")->group(group);
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);

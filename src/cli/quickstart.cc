@@ -207,7 +207,8 @@ class Quickstart {
   std::vector<std::string> Commands() const;
 
   void Print() const {
-    std::cout << PlainText(QuickstartTable(result_)) << "ratio: SimHash / exact; the tables are those of the BERT-LSH paper\n\n"
+    std::cout << PlainText(QuickstartTable(result_))
+              << "ratio: SimHash / exact; the tables are those of the BERT-LSH paper\n\n"
               << QuickstartSummary(result_) << "\n\nTry next:\n";
     for (const std::string& command : result_.commands) std::cout << "  " << command << "\n";
     std::cout << "\nCurves: " << folder_.Final("report.html") << "\n";

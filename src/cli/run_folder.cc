@@ -27,7 +27,8 @@ constexpr const char* kMayChange[] = {"learning_rate", "weight_decay",  "adam_be
                                       "adam_epsilon",  "max_grad_norm", "max_steps",        "num_train_epochs",
                                       "warmup_steps",  "warmup_ratio",  "lr_scheduler_type"};
 // Work after training: it does not change the run, only whether something is left to do.
-constexpr const char* kWorkAfter[] = {"do_eval", "do_predict", "validation_file", "max_eval_samples", "test_file"};
+constexpr const char* kWorkAfter[] = {"do_eval",          "do_predict", "validation_file",
+                                      "max_eval_samples", "test_file",  "save_dtype"};
 
 template <size_t n>
 bool IsIn(const char* const (&list)[n], const std::string& key) {
@@ -158,6 +159,12 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
   for (const char* name : kResults) fs::remove(folder.output_dir + "/" + name, ignored);
   if (start.resume_from.empty()) {
     RemoveCheckpoints(folder.output_dir);
+    // The curves of the replaced run would be drawn into those of the new one.
+    for (fs::directory_iterator entry(folder.output_dir + "/" + kEventFolder, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+      std::error_code kept;
+      if (entry->path().filename().string().starts_with("events.out.tfevents.")) fs::remove(entry->path(), kept);
+    }
   } else {
     RemovePartialCheckpoints(folder.output_dir);
   }

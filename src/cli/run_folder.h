@@ -8,6 +8,8 @@
 
 namespace lshformer::cli {
 
+inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
+
 // How a run starts. `settings` are the flags that decide its result; kept in every checkpoint and compared on resuming.
 struct RunStart {
   bool finished = false;    // the folder holds this very run, finished: nothing is left to do

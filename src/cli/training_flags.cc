@@ -39,6 +39,24 @@ void AddModelFlags(CLI::App& command, ModelSource& model) {
       ->group(group);
 }
 
+void AddMaskingFlags(CLI::App& command, double& mlm_probability, MaskedChoice& choice, const char* group) {
+  command.add_option("--mlm_probability", mlm_probability, "fill-mask: share of tokens to predict")
+      ->check(NumberIn(0, 1))
+      ->group(group);
+  command
+      .add_option_function<std::string>(
+          "--masking", [&choice](const std::string& name) { choice.whole_words = name == "whole_word"; },
+          "fill-mask: tokens by themselves, or all pieces of a word")
+      ->check(OneOf({"token", "whole_word"}))
+      ->default_str("token")
+      ->group(group);
+  command
+      .add_option("--max_predictions_per_seq", choice.max_predictions,
+                  "fill-mask: a fixed number per sequence, at most this many, as BERT was trained; 0: no limit")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+}
+
 void AddFolderFlags(CLI::App& command, RunFolder& folder) {
   const char* group = "Output folder";
   command.add_option("--output_dir", folder.output_dir, "where the model, results and checkpoints go")
@@ -50,6 +68,14 @@ void AddFolderFlags(CLI::App& command, RunFolder& folder) {
       .add_option("--resume_from_checkpoint", folder.resume_from_checkpoint,
                   "go on from a checkpoint; auto: the newest complete one of --output_dir, else anew")
       ->type_name("auto|DIR")
+      ->group(group);
+  // Programs' own jobs (quickstart) leave none; whoever trains from the command line finds what transformers leaves.
+  folder.report_to = "tensorboard";
+  command.add_option("--report_to", folder.report_to, "tensorboard: the log as event files in runs/")
+      ->check(OneOf({"tensorboard", "none"}))
+      ->group(group);
+  command.add_option("--save_dtype", folder.save_dtype, "numbers of the finished model; checkpoints are float32")
+      ->check(OneOf({"float32", "float16", "bfloat16"}))
       ->group(group);
 }
 
@@ -68,7 +94,9 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
   number("--max_steps", training.max_steps, "updates, whatever the epochs; -1: not given", IntegerIn(-1, INT64_MAX),
          group);
   group = "Optimizer";
-  AddNamed<OptimizerType>(command, "--optim", training.optim, ParseOptimizerType, {"adamw"}, "optimizer")->group(group);
+  AddNamed<OptimizerType>(command, "--optim", training.optim, ParseOptimizerType, {"adamw", "adamw_bert"},
+                          "adamw_bert: without bias correction, as BERT was trained (there --adam_epsilon 1e-6)")
+      ->group(group);
   number("--learning_rate", training.learning_rate, "the peak", NumberIn(0, std::numeric_limits<double>::max()), group);
   number("--weight_decay", training.weight_decay, "decoupled; not on biases and LayerNorm",
          NumberIn(0, std::numeric_limits<double>::max()), group);

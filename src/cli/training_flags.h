@@ -8,7 +8,9 @@ namespace lshformer::cli {
 
 // --model_name_or_path, --model_type, --config_name, --config_overrides, --tokenizer_name.
 void AddModelFlags(CLI::App& command, ModelSource& model);
-// --output_dir, --overwrite_output_dir, --resume_from_checkpoint.
+// --mlm_probability, --masking, --max_predictions_per_seq.
+void AddMaskingFlags(CLI::App& command, double& mlm_probability, MaskedChoice& choice, const char* group);
+// --output_dir, --overwrite_output_dir, --resume_from_checkpoint, --report_to, --save_dtype.
 void AddFolderFlags(CLI::App& command, RunFolder& folder);
 // Batches, optimizer, schedule, logging, evaluation, checkpoints.
 void AddTrainingFlags(CLI::App& command, TrainingOptions& training);

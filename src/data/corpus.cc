@@ -97,7 +97,8 @@ class SequenceMaker {
 RowReader::RowReader(const std::string& path, bool line_by_line)
     : lines_(path), line_by_line_(line_by_line), json_(IsJsonLines(path)) {
   const std::string extension = DataExtension(path);
-  if (extension == "tsv" || extension == "csv") Fail("{}: a table, expected plain text or JSON lines with \"text\"", path);
+  if (extension == "tsv" || extension == "csv")
+    Fail("{}: a table, expected plain text or JSON lines with \"text\"", path);
 }
 
 bool RowReader::NextLine() {

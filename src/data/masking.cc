@@ -1,25 +1,46 @@
 #include "data/masking.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
 
 namespace lshformer {
 
-Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed)
-    : mask_id_(tokenizer.mask_id()), vocab_size_(static_cast<uint32_t>(tokenizer.vocab_size())), seed_(seed) {
+Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, const MaskedChoice& choice)
+    : choice_(choice),
+      probability_(probability),
+      mask_id_(tokenizer.mask_id()),
+      vocab_size_(static_cast<uint32_t>(tokenizer.vocab_size())),
+      seed_(seed) {
   if (!(probability > 0 && probability <= 1)) {
     FailUsage("--mlm_probability: expected more than 0 and at most 1, got {}", probability);
   }
   if (mask_id_ < 0) Fail("the vocabulary has no [MASK] token, which masked language modelling needs");
   threshold_ = static_cast<uint64_t>(std::llround(std::ldexp(probability, 32)));
   special_.resize(vocab_size_);
-  for (uint32_t id = 0; id < vocab_size_; ++id) special_[id] = tokenizer.IsSpecial(static_cast<int32_t>(id));
+  continuation_.resize(vocab_size_);
+  for (uint32_t id = 0; id < vocab_size_; ++id) {
+    special_[id] = tokenizer.IsSpecial(static_cast<int32_t>(id));
+    continuation_[id] = choice.whole_words && tokenizer.Token(static_cast<int32_t>(id)).starts_with("##");
+  }
+}
+
+void Masker::Replace(uint32_t action, uint32_t high, uint32_t low, int32_t& id) const {
+  // 80 % mask, then half of the rest random, in units of 2⁻³².
+  if (action < 0xCCCCCCCDu) {
+    id = mask_id_;
+  } else if (action < 0xE6666667u) {
+    // The remainder of a 64-bit number: no id is likelier than another by more than V / 2⁶⁴.
+    id = static_cast<int32_t>(((uint64_t{high} << 32) | low) % vocab_size_);
+  }
 }
 
 void Masker::Mask(uint64_t visit, uint64_t example, std::span<int32_t> ids, std::span<int32_t> labels) const {
   const uint64_t key = StreamKey(seed_, visit, 0, 0, Purpose::kMasking);
+  if (choice_.whole_words || choice_.max_predictions > 0) return MaskFixedNumber(key, example, ids, labels);
   for (size_t i = 0; i < ids.size(); ++i) {
     labels[i] = kIgnoredLabel;
     if (special_[static_cast<size_t>(ids[i])]) continue;
@@ -27,12 +48,35 @@ void Masker::Mask(uint64_t visit, uint64_t example, std::span<int32_t> ids, std:
     const auto [chosen, action, high, low] = Philox(key, i, example);
     if (chosen >= threshold_) continue;
     labels[i] = ids[i];
-    // 80 % mask, then half of the rest random, in units of 2⁻³².
-    if (action < 0xCCCCCCCDu) {
-      ids[i] = mask_id_;
-    } else if (action < 0xE6666667u) {
-      // The remainder of a 64-bit number: no id is likelier than another by more than V / 2⁶⁴.
-      ids[i] = static_cast<int32_t>(((uint64_t{high} << 32) | low) % vocab_size_);
+    Replace(action, high, low, ids[i]);
+  }
+}
+
+void Masker::MaskFixedNumber(uint64_t key, uint64_t example, std::span<int32_t> ids, std::span<int32_t> labels) const {
+  std::fill(labels.begin(), labels.end(), kIgnoredLabel);
+  std::vector<std::pair<size_t, size_t>> words;  // [begin, end)
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<size_t>(ids[i]);
+    if (special_[id]) continue;
+    if (continuation_[id] && !words.empty() && words.back().second == i) {
+      ++words.back().second;
+    } else {
+      words.emplace_back(i, i + 1);
+    }
+  }
+  const double share = probability_ * static_cast<double>(ids.size());
+  size_t left = std::max<size_t>(1, static_cast<size_t>(std::nearbyint(share)));
+  if (choice_.max_predictions > 0) left = std::min(left, static_cast<size_t>(choice_.max_predictions));
+  PhiloxStream random(key, example);
+  for (size_t w = 0; w < words.size() && left > 0; ++w) {
+    std::swap(words[w], words[w + random.Below(words.size() - w)]);  // a shuffle, as far as it is needed
+    const auto [begin, end] = words[w];
+    if (end - begin > left) continue;
+    left -= end - begin;
+    for (size_t i = begin; i < end; ++i) {
+      labels[i] = ids[i];
+      const uint32_t action = random.Next(), high = random.Next();
+      Replace(action, high, random.Next(), ids[i]);
     }
   }
 }

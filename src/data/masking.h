@@ -1,6 +1,10 @@
-// Masked language modelling as HF's DataCollatorForLanguageModeling does it: every token that is not special is chosen
-// with probability p, by itself; of the chosen ones 80 % become [MASK], 10 % a token drawn from the whole vocabulary,
-// 10 % stay. Labels are the original ids of the chosen tokens, −100 elsewhere.
+// Masked language modelling. Which tokens are chosen:
+//   by default, as HF's DataCollatorForLanguageModeling: every token that is not special with probability p, by itself;
+//   with a fixed number, as BERT's create_pretraining_data.py: max(1, p · n rounded to even) of a sequence of n tokens
+//   (specials count in n), at most max_predictions; with whole words, a word's pieces ("##…") all or none, words that
+//   no longer fit are passed over.
+// Of the chosen ones 80 % become [MASK], 10 % a token drawn from the whole vocabulary, 10 % stay. Labels are the
+// original ids of the chosen tokens, −100 elsewhere.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,17 +16,28 @@ namespace lshformer {
 
 inline constexpr int32_t kIgnoredLabel = -100;
 
+struct MaskedChoice {
+  bool whole_words = false;
+  int max_predictions = 0;  // > 0 or whole words: a fixed number a sequence, at most this many (0: no limit)
+};
+
 // The choice for (visit, example, position) is a function of the seed alone: fresh in every epoch, the same on every
 // machine, in every batch and after a resume.
 class Masker {
  public:
   // probability in (0, 1]; UsageError otherwise. Error if the tokenizer has no [MASK].
-  Masker(const Tokenizer& tokenizer, double probability, uint64_t seed);
+  Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, const MaskedChoice& choice = {});
   // ids: [n], replaced in place. labels: [n], overwritten.
   void Mask(uint64_t visit, uint64_t example, std::span<int32_t> ids, std::span<int32_t> labels) const;
 
  private:
-  std::vector<bool> special_;  // [vocab_size]
+  void MaskFixedNumber(uint64_t key, uint64_t example, std::span<int32_t> ids, std::span<int32_t> labels) const;
+  void Replace(uint32_t action, uint32_t high, uint32_t low, int32_t& id) const;
+
+  MaskedChoice choice_;
+  double probability_;
+  std::vector<bool> special_;       // [vocab_size]
+  std::vector<bool> continuation_;  // [vocab_size], where whole words count
   int32_t mask_id_;
   uint32_t vocab_size_;
   uint64_t threshold_;  // p · 2³²

@@ -1,7 +1,5 @@
 #include "models/bert.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "ops/cross_entropy.h"
 
@@ -48,13 +46,8 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
 
 BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& parameters)
     : Model(std::move(config), task), embeddings_(parameters, "bert.embeddings", config_) {
-  for (const ParameterSpec& spec : CheckedParameters(config_, task)) {
-    const torch::Tensor& tensor = GetParameter(parameters, spec.name);
-    std::string path = spec.name;
-    std::replace(path.begin(), path.end(), '.', '/');  // a name in torch must have no dot
-    register_parameter(path, tensor);
-    named_.emplace_back(spec.name, tensor);
-  }
+  for (const ParameterSpec& spec : CheckedParameters(config_, task))
+    named_.emplace_back(spec.name, GetParameter(parameters, spec.name));
   for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
     layers_.emplace_back(parameters, fmt::format("bert.encoder.layer.{}", layer), config_, layer);
   if (HasPooler(task)) pooler_ = MakeLinear(parameters, "bert.pooler.dense");

@@ -48,16 +48,17 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
   ValidateModelConfig(config, folder + "/config.json");
-  const ParameterMap parameters =
-      LoadParameters(folder + "/model.safetensors", BertParameters(config, task), config, seed, require_head);
+  const ParameterMap parameters = LoadParameters(folder, BertParameters(config, task), config, seed, require_head);
   return Build(std::move(config), task, parameters);
 }
 
-void SaveModel(const Model& model, const std::string& folder) {
+void SaveModel(const Model& model, const std::string& folder, DType dtype) {
   MakeFolder(folder);
   SaveParameters(model.NamedParameters(), folder + "/model.safetensors",
-                 model.config().architectures.empty() ? "" : model.config().architectures.front());
-  WriteFileAtomically(folder + "/config.json", ToJson(model.config()).dump(2) + "\n");
+                 model.config().architectures.empty() ? "" : model.config().architectures.front(), dtype);
+  Json config = ToJson(model.config());
+  config["torch_dtype"] = dtype == DType::kF16 ? "float16" : dtype == DType::kBF16 ? "bfloat16" : "float32";
+  WriteFileAtomically(folder + "/config.json", config.dump(2) + "\n");
 }
 
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task) {

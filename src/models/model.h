@@ -1,7 +1,5 @@
 // An encoder with one head. The only door to the models: created here, loaded here, saved here.
 #pragma once
-#include <torch/torch.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,7 +8,9 @@
 
 #include "data/batch.h"
 #include "io/model_config.h"
+#include "io/safetensors.h"
 #include "kernels/attention.h"
+#include "ops/torch.h"
 
 namespace lshformer {
 
@@ -37,8 +37,11 @@ struct ModelOutput {
   std::vector<std::vector<torch::Tensor>> attentions;  // [layer][sequence] → [heads, n, n]
 };
 
-class Model : public torch::nn::Module {
+class Model {
  public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
   Task task() const { return task_; }
@@ -56,14 +59,16 @@ using ModelPtr = std::shared_ptr<Model>;
 // Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
 
-// config.json + model.safetensors of `folder`. Weights of the encoder must all be there with the right shapes; head
-// weights that are missing are drawn from `seed` and named in one warning unless `require_head`. NaN weights are
-// refused. `adjust` may change the config (attention flags, labels) before the model is built.
+// config.json and the weights of `folder` (one file or shards; F32, F16, BF16 or F64). Weights of the encoder must all
+// be there with the right shapes; head weights that are missing are drawn from `seed` and named in one warning unless
+// `require_head`. NaN weights are refused. `adjust` may change the config (attention flags, labels) before the model is
+// built.
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
                    const std::function<void(ModelConfig&)>& adjust = {});
 
-// Writes config.json and model.safetensors (float32, HF names, tied aliases left out), atomically, weights first.
-void SaveModel(const Model& model, const std::string& folder);
+// Writes config.json and model.safetensors (kF32, kF16 or kBF16; HF names, tied aliases left out), atomically, weights
+// first. Error if a weight is too large for float16.
+void SaveModel(const Model& model, const std::string& folder, DType dtype = DType::kF32);
 
 // Parameters per block, in file order: ("embeddings", n), ("encoder.layer.0", n), …, ("pooler", n), ("head", n).
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const Model& model);

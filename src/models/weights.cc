@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "io/weight_names.h"
 
 namespace lshformer {
@@ -91,44 +92,45 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
   return tensor.requires_grad_(true);
 }
 
-ParameterMap LoadParameters(const std::string& path, const std::vector<ParameterSpec>& specs, const ModelConfig& config,
-                            uint64_t seed, bool require_head) {
-  const SafetensorsFile file(path);
-  std::vector<std::string> names;
-  for (const auto& [name, view] : file.tensors()) names.push_back(name);
-  const auto by_name = MapWeightNames(names, path);
+ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
+                            const ModelConfig& config, uint64_t seed, bool require_head) {
+  const WeightFiles files(folder);
+  const std::string& path = files.path();
+  const auto by_name = MapWeightNames(files.names(), path);
   ParameterMap parameters;
   std::vector<std::string> drawn;
   for (const ParameterSpec& spec : specs) {
     const auto found = by_name.find(spec.name);
     if (found != by_name.end()) {
-      parameters[spec.name] = Read(*file.Find(found->second), spec, path, found->second).requires_grad_(true);
+      const std::string& name = found->second;
+      parameters[spec.name] = Read(*files.Find(name), spec, files.FileOf(name), name).requires_grad_(true);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";
     if (of_head && require_head)
       Fail("{}: tensor \"{}\" is missing: this model has no head for the task; fine-tune it first (train, pretrain)",
            path, spec.name);
-    if (!of_head)
-      Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
+    if (!of_head) Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
   }
-  if (!drawn.empty()) spdlog::warn("{}: has no head for this task, a new one is drawn from the seed: {}", path, fmt::join(drawn, ", "));
+  if (!drawn.empty())
+    spdlog::warn("{}: has no head for this task, a new one is drawn from the seed: {}", path, fmt::join(drawn, ", "));
   return parameters;
 }
 
 void SaveParameters(const std::vector<std::pair<std::string, torch::Tensor>>& parameters, const std::string& path,
-                    const std::string& architecture) {
+                    const std::string& architecture, DType dtype) {
+  const auto type = dtype == DType::kF16 ? torch::kHalf : dtype == DType::kBF16 ? torch::kBFloat16 : torch::kFloat32;
   std::vector<NamedTensor> tensors;
   std::vector<torch::Tensor> alive;
   for (const auto& [name, parameter] : parameters) {
-    const torch::Tensor values = parameter.detach().to(torch::kFloat32).contiguous();
+    const torch::Tensor values = parameter.detach().to(type).contiguous();
+    if (type == torch::kHalf && !torch::isfinite(values).all().item<bool>())
+      Fail("{}: tensor \"{}\" has values beyond 65504, which float16 cannot hold; bfloat16 can", path, name);
     alive.push_back(values);
-    const auto* bytes = reinterpret_cast<const std::byte*>(values.data_ptr<float>());
-    tensors.push_back(
-        {FileWeightName(name, architecture),
-         {DType::kF32, values.sizes().vec(), {bytes, static_cast<size_t>(values.numel()) * sizeof(float)}}});
+    const auto* bytes = static_cast<const std::byte*>(values.data_ptr());
+    tensors.push_back({FileWeightName(name, architecture), {dtype, values.sizes().vec(), {bytes, values.nbytes()}}});
   }
   WriteSafetensors(path, tensors, {{"format", "pt"}});
 }

@@ -1,11 +1,11 @@
 // Parameters under their HF tensor names.
 #pragma once
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "ops/torch.h"
 
 namespace lshformer {
 

@@ -1,11 +1,10 @@
 // Self-attention over packed sequences with gradients, on the kernels of kernels/attention.h.
 #pragma once
-#include <torch/torch.h>
-
 #include <memory>
 #include <vector>
 
 #include "kernels/attention.h"
+#include "ops/torch.h"
 
 namespace lshformer {
 

@@ -6,9 +6,9 @@
 // Where gradients are wanted they are formed at once, in place of the logits, and kept until the backward asks for
 // them: of n × V numbers only one block of at most kCrossEntropyRows rows is ever held.
 #pragma once
-#include <torch/torch.h>
-
 #include <vector>
+
+#include "ops/torch.h"
 
 namespace lshformer {
 

@@ -1,9 +1,9 @@
 // y = x · Wᵀ + b over packed rows.
 #pragma once
-#include <torch/torch.h>
-
 #include <memory>
 #include <vector>
+
+#include "ops/torch.h"
 
 namespace lshformer {
 

@@ -21,10 +21,10 @@ constexpr auto kFloat = dnnl::memory::data_type::f32;
 // Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
 // kernels take at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
-// Where rows are independent, a call of a packed matrix is cut into pieces of these many rows: pieces of 1024, one of a multiple of 128,
-// one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to a
-// megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
-// primitives.
+// Where rows are independent, a call of a packed matrix is cut into pieces of these many rows: pieces of 1024, one of a
+// multiple of 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of
+// rows, up to a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share
+// sixteen primitives.
 constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
 // Primitives kept, by us and by oneDNN. A step of training uses about 30.
 constexpr size_t kPrimitives = 256;

@@ -3,12 +3,11 @@
 // Every tensor is [rows, columns], float32. A row's result depends on that row alone, bit for bit. Each op has a twin
 // written with torch alone, ending in Reference, for any floating type: the oracle of the tests.
 #pragma once
-#include <torch/torch.h>
-
 #include <memory>
 #include <vector>
 
 #include "ops/row_kernels.h"
+#include "ops/torch.h"
 
 namespace lshformer {
 

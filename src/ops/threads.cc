@@ -1,6 +1,6 @@
 #include "ops/threads.h"
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
 
 #include "base/parallel.h"
 

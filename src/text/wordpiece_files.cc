@@ -196,7 +196,8 @@ void WordPieceTokenizer::Save(const std::string& folder) const {
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
-  if (!std::filesystem::is_directory(folder)) Fail("{}: no such folder; a tokenizer is a folder on this machine, names are not downloaded", Shown(folder, 120));
+  if (!std::filesystem::is_directory(folder))
+    Fail("{}: no such folder; a tokenizer is a folder on this machine, names are not downloaded", Shown(folder, 120));
   const std::string path = In(folder, "vocab.txt"), json = In(folder, "tokenizer.json");
   WordPieceOptions options = ReadWordPieceOptions(folder);
   if (std::filesystem::exists(path)) {

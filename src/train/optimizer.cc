@@ -64,7 +64,9 @@ class AdamW : public Optimizer {
   void Step(double learning_rate, double gradient_scale) override {
     ++steps_;
     const double t = static_cast<double>(steps_);
-    const double correction1 = 1 - std::pow(options_.adam_beta1, t), correction2 = 1 - std::pow(options_.adam_beta2, t);
+    const bool corrects = options_.optim == OptimizerType::kAdamW;
+    const double correction1 = corrects ? 1 - std::pow(options_.adam_beta1, t) : 1,
+                 correction2 = corrects ? 1 - std::pow(options_.adam_beta2, t) : 1;
     AdamWUpdate update;
     update.beta1 = static_cast<float>(options_.adam_beta1);
     update.beta2 = static_cast<float>(options_.adam_beta2);
@@ -125,6 +127,7 @@ class AdamW : public Optimizer {
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters) {
   switch (options.optim) {
     case OptimizerType::kAdamW:
+    case OptimizerType::kAdamWBert:
       return std::make_unique<AdamW>(options, std::move(parameters));
   }
   Fail("unknown optimizer");

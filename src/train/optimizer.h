@@ -3,13 +3,12 @@
 // Every update is a function of parameter, gradient and state alone, element by element, so a result depends neither on
 // the number of threads nor on how the work is cut.
 #pragma once
-#include <torch/torch.h>
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/torch.h"
 #include "train/options.h"
 
 namespace lshformer {

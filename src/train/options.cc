@@ -18,7 +18,8 @@ struct NamedValue {
 
 constexpr NamedValue<ScheduleType> kSchedules[] = {
     {"linear", ScheduleType::kLinear}, {"cosine", ScheduleType::kCosine}, {"constant", ScheduleType::kConstant}};
-constexpr NamedValue<OptimizerType> kOptimizers[] = {{"adamw", OptimizerType::kAdamW}};
+constexpr NamedValue<OptimizerType> kOptimizers[] = {{"adamw", OptimizerType::kAdamW},
+                                                     {"adamw_bert", OptimizerType::kAdamWBert}};
 
 template <class Enum, size_t n>
 Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const char* flag) {

@@ -9,7 +9,8 @@ enum class ScheduleType { kLinear, kCosine, kConstant };
 ScheduleType ParseScheduleType(const std::string& name);  // Error lists the names and suggests the nearest
 const char* Name(ScheduleType type);
 
-enum class OptimizerType { kAdamW };
+// kAdamWBert: the AdamW of BERT's own code, without bias correction.
+enum class OptimizerType { kAdamW, kAdamWBert };
 OptimizerType ParseOptimizerType(const std::string& name);
 const char* Name(OptimizerType type);
 

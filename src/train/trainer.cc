@@ -151,11 +151,11 @@ class Trainer {
     const double mean = (state_.loss_sum - state_.logged_loss_sum) / static_cast<double>(steps);
     state_.logged_loss_sum = state_.loss_sum;
     state_.logged_step = state_.global_step;
-    state_.log_history.push_back({{"epoch", state_.epoch},
-                                  {"grad_norm", gradient_norm_},
-                                  {"learning_rate", learning_rate_},
-                                  {"loss", mean},
-                                  {"step", state_.global_step}});
+    Log({{"epoch", state_.epoch},
+         {"grad_norm", gradient_norm_},
+         {"learning_rate", learning_rate_},
+         {"loss", mean},
+         {"step", state_.global_step}});
     spdlog::info("step {} of {}: loss {:.4f}, gradient norm {:.3g}, learning rate {:.3g}", state_.global_step,
                  state_.max_steps, mean, gradient_norm_, learning_rate_);
   }
@@ -179,7 +179,12 @@ class Trainer {
     entry.update(metrics);
     entry["step"] = step;
     spdlog::info("step {}: {}", step, metrics.dump());
-    state_.log_history.push_back(entry);
+    Log(std::move(entry));
+  }
+
+  void Log(Json entry) {
+    if (hooks_.log) hooks_.log(entry);
+    state_.log_history.push_back(std::move(entry));
   }
 
   void SaveIfDue() {

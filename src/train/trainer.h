@@ -29,6 +29,7 @@ struct TrainerHooks {
   std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); empty where eval_steps is 0
   std::function<void(const std::string& folder)> save_extra;  // what a checkpoint holds beside model and state: the
                                                               // tokenizer; may be empty
+  std::function<void(const Json& entry)> log = {};            // told every entry of log_history as it is made
 };
 
 struct TrainerPlace {

@@ -140,12 +140,8 @@ TEST(ProgressText, MoreThanTheTotalDoesNotBreakTheBar) {
 }
 
 TEST(ProgressText, TheBarMakesRoomForTheFigures) {
-  const ProgressState state{.title = "fine-tuning",
-                            .unit = "step",
-                            .note = "loss 0.1234",
-                            .done = 1340,
-                            .total = 63150,
-                            .seconds = 34};
+  const ProgressState state{
+      .title = "fine-tuning", .unit = "step", .note = "loss 0.1234", .done = 1340, .total = 63150, .seconds = 34};
   EXPECT_THAT(ProgressBarText(state, 200), StartsWith("fine-tuning [" + std::string(30, '.') + "] 1340/63150 step"));
   const std::string narrow = ProgressBarText(state, 80);
   EXPECT_LT(narrow.size(), 80u);

@@ -60,7 +60,7 @@ TEST_F(EvaluateCommandTest, WrongFlagsAreNamed) {
   EXPECT_THAT(Wrong({"--model_name_or_path", "m", "--task_name", "sst", "--data_dir", "d"}),
               HasSubstr("did you mean sst2?"));
   EXPECT_THAT(Wrong({"--model_name_or_path", "/nowhere", "--validation_file", references_}, 1),
-              HasSubstr("/nowhere/config.json"));
+              HasSubstr("/nowhere: no such folder"));
 }
 
 }  // namespace

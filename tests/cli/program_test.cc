@@ -109,7 +109,7 @@ TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
 }
 
 TEST_F(ProgramTest, AFailureIsOneLineAndStatus1) {
-  EXPECT_THAT(Wrong("info /nowhere", 1), HasSubstr("/nowhere/config.json"));
+  EXPECT_THAT(Wrong("info /nowhere", 1), HasSubstr("/nowhere: no such folder"));
   const std::string config = folder_.Write("broken/config.json", "{");
   EXPECT_THAT(Wrong("info " + (folder_ / "broken"), 1), HasSubstr("broken/config.json"));
 }

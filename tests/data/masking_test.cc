@@ -35,6 +35,53 @@ std::vector<int32_t> LongText(int length, int32_t vocab_size) {
 // Five standard deviations of a binomial share.
 double Spread(double p, double n) { return 5 * std::sqrt(p * (1 - p) / n); }
 
+TEST(Masking, AFixedNumberASequence) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 0.15, 42, {.max_predictions = 20});
+  // Rounded to even: 0.15 · 10 = 1.5 → 2, 0.15 · 30 = 4.5 → 4; at least one, at most twenty.
+  for (const auto& [length, number] :
+       std::vector<std::pair<int, int64_t>>{{1, 1}, {3, 1}, {10, 2}, {30, 4}, {100, 15}, {512, 20}}) {
+    const std::vector<int32_t> text = LongText(length, tokenizer->vocab_size());
+    std::vector<int> chosen(text.size());
+    for (uint64_t example = 0; example < 300; ++example) {
+      const Masked masked = MaskOf(masker, text, 0, example);
+      int64_t count = 0;
+      for (size_t i = 0; i < text.size(); ++i) {
+        count += masked.labels[i] != kIgnoredLabel;
+        chosen[i] += masked.labels[i] != kIgnoredLabel;
+        EXPECT_TRUE(masked.labels[i] == text[i] || (masked.labels[i] == kIgnoredLabel && masked.ids[i] == text[i]));
+      }
+      ASSERT_EQ(count, number) << length;
+    }
+    const double p = static_cast<double>(number) / length;
+    for (const int times : chosen) EXPECT_NEAR(times / 300.0, p, Spread(p, 300) + 1e-9) << length;
+  }
+}
+
+TEST(Masking, WholeWordsAllOrNone) {
+  const auto tokenizer = SmallTokenizer();
+  const auto id = [&](const char* token) { return tokenizer->Id(token); };
+  const std::vector<int32_t> text{
+      tokenizer->cls_id(), id("a"),   id("##b"), id("##c"),          id("d"), id("e"), id("##f"),
+      tokenizer->sep_id(), id("##g"), id("h"),   tokenizer->sep_id()};
+  const std::vector<std::vector<size_t>> words{{1, 2, 3}, {4}, {5, 6}, {8}, {9}};
+  const Masker masker(*tokenizer, 0.3, 42, {.whole_words = true});  // 0.3 · 11 = 3.3 → 3 tokens
+  std::vector<int> chosen(words.size());
+  for (uint64_t example = 0; example < 2000; ++example) {
+    const Masked masked = MaskOf(masker, text, 0, example);
+    int64_t count = 0;
+    for (size_t w = 0; w < words.size(); ++w) {
+      const bool first = masked.labels[words[w][0]] != kIgnoredLabel;
+      for (const size_t i : words[w]) ASSERT_EQ(masked.labels[i] != kIgnoredLabel, first);
+      chosen[w] += first;
+      count += first ? static_cast<int64_t>(words[w].size()) : 0;
+    }
+    ASSERT_EQ(count, 3);
+    for (const size_t i : {size_t{0}, size_t{7}, size_t{10}}) ASSERT_EQ(masked.labels[i], kIgnoredLabel);
+  }
+  for (const int times : chosen) EXPECT_GT(times, 200);
+}
+
 TEST(Masking, SharesAreThoseOfTheCollator) {
   const auto tokenizer = SmallTokenizer();
   const Masker masker(*tokenizer, 0.15, 42);

@@ -47,7 +47,7 @@ class FormulaModel : public Model {
     ModelOutput output;
     output.logits = torch::tensor(rows).view({-1, classes});
     if (!labels.empty() && (masked || !batch.class_labels.empty())) {
-      output.loss = torch::nn::functional::cross_entropy(output.logits, torch::tensor(labels));
+      output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
     }
     options.counts->pairs_computed += batch.tokens();
     options.counts->pairs_total += 2 * batch.tokens();

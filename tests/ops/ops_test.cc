@@ -1,7 +1,6 @@
 // Every op against its readable twin in double: values and gradients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <span>
@@ -13,6 +12,7 @@
 #include "ops/linear.h"
 #include "ops/row_ops.h"
 #include "ops/threads.h"
+#include "ops/torch.h"
 #include "util/errors.h"
 
 namespace lshformer {

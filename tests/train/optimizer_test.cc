@@ -82,6 +82,39 @@ TEST(AdamW, FollowsTorch) {
   }
 }
 
+// BERT's optimization.py, in double: m and v without correction, decay added to the update.
+TEST(AdamW, OfBertHasNoBiasCorrection) {
+  TrainingOptions options = HardOptions();
+  options.optim = OptimizerType::kAdamWBert;
+  Problem ours(3);
+  const auto optimizer = MakeOptimizer(options, ours.parameters);
+  std::vector<torch::Tensor> parameters, m, v;
+  for (const auto& [name, parameter] : ours.parameters) {
+    parameters.push_back(parameter.detach().to(torch::kFloat64));
+    m.push_back(torch::zeros_like(parameters.back()));
+    v.push_back(torch::zeros_like(parameters.back()));
+  }
+  constexpr int64_t kSteps = 10;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    ours.DrawGradients(step);
+    optimizer->Step(1e-2, 1);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const torch::Tensor gradient = ours.parameters[i].second.grad().to(torch::kFloat64);
+      m[i] = options.adam_beta1 * m[i] + (1 - options.adam_beta1) * gradient;
+      v[i] = options.adam_beta2 * v[i] + (1 - options.adam_beta2) * gradient * gradient;
+      torch::Tensor update = m[i] / (v[i].sqrt() + options.adam_epsilon);
+      if (HasWeightDecay(ours.parameters[i].first)) update = update + options.weight_decay * parameters[i];
+      parameters[i] = parameters[i] - 1e-2 * update;
+    }
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    // Roundings of the parameter, and of an update of up to √10 learning rates (m / √v of a first gradient).
+    const torch::Tensor error = (ours.parameters[i].second.detach().to(torch::kFloat64) - parameters[i]).abs();
+    const torch::Tensor bound = kSteps * std::numeric_limits<float>::epsilon() * (8 * parameters[i].abs() + 16 * 1e-2);
+    EXPECT_TRUE((error <= bound).all().item<bool>()) << ours.parameters[i].first;
+  }
+}
+
 TEST(AdamW, GradientScaleIsAGradientScaled) {
   Problem scaled(5), plain(5);
   const auto first = MakeOptimizer(HardOptions(), scaled.parameters);

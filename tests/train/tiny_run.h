@@ -1,7 +1,5 @@
 // A training run small enough for tests: a two-layer BERT on random tokens.
 #pragma once
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "base/philox.h"
 #include "data/masking.h"
 #include "models/model.h"
+#include "ops/torch.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 

@@ -96,6 +96,11 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
   }
 };
 
+Json WithoutTimes(Json trainer_state) {
+  trainer_state["lshformer"].erase("train_runtime");
+  return trainer_state;
+}
+
 TEST_P(ResumeTest, EndsAtTheSameBits) {
   const ModelPtr whole = NewModel();
   const TrainResult uninterrupted =
@@ -106,7 +111,7 @@ TEST_P(ResumeTest, EndsAtTheSameBits) {
         Train(*resumed, TinyData(GetParam().examples), Options(),
               {.output_dir = folder_ / ("from" + step), .resume_from = folder_ / "whole/checkpoint-" + step}, {});
     EXPECT_THAT(Different(Copies(*whole), Copies(*resumed)), IsEmpty()) << "from step " << step;
-    EXPECT_EQ(result.trainer_state, uninterrupted.trainer_state) << "from step " << step;
+    EXPECT_EQ(WithoutTimes(result.trainer_state), WithoutTimes(uninterrupted.trainer_state)) << "from step " << step;
     EXPECT_EQ(result.train_loss, uninterrupted.train_loss);
   }
 }

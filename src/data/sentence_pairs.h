@@ -1,0 +1,45 @@
+// Pairs of text for next-sentence prediction, made as BERT's create_pretraining_data.py makes them.
+//
+//   [CLS] A [SEP] B [SEP], types 0 up to and including the first [SEP], then 1
+//   label 0: B is what follows A in its document; label 1: B is from another document
+//
+// Per document a target length is drawn: max_seq_length − 3, or with probability short_seq_prob uniform in
+// [2, max_seq_length − 3]. Sentences gather into a chunk until it has that many tokens or the document ends. A is the
+// first a of its sentences, a uniform in 1 … n − 1 (1 if n = 1). If n = 1, or else with probability 1/2, B begins at a
+// random sentence of another document and goes on until A and B have the target length, and the chunk's other
+// sentences are used again; otherwise B is the rest of the chunk. While A and B have more than max_seq_length − 3
+// tokens, the longer one loses a token, at its beginning or its end with equal probability.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/sequence_set.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+
+struct SentencePairOptions {
+  int max_seq_length = 512;  // ≥ 5
+  double short_seq_prob = 0.1;
+  int dupe_factor = 1;  // passes over the corpus, each with choices of its own
+  uint64_t seed = 42;
+};
+
+// Sentences as token ids without specials, document by document.
+struct SentenceCorpus {
+  SequenceSet sentences;
+  std::vector<int64_t> documents{0};  // borders into `sentences`; size − 1 documents, none of them empty
+};
+
+// A document is a text file, or where there is only one text file, one of its paragraphs; in JSON lines it is a row.
+// Sentences by SplitSentences. Errors: those of ReadCorpus; fewer than two documents.
+SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+                             int64_t in_memory = SequenceSet::kInMemory);
+
+// All pairs with their labels, a pure function of the corpus and the options.
+SequenceSet MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tokenizer,
+                              const SentencePairOptions& options);
+
+}  // namespace lshformer

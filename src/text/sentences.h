@@ -1,0 +1,11 @@
+// Sentences of plain text, by ICU's rules for sentence boundaries (Unicode Standard Annex 29, root locale).
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace lshformer {
+
+// In order, without the white space around them; blank ones are left out. Views into `text`, which is valid UTF-8.
+std::vector<std::string_view> SplitSentences(std::string_view text);
+
+}  // namespace lshformer
