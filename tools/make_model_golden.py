@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertModel
 
 LENGTHS = [1, 2, 17, 9, 24]
 
@@ -50,9 +50,11 @@ def make_batch(config, rng, labels):
         line = {"input_ids": rng.integers(0, config.vocab_size, length).tolist(),
                 "token_type_ids": [0] * border + [1] * (length - border)}
         line["input_ids"][-1] = config.pad_token_id if length > 2 else line["input_ids"][-1]   # the row without gradient
-        if labels == "tokens":
+        if labels in ("tokens", "both"):
             chosen = rng.random(length) < 0.4
             line["labels"] = [int(rng.integers(config.vocab_size)) if c else -100 for c in chosen]
+            if labels == "both":
+                line["next_sentence_label"] = int(rng.integers(2))
         elif labels == "class":
             line["labels"] = int(rng.integers(config.num_labels))
         elif labels == "value":
@@ -72,7 +74,7 @@ def loss_sum(logits, line, labels):
 
 
 def expected(model, lines, labels):
-    out, parts, total, count = {}, {}, 0.0, 0
+    out, parts, total, count, next_total = {}, {}, 0.0, 0, 0.0
     for index, line in enumerate(lines):
         result = model(input_ids=torch.tensor([line["input_ids"]]), token_type_ids=torch.tensor([line["token_type_ids"]]),
                        output_hidden_states=True, output_attentions=True)
@@ -83,7 +85,14 @@ def expected(model, lines, labels):
         base = model.base_model
         if base.pooler is not None:
             parts.setdefault("pooler_output", []).append(base.pooler(result.hidden_states[-1]))
-        if labels:
+        if labels == "both":
+            parts.setdefault("logits", []).append(result.prediction_logits[0])
+            parts.setdefault("seq_relationship_logits", []).append(result.seq_relationship_logits)
+            term, terms = loss_sum(result.prediction_logits, line, "tokens")
+            total, count = total + term, count + terms
+            wanted = torch.tensor([line["next_sentence_label"]])
+            next_total = next_total + torch.nn.functional.cross_entropy(result.seq_relationship_logits, wanted)
+        elif labels:
             parts.setdefault("logits", []).append(result.logits[0] if labels == "tokens" else result.logits)
             term, terms = loss_sum(result.logits, line, labels)
             total, count = total + term, count + terms
@@ -91,7 +100,7 @@ def expected(model, lines, labels):
         out[name] = torch.cat(tensors)
     out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
     if labels:
-        out["loss"] = total / count
+        out["loss"] = total / count + next_total / len(lines)
         out["loss"].backward()
         for name, parameter in model.named_parameters():
             out[f"gradients.{name}"] = parameter.grad
@@ -115,6 +124,7 @@ CASES = [  # name, class, config, labels, names in the file
     ("classification_gamma_beta", BertForSequenceClassification, {"num_labels": 2, "num_hidden_layers": 1}, "class", gamma_beta),
     ("regression", BertForSequenceClassification, {"num_labels": 1, "num_hidden_layers": 1}, "value", None),
     ("encoder", BertModel, {"num_hidden_layers": 1}, None, None),   # saved without the prefix "bert."
+    ("pretraining", BertForPreTraining, {"num_hidden_layers": 1}, "both", None),
 ]
 
 

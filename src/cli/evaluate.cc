@@ -13,6 +13,7 @@
 #include "cli/training_flags.h"
 #include "data/classification.h"
 #include "data/corpus.h"
+#include "data/sentence_pairs.h"
 #include "eval/score_file.h"
 
 namespace lshformer::cli {
@@ -66,7 +67,11 @@ Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tok
   reading.line_by_line = flags.line_by_line;
   reading.max_seq_length = SequenceLimit(flags.max_seq_length, model.config());
   const Masker masker(tokenizer, flags.mlm_probability, seed, flags.masking);
-  SequenceSet set = ReadCorpus({flags.validation_file}, tokenizer, reading);
+  const bool pairs = model.task() == Task::kPretraining;
+  if (pairs && flags.line_by_line) FailUsage("--line_by_line: this model is evaluated on pairs of sentences");
+  SequenceSet set = pairs ? MakeSentencePairs(ReadSentences({flags.validation_file}, tokenizer), tokenizer,
+                                              {.max_seq_length = reading.max_seq_length, .seed = seed})
+                          : ReadCorpus({flags.validation_file}, tokenizer, reading);
   set.KeepFirst(flags.max_eval_samples);
   return EvaluateMaskedLm(model, set, masker, options).metrics;
 }
@@ -105,7 +110,8 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   if (!flags.predictions.empty())
     return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
   const Task task = TaskOf(flags);
-  if (task == Task::kMaskedLm) {
+  const bool text = task == Task::kMaskedLm || task == Task::kPretraining;
+  if (text) {
     if (flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
     RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
   } else {
@@ -117,8 +123,8 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
                                    [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
-  return task == Task::kMaskedLm ? EvaluateText(flags, *model, *tokenizer, options, seed)
-                                 : EvaluateLabels(flags, *model, *tokenizer, options);
+  return text ? EvaluateText(flags, *model, *tokenizer, options, seed)
+              : EvaluateLabels(flags, *model, *tokenizer, options);
 }
 
 }  // namespace

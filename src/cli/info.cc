@@ -33,6 +33,7 @@ using Blocks = std::vector<std::pair<std::string, int64_t>>;
 Task HeadOf(const ModelConfig& config) {
   for (const std::string& name : config.architectures) {
     if (name.ends_with("ForMaskedLM")) return Task::kMaskedLm;
+    if (name.ends_with("ForPreTraining")) return Task::kPretraining;
     if (name.ends_with("ForSequenceClassification")) return Task::kSequenceClassification;
   }
   return Task::kEncoder;

@@ -1,9 +1,11 @@
 #include "cli/inspect_batch.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/masking.h"
 #include "io/gzip.h"
 
 namespace lshformer::cli {
@@ -41,7 +43,10 @@ class Reader {
   }
 
   InspectBatch Finish() {
-    if (!result_.labelled) result_.batch.token_labels.clear();
+    const std::vector<int32_t>& labels = result_.batch.token_labels;
+    // A batch whose lines only have the other label of pretraining has none of these.
+    const bool tokens = std::any_of(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoredLabel; });
+    if (!result_.labelled || (labels_ == LabelKind::kTokenAndNext && !tokens)) result_.batch.token_labels.clear();
     return std::move(result_);
   }
 
@@ -83,11 +88,28 @@ class Reader {
     }
   }
 
+  void RequireLikeBefore(const char* key, bool has, bool had, const std::string& where) const {
+    if (has != had)
+      Fail("{}: {} \"{}\", but the lines before {}", where, has ? "has" : "has no", key,
+           has ? "have none" : "have them");
+  }
+
+  void AddNextLabel(const Json& object, const std::string& where) {
+    constexpr const char* kKey = "next_sentence_label";
+    const bool has = HasValue(object, kKey);
+    std::vector<int32_t>& labels = result_.batch.class_labels;
+    RequireLikeBefore(kKey, has, labels.empty() ? has && result_.batch.sequences() == 1 : true, where);
+    if (!has) return;
+    labels.push_back(static_cast<int32_t>(GetInt(object, kKey, where, 0, 1)));
+    result_.labelled = true;
+  }
+
   void AddLabels(const Json& object, const std::string& where, int32_t tokens) {
     if (labels_ == LabelKind::kNone) return;
     const bool has = HasValue(object, "labels");
     PackedBatch& batch = result_.batch;
-    if (labels_ == LabelKind::kToken) {
+    if (labels_ == LabelKind::kTokenAndNext) AddNextLabel(object, where);
+    if (labels_ == LabelKind::kToken || labels_ == LabelKind::kTokenAndNext) {
       std::vector<int32_t> labels(tokens, -100);
       if (has) labels = Integers(object, "labels", where, 0, config_.vocab_size - 1, -100);
       if (labels.size() != static_cast<size_t>(tokens))
@@ -97,9 +119,7 @@ class Reader {
       return;
     }
     if (batch.sequences() == 1) result_.labelled = has;
-    if (has != result_.labelled)
-      Fail("{}: {} \"labels\", but the lines before {}", where, has ? "has" : "has no",
-           has ? "have none" : "have them");
+    RequireLikeBefore("labels", has, result_.labelled, where);
     if (!has) return;
     const Json& label = object["labels"];
     if (labels_ == LabelKind::kClass) {

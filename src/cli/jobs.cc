@@ -79,6 +79,9 @@ Json Settings(const PretrainOptions& options) {
                    {"max_seq_length", options.max_seq_length},
                    {"line_by_line", options.line_by_line},
                    {"mlm_probability", options.mlm_probability},
+                   {"objective", options.objective},
+                   {"short_seq_prob", options.short_seq_prob},
+                   {"dupe_factor", options.dupe_factor},
                    {"masking", options.masking.whole_words ? "whole_word" : "token"},
                    {"max_predictions_per_seq", options.masking.max_predictions},
                    {"do_eval", options.do_eval}});
@@ -227,15 +230,28 @@ struct Corpora {
   SequenceSet train, validation;
 };
 
+using ReadFiles = std::function<SequenceSet(const std::vector<std::string>&)>;
+
+ReadFiles CorpusReader(const PretrainOptions& options, const Tokenizer& tokenizer, const ModelConfig& config) {
+  const int limit = SequenceLimit(options.max_seq_length, config);
+  if (options.objective == "mlm") {
+    return [&, limit](const std::vector<std::string>& files) {
+      return ReadCorpus(files, tokenizer, {.line_by_line = options.line_by_line, .max_seq_length = limit});
+    };
+  }
+  return [&, limit](const std::vector<std::string>& files) {
+    return MakeSentencePairs(ReadSentences(files, tokenizer), tokenizer,
+                             {limit, options.short_seq_prob, options.dupe_factor, options.training.seed});
+  };
+}
+
 Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
                     const ModelConfig& config) {
-  CorpusOptions reading;
-  reading.line_by_line = options.line_by_line;
-  reading.max_seq_length = SequenceLimit(options.max_seq_length, config);
+  const ReadFiles read = CorpusReader(options, tokenizer, config);
   Corpora corpora;
-  corpora.train = ReadCorpus(options.train_files, tokenizer, reading);
+  corpora.train = read(options.train_files);
   if (!options.validation_file.empty()) {
-    corpora.validation = ReadCorpus({options.validation_file}, tokenizer, reading);
+    corpora.validation = read({options.validation_file});
   } else if (do_eval) {
     auto [train, validation] = SplitValidation(std::move(corpora.train), options.validation_split_percentage);
     corpora.train = std::move(train);
@@ -258,6 +274,10 @@ JobResult RunPretrain(const PretrainOptions& options) {
   CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
   CheckModelSource(options.model);
   if (options.train_files.empty()) FailUsage("--train_file: required");
+  const bool pairs = options.objective == "mlm+nsp";
+  if (!pairs && options.objective != "mlm")
+    FailUsage("--objective: expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
+  if (pairs && options.line_by_line) FailUsage("--line_by_line: is for --objective mlm; pairs are made of sentences");
   Job job{.title = "pretraining", .folder = options.folder, .training = options.training};
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
@@ -265,7 +285,8 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.tokenizer = LoadTokenizer(options.model);
-  job.model = MakeModel(options.model, job.start.resume_from, Task::kMaskedLm, *job.tokenizer, options.training.seed);
+  job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
+                        *job.tokenizer, options.training.seed);
   const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the training text");

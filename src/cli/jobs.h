@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "data/masking.h"
+#include "data/sentence_pairs.h"
 #include "train/options.h"
 
 namespace lshformer::cli {
@@ -39,6 +40,9 @@ struct PretrainOptions {
   int64_t max_train_samples = 0, max_eval_samples = 0;  // 0: all
   int max_seq_length = 0;                               // 0: the position table
   bool line_by_line = false;
+  std::string objective = "mlm";                                 // or "mlm+nsp"
+  double short_seq_prob = SentencePairOptions().short_seq_prob;  // of pairs, as dupe_factor
+  int dupe_factor = SentencePairOptions().dupe_factor;
   double mlm_probability = 0.15;
   MaskedChoice masking;
   bool do_eval = false, dry_run = false;

@@ -1,6 +1,7 @@
 // lshformer pretrain: masked language modelling on plain text.
 #include <memory>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/jobs.h"
@@ -38,6 +39,16 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
       ->add_flag("--line_by_line", options->line_by_line,
                  "every line is a sequence; otherwise blocks of --max_seq_length")
       ->group(group);
+  command->add_option("--objective", options->objective, "masked LM alone, or with next-sentence prediction on pairs")
+      ->check(OneOf({"mlm", "mlm+nsp"}))
+      ->group(group);
+  command->add_option("--short_seq_prob", options->short_seq_prob, "mlm+nsp: share of documents with shorter pairs")
+      ->check(NumberIn(0, 1))
+      ->group(group);
+  command
+      ->add_option("--dupe_factor", options->dupe_factor, "mlm+nsp: passes over the text, each with pairs of its own")
+      ->check(IntegerIn(1, 1000))
+      ->group(group);
   AddMaskingFlags(*command, options->mlm_probability, options->masking, group);
   group = "Run";
   command->add_flag("--do_eval", options->do_eval, "evaluate at the end (with --eval_steps also before)")->group(group);
@@ -45,7 +56,9 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
   AddAttentionFlags(*command, options->model.attention);
-  command->callback([options, &common] {
+  command->callback([options, command, &common] {
+    for (const char* flag : {"--short_seq_prob", "--dupe_factor"})
+      if (options->objective == "mlm" && command->count(flag) > 0) FailUsage("{}: is for --objective mlm+nsp", flag);
     options->training.seed = common.seed;
     PrintJobResult(RunPretrain(*options));
   });

@@ -149,7 +149,6 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
 PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,
                             uint64_t visit) {
   PackedBatch batch = MakeBatch(set, examples);
-  batch.class_labels.clear();
   batch.token_labels.resize(batch.ids.size());
   for (int b = 0; b < batch.sequences(); ++b) {
     const size_t begin = static_cast<size_t>(batch.cu_seqlens[b]);

@@ -47,7 +47,7 @@ class SequenceSet {
 
 // The chosen examples in the given order. sequence_ids are their indices; class labels where the set has some.
 PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples);
-// The same, masked for `visit` (the epoch; 0 for evaluation), with token_labels.
+// The same, masked for `visit` (the epoch; 0 for evaluation), with token_labels as well.
 PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,
                             uint64_t visit);
 

@@ -86,25 +86,37 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
                             const EvaluateOptions& options) {
   EvaluationLoop loop(model, set, options);
   Evaluation evaluation;
-  WeightedMean loss;
+  const bool pairs = model.task() == Task::kPretraining && set.labelled();
+  WeightedMean loss, next_loss;
   int64_t correct = 0;
+  std::vector<int32_t> next;
   const auto make = [&](std::span<const int64_t> examples) { return MakeMaskedBatch(set, examples, masker, 0); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    if (pairs) {
+      const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits);  // [B, 2]
+      next.insert(next.end(), best.begin(), best.end());
+      next_loss.Add(output.sequence_loss.item<double>(), batch.sequences());
+    }
     std::vector<int32_t> labels;  // of the labelled positions, in order, as the rows of logits are
     std::copy_if(batch.token_labels.begin(), batch.token_labels.end(), std::back_inserter(labels),
                  [](int32_t label) { return label != kIgnoredLabel; });
     if (labels.empty()) return;
     const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [labelled, V]
     for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
-    loss.Add(output.loss.item<double>(), static_cast<int64_t>(labels.size()));
+    const torch::Tensor& mean = output.token_loss.defined() ? output.token_loss : output.loss;  // []
+    loss.Add(mean.item<double>(), static_cast<int64_t>(labels.size()));
   });
   if (loss.count() == 0) Fail("evaluation: no token was masked; the text is too short for --mlm_probability");
   evaluation.labelled = loss.count();
   const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
-  evaluation.metrics["eval_loss"] = loss.mean();
+  evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? next_loss.mean() : 0);
   evaluation.metrics["eval_accuracy"] = accuracy;
   evaluation.metrics["eval_mlm_loss"] = loss.mean();
   evaluation.metrics["eval_mlm_accuracy"] = accuracy;
+  if (pairs) {
+    evaluation.metrics["eval_nsp_loss"] = next_loss.mean();
+    evaluation.metrics["eval_nsp_accuracy"] = Accuracy(next, set.labels());
+  }
   evaluation.metrics["perplexity"] = Perplexity(loss.mean());
   loop.Finish(evaluation);
   return evaluation;

@@ -29,6 +29,8 @@ struct Evaluation {
 // eval_loss = mean cross-entropy over all masked tokens (not a mean of batch means), eval_accuracy = share predicted
 // exactly; perplexity = exp(eval_loss); eval_mlm_loss and eval_mlm_accuracy repeat the two. eval_samples, eval_runtime,
 // eval_samples_per_second, eval_steps_per_second. Error if no token was masked.
+// A model with both heads of pretraining (Task::kPretraining) on labelled pairs: also eval_nsp_loss and
+// eval_nsp_accuracy, and eval_loss is the sum of both losses.
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker, const EvaluateOptions& options);
 
 // eval_loss (mean over examples), eval_accuracy, eval_f1; without labels only predictions and runtime figures.

@@ -1,16 +1,32 @@
 #include "models/bert.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "data/masking.h"
 #include "ops/cross_entropy.h"
 
 namespace lshformer {
 namespace {
 
 bool HasPooler(Task task) { return task != Task::kMaskedLm; }
+bool HasMaskedLm(Task task) { return task == Task::kMaskedLm || task == Task::kPretraining; }
 
 // Rows of a matrix, in the given order; gradients are added back.
 torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
   return x.index_select(0, torch::tensor(rows, torch::kInt64));
+}
+
+// Mean cross-entropy of [B, classes] by the batch's class labels.
+torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
+  const int64_t classes = logits.size(1);
+  if (batch.class_labels.size() != static_cast<size_t>(batch.sequences()))
+    Fail("{} labels for {} sequences", batch.class_labels.size(), batch.sequences());
+  for (size_t i = 0; i < batch.class_labels.size(); ++i)
+    if (batch.class_labels[i] < 0 || batch.class_labels[i] >= classes)
+      Fail("sequence {}: label {} is out of range, expected 0 to {}", i, batch.class_labels[i], classes - 1);
+  const std::vector<int64_t> labels(batch.class_labels.begin(), batch.class_labels.end());
+  return torch::cross_entropy_loss(logits, torch::tensor(labels, torch::kInt64));
 }
 
 std::vector<ParameterSpec> CheckedParameters(const ModelConfig& config, Task task) {
@@ -29,7 +45,7 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
     BertLayer::AppendSpecs(specs, fmt::format("bert.encoder.layer.{}", layer), fmt::format("encoder.layer.{}", layer),
                            config);
   if (HasPooler(task)) AppendLinear(specs, "bert.pooler.dense", hidden, hidden, "pooler", square);
-  if (task == Task::kMaskedLm) {
+  if (HasMaskedLm(task)) {
     specs.push_back({"cls.predictions.bias",
                      {config.vocab_size},
                      Initial::kZero,
@@ -38,6 +54,8 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
     AppendLinear(specs, "cls.predictions.transform.dense", hidden, hidden, "head", square);
     AppendLayerNorm(specs, "cls.predictions.transform.LayerNorm", hidden, "head");
   }
+  if (task == Task::kPretraining)
+    AppendLinear(specs, "cls.seq_relationship", /*out=*/2, hidden, "head", fmt::format("next or not, {}", square));
   if (task == Task::kSequenceClassification)
     AppendLinear(specs, "classifier", config.num_labels, hidden, "head",
                  fmt::format("{} labels, hidden_size {}", config.num_labels, hidden));
@@ -51,12 +69,13 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
   for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
     layers_.emplace_back(parameters, fmt::format("bert.encoder.layer.{}", layer), config_, layer);
   if (HasPooler(task)) pooler_ = MakeLinear(parameters, "bert.pooler.dense");
-  if (task == Task::kMaskedLm) {
+  if (HasMaskedLm(task)) {
     transform_ = MakeLinear(parameters, "cls.predictions.transform.dense");
     transform_norm_.emplace(parameters, "cls.predictions.transform.LayerNorm", config_.layer_norm_eps);
     decoder_bias_ = GetParameter(parameters, "cls.predictions.bias");
     decoder_ = Linear({embeddings_.words()}, {decoder_bias_});
   }
+  if (task == Task::kPretraining) seq_relationship_ = MakeLinear(parameters, "cls.seq_relationship");
   if (task == Task::kSequenceClassification) classifier_ = MakeLinear(parameters, "classifier");
 }
 
@@ -108,7 +127,7 @@ void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& opti
   std::vector<int32_t> labels;
   for (size_t token = 0; token < batch.token_labels.size(); ++token) {
     const int32_t label = batch.token_labels[token];
-    if (label == -100) continue;
+    if (label == kIgnoredLabel) continue;
     if (label < 0 || label >= config_.vocab_size)
       Fail("token {}: label {} is out of range, expected -100 or 0 to {}", token, label, config_.vocab_size - 1);
     labelled.push_back(static_cast<int64_t>(token));
@@ -135,6 +154,19 @@ void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& opti
   if (has_labels && !gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, batch.token_labels));
 }
 
+void BertModel::RunPretraining(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const {
+  const bool masked = std::any_of(batch.token_labels.begin(), batch.token_labels.end(),
+                                  [](int32_t label) { return label != kIgnoredLabel; });
+  // A mean over no token would be NaN, and take the other term with it.
+  if (masked || !options.train) RunMaskedLm(batch, options, output);
+  if (masked) output.token_loss = output.loss;
+  output.loss = output.token_loss;
+  output.seq_relationship_logits = (*seq_relationship_)(output.pooler_output);  // [B, 2]
+  if (batch.class_labels.empty()) return;
+  output.sequence_loss = ClassLoss(output.seq_relationship_logits, batch);
+  output.loss = output.loss.defined() ? output.loss + output.sequence_loss : output.sequence_loss;
+}
+
 void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {
   const PackedBatch& batch = *pass.batch;
   auto firsts = std::make_shared<RowIdentities>();
@@ -153,14 +185,7 @@ void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {
            config_.num_labels);
     output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.float_labels));
   } else if (!batch.class_labels.empty()) {
-    if (batch.class_labels.size() != sequences)
-      Fail("{} labels for {} sequences", batch.class_labels.size(), sequences);
-    for (size_t i = 0; i < sequences; ++i)
-      if (batch.class_labels[i] < 0 || batch.class_labels[i] >= config_.num_labels)
-        Fail("sequence {}: label {} is out of range, expected 0 to {}", i, batch.class_labels[i],
-             config_.num_labels - 1);
-    const std::vector<int64_t> labels(batch.class_labels.begin(), batch.class_labels.end());
-    output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels, torch::kInt64));
+    output.loss = ClassLoss(output.logits, batch);
   }
 }
 
@@ -177,6 +202,7 @@ ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& o
   output.last_hidden_state = Encode(pass, output, options.hidden_states);     // [T, H]
   if (pooler_) output.pooler_output = Pool(batch, output.last_hidden_state);  // [B, H]
   if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, output);
+  if (task_ == Task::kPretraining) RunPretraining(batch, options, output);
   if (task_ == Task::kSequenceClassification) RunClassification(pass, output);
   return output;
 }

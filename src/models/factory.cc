@@ -13,6 +13,8 @@ const char* Architecture(Task task) {
       return "BertModel";
     case Task::kMaskedLm:
       return "BertForMaskedLM";
+    case Task::kPretraining:
+      return "BertForPreTraining";
     case Task::kSequenceClassification:
       return "BertForSequenceClassification";
   }
@@ -28,11 +30,13 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
   for (const std::string& name : config.architectures)
-    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification})
+    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification})
       if (name == Architecture(task)) return task;
   if (config.architectures.empty()) return Task::kEncoder;
-  Fail("{}: architectures names \"{}\", expected BertModel, BertForMaskedLM or BertForSequenceClassification", where,
-       config.architectures.front());
+  Fail(
+      "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForPreTraining or "
+      "BertForSequenceClassification",
+      where, config.architectures.front());
 }
 
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {

@@ -14,7 +14,8 @@
 
 namespace lshformer {
 
-enum class Task { kEncoder, kMaskedLm, kSequenceClassification };  // heads; kEncoder has none
+// Heads; kEncoder has none. kPretraining: masked LM and next-sentence prediction.
+enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification };
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
 
 struct ForwardOptions {
@@ -28,12 +29,14 @@ struct ForwardOptions {
 };
 
 struct ModelOutput {
-  torch::Tensor loss;               // [], defined when the batch has labels of the head's kind
-  torch::Tensor logits;             // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
-                                    // masked-LM training with labels: there the loss is formed without keeping them
-  torch::Tensor last_hidden_state;  // [T, H]
-  torch::Tensor pooler_output;      // [B, H] where the model has a pooler
-  std::vector<torch::Tensor> hidden_states;            // [T, H] each, embedding output first
+  torch::Tensor loss;    // [], defined when the batch has labels of the head's kind
+  torch::Tensor logits;  // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
+                         // masked-LM training with labels: there the loss is formed without keeping them
+  torch::Tensor seq_relationship_logits;     // [B, 2], pretraining: 0 = B follows A, 1 = B is from elsewhere
+  torch::Tensor token_loss, sequence_loss;   // [], pretraining: the means that `loss` adds up, where there are labels
+  torch::Tensor last_hidden_state;           // [T, H]
+  torch::Tensor pooler_output;               // [B, H] where the model has a pooler
+  std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first
   std::vector<std::vector<torch::Tensor>> attentions;  // [layer][sequence] → [heads, n, n]
 };
 

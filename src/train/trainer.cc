@@ -25,13 +25,15 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// What a mean loss of the batch is a mean over.
-int64_t LabelledItems(const PackedBatch& batch) {
-  if (!batch.token_labels.empty()) {
-    return std::count_if(batch.token_labels.begin(), batch.token_labels.end(),
-                         [](int32_t label) { return label != kIgnoredLabel; });
-  }
-  return batch.sequences();
+// What the mean losses of a batch are means over.
+struct Items {
+  int64_t tokens = 0, sequences = 0;
+};
+
+Items LabelledItems(const PackedBatch& batch) {
+  return {std::count_if(batch.token_labels.begin(), batch.token_labels.end(),
+                        [](int32_t label) { return label != kIgnoredLabel; }),
+          batch.token_labels.empty() || !batch.class_labels.empty() ? batch.sequences() : 0};
 }
 
 int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters) {
@@ -99,10 +101,12 @@ class Trainer {
     const int64_t step = state_.global_step;
     const std::vector<std::vector<int64_t>> places = sampler_.Batches(step);
     std::vector<PackedBatch> batches;
-    int64_t labelled = 0;
+    Items labelled;
     for (const std::vector<int64_t>& examples : places) {
       batches.push_back(data_.batch(sampler_.Epoch(step), examples));
-      labelled += LabelledItems(batches.back());
+      const Items items = LabelledItems(batches.back());
+      labelled.tokens += items.tokens;
+      labelled.sequences += items.sequences;
     }
     for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
     double loss = 0;
@@ -120,23 +124,37 @@ class Trainer {
   }
 
   // Adds the gradient of Σ losses of the batch / labelled items of the whole update; returns that share of the loss.
-  double Accumulate(const PackedBatch& batch, int64_t micro_step, int64_t labelled) {
+  double Accumulate(const PackedBatch& batch, int64_t micro_step, const Items& labelled) {
     state_.train_samples += batch.sequences();
     state_.tokens_seen += batch.tokens();
     state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens());
-    const int64_t items = LabelledItems(batch);
-    if (items == 0) return 0;  // nothing to learn from: a mean over nothing would be NaN
+    const Items items = LabelledItems(batch);
+    if (items.tokens + items.sequences == 0) return 0;  // nothing to learn from: a mean over nothing would be NaN
     ForwardOptions forward;
     forward.train = true;
     forward.seed = options_.seed;
     forward.step = state_.global_step;
     forward.micro_step = micro_step;
-    const torch::Tensor loss = model_.Forward(batch, forward).loss;  // []
-    const double share = static_cast<double>(items) / static_cast<double>(labelled);
-    const double value = loss.item<double>();
+    const ModelOutput output = model_.Forward(batch, forward);
+    torch::Tensor sum;
+    double value = 0;
+    const auto add = [&](const torch::Tensor& loss, int64_t part, int64_t whole) {  // loss: []
+      if (part == 0 || !loss.defined()) return;
+      const double share = static_cast<double>(part) / static_cast<double>(whole);
+      value += loss.item<double>() * share;
+      const torch::Tensor term = part == whole ? loss : loss * share;
+      sum = sum.defined() ? sum + term : term;
+    };
+    if (output.token_loss.defined() || output.sequence_loss.defined()) {
+      add(output.token_loss, items.tokens, labelled.tokens);
+      add(output.sequence_loss, items.sequences, labelled.sequences);
+    } else {
+      const bool tokens = items.tokens > 0;
+      add(output.loss, tokens ? items.tokens : items.sequences, tokens ? labelled.tokens : labelled.sequences);
+    }
     if (!std::isfinite(value)) FailDiverged(state_.global_step + 1, "the loss", value);
-    (items == labelled ? loss : loss * share).backward();
-    return value * share;
+    sum.backward();
+    return value;
   }
 
   double EpochAfter(int64_t step, int64_t micro_batches) const {

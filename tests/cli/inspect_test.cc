@@ -61,6 +61,25 @@ TEST(InspectBatchTest, LabelsOfEveryKind) {
   EXPECT_THAT(none.batch.token_labels, IsEmpty());
 }
 
+TEST(InspectBatchTest, LabelsOfPretraining) {
+  constexpr LabelKind kBoth = LabelKind::kTokenAndNext;
+  const auto both = Read(
+      "{\"input_ids\": [7, 8], \"labels\": [-100, 9], \"next_sentence_label\": 1}\n"
+      "{\"input_ids\": [1], \"next_sentence_label\": 0}",
+      kBoth);
+  EXPECT_THAT(both.batch.token_labels, ElementsAre(-100, 9, -100));
+  EXPECT_THAT(both.batch.class_labels, ElementsAre(1, 0));
+  const auto next = Read("{\"input_ids\": [7, 8], \"next_sentence_label\": 1}", kBoth);
+  EXPECT_TRUE(next.labelled);
+  EXPECT_THAT(next.batch.token_labels, IsEmpty());
+  EXPECT_FALSE(Read("{\"input_ids\": [7]}", kBoth).labelled);
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [7]}\n{\"input_ids\": [8], \"next_sentence_label\": 1}", kBoth),
+              HasSubstr(":2: has \"next_sentence_label\", but the lines before have none"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [8], \"next_sentence_label\": 1}\n{\"input_ids\": [7]}", kBoth),
+              HasSubstr(":2: has no \"next_sentence_label\", but the lines before have them"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [8], \"next_sentence_label\": 2}", kBoth), HasSubstr("next_sentence_label"));
+}
+
 TEST(InspectBatchTest, BadLinesAreNamed) {
   const std::string good = "{\"input_ids\": [7]}\n";
   EXPECT_THAT(ErrorIn(""), HasSubstr("b.jsonl: has no line"));

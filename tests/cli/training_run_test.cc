@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -187,6 +188,25 @@ TEST_F(TrainingRunTest, PretrainLeavesWhatTransformersLeaves) {
   EXPECT_EQ(Results("run/config.json")["vocab_size"], 59);
   // A folder that `evaluate` can read, with the same figures.
   EXPECT_EQ(Weights("run"), Weights("run/checkpoint-60"));
+}
+
+TEST_F(TrainingRunTest, PretrainingWithNextSentencePrediction) {
+  Succeeds(Pretrain("run", {"--objective", "mlm+nsp", "--do_eval", "--masking", "whole_word", "--max_steps", "20"}));
+  const Json all = Results("run/all_results.json");
+  for (const char* key : {"eval_nsp_loss", "eval_nsp_accuracy", "eval_mlm_loss", "eval_mlm_accuracy", "perplexity"})
+    EXPECT_TRUE(all.contains(key)) << key;
+  EXPECT_NEAR(all["eval_loss"].get<double>(), all["eval_mlm_loss"].get<double>() + all["eval_nsp_loss"].get<double>(),
+              1e-9);
+  EXPECT_NEAR(all["perplexity"].get<double>(), std::exp(all["eval_mlm_loss"].get<double>()), 1e-6);
+  EXPECT_EQ(Results("run/config.json")["architectures"][0], "BertForPreTraining");
+  const CommandResult evaluated = Succeeds({LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path",
+                                            folder_ / "run", "--validation_file", folder_ / "text.txt"});
+  EXPECT_TRUE(Json::parse(evaluated.out).contains("eval_nsp_accuracy"));
+  // Its encoder and masked-LM head serve other tasks.
+  Succeeds({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder_ / "run", "--task", "fill-mask", "--text",
+            "a [MASK] b", "--output", folder_ / "filled.jsonl"});
+  EXPECT_THAT(Fails(Pretrain("other", {"--dupe_factor", "2"}), 2), HasSubstr("is for --objective mlm+nsp"));
+  EXPECT_THAT(Fails(Pretrain("other", {"--objective", "mlm+nsp", "--line_by_line"}), 2), HasSubstr("--line_by_line"));
 }
 
 TEST_F(TrainingRunTest, TrainEvaluatesAndPredicts) {

@@ -31,8 +31,9 @@ PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
     AppendSequence(batch, ids, object.at("token_type_ids").get<std::vector<int32_t>>(), batch.sequences());
     if (task == Task::kEncoder) continue;
     const Json& labels = object.at("labels");
-    if (task == Task::kMaskedLm) {
+    if (task == Task::kMaskedLm || task == Task::kPretraining) {
       for (const Json& label : labels) batch.token_labels.push_back(label.get<int32_t>());
+      if (task == Task::kPretraining) batch.class_labels.push_back(object.at("next_sentence_label").get<int32_t>());
     } else if (regression) {
       batch.float_labels.push_back(labels.get<float>());
     } else {
@@ -89,6 +90,7 @@ TEST_P(GoldenTest, AgreesWithHf) {
       ExpectTensor(fmt::format("attentions.{}.{}", layer, s), output.attentions[layer][s], 1e-4);
   if (task != Task::kEncoder) {
     ExpectTensor("logits", output.logits, 1e-4);
+    if (task == Task::kPretraining) ExpectTensor("seq_relationship_logits", output.seq_relationship_logits, 1e-4);
     ExpectTensor("loss", output.loss, 1e-4);
     output.loss.backward();
     const double floor = 1e-5 * LargestGradient();  // some gradients, such as key biases', are 0 in exact arithmetic
@@ -99,7 +101,7 @@ TEST_P(GoldenTest, AgreesWithHf) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
-                         ::testing::Values("masked_lm", "masked_lm_gelu_new", "classification",
+                         ::testing::Values("masked_lm", "masked_lm_gelu_new", "pretraining", "classification",
                                            "classification_gamma_beta", "regression", "encoder"),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -133,6 +133,33 @@ TEST_F(TrainerTest, AnotherSeedIsAnotherRun) {
   EXPECT_THAT(Different(Copies(*one), Copies(*other)), Not(IsEmpty()));
 }
 
+// The two losses of pretraining are means over different things: tokens and pairs.
+TEST_F(TrainerTest, AccumulatedPretrainingEqualsTheBigBatch) {
+  const TrainingData data{18, [](int64_t epoch, std::span<const int64_t> examples) {
+                            PackedBatch batch = testing::TinyBatch(epoch, examples);
+                            for (const int64_t example : examples)
+                              batch.class_labels.push_back(static_cast<int32_t>(example % 2));
+                            return batch;
+                          }};
+  const auto train = [&](int batch, int accumulation) {
+    TrainingOptions options = TinyOptions();
+    options.per_device_train_batch_size = batch;
+    options.gradient_accumulation_steps = accumulation;
+    options.max_steps = 3;
+    const ModelPtr model = CreateModel(testing::TinyConfig(0), Task::kPretraining, 7);
+    const double loss = Train(*model, data, options, {}, {}).train_loss;
+    return std::pair(loss, Copies(*model));
+  };
+  const auto [one_loss, one] = train(6, 1);
+  const auto [several_loss, several] = train(2, 3);
+  EXPECT_NEAR(several_loss, one_loss, 1e-5);
+  EXPECT_GT(one_loss, std::log(50.0) + 0.5);  // both terms are in it
+  double worst = 0;
+  for (size_t i = 0; i < one.size(); ++i)
+    worst = std::max(worst, (one[i].second - several[i].second).abs().max().item<double>());
+  EXPECT_LT(worst, 2e-3);  // Adam's first steps have the sign of the gradient, which rounding may turn where it is 0
+}
+
 // 18 examples by 4 are 5 batches (the last one of 2), by two an epoch of 3 updates.
 TEST_F(TrainerTest, CountsEpochsAndSamples) {
   TrainingOptions options = TinyOptions();
