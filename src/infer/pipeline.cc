@@ -1,7 +1,5 @@
 #include "infer/pipeline.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -133,21 +131,8 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
                         const std::function<void(ModelConfig&)>& adjust) {
   std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? folder : tokenizer_folder);
   const Task head = HeadOf(options.task);
-  if (head != Task::kEncoder) {
-    return Pipeline(LoadModel(folder, head, /*seed=*/0, /*require_head=*/true, adjust), std::move(tokenizer), options);
-  }
-  // A masked-LM checkpoint has no pooler, and features do not pass through it: that it is drawn at random is no news.
-  const spdlog::level::level_enum level = spdlog::get_level();
-  spdlog::set_level(std::max(level, spdlog::level::err));
-  ModelPtr model;
-  try {
-    model = LoadModel(folder, head, /*seed=*/0, /*require_head=*/false, adjust);
-  } catch (...) {
-    spdlog::set_level(level);
-    throw;
-  }
-  spdlog::set_level(level);
-  return Pipeline(std::move(model), std::move(tokenizer), options);
+  return Pipeline(LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust),
+                  std::move(tokenizer), options);
 }
 
 void Pipeline::Run(std::span<Request> requests) const {

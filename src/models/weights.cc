@@ -99,6 +99,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
   const auto by_name = MapWeightNames(files.names(), path);
   ParameterMap parameters;
   std::vector<std::string> drawn;
+  bool head = false;  // a pooler alone, under features that do not pass through it, is no news
   for (const ParameterSpec& spec : specs) {
     const auto found = by_name.find(spec.name);
     if (found != by_name.end()) {
@@ -113,8 +114,9 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
     if (!of_head) Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
+    head |= spec.block == "head";
   }
-  if (!drawn.empty())
+  if (head)
     spdlog::warn("{}: has no head for this task, a new one is drawn from the seed: {}", path, fmt::join(drawn, ", "));
   return parameters;
 }

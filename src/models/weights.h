@@ -13,10 +13,10 @@ namespace lshformer {
 // From (seed, name) alone: a parameter's numbers do not depend on which other parameters a model has.
 torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config, uint64_t seed);
 
-// Float32 copies of the tensors of `folder` (io/weight_files.h) (F16, BF16 and F64 are converted). A parameter of the
-// block "head" or "pooler" that the file lacks is drawn, and all of those are named in one warning, unless
-// `require_head`. Error names file and tensor: missing, another shape (with the config keys behind it), a dtype that is
-// no float, a value that is not finite.
+// Float32 copies of the tensors of `folder` (io/weight_files.h; F16, BF16 and F64 are converted). A parameter of the
+// block "head" or "pooler" that the files lack is drawn unless `require_head`; where a head is among them they are
+// named in one warning. Error names file and tensor: missing, another shape (with the config keys behind it), a dtype
+// that is no float, a value that is not finite.
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
                             const ModelConfig& config, uint64_t seed, bool require_head);
 
