@@ -58,6 +58,8 @@ Json Settings(const TrainingOptions& options) {
           {"warmup_steps", options.warmup_steps},
           {"warmup_ratio", options.warmup_ratio},
           {"optim", Name(options.optim)},
+          {"load_best_model_at_end", options.load_best_model_at_end},
+          {"metric_for_best_model", options.metric_for_best_model},
           {"seed", options.seed}};
 }
 
@@ -158,11 +160,12 @@ Json TrainResults(const TrainResult& result, int64_t train_samples) {
           {"train_steps_per_second", Rounded(result.steps_per_second, 3)}};
 }
 
-// The evaluation at the last step where eval_steps made one, else a fresh one.
-Json FinalEvaluation(const Job& job, Json& trainer_state) {
+// The evaluation at the last step where eval_steps made one of these weights, else a fresh one.
+Json FinalEvaluation(const Job& job, Json& trainer_state, bool best_loaded) {
   const int64_t step = trainer_state["global_step"];
   Json& history = trainer_state["log_history"];
-  if (!history.empty() && history.back().contains("eval_loss") && history.back().value("step", int64_t{-1}) == step) {
+  if (!best_loaded && !history.empty() && history.back().contains("eval_loss") &&
+      history.back().value("step", int64_t{-1}) == step) {
     Json metrics = history.back();
     metrics.erase("step");
     return metrics;
@@ -209,7 +212,7 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   summary["step"] = trained.global_step;
   if (job.do_eval) {
     const size_t entries = history.size();
-    result.eval = FinalEvaluation(job, trained.trainer_state);
+    result.eval = FinalEvaluation(job, trained.trainer_state, trained.best_step > 0);
     if (history.size() > entries) log(history.back());
   }
   history.push_back(summary);

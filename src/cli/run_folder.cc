@@ -23,9 +23,11 @@ constexpr const char* kState = "trainer_state.json";
 constexpr const char* kResults[] = {"train_results.json", "eval_results.json", "all_results.json"};
 
 // Another optimization of the same task: a legitimate wish, but no longer the same run.
-constexpr const char* kMayChange[] = {"learning_rate", "weight_decay",  "adam_beta1",       "adam_beta2",
-                                      "adam_epsilon",  "max_grad_norm", "max_steps",        "num_train_epochs",
-                                      "warmup_steps",  "warmup_ratio",  "lr_scheduler_type"};
+constexpr const char* kMayChange[] = {
+    "learning_rate",        "weight_decay",  "adam_beta1",        "adam_beta2",
+    "adam_epsilon",         "max_grad_norm", "max_steps",         "num_train_epochs",
+    "warmup_steps",         "warmup_ratio",  "lr_scheduler_type", "load_best_model_at_end",
+    "metric_for_best_model"};
 // Work after training: it does not change the run, only whether something is left to do.
 constexpr const char* kWorkAfter[] = {"do_eval",          "do_predict", "validation_file",
                                       "max_eval_samples", "test_file",  "save_dtype"};

@@ -117,7 +117,17 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
          group);
   number("--save_steps", training.save_steps, "between checkpoints; 0: only when stopped", IntegerIn(0, INT64_MAX),
          group);
-  number("--save_total_limit", training.save_total_limit, "newest checkpoints kept; 0: all", from(0), group);
+  number("--save_total_limit", training.save_total_limit, "newest checkpoints kept, beside the best; 0: all", from(0),
+         group);
+  command
+      .add_flag("--load_best_model_at_end", training.load_best_model_at_end,
+                "the result is the checkpoint with the best evaluation, not the last")
+      ->group(group);
+  command
+      .add_option("--metric_for_best_model", training.metric_for_best_model,
+                  "which figure decides; smaller is better for losses and perplexity")
+      ->type_name("NAME")
+      ->group(group);
 }
 
 void PrintJobResult(const JobResult& result) {

@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kPartial = ".partial";
 
+std::string CheckpointName(int64_t step) { return std::string(kPrefix) + std::to_string(step); }
+
 // "checkpoint-120" → 120
 std::optional<int64_t> StepOf(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -128,9 +130,10 @@ void WriteOptimizer(const std::string& folder, const Optimizer& optimizer, const
 }  // namespace
 
 Json ToJson(const TrainerState& state, const TrainingOptions& options) {
-  return {{"best_global_step", nullptr},
-          {"best_metric", nullptr},
-          {"best_model_checkpoint", nullptr},
+  const bool best = state.best_global_step > 0;
+  return {{"best_global_step", best ? Json(state.best_global_step) : Json()},
+          {"best_metric", best ? Json(state.best_metric) : Json()},
+          {"best_model_checkpoint", best ? Json(CheckpointName(state.best_global_step)) : Json()},
           {"epoch", state.epoch},
           {"eval_steps", options.eval_steps > 0 ? options.eval_steps : options.logging_steps},
           {"global_step", state.global_step},
@@ -165,6 +168,10 @@ TrainerState ParseTrainerState(const Json& json, std::string_view where) {
   state.epoch = GetNumber(json, "epoch", where);
   state.total_flos = GetNumber(json, "total_flos", where);
   state.tokens_seen = GetInt(json, "num_input_tokens_seen", where, 0);
+  if (HasValue(json, "best_global_step")) {
+    state.best_global_step = GetInt(json, "best_global_step", where, 0);
+    state.best_metric = GetNumber(json, "best_metric", where);
+  }
   if (!json.contains("log_history") || !json["log_history"].is_array())
     Fail("{}: \"log_history\": expected an array", where);
   state.log_history = json["log_history"];
@@ -183,7 +190,7 @@ TrainerState ParseTrainerState(const Json& json, std::string_view where) {
 }
 
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts) {
-  const std::string name = std::string(kPrefix) + std::to_string(parts.state.global_step);
+  const std::string name = CheckpointName(parts.state.global_step);
   const std::string folder = output_dir + "/" + name;
   const std::string partial = output_dir + "/." + name + std::string(kPartial);
   std::error_code ignored;
@@ -206,7 +213,8 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
   for (; all.back().first > parts.state.global_step; all.pop_back()) RemoveCheckpoint(all.back().second);
   if (parts.options.save_total_limit > 0) {
     const size_t limit = static_cast<size_t>(parts.options.save_total_limit);
-    for (size_t i = 0; i + limit < all.size(); ++i) RemoveCheckpoint(all[i].second);
+    for (size_t i = 0; i + limit < all.size(); ++i)
+      if (all[i].first != parts.state.best_global_step) RemoveCheckpoint(all[i].second);
   }
   return folder;
 }
@@ -219,6 +227,11 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
   CopyInto(optimizer.State(), SafetensorsFile(folder + "/optimizer.safetensors"));
   optimizer.set_steps(steps);
   return state;
+}
+
+void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model) {
+  CopyInto(model.NamedParameters(),
+           SafetensorsFile(output_dir + "/" + CheckpointName(state.best_global_step) + "/model.safetensors"));
 }
 
 std::string IncompleteReason(const std::string& folder) {

@@ -25,6 +25,8 @@ struct TrainerState {
   double epoch = 0;
   double total_flos = 0;
   int64_t tokens_seen = 0;
+  int64_t best_global_step = 0;  // of the checkpoint with the best metric; 0: none yet, or not asked for
+  double best_metric = 0;
   Json log_history = Json::array();
 
   // Beyond HF's keys, under "lshformer".
@@ -48,12 +50,15 @@ struct CheckpointParts {
   std::function<void(const std::string& folder)> save_extra;  // may be empty
 };
 // Writes output_dir/checkpoint-N (replacing one of the same step), then deletes those of later steps, which belong to a
-// course that was left, and the oldest beyond save_total_limit.
+// course that was left, and the oldest beyond save_total_limit, but never the best one.
 // Error (disk full …) leaves the earlier checkpoints as they were. Returns the folder.
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
 
 // Copies weights and optimizer state out of `folder`; Error if they do not fit the model.
 TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer);
+
+// The weights of the best checkpoint.
+void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model);
 
 // Why `folder` cannot be resumed from, in a few words; "" if it can.
 std::string IncompleteReason(const std::string& folder);

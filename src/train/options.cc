@@ -79,6 +79,12 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   RequireAtLeast("eval_steps", options.eval_steps, 0);
   RequireAtLeast("save_steps", options.save_steps, 0);
   RequireAtLeast("save_total_limit", options.save_total_limit, 0);
+  if (!options.load_best_model_at_end) return;
+  if (options.eval_steps == 0 || options.save_steps == 0 || options.save_steps % options.eval_steps != 0)
+    FailUsage("--load_best_model_at_end: needs --eval_steps, and --save_steps a multiple of it, got {} and {}",
+              options.eval_steps, options.save_steps);
 }
+
+bool GreaterIsBetter(const std::string& metric) { return !metric.ends_with("loss") && metric != "perplexity"; }
 
 }  // namespace lshformer

@@ -28,12 +28,17 @@ struct TrainingOptions {
   int64_t warmup_steps = 0;  // > 0 wins over warmup_ratio
   double warmup_ratio = 0;
   OptimizerType optim = OptimizerType::kAdamW;
-  int64_t logging_steps = 500;  // 0: only the summary at the end
-  int64_t eval_steps = 0;       // 0: no evaluation before the end
-  int64_t save_steps = 500;     // 0: no checkpoints, except when a signal stops the run
-  int save_total_limit = 0;     // newest checkpoints kept; 0: all
-  uint64_t seed = 42;           // data order, masking, dropout, new weights
+  int64_t logging_steps = 500;                 // 0: only the summary at the end
+  int64_t eval_steps = 0;                      // 0: no evaluation before the end
+  int64_t save_steps = 500;                    // 0: no checkpoints, except when a signal stops the run
+  int save_total_limit = 0;                    // newest checkpoints kept; 0: all
+  bool load_best_model_at_end = false;         // the checkpoint with the best metric_for_best_model is the result
+  std::string metric_for_best_model = "loss";  // of the evaluations, "eval_" may be left out; see GreaterIsBetter
+  uint64_t seed = 42;                          // data order, masking, dropout, new weights
 };
+
+// As transformers decides: smaller is better for what ends in "loss" (and for perplexity), greater for all else.
+bool GreaterIsBetter(const std::string& metric);
 
 // Error (exit 2) that names the flag, the range and the value.
 void ValidateTrainingOptions(const TrainingOptions& options);

@@ -78,6 +78,10 @@ class Trainer {
     }
     StopIfAsked();
     progress_->Finish();
+    if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
+      LoadBestModel(place_.output_dir, state_, model_);
+      result_.best_step = state_.best_global_step;
+    }
     return Summary();
   }
 
@@ -207,7 +211,29 @@ class Trainer {
 
   void SaveIfDue() {
     if (options_.save_steps == 0) return;
+    if (options_.load_best_model_at_end) NoteBest();
     if (state_.global_step % options_.save_steps == 0 || state_.global_step == state_.max_steps) Save();
+  }
+
+  // Only a checkpoint can be the best model: at other steps nothing would be left of it.
+  void NoteBest() {
+    if (state_.log_history.empty() || state_.global_step % options_.save_steps != 0) return;
+    const Json& entry = state_.log_history.back();
+    if (!entry.contains("eval_loss") || entry["step"] != state_.global_step) return;
+    const std::string& name = options_.metric_for_best_model;
+    const std::string key = entry.contains(name) ? name : "eval_" + name;
+    if (!entry.contains(key) || !entry[key].is_number()) {
+      std::string known;
+      for (const auto& [metric, value] : entry.items())
+        if (metric != "epoch" && metric != "step") known += (known.empty() ? "" : ", ") + metric;
+      FailUsage("--metric_for_best_model: the evaluation has no \"{}\", only {}", Shown(name), known);
+    }
+    const double metric = entry[key].get<double>();
+    const bool better = state_.best_global_step == 0 ||
+                        (GreaterIsBetter(name) ? metric > state_.best_metric : metric < state_.best_metric);
+    if (!better) return;
+    state_.best_metric = metric;
+    state_.best_global_step = state_.global_step;
   }
 
   void Save() {

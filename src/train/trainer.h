@@ -41,6 +41,7 @@ struct TrainerPlace {
 
 struct TrainResult {
   int64_t global_step = 0, total_steps = 0;
+  int64_t best_step = 0;  // > 0: the model's weights are those after this step (load_best_model_at_end)
   double epoch = 0;
   // Of the whole run, the part before a resume included:
   double train_loss = 0;     // mean over all steps

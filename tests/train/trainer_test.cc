@@ -237,6 +237,52 @@ TEST_F(TrainerTest, EvaluatesWhenDueAndOnceAfterAResume) {
   EXPECT_EQ(evaluations, 4);  // that of step 4 is in the checkpoint
 }
 
+// Evaluations say 3, 1, 2: the second checkpoint is the best, is kept beside the newest, and is the result; also when
+// the run was stopped and resumed in between.
+TEST_F(TrainerTest, TheBestCheckpointIsTheResult) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 6;
+  options.eval_steps = options.save_steps = 2;
+  options.save_total_limit = 1;
+  options.load_best_model_at_end = true;
+  const auto metric_of = [](int evaluation) { return evaluation == 1 ? 3.0 : evaluation == 2 ? 1.0 : 2.0; };
+  int evaluations = 0;
+  const TrainerHooks hooks{[&] { return Json{{"eval_loss", metric_of(++evaluations)}}; }, {}};
+  const ModelPtr model = TinyModel();
+  const TrainResult result = Train(*model, TinyData(18), options, {.output_dir = folder_ / "run"}, hooks);
+  EXPECT_EQ(result.best_step, 4);
+  EXPECT_EQ(result.trainer_state["best_metric"], 1.0);
+  EXPECT_EQ(result.trainer_state["best_model_checkpoint"], "checkpoint-4");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/checkpoint-2"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/checkpoint-4"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/checkpoint-6"));
+  const ModelPtr at_four = LoadModel(folder_ / "run/checkpoint-4", Task::kMaskedLm, 0, true);
+  EXPECT_THAT(Different(Copies(*model), Copies(*at_four)), IsEmpty());
+  // Resumed behind the best: it is still known.
+  const ModelPtr resumed = TinyModel(0.1, {}, 99);
+  const TrainResult again = Train(*resumed, TinyData(18), options,
+                                  {.output_dir = folder_ / "run", .resume_from = folder_ / "run/checkpoint-4"}, hooks);
+  EXPECT_EQ(again.best_step, 4);
+  EXPECT_THAT(Different(Copies(*resumed), Copies(*at_four)), IsEmpty());
+}
+
+TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
+  TrainingOptions options = TinyOptions();
+  options.load_best_model_at_end = true;
+  options.eval_steps = 2;
+  options.save_steps = 3;
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              ThrowsMessage<UsageError>(HasSubstr("--save_steps a multiple of it, got 2 and 3")));
+  options.save_steps = 2;
+  options.metric_for_best_model = "acuracy";
+  const TrainerHooks hooks{[&] { return Json{{"eval_loss", 1.0}, {"eval_accuracy", 0.5}}; }, {}};
+  EXPECT_THAT([&] { Train(*TinyModel(), TinyData(18), options, {.output_dir = folder_ / "run"}, hooks); },
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("no \"acuracy\""), HasSubstr("eval_loss, eval_accuracy"))));
+  EXPECT_TRUE(GreaterIsBetter("accuracy"));
+  EXPECT_FALSE(GreaterIsBetter("eval_mlm_loss"));
+  EXPECT_FALSE(GreaterIsBetter("perplexity"));
+}
+
 TEST_F(TrainerTest, AnInfiniteLossStopsTheRunAndKeepsTheLastGoodCheckpoint) {
   TrainingOptions options = TinyOptions();
   options.max_steps = 4;
