@@ -21,6 +21,7 @@ enum class Purpose : uint32_t {
   kSplit = 8,
   kSynthetic = 9,
   kBenchmark = 10,
+  kRotations = 11,
 };
 
 // The ten-round bijection: 128-bit counter, 64-bit key, 128 random bits.

@@ -162,6 +162,8 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
       const int64_t offset = int64_t{begin} * padded;
       Multiply<Store::kSet, false>({columns.operand + offset, padded}, {transposed, rows.padded}, {scores, rows.padded},
                                    count, rows.padded, head_dim);
+      ForEachSelf(work, pass, tile, rows, begin, count,
+                  [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
       if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
       SoftmaxBlock(dropout, rows, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill,
                    scores, state);
@@ -178,7 +180,12 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
 void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
   const AttentionForward& call = *work.call;
   const Columns& columns = work.columns;
-  bool finite = GatherRows(pass.swapped ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  const bool queries = pass.swapped || work.plan->shared_keys;
+  bool finite = GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  if (columns.key_scale) {
+    NormalizeRows(columns.operand + begin * work.padded(), end - begin, work.padded(),
+                  kKeyNormEpsilon * static_cast<float>(work.head_dim()), columns.key_scale + begin);
+  }
   finite = GatherRows(call.value, work, columns.order, begin, end, columns.value) && finite;
   if (!finite) work.columns_not_finite = true;
   for (int64_t c = begin; c < end && columns.dropout; ++c)

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -142,6 +143,18 @@ HWY_INLINE float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, i
   FloatVec sum = hn::Zero(d);
   for (int k = 0; k < padded; k += kLanes) sum = hn::MulAdd(hn::Load(d, a + k), hn::Load(d, b + k), sum);
   return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// row *= 1/√(Σ row² + epsilon) for rows of `padded` numbers, aligned, zeros at the end; writes what multiplied each.
+inline void NormalizeRows(float* HWY_RESTRICT rows, int64_t count, int padded, float epsilon,
+                          float* HWY_RESTRICT scales) {
+  const Floats d;
+  for (int64_t i = 0; i < count; ++i, rows += padded) {
+    const float scale = 1.0f / std::sqrt(Dot(rows, rows, padded) + epsilon);
+    scales[i] = scale;
+    const FloatVec factor = hn::Set(d, scale);
+    for (int k = 0; k < padded; k += kLanes) hn::Store(hn::Mul(factor, hn::Load(d, rows + k)), d, rows + k);
+  }
 }
 
 // to += scale · from; `from` is aligned.
