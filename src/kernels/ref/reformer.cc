@@ -1,6 +1,7 @@
 #include "kernels/ref/reformer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -258,31 +259,31 @@ std::vector<int32_t> MeetingCounts(const AttentionSpec& spec, int length, const 
 }
 
 std::vector<int32_t> HashByRotation(const Inputs& in, const ReformerRotations& rotations) {
-  const int head_dim = in.shape.head_dim, rounds = in.spec.rounds;
-  std::vector<int32_t> buckets(int64_t{in.shape.heads} * rounds * in.shape.tokens());
-  ForEachUnit(in, [&](const Unit& unit, int head) {
-    const std::array<int, 2> factors = BucketFactors(in.spec, unit.length());
-    // argmax [xR, −xR] of the columns `first` … `first` + count − 1
-    const auto largest = [&](const double* x, int round, int first, int count) {
-      std::vector<double> rotated(2 * count);
-      for (int c = 0; c < count; ++c) {
-        for (int d = 0; d < head_dim; ++d) {
-          const int64_t row = (int64_t{head} * rounds + round) * head_dim + d;
-          rotated[c] += x[d] * rotations.rotations[row * rotations.columns + first + c];
-        }
-        rotated[count + c] = -rotated[c];
-      }
-      return static_cast<int32_t>(std::max_element(rotated.begin(), rotated.end()) - rotated.begin());
-    };
-    for (int i = 0; i < unit.length(); ++i) {
-      const double* x = unit.Row(in.query, i);
-      for (int round = 0; round < rounds; ++round) {
-        int32_t bucket = largest(x, round, 0, factors[0] / 2);
-        if (factors[1] > 1) bucket += factors[0] * largest(x, round, factors[0] / 2, factors[1] / 2);
-        buckets[(int64_t{head} * rounds + round) * in.shape.tokens() + unit.Token(i)] = bucket;
+  const int head_dim = in.shape.head_dim, rounds = in.spec.rounds, heads = in.shape.heads;
+  const int64_t tokens = in.shape.tokens();
+  std::vector<int32_t> buckets(int64_t{heads} * rounds * tokens);
+  // argmax [xR, −xR] of the columns `first` … `first` + count − 1 of one head and round
+  const auto largest = [&](const double* x, int64_t matrix, int first, int count) {
+    std::vector<double> rotated(2 * count);
+    for (int c = 0; c < count; ++c) {
+      for (int d = 0; d < head_dim; ++d)
+        rotated[c] += x[d] * rotations.rotations[(matrix * head_dim + d) * rotations.columns + first + c];
+      rotated[count + c] = -rotated[c];
+    }
+    return static_cast<int32_t>(std::max_element(rotated.begin(), rotated.end()) - rotated.begin());
+  };
+  for (int b = 0; b < in.shape.sequences(); ++b) {
+    const int64_t begin = in.shape.cu_seqlens[b], end = in.shape.cu_seqlens[b + 1];
+    const std::array<int, 2> factors = BucketFactors(in.spec, end - begin);
+    for (int64_t matrix = 0; matrix < int64_t{heads} * rounds; ++matrix) {
+      for (int64_t token = begin; token < end; ++token) {
+        const double* x = in.query.data() + (token * heads + matrix / rounds) * head_dim;
+        int32_t bucket = largest(x, matrix, 0, factors[0] / 2);
+        if (factors[1] > 1) bucket += factors[0] * largest(x, matrix, factors[0] / 2, factors[1] / 2);
+        buckets[matrix * tokens + token] = bucket;
       }
     }
-  });
+  }
   return buckets;
 }
 
