@@ -137,9 +137,10 @@ void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, Ba
   }
   ForEachSelf(work, pass, range, tile.rows, begin, count,
               [&](int column, int row) { tile.gradients[column * stride + row] = 0; });
-  MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_grad_out, {tile.scores, stride},
-                                    {tile.grad_out, padded}, {work.value_gradients + offset, padded}, count, padded,
-                                    rows);
+  const bool leave_out_zeros = !every_pair && !tile.finite_grad_out;
+  if (leave_out_zeros) KeepSelf(work, pass, range, tile.rows, begin, count, tile.scores);
+  MultiplyPairs<Store::kAdd, false>(leave_out_zeros, {tile.scores, stride}, {tile.grad_out, padded},
+                                    {work.value_gradients + offset, padded}, count, padded, rows);
   MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_operand, {tile.gradients, stride},
                                     {tile.operand, padded}, {work.operand_gradients + offset, padded}, count, padded,
                                     rows);
@@ -198,10 +199,11 @@ void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t 
   for (int64_t t = tile_begin; t < tile_end; ++t) {
     const Tile& tile = work.plan->tiles[t];
     if (!Meets(work, tile, group)) continue;
+    const auto at = [&](int64_t row) { return target.at(work.token(order ? order[row] : row), work.head()); };
     for (int64_t row = tile.row_begin; row < tile.row_end; ++row) {
       const int64_t position = order ? order[row] : row;
-      AddScaled(work.row_gradients + (part + row) * work.padded(), work.call->scale, work.head_dim(),
-                target.at(work.token(position), work.head()));
+      if (row + kRowsAhead < tile.row_end) PrefetchRow(at(row + kRowsAhead), work.head_dim());
+      AddScaled(work.row_gradients + (part + row) * work.padded(), work.call->scale, work.head_dim(), at(row));
       if (work.score_gradient_sum) work.score_gradient_sum[position] += work.row_gradient_sums[part + row];
     }
   }
@@ -211,6 +213,11 @@ void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, i
   const bool queries = pass.swapped || work.plan->shared_keys;
   const HeadTensor<float>& target = queries ? work.backward->grad_query : work.backward->grad_key;
   for (int64_t c = begin; c < end; ++c) {
+    if (c + kRowsAhead < end) {
+      const int64_t next = work.token(work.columns.position(c + kRowsAhead));
+      PrefetchRow(target.at(next, work.head()), work.head_dim());
+      PrefetchRow(work.backward->grad_value.at(next, work.head()), work.head_dim());
+    }
     const int64_t token = work.token(work.columns.position(c));
     const float* gradient = work.operand_gradients + c * work.padded();
     float scale = work.call->scale;

@@ -66,6 +66,7 @@ HWY_INLINE int LargestOfBothSigns(const float* HWY_RESTRICT x, int count, int wi
 void HashRotatedRows(const HeadRotations& head, HeadTensor<const float> x, int head_index, int64_t first, int64_t last,
                      int64_t stride, float* products, int32_t* buckets) {
   const int width = head.width(), rows = static_cast<int>(last - first);
+  for (int r = 0; r < rows; ++r) PrefetchRow(x.at(first + r, head_index), head.head_dim);
   for (int round = 0; round < head.rounds; ++round) {
     Multiply<Store::kSet, false>({x.at(first, head_index), x.token_stride},
                                  {head.rotations + int64_t{round} * head.head_dim * width, width}, {products, width},

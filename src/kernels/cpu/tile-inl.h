@@ -62,8 +62,10 @@ inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const
   const int head_dim = work.head_dim(), padded = work.padded();
   const Floats d;
   FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
+  const auto at = [&](int64_t i) { return from.at(work.token(positions ? positions[i] : i), work.head()); };
   for (int64_t i = begin; i < end; ++i) {
-    const float* row = from.at(work.token(positions ? positions[i] : i), work.head());
+    if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
+    const float* row = at(i);
     float* copy = to + i * padded;
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
@@ -174,6 +176,17 @@ HWY_INLINE void ForEachSelf(const UnitWork& work, const Pass& pass, const Tile& 
     const int32_t* found = std::find(rows.positions, rows.positions + rows.count, work.columns.position(c));
     if (found != rows.positions + rows.count) visit(c - begin, static_cast<int>(found - rows.positions));
   }
+}
+
+// A row's weight on itself is mostly 0, but it does count: where zeros are left out of a product, a NaN of its own must
+// still reach it. weights: [columns][padded].
+inline void KeepSelf(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, int32_t begin,
+                     int count, float* weights) {
+  constexpr float kLeast = 1.17549435e-38f;  // of normal floats: nothing beside any finite sum
+  ForEachSelf(work, pass, tile, rows, begin, count, [&](int column, int row) {
+    float& weight = weights[column * rows.padded + row];
+    if (weight == 0) weight = kLeast;
+  });
 }
 
 struct Dropout {

@@ -6,6 +6,7 @@
 #define LSHFORMER_VECTOR_MATH_INL
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cmath>
@@ -135,6 +136,14 @@ HWY_INLINE void Multiply(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int c
   }
   if (n < columns)
     MultiplyColumns<1, kStore, kRowsNext>(a, {b.data + n, b.stride}, {c.data + n, c.stride}, rows, depth, scale);
+}
+
+// Rows that lie far apart, in an order only the plan knows, are asked for this many rows before they are needed: about
+// what memory takes to answer.
+inline constexpr int kRowsAhead = 8;
+HWY_INLINE void PrefetchRow(const float* row, int count) {
+  constexpr int kLine = 64 / sizeof(float);
+  for (int k = 0; k < count; k += kLine) hwy::Prefetch(row + k);
 }
 
 // Σ a[k] b[k]; both aligned, zeros up to `padded`.
