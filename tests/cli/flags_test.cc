@@ -114,8 +114,13 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong({}, {"--attention", "linear"}), HasSubstr("--attention: expected dense, simhash or reformer"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash", "bnads": 3})"}), HasSubstr("did you mean \"bands\"?"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
-  EXPECT_THAT(Wrong({AttentionSpec{}}, {"--lsh_chunk", "64"}),
-              HasSubstr("--lsh_chunk: has no meaning for dense attention"));
+}
+
+TEST_F(AttentionFlagsTest, KeysBelongToTheirTypes) {
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_chunk", "64"}), "--lsh_chunk: has no meaning for dense attention");
+}
+
+TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
   EXPECT_THAT(Wrong({}, {"--lsh_chunk", "0"}), HasSubstr("--lsh_chunk: expected 1 to"));
   EXPECT_THAT(Wrong({}, {"--lsh_rounds", "0"}), HasSubstr("--lsh_rounds: expected 1 to"));
   EXPECT_THAT(Wrong({}, {"--lsh_buckets", "7"}), HasSubstr("--lsh_buckets: expected an even number"));
