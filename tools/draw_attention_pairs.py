@@ -23,7 +23,10 @@ MODES = {  # file name: (title, arguments, fill, triangle)
     "simhash_none": ("simhash, fill none: unseen pairs take no part", ["--attention", "simhash", "--lsh_fill", "none"], None, False),
     "simhash_reference": ("simhash, pairs reference: the upper triangle, mirrored",
                           ["--attention", "simhash", "--lsh_pairs", "reference"], "score 0", True),
+    "reformer": ("reformer, one round, chunk 4: its own chunk of the sorted order and the one before",
+                 ["--attention", "reformer", "--lsh_rounds", "1", "--lsh_chunk", "4", "--lsh_buckets", "8"], None, False),
 }
+CHUNK = 4
 COMPUTED, MIRRORED, FILLED, ABSENT = "#3f74c9", "#9dbcf0", "#e9ecf1", "#ffffff"
 
 
@@ -31,13 +34,25 @@ def run(binary, *arguments):
     subprocess.run([binary, *map(str, arguments)], check=True)
 
 
+def chunk_neighbours(buckets):
+    """[n, n]: whether a query sees a key. Sorted by (bucket, position), each chunk sees itself and the one before, around the circle."""
+    n = len(buckets)
+    chunk = np.empty(n, int)
+    chunk[np.argsort(buckets, kind="stable")] = np.arange(n) // CHUNK
+    chunks = -(-n // CHUNK)
+    return (chunk[:, None] - chunk[None, :]) % chunks <= 1
+
+
 def cells(title, arguments, fill, triangle, binary, work, tokens):
     out = work / "out.safetensors"
     run(binary, "attention", "--input", work / "in.safetensors", "--output", out, *arguments)
     n = len(tokens)
-    if "simhash" not in arguments:
+    if "dense" in arguments:
         return [[COMPUTED] * n for _ in range(n)], n * n
     result = load_file(out)
+    if "reformer" in arguments:
+        seen = chunk_neighbours(result["query_buckets"][0, 0])
+        return [[MIRRORED if i == j else COMPUTED if seen[i, j] else ABSENT for j in range(n)] for i in range(n)], int(seen.sum())
     query, key = result["query_buckets"][0, 0], result["key_buckets"][0, 0]
     collide = query[:, None] == key[None, :]
     rest = FILLED if fill else ABSENT
@@ -74,7 +89,7 @@ def draw(path, title, colours, computed, tokens, fill, triangle):
             parts.append(f'<rect x="{left + j * size}" y="{top + i * size}" width="{size - 2}" height="{size - 2}" rx="3" '
                          f'fill="{colour}" stroke="#d0d5dd"/>')
     y = top + n * size + 18
-    legend = [(COMPUTED, "computed: q·k")] + ([(MIRRORED, "mirrored")] if triangle else []) + ([(FILLED, fill)] if fill else [])
+    legend = [(COMPUTED, "computed: q·k")] + ([(MIRRORED, "itself: a last resort")] if title.startswith("reformer") else []) + ([(MIRRORED, "mirrored")] if triangle else []) + ([(FILLED, fill)] if fill else [])
     x = left
     for colour, text in legend:
         parts.append(f'<rect x="{x}" y="{y}" width="13" height="13" rx="2" fill="{colour}" stroke="#d0d5dd"/><text x="{x + 19}" y="{y + 11}">{text}</text>')

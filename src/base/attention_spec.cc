@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -12,12 +13,17 @@ namespace {
 constexpr int64_t kMaxTableSize = int64_t{1} << 24, kMaxHashes = 1024;
 constexpr int64_t kMaxBands = 62;  // sign patterns fit an int64
 constexpr int64_t kMaxLength = INT32_MAX;
+constexpr int64_t kMaxRounds = 1024, kMaxChunk = int64_t{1} << 20, kMaxLook = int64_t{1} << 20;
+// A factor has half as many rotations, each of head_dim floats a head and round; two factors make kMaxTableSize.
+constexpr int64_t kMaxFactor = 4096;
+constexpr int64_t kMostUnsplitBuckets = 128;  // more take two factors: √b rotations instead of b
 
 // JSON names of each enumeration, in the order of its values.
-constexpr std::array<const char*, 2> kTypes{"dense", "simhash"};
+constexpr std::array<const char*, 3> kTypes{"dense", "simhash", "reformer"};
 constexpr std::array<const char*, 3> kFills{"zero", "mean", "none"};
 constexpr std::array<const char*, 2> kPairs{"full", "reference"};
 constexpr std::array<const char*, 2> kResamples{"call", "never"};
+constexpr std::array<const char*, 2> kScales{"none", "sqrt_d"};
 
 template <class Enum, size_t n>
 Enum ParseName(const std::array<const char*, n>& names, const Json& object, const char* key, std::string_view where) {
@@ -38,7 +44,10 @@ const std::vector<std::string>& KeysOf(AttentionType type) {
   static const std::vector<std::string> dense{"type", "seed"};
   static const std::vector<std::string> simhash{"type",  "bands",    "hashes",      "table_size", "fill",
                                                 "pairs", "resample", "center_keys", "min_length", "seed"};
-  return type == AttentionType::kDense ? dense : simhash;
+  static const std::vector<std::string> reformer{
+      "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead", "scale", "cross_bucket",
+      "wrap", "causal", "count_pairs_once", "resample", "min_length", "seed"};
+  return type == AttentionType::kDense ? dense : type == AttentionType::kSimHash ? simhash : reformer;
 }
 
 uint64_t GetSeed(const Json& object, std::string_view where) {
@@ -53,11 +62,74 @@ void RefuseUnknownKeys(const Json& object, AttentionType type, std::string_view 
   const std::vector<std::string>& keys = KeysOf(type);
   for (const auto& [key, value] : object.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-    const std::vector<std::string>& hashed = KeysOf(AttentionType::kSimHash);
-    if (std::find(hashed.begin(), hashed.end(), key) != hashed.end())
-      Fail("{}: \"{}\" has no meaning for type \"{}\"", where, key, Name(type));
+    for (const AttentionType other : {AttentionType::kSimHash, AttentionType::kReformer}) {
+      const std::vector<std::string>& others = KeysOf(other);
+      if (std::find(others.begin(), others.end(), key) != others.end())
+        Fail("{}: \"{}\" has no meaning for type \"{}\"", where, key, Name(type));
+    }
     Fail("{}: unknown key \"{}\"{}", where, Shown(key), Suggestion(key, keys));
   }
+}
+
+int CheckedFactor(const Json& value, std::string_view where) {
+  const bool integer = value.is_number_integer();
+  if (!integer || value.get<int64_t>() < 2 || value.get<int64_t>() > kMaxFactor)
+    Fail("{}: \"buckets\": expected \"auto\", an even number from 2 to {} or two of them, got {}", where, kMaxFactor,
+         ShownValue(value));
+  const auto factor = value.get<int>();
+  if (factor % 2 != 0)
+    Fail("{}: \"buckets\": expected an even number (a bucket is a rotated direction or its opposite), got {}", where,
+         factor);
+  return factor;
+}
+
+std::array<int, 2> GetBuckets(const Json& object, std::string_view where) {
+  const Json& value = object.at("buckets");
+  if (value.is_string() && value.get<std::string>() == "auto") return {0, 0};
+  if (!value.is_array()) return {CheckedFactor(value, where), 0};
+  if (value.empty() || value.size() > 2)
+    Fail("{}: \"buckets\": expected one or two factors, got {}", where, ShownValue(value));
+  return {CheckedFactor(value[0], where), value.size() == 2 ? CheckedFactor(value[1], where) : 0};
+}
+
+Json BucketsJson(const std::array<int, 2>& buckets) {
+  if (buckets[0] == 0) return "auto";
+  if (buckets[1] == 0) return buckets[0];
+  return Json::array({buckets[0], buckets[1]});
+}
+
+void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
+    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
+  };
+  const auto flag = [&](const char* key, bool& target) {
+    if (value.contains(key)) target = GetBool(value, key, where);
+  };
+  integer("rounds", spec.rounds, 1, kMaxRounds);
+  integer("chunk", spec.chunk, 1, kMaxChunk);
+  integer("look_back", spec.look_back, 0, kMaxLook);
+  integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+  if (value.contains("buckets")) spec.buckets = GetBuckets(value, where);
+  if (value.contains("scale")) spec.scale = ParseName<ScoreScale>(kScales, value, "scale", where);
+  flag("cross_bucket", spec.cross_bucket);
+  flag("wrap", spec.wrap);
+  flag("causal", spec.causal);
+  flag("count_pairs_once", spec.count_pairs_once);
+}
+
+void ReformerToJson(const AttentionSpec& spec, Json& json) {
+  json["rounds"] = spec.rounds;
+  json["buckets"] = BucketsJson(spec.buckets);
+  json["chunk"] = spec.chunk;
+  json["look_back"] = spec.look_back;
+  json["look_ahead"] = spec.look_ahead;
+  json["scale"] = NameOf(kScales, spec.scale);
+  json["cross_bucket"] = spec.cross_bucket;
+  json["wrap"] = spec.wrap;
+  json["causal"] = spec.causal;
+  json["count_pairs_once"] = spec.count_pairs_once;
+  json["resample"] = NameOf(kResamples, spec.resample);
+  json["min_length"] = spec.min_length;
 }
 
 }  // namespace
@@ -80,6 +152,7 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   if (value.contains("resample")) spec.resample = ParseName<Resample>(kResamples, value, "resample", where);
   if (value.contains("center_keys")) spec.center_keys = GetBool(value, "center_keys", where);
   if (value.contains("seed")) spec.seed = GetSeed(value, where);
+  if (spec.type == AttentionType::kReformer) ParseReformerKeys(value, where, spec);
   return spec;
 }
 
@@ -95,6 +168,7 @@ Json ToJson(const AttentionSpec& spec) {
     json["center_keys"] = spec.center_keys;
     json["min_length"] = spec.min_length;
   }
+  if (spec.type == AttentionType::kReformer) ReformerToJson(spec, json);
   json["seed"] = spec.seed;
   return json;
 }
@@ -102,7 +176,40 @@ Json ToJson(const AttentionSpec& spec) {
 const char* Name(AttentionType type) { return kTypes[static_cast<size_t>(type)]; }
 
 bool UsesHash(const AttentionSpec& spec, int length) {
-  return spec.type != AttentionType::kDense && length >= spec.min_length;
+  if (spec.type == AttentionType::kDense || length < spec.min_length) return false;
+  return spec.type != AttentionType::kReformer || length > spec.chunk;
+}
+
+double ScaleOfScores(const AttentionSpec& spec, int head_dim) {
+  if (spec.type == AttentionType::kReformer && spec.scale == ScoreScale::kNone) return 1;
+  return 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+std::array<int, 2> BucketFactors(const AttentionSpec& spec, int64_t length) {
+  if (spec.buckets[0] != 0) return {spec.buckets[0], std::max(1, spec.buckets[1])};
+  int64_t buckets = 2;
+  while (2 * buckets <= std::min(2 * length / spec.chunk, kMaxTableSize)) buckets *= 2;
+  if (buckets <= kMostUnsplitBuckets) return {static_cast<int>(buckets), 1};
+  int first = 2;
+  while (int64_t{4} * first * first <= buckets) first *= 2;
+  return {first, static_cast<int>(buckets / first)};
+}
+
+int RotationColumns(const AttentionSpec& spec, int64_t length) {
+  const std::array<int, 2> factors = BucketFactors(spec, length);
+  return factors[0] / 2 + factors[1] / 2;
+}
+
+void CheckWindow(const AttentionSpec& spec, int64_t length) {
+  if (!spec.wrap || !spec.cross_bucket || spec.count_pairs_once || !UsesHash(spec, static_cast<int>(length))) return;
+  const int64_t chunks = (length + spec.chunk - 1) / spec.chunk, circle = chunks * spec.rounds;
+  const bool back = spec.look_back >= circle;
+  if (!back && spec.look_ahead < circle) return;
+  Fail(
+      "attention: \"{}\" {} reaches around all {} chunks of a sequence of {} tokens ({} rounds, chunk {}): pairs would "
+      "count twice; expected at most {}, or \"count_pairs_once\", or \"wrap\": false, or a \"min_length\" above {}",
+      back ? "look_back" : "look_ahead", back ? spec.look_back : spec.look_ahead, circle, length, spec.rounds,
+      spec.chunk, circle - 1, length);
 }
 
 }  // namespace lshformer

@@ -21,6 +21,7 @@ enum class Purpose : uint32_t {
   kSplit = 8,
   kSynthetic = 9,
   kBenchmark = 10,
+  kRotations = 11,
   kSentencePairs = 12,
 };
 

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include "cli/flags.h"
 #include "io/safetensors.h"
 #include "kernels/ref/attention.h"
+#include "kernels/ref/reformer.h"
 
 namespace lshformer::cli {
 namespace {
@@ -31,10 +31,12 @@ struct AttentionCommandFlags {
 struct OperatorInput {
   int64_t tokens = 0;
   int heads = 0, head_dim = 0;
-  std::vector<float> query, key, value, grad_output;  // [tokens, heads, head_dim]; grad_output may be empty
+  // [tokens, heads, head_dim]; grad_output may be empty, key is with Reformer
+  std::vector<float> query, key, value, grad_output;
   std::vector<int32_t> cu_seqlens;
   std::optional<SimHashPlanes> planes;
-  std::optional<SimHashBuckets> buckets;
+  std::optional<ReformerRotations> rotations;
+  std::optional<SimHashBuckets> buckets;  // Reformer: of queries alone
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
 };
@@ -99,6 +101,42 @@ void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorIn
   }
 }
 
+// Buckets of each sequence in [0, its own number of buckets).
+void CheckReformerBuckets(const OperatorInput& in, const AttentionSpec& spec, const std::string& path) {
+  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
+    const std::array<int, 2> factors = BucketFactors(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
+    const int end = factors[0] * factors[1];
+    for (int64_t row = 0; row < int64_t{in.heads} * spec.rounds; ++row) {
+      for (int64_t i = row * in.tokens + in.cu_seqlens[b]; i < row * in.tokens + in.cu_seqlens[b + 1]; ++i) {
+        const int32_t bucket = in.buckets->query[i];
+        if (bucket < 0 || bucket >= end)
+          Fail("{}: tensor \"query_buckets\": element {} is {}, expected 0 to {} ({} buckets)", path, i, bucket,
+               end - 1, end);
+      }
+    }
+  }
+}
+
+void ReadRotations(const SafetensorsFile& file, const AttentionSpec& spec, OperatorInput& in) {
+  const bool has_rotations = file.Find("rotations") != nullptr, has_buckets = file.Find("query_buckets") != nullptr;
+  if (has_rotations && has_buckets)
+    Fail("{}: has both \"rotations\" and \"query_buckets\", expected rotations or ready buckets", file.path());
+  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) CheckWindow(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
+  if (has_rotations) {
+    in.rotations.emplace();
+    for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
+      const int columns = RotationColumns(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
+      in.rotations->columns = std::max(in.rotations->columns, columns);
+    }
+    in.rotations->rotations =
+        Read<float>(file, "rotations", DType::kF32, {in.heads, spec.rounds, in.head_dim, in.rotations->columns});
+  }
+  if (has_buckets) {
+    in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}), {}};
+    CheckReformerBuckets(in, spec, file.path());
+  }
+}
+
 OperatorInput ReadInput(const std::string& path, const AttentionSpec& spec) {
   const SafetensorsFile file(path);
   OperatorInput in;
@@ -116,19 +154,40 @@ OperatorInput ReadInput(const std::string& path, const AttentionSpec& spec) {
   in.heads = static_cast<int>(shape[1]);
   in.head_dim = static_cast<int>(shape[2]);
   in.query = Read<float>(file, "query", DType::kF32, shape);
-  in.key = Read<float>(file, "key", DType::kF32, shape);
+  if (spec.type != AttentionType::kReformer) in.key = Read<float>(file, "key", DType::kF32, shape);
   in.value = Read<float>(file, "value", DType::kF32, shape);
   if (file.Find("grad_output")) in.grad_output = Read<float>(file, "grad_output", DType::kF32, shape);
   in.cu_seqlens = {0, static_cast<int32_t>(in.tokens)};
   if (file.Find("cu_seqlens")) in.cu_seqlens = Read<int32_t>(file, "cu_seqlens", DType::kI32, {-1});
   CheckBorders(in.cu_seqlens, in.tokens, path);
   if (spec.type == AttentionType::kSimHash) ReadHash(file, spec, in);
+  if (spec.type == AttentionType::kReformer) ReadRotations(file, spec, in);
   return in;
 }
 
 SimHashPlanes Planes(const OperatorInput& in, const AttentionSpec& spec) {
   if (in.planes || in.tokens == 0) return in.planes.value_or(SimHashPlanes{});
   return DrawSimHashPlanes(spec, in.heads, in.head_dim, /*layer=*/0, /*step=*/0);
+}
+
+ReformerRotations Rotations(const OperatorInput& in, const AttentionSpec& spec) {
+  return in.rotations ? *in.rotations : DrawReformerRotations(spec, in.shape(), /*layer=*/0, /*step=*/0);
+}
+
+// The buckets of `result` and the plan they make.
+AttentionPlanPtr HashAndPlan(const OperatorInput& in, const AttentionSpec& spec, HeadTensor<const float> query,
+                             HeadTensor<const float> key, OperatorOutput& result) {
+  if (spec.type == AttentionType::kDense) return BuildDensePlan(in.shape());
+  if (in.buckets) {
+    result.buckets = *in.buckets;
+  } else if (spec.type == AttentionType::kReformer) {
+    result.buckets.query = HashByRotation(spec, in.shape(), query, Rotations(in, spec));
+  } else {
+    result.buckets = HashQueriesAndKeys(spec, in.shape(), query, key, Planes(in, spec));
+  }
+  return spec.type == AttentionType::kReformer
+             ? BuildReformerPlan(spec, in.shape(), result.buckets.query)
+             : BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key);
 }
 
 OperatorOutput RunFast(const OperatorInput& in, const AttentionSpec& spec) {
@@ -141,15 +200,8 @@ OperatorOutput RunFast(const OperatorInput& in, const AttentionSpec& spec) {
     return HeadTensor<float>{x.data(), token_stride, head_stride};
   };
   OperatorOutput result;
-  AttentionPlanPtr plan;
-  if (spec.type == AttentionType::kSimHash) {
-    result.buckets = in.buckets
-                         ? *in.buckets
-                         : HashQueriesAndKeys(spec, in.shape(), input(in.query), input(in.key), Planes(in, spec));
-    plan = BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key);
-  } else {
-    plan = BuildDensePlan(in.shape());
-  }
+  const bool shared_keys = spec.type == AttentionType::kReformer;
+  const AttentionPlanPtr plan = HashAndPlan(in, spec, input(in.query), input(in.key), result);
   result.counts = Counts(*plan);
   result.lse.resize(static_cast<size_t>(in.tokens * in.heads));
   AttentionForward forward;
@@ -159,12 +211,12 @@ OperatorOutput RunFast(const OperatorInput& in, const AttentionSpec& spec) {
   forward.value = input(in.value);
   forward.out = output(result.out);
   forward.lse = result.lse.data();
-  forward.scale = 1.0f / std::sqrt(static_cast<float>(in.head_dim));
+  forward.scale = static_cast<float>(ScaleOfScores(spec, in.head_dim));
   forward.plan = plan.get();
   RunAttentionForward(forward);
   if (!in.grad_output.empty()) {
-    RunAttentionBackward({forward, input(in.grad_output), output(result.grad_query), output(result.grad_key),
-                          output(result.grad_value)});
+    RunAttentionBackward({forward, input(in.grad_output), output(result.grad_query),
+                          shared_keys ? HeadTensor<float>{} : output(result.grad_key), output(result.grad_value)});
   }
   return result;
 }
@@ -174,15 +226,22 @@ std::vector<float> Rounded(const std::vector<double>& x) { return {x.begin(), x.
 
 OperatorOutput RunReference(const OperatorInput& in, const AttentionSpec& spec) {
   const std::vector<double> query = Widened(in.query), key = Widened(in.key), value = Widened(in.value);
-  ref::Inputs inputs{in.shape(), spec, query, key, value, 1.0 / std::sqrt(static_cast<double>(in.head_dim)),
-                     {},         {},   {}};
+  ref::Inputs inputs{in.shape(), spec, query, key, value, ScaleOfScores(spec, in.head_dim), {}, {}, {}};
   OperatorOutput result;
+  if (in.buckets) {
+    result.buckets = *in.buckets;
+  } else if (spec.type == AttentionType::kSimHash) {
+    result.buckets = ref::Hash(inputs, Planes(in, spec));
+  } else if (spec.type == AttentionType::kReformer) {
+    result.buckets.query = ref::HashByRotation(inputs, Rotations(in, spec));
+  }
+  inputs.query_buckets = result.buckets.query;
+  inputs.key_buckets = result.buckets.key;
   if (spec.type == AttentionType::kSimHash) {
-    result.buckets = in.buckets ? *in.buckets : ref::Hash(inputs, Planes(in, spec));
-    inputs.query_buckets = result.buckets.query;
-    inputs.key_buckets = result.buckets.key;
     result.counts.hash_flops =
         Counts(*BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key)).hash_flops;
+  } else if (spec.type == AttentionType::kReformer) {
+    result.counts.hash_flops = Counts(*BuildReformerPlan(spec, in.shape(), result.buckets.query)).hash_flops;
   }
   const ref::Outputs outputs = ref::Forward(inputs);
   result.out = Rounded(outputs.out);
@@ -210,11 +269,13 @@ void WriteOutput(const std::string& path, const OperatorInput& in, const Attenti
   if (spec.type == AttentionType::kSimHash) {
     add("query_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.query);
     add("key_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.key);
-    if (in.buckets) result.counts.hash_flops = 0;  // nothing was hashed here
   }
+  if (spec.type == AttentionType::kReformer)
+    add("query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}, result.buckets.query);
+  if (in.buckets) result.counts.hash_flops = 0;  // nothing was hashed here
   if (!in.grad_output.empty()) {
     add("grad_query", DType::kF32, shape, result.grad_query);
-    add("grad_key", DType::kF32, shape, result.grad_key);
+    if (spec.type != AttentionType::kReformer) add("grad_key", DType::kF32, shape, result.grad_key);
     add("grad_value", DType::kF32, shape, result.grad_value);
   }
   WriteSafetensors(path, tensors,
@@ -240,8 +301,8 @@ void AddAttention(CLI::App& app, CommonFlags& common) {
   const char* group = "Input and output";
   command
       ->add_option("--input", flags->input,
-                   "safetensors: query, key, value [tokens, heads, head_dim], optional cu_seqlens, grad_output, planes "
-                   "with coefficients, or query_buckets and key_buckets")
+                   "safetensors: query, key (not for reformer), value [tokens, heads, head_dim], optional cu_seqlens, "
+                   "grad_output, planes with coefficients or rotations, or query_buckets and key_buckets")
       ->required()
       ->type_name("FILE")
       ->group(group);

@@ -1,6 +1,5 @@
 // lshformer bench: what the operators cost, beside what the machine can do.
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -40,12 +39,12 @@ class Operands {
 
   AttentionShape shape() const { return {cu_seqlens_, flags_.heads, flags_.head_dim}; }
 
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
-    return BuildPlan(spec, shape(), Input(0), Input(1), planes);
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
+    return BuildPlan(spec, shape(), Input(0), Input(1), numbers);
   }
 
-  void Run(const AttentionSpec& spec, const SimHashPlanes& planes, bool backward) {
-    const AttentionPlanPtr plan = Plan(spec, planes);
+  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward) {
+    const AttentionPlanPtr plan = Plan(spec, numbers);
     AttentionForward forward;
     forward.shape = shape();
     forward.query = Input(0);
@@ -53,7 +52,7 @@ class Operands {
     forward.value = Input(2);
     forward.out = Output(0);
     forward.lse = lse_.data();
-    forward.scale = 1.0f / std::sqrt(static_cast<float>(flags_.head_dim));
+    forward.scale = static_cast<float>(ScaleOfScores(spec, flags_.head_dim));
     forward.plan = plan.get();
     RunAttentionForward(forward);
     if (backward) RunAttentionBackward({forward, Input(3), Output(1), Output(2), Output(3)});
@@ -74,7 +73,6 @@ class Operands {
 struct Variant {
   std::string name;
   AttentionSpec spec;
-  SimHashPlanes planes;
 };
 
 std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
@@ -85,12 +83,7 @@ std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
   for (const AttentionSpec& spec : specs) names.emplace_back(Name(spec.type));
   names = UniqueNames(names);
   std::vector<Variant> variants;
-  for (size_t v = 0; v < specs.size(); ++v) {
-    variants.push_back({names[v], specs[v], {}});
-    if (specs[v].type != AttentionType::kDense) {
-      variants[v].planes = DrawSimHashPlanes(specs[v], flags.heads, flags.head_dim, /*layer=*/0, /*step=*/0);
-    }
-  }
+  for (size_t v = 0; v < specs.size(); ++v) variants.push_back({names[v], specs[v]});
   return variants;
 }
 
@@ -99,14 +92,16 @@ constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionFlags& flags,
           Operands& operands) {
+  std::vector<HashNumbers> numbers;  // drawn before the clock runs
+  for (const Variant& variant : variants)
+    numbers.push_back(DrawHashNumbers(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
-  for (const Variant& variant : variants) {
-    runs.push_back([&operands, &variant, backward] { operands.Run(variant.spec, variant.planes, backward); });
-  }
+  for (size_t v = 0; v < variants.size(); ++v)
+    runs.push_back([&, v] { operands.Run(variants[v].spec, numbers[v], backward); });
   const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
-    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, variants[v].planes);
+    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, numbers[v]);
     const AttentionCounts counts = Counts(*plan);
     const double flops =
         (kForwardFlops + (backward ? kBackwardFlops : 0)) * flags.head_dim * static_cast<double>(counts.pairs_computed);

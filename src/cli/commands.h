@@ -41,6 +41,9 @@ struct AttentionFlags {
   std::optional<int> bands, hashes, table_size, min_length;
   std::optional<std::string> fill, pairs, resample;
   std::optional<bool> center_keys;
+  std::optional<int> rounds, chunk, look_back, look_ahead;
+  std::optional<std::string> buckets, scale;  // buckets: auto, N or N,M
+  std::optional<bool> cross_bucket, wrap, causal, count_pairs_once;
   // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
   // key).
   void Apply(std::vector<AttentionSpec>& specs) const;

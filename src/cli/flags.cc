@@ -30,20 +30,38 @@ CLI::Validator NumberCheck(const std::string& expected, std::function<bool(doubl
 }
 
 // The value of one key of the "attention" object, checked by the parser of that object, which knows the ranges.
-CLI::Validator AttentionKey(const std::string& key) {
+std::string AttentionKeyError(AttentionType type, const std::string& key, const Json& value) {
+  try {
+    ParseAttentionSpec(Json{{"type", Name(type)}, {key, value}}, "");
+  } catch (const Error& error) {
+    const std::string message = error.what(), prefix = fmt::format(": \"{}\": ", key);
+    return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+  }
+  return "";
+}
+
+CLI::Validator AttentionKey(AttentionType type, const std::string& key) {
   return CLI::Validator(
-      [key](std::string& value) -> std::string {
+      [type, key](std::string& value) -> std::string {
         int64_t number = 0;
         if (!ReadNumber(value, number)) return "expected an integer, got " + Shown(value);
-        try {
-          ParseAttentionSpec(Json{{"type", "simhash"}, {key, number}}, "");
-        } catch (const Error& error) {
-          const std::string message = error.what(), prefix = fmt::format(": \"{}\": ", key);
-          return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
-        }
-        return "";
+        return AttentionKeyError(type, key, number);
       },
       "");
+}
+
+// auto, N or N,M as the "buckets" of an attention object. What is no number stays as it is, for the parser to refuse.
+Json BucketsOf(const std::string& text) {
+  if (text == "auto") return text;
+  Json factors = Json::array();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    int64_t number = 0;
+    factors.push_back(ReadNumber(part, number) ? Json(number) : Json(part));
+    begin = end + 1;
+  }
+  return factors;
 }
 
 }  // namespace
@@ -81,12 +99,52 @@ CLI::Validator NumberBelow(double low, double high) {
                      [=](double x) { return x >= low && x < high; });
 }
 
+namespace {
+
+void AddReformerFlags(CLI::App& app, AttentionFlags& flags) {
+  const AttentionSpec defaults;
+  const char* group = "Reformer attention (changes the model's own; defaults of a new reformer)";
+  const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
+    app.add_option(std::string("--lsh_") + key, target, help)
+        ->check(AttentionKey(AttentionType::kReformer, key))
+        ->default_str(std::to_string(standard))
+        ->group(group);
+  };
+  const auto boolean = [&](const char* key, std::optional<bool>& target, const char* help) {
+    app.add_flag_function(
+           std::string("--lsh_") + key, [&target](int64_t count) { target = count > 0; }, help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->group(group);
+  };
+  number("rounds", flags.rounds, "rounds of hashing, each with rotations of its own", defaults.rounds);
+  app.add_option("--lsh_buckets", flags.buckets, "even number of buckets, or two even factors; auto: by the length")
+      ->check(CLI::Validator(
+          [](std::string& value) { return AttentionKeyError(AttentionType::kReformer, "buckets", BucketsOf(value)); },
+          ""))
+      ->type_name("auto|N|N,M")
+      ->default_str("auto")
+      ->group(group);
+  number("chunk", flags.chunk, "tokens a chunk; a sequence of one chunk is exact", defaults.chunk);
+  number("look_back", flags.look_back, "chunks before its own that a query sees", defaults.look_back);
+  number("look_ahead", flags.look_ahead, "chunks after its own that a query sees", defaults.look_ahead);
+  app.add_option("--lsh_scale", flags.scale, "of the scores: none, or 1/√head_dim")
+      ->check(OneOf({"none", "sqrt_d"}))
+      ->default_str("none")
+      ->group(group);
+  boolean("cross_bucket", flags.cross_bucket, "see other buckets' keys in the window (default true)");
+  boolean("wrap", flags.wrap, "windows go on from one round into the next (default true)");
+  boolean("causal", flags.causal, "later keys take no part (default false)");
+  boolean("count_pairs_once", flags.count_pairs_once, "a pair met in several rounds counts as one (default false)");
+}
+
+}  // namespace
+
 void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
   const AttentionSpec defaults;
   const char* group = "Attention (changes the model's own; defaults of a new simhash)";
   const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
     app.add_option(std::string("--lsh_") + key, target, help)
-        ->check(AttentionKey(key))
+        ->check(AttentionKey(AttentionType::kSimHash, key))
         ->default_str(std::to_string(standard))
         ->group(group);
   };
@@ -99,17 +157,20 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
   number("table_size", flags.table_size, "buckets per hash function", defaults.table_size);
   name("fill", flags.fill, {"zero", "mean", "none"}, "score of the pairs that do not collide");
   name("pairs", flags.pairs, {"full", "reference"}, "every colliding pair, or the authors' mirrored upper triangle");
-  name("resample", flags.resample, {"call", "never"}, "new hyperplanes at every training step, or the same for ever");
+  name("resample", flags.resample, {"call", "never"},
+       "new hyperplanes or rotations at every training step, or the same for ever");
   app.add_flag_function(
          "--lsh_center_keys", [&flags](int64_t count) { flags.center_keys = count > 0; }, "hash key − mean key")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->group(group);
-  number("min_length", flags.min_length, "shorter sequences use exact attention; 0: always hash", defaults.min_length);
+  number("min_length", flags.min_length, "shorter sequences use the type's exact form; 0: always hash",
+         defaults.min_length);
+  AddReformerFlags(app, flags);
 }
 
 void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
   AddLshFlags(app, flags);
-  app.add_option("--attention", flags.attention, "attention of every layer: dense, simhash, or a JSON object")
+  app.add_option("--attention", flags.attention, "attention of every layer: dense, simhash, reformer, or a JSON object")
       ->type_name("TYPE|JSON")
       ->check(CLI::Validator(
           [](std::string& value) -> std::string {
@@ -123,7 +184,8 @@ void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
 AttentionSpec ParseAttentionFlag(std::string_view value) {
   try {
     if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");
-    const std::vector<std::string> types{Name(AttentionType::kDense), Name(AttentionType::kSimHash)};
+    const std::vector<std::string> types{Name(AttentionType::kDense), Name(AttentionType::kSimHash),
+                                         Name(AttentionType::kReformer)};
     const std::string wrong = OneOf(types)(std::string(value));
     if (!wrong.empty()) FailUsage("--attention: {}", wrong);
     return ParseAttentionSpec(Json(value), "--attention");
@@ -148,6 +210,16 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   change("resample", resample);
   change("center_keys", center_keys);
   change("min_length", min_length);
+  change("rounds", rounds);
+  if (buckets) changes.emplace_back("buckets", BucketsOf(*buckets));
+  change("chunk", chunk);
+  change("look_back", look_back);
+  change("look_ahead", look_ahead);
+  change("scale", scale);
+  change("cross_bucket", cross_bucket);
+  change("wrap", wrap);
+  change("causal", causal);
+  change("count_pairs_once", count_pairs_once);
   for (const auto& [key, value] : changes) {
     // Layers may differ: a key changes those whose type has it.
     bool used = false;

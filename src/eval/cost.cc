@@ -24,7 +24,34 @@ double CollisionProbability(double theta, int bands, int table_size, int hashes)
 
 double AttentionCost::paper_flops() const { return hash_flops > 0 ? hash_flops : score_flops; }
 
+namespace {
+
+// Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
+double ReformerPairsOfAQuery(const AttentionSpec& spec, int64_t length) {
+  const double n = static_cast<double>(length), earlier = spec.causal ? (n + 1) / (2 * n) : 1;
+  if (!UsesHash(spec, static_cast<int>(length))) return n * earlier;
+  const std::array<int, 2> factors = BucketFactors(spec, length);
+  double window = static_cast<double>(spec.chunk) * (spec.look_back + 1 + spec.look_ahead);
+  if (!spec.cross_bucket) window = std::min(window, n / factors[0] / factors[1]);
+  return spec.rounds * window * earlier;
+}
+
+AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
+  const double n = static_cast<double>(length);
+  AttentionCost cost;
+  cost.pairs_total = heads * n * n;
+  cost.pairs = cost.dot_products = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
+  if (UsesHash(spec, static_cast<int>(length)))
+    cost.hash_flops = 2.0 * RotationColumns(spec, length) * head_dim * n * spec.rounds * heads;
+  cost.score_flops = 2.0 * head_dim * cost.dot_products;
+  cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
+  return cost;
+}
+
+}  // namespace
+
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share) {
+  if (spec.type == AttentionType::kReformer) return CostOfReformer(spec, heads, head_dim, length);
   const double n = static_cast<double>(length), all = heads * n * n;
   const bool hashed = UsesHash(spec, static_cast<int>(length));
   AttentionCost cost;
@@ -59,6 +86,14 @@ double PaperDenseKflops(int head_dim, int64_t length, int heads) {
 
 namespace {
 
+// With buckets drawn evenly: what they are changes nothing but the order of tokens.
+double ReformerWorkBytes(const AttentionSpec& spec, const AttentionShape& shape) {
+  const std::array<int, 2> factors = BucketFactors(spec, shape.tokens());
+  std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * spec.rounds * shape.tokens());
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = static_cast<int32_t>(i) % (factors[0] * factors[1]);
+  return static_cast<double>(WorkBytes(*BuildReformerPlan(spec, shape, buckets)));
+}
+
 // What the kernels state for a plan, with queries and keys that have nothing to do with each other.
 double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
   constexpr int64_t kPlanned = 65536;  // from here on in proportion
@@ -66,6 +101,7 @@ double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, in
     return AttentionWorkBytes(spec, heads, head_dim, kPlanned) * static_cast<double>(length) / kPlanned;
   const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(length)};
   const AttentionShape shape{cu_seqlens, heads, head_dim};
+  if (spec.type == AttentionType::kReformer) return ReformerWorkBytes(spec, shape);
   if (!UsesHash(spec, static_cast<int>(length))) return static_cast<double>(WorkBytes(*BuildDensePlan(shape)));
   const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));

@@ -14,7 +14,9 @@ namespace lshformer {
 double CollisionProbability(double theta, int bands, int table_size, int hashes);
 
 struct AttentionCost {
-  double hash_flops = 0;    // 2 · bands · d · 2n · hashes · heads; the only part that the BERT-LSH paper counts
+  // 2 · bands · d · 2n · hashes · heads, the only part that the BERT-LSH paper counts; Reformer: 2 · rotations · d · n
+  // · rounds · heads
+  double hash_flops = 0;
   double score_flops = 0;   // 2 · d per computed product q·k
   double value_flops = 0;   // softmax (about 5 per pair: scale, maximum, exp, sum, divide) and 2 · d per pair for P·V
   double dot_products = 0;  // computed q·k
@@ -25,8 +27,9 @@ struct AttentionCost {
   double share() const { return pairs_total > 0 ? pairs / pairs_total : 0; }
 };
 
-// One layer on one sequence of `length` tokens. For SimHash the number of pairs is the expectation for orthogonal
-// queries and keys (θ = π/2: random vectors in many dimensions) unless `share`, a measured share of pairs, is ≥ 0.
+// One layer on one sequence of `length` tokens. Reformer's pairs are those of all rounds' windows. For SimHash the
+// number of pairs is the expectation for orthogonal queries and keys (θ = π/2: random vectors in many dimensions)
+// unless `share`, a measured share of pairs, is ≥ 0.
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share = -1);
 
 // The paper's count for any grid, in thousands: hashing, and all products q·k of dense attention.

@@ -2,8 +2,9 @@
 //
 //   out_i = Σ_j exp(s_ij − lse_i) v_j,   lse_i = log Σ_j exp(s_ij),   s_ij = scale · q_i·k_j
 //
-// where j runs over the keys that the plan shows to query i, plus, with a fill, all others at one fill score. One
-// sequence never sees another. What each mode computes: docs/attention.md.
+// where j runs over the keys that the plan shows to query i, as often as it shows them, plus, with a fill, all others
+// at one fill score. Reformer's keys are the queries, normalised: k_j = q_j / √(Σ q_j² + head_dim · 1e-6), and s_ii =
+// −1e5. One sequence never sees another. What each mode computes: docs/attention.md.
 //
 // Sequence b is the tokens cu_seqlens[b] … cu_seqlens[b + 1] − 1; a sequence may be empty.
 // q, k, v, out and their gradients: [tokens, heads, head_dim], strides in elements, innermost 1.   lse: [tokens,
@@ -48,9 +49,11 @@ struct AttentionDropout {
 
 // What a call computed, for reports and for the metadata of `attention`.
 struct AttentionCounts {
-  int64_t pairs_total = 0;      // heads · Σ n²
-  int64_t pairs_computed = 0;   // distinct (i, j) whose q_i·k_j was needed
-  int64_t hash_flops = 0;       // 2 · bands · head_dim · (queries + keys) · hashes · heads, summed over sequences
+  int64_t pairs_total = 0;     // heads · Σ n²
+  int64_t pairs_computed = 0;  // distinct (i, j) whose q_i·k_j was needed
+  // 2 · bands · head_dim · (queries + keys) · hashes · heads, or 2 · rotations · head_dim · queries · rounds · heads,
+  // summed over the sequences that need it
+  int64_t hash_flops = 0;
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 
   AttentionCounts& operator+=(const AttentionCounts& more) {
@@ -79,6 +82,30 @@ struct SimHashBuckets {
 SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                                   HeadTensor<const float> key, const SimHashPlanes& planes);
 
+// Reformer's random rotations of one call and layer. A column is the same however many are drawn.
+struct ReformerRotations {
+  int columns = 0;
+  std::vector<float> rotations;  // [heads, rounds, head_dim, columns]
+};
+// Drawn from (spec.seed, layer, head, step, round, column); step as for planes. As many columns as the longest sequence
+// of `shape` takes.
+ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                        uint64_t step);
+
+// Buckets int32 [heads, rounds, tokens]: argmax([xR, −xR]) with R the first columns, the lowest index on ties; of two
+// factors a1 + b1·a2, where the second takes the columns after the first's. A vector that is not finite is in some
+// bucket. Sequences that need no hash are left at 0 where `needed_only`.
+std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionShape& shape,
+                                    HeadTensor<const float> query, const ReformerRotations& rotations,
+                                    bool needed_only = false);
+
+// What hashing draws, of the kind that spec asks for; nothing for exact attention.
+struct HashNumbers {
+  SimHashPlanes planes;
+  ReformerRotations rotations;
+};
+HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step);
+
 // Which query meets which key: order of queries and keys per sequence, head and round, and the range of ordered keys
 // that each tile of queries meets. See kernels/plan.h. Built once per forward, reused by the backward.
 struct AttentionPlan;
@@ -87,19 +114,23 @@ AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
 // Sequences shorter than spec.min_length get the dense plan. `buckets` [heads, hashes, tokens] as above.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
-// The plan that spec asks for: hashes query and key with `planes` (unused by exact attention) where a sequence is long
-// enough for it.
+// `buckets` [heads, rounds, tokens]; unused, and may be empty, where no sequence needs a hash. Throws where CheckWindow
+// does.
+AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                   std::span<const int32_t> buckets);
+// The plan that spec asks for: hashes query and key (Reformer: query) with `numbers` where a sequence is long enough
+// for it.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const SimHashPlanes& planes);
-AttentionCounts Counts(const AttentionPlan& plan);
-int64_t WorkBytes(const AttentionPlan& plan);  // plan and work memory of a forward + backward call
+                           HeadTensor<const float> key, const HashNumbers& numbers);
+AttentionCounts Counts(const AttentionPlan& plan);  // Reformer's pairs are counted here: as much work as a plan
+int64_t WorkBytes(const AttentionPlan& plan);       // plan and work memory of a forward + backward call
 
 struct AttentionForward {
   AttentionShape shape;
-  HeadTensor<const float> query, key, value;
+  HeadTensor<const float> query, key, value;  // no key with a Reformer plan
   HeadTensor<float> out;
   float* lse = nullptr;  // [tokens, heads]
-  float scale = 1;       // 1/√head_dim
+  float scale = 1;       // ScaleOfScores(spec, head_dim)
   const AttentionPlan* plan = nullptr;
   AttentionDropout dropout;
 };
@@ -108,7 +139,7 @@ void RunAttentionForward(const AttentionForward& call);
 struct AttentionBackward {
   AttentionForward forward;  // with the out and lse that the forward wrote
   HeadTensor<const float> grad_out;
-  HeadTensor<float> grad_query, grad_key, grad_value;  // overwritten
+  HeadTensor<float> grad_query, grad_key, grad_value;  // overwritten; no grad_key with a Reformer plan
 };
 void RunAttentionBackward(const AttentionBackward& call);
 

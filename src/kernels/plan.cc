@@ -5,21 +5,9 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "kernels/plan_builder.h"
 
 namespace lshformer {
-namespace {
-
-// What one unit adds to the plan, before all are laid end to end.
-struct UnitParts {
-  Unit unit;
-  std::vector<Pass> passes;
-  std::vector<Tile> tiles;
-  std::vector<Segment> segments;
-  std::vector<BucketRun> runs;
-  std::vector<int32_t> orders;
-  std::vector<int32_t> seen;
-  int64_t pairs_computed = 0;
-};
 
 void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment* segments, size_t count) {
   const auto first = static_cast<int32_t>(parts.segments.size());
@@ -31,17 +19,6 @@ void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment
   parts.tiles.push_back({row_begin, row_end, first, static_cast<int32_t>(parts.segments.size())});
 }
 
-void AddDensePass(UnitParts& parts) {
-  const int32_t length = parts.unit.length;
-  Pass pass;
-  pass.tile_begin = static_cast<int64_t>(parts.tiles.size());
-  const Segment all{0, length, true};
-  for (int32_t row = 0; row < length; row += kTileRows) AddTile(parts, row, std::min(length, row + kTileRows), &all, 1);
-  pass.tile_end = static_cast<int64_t>(parts.tiles.size());
-  parts.passes.push_back(pass);
-}
-
-// Positions sorted by (bucket, position).
 void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order) {
   const int32_t top = *std::max_element(buckets, buckets + length);
   if (int64_t{top} > 4 * int64_t{length} + 1024) {  // a table much larger than the sequence: its counters would not pay
@@ -53,6 +30,19 @@ void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& c
   for (int32_t i = 0; i < length; ++i) ++count[buckets[i] + 1];
   for (size_t b = 1; b < count.size(); ++b) count[b] += count[b - 1];
   for (int32_t i = 0; i < length; ++i) order[count[buckets[i]]++] = i;
+}
+
+namespace {
+
+void AddDensePass(UnitParts& parts) {
+  const int32_t length = parts.unit.length;
+  Pass pass;
+  pass.columns = length;
+  pass.tile_begin = static_cast<int64_t>(parts.tiles.size());
+  const Segment all{0, length, true};
+  for (int32_t row = 0; row < length; row += kTileRows) AddTile(parts, row, std::min(length, row + kTileRows), &all, 1);
+  pass.tile_end = static_cast<int64_t>(parts.tiles.size());
+  parts.passes.push_back(pass);
 }
 
 void FindRuns(const int32_t* row_buckets, const int32_t* column_buckets, const int32_t* row_order,
@@ -210,6 +200,7 @@ void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool s
   Pass pass;
   pass.swapped = swapped;
   pass.hash = hash;
+  pass.columns = length;
   pass.rule = static_cast<uint8_t>(rule | kSameBucket | (hash > 0 ? kFirstMeeting : 0));
   pass.row_order = static_cast<int64_t>(parts.orders.size());
   pass.column_order = pass.row_order + length;
@@ -303,8 +294,15 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
   }
 }
 
-template <class AddPasses>
-AttentionPlanPtr Build(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape, const AddPasses& add_passes) {
+void AddExact(UnitParts& parts) {
+  AddDensePass(parts);
+  parts.pairs_computed = int64_t{parts.unit.length} * parts.unit.length;
+}
+
+}  // namespace
+
+AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
+                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes) {
   plan->cu_seqlens.assign(shape.cu_seqlens.begin(), shape.cu_seqlens.end());
   plan->heads = shape.heads;
   plan->head_dim = shape.head_dim;
@@ -331,16 +329,9 @@ AttentionPlanPtr Build(std::shared_ptr<AttentionPlan> plan, const AttentionShape
   return plan;
 }
 
-void AddExact(UnitParts& parts) {
-  AddDensePass(parts);
-  parts.pairs_computed = int64_t{parts.unit.length} * parts.unit.length;
-}
-
-}  // namespace
-
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape) {
-  return Build(std::make_shared<AttentionPlan>(), shape,
-               [](const AttentionPlan&, UnitParts& parts) { AddExact(parts); });
+  return BuildFromUnits(std::make_shared<AttentionPlan>(), shape,
+                        [](const AttentionPlan&, UnitParts& parts) { AddExact(parts); });
 }
 
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
@@ -355,7 +346,7 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
       plan->counts.hash_flops += int64_t{4} * spec.bands * shape.head_dim * length * spec.hashes * shape.heads;
     }
   }
-  return Build(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
+  return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
     if (UsesHash(spec, parts.unit.length)) {
       AddSimHashPasses(built, spec, parts);
     } else {
@@ -365,16 +356,30 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 }
 
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const SimHashPlanes& planes) {
+                           HeadTensor<const float> key, const HashNumbers& numbers) {
   bool hashed = false;
   for (int b = 0; b < shape.sequences(); ++b) {
     hashed |= UsesHash(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b]);
   }
+  if (spec.type == AttentionType::kReformer) {
+    std::vector<int32_t> buckets;
+    if (hashed) buckets = HashByRotation(spec, shape, query, numbers.rotations, /*needed_only=*/true);
+    return BuildReformerPlan(spec, shape, buckets);
+  }
   if (!hashed) return BuildDensePlan(shape);
-  const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape, query, key, planes);
+  const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape, query, key, numbers.planes);
   return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
 }
 
-AttentionCounts Counts(const AttentionPlan& plan) { return plan.counts; }
+AttentionCounts Counts(const AttentionPlan& plan) {
+  AttentionCounts counts = plan.counts;
+  if (!plan.shared_keys) return counts;
+  std::vector<int64_t> pairs(plan.units.size());
+  ParallelFor(static_cast<int64_t>(pairs.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t u = begin; u < end; ++u) pairs[u] = PairsMet(plan, plan.units[u]);
+  });
+  counts.pairs_computed = std::accumulate(pairs.begin(), pairs.end(), int64_t{0});
+  return counts;
+}
 
 }  // namespace lshformer

@@ -1,12 +1,17 @@
 // A plan says which query meets which key, and nothing about numbers.
 //
-// A unit is one sequence under one head. It is worked through in passes (one per hash function; two for mirrored
-// pairs). A pass orders its rows and its columns, both positions within the sequence, cuts the rows into tiles and
-// names for each tile the ranges of ordered columns that it meets. Rows are queries and columns keys, except in the
-// second half of mirrored pairs, where the roles are swapped. The executor adds what a pass sees to the row's online
-// softmax, whatever came before.
+// A unit is one sequence under one head. It is worked through in passes (one per hash function or round; two for
+// mirrored pairs). A pass orders its rows and its columns, both positions within the sequence, cuts the rows into tiles
+// and names for each tile the ranges of ordered columns that it meets. Rows are queries and columns keys, except in the
+// second half of mirrored pairs, where the roles are swapped. Every position is a row once in a pass; as a column it
+// may stand several times. The executor adds what a pass sees to the row's online softmax, whatever came before.
 //
-// Memory: 8 bytes per token, head and pass for the orders, 16 for the buckets; nothing grows with tokens².
+// Reformer: a pass is a round, and the orders of all rounds lie end to end, with a copy of the circle's end before them
+// and of its beginning after them. So the window of a chunk, which may reach into the round before or after, is one
+// range of columns.
+//
+// Memory: 8 bytes per token, head and pass for the orders (Reformer 4), 16 for the buckets (4); nothing grows with
+// tokens².
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -25,6 +30,9 @@ enum PairRule : uint8_t {
   kFirstMeeting = 2,     // and no bucket of an earlier hash function
   kColumnNotBefore = 4,  // position of the column ≥ position of the row
   kColumnBefore = 8,     // position of the column < position of the row
+  kColumnNotAfter = 16,  // position of the column ≤ position of the row
+  kFirstWindow = 32,     // the row's windows held the column in no earlier pass, nor before in this one
+  kSelfPenalty = 64,     // all count; a row that meets its own position has the score −1e5
 };
 
 struct Segment {
@@ -45,11 +53,19 @@ struct BucketRun {
 struct Pass {
   bool swapped = false;  // rows are keys, columns queries
   uint8_t rule = kAllPairs;
-  int hash = 0;
+  int hash = 0;                               // or round
+  int32_t columns = 0;                        // the order of columns has so many places
+  int32_t own_columns = 0;                    // where in it the order of rows stands; kSelfPenalty
   int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
   int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
   int64_t run_begin = 0,
           run_end = 0;  // into AttentionPlan::runs; empty unless every bucket's pairs count as they stand
+};
+
+// Which chunks of a round a query sees beside its own, in a circle of all rounds' chunks.
+struct ChunkWindow {
+  int32_t chunk = 0, back = 0, ahead = 0;
+  bool wrap = false;  // whether it goes on from one round into the next
 };
 
 struct Unit {
@@ -57,13 +73,17 @@ struct Unit {
   int64_t token_begin = 0;  // of the sequence
   int32_t length = 0;
   int32_t pass_begin = 0, pass_end = 0;
-  Fill fill = Fill::kNone;    // kNone where every pair is seen
+  Fill fill = Fill::kNone;  // kNone where every pair is seen
+  ChunkWindow window;
   int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
+
+  int32_t ChunksOfARound() const { return (length + window.chunk - 1) / window.chunk; }
 };
 
 struct AttentionPlan {
   std::vector<int32_t> cu_seqlens;
-  int heads = 0, head_dim = 0, hashes = 0;
+  int heads = 0, head_dim = 0, hashes = 0;  // hash functions or rounds
+  bool shared_keys = false;                 // keys are the queries, normalised
   int64_t tokens = 0;
   std::vector<Unit> units;  // sequence by sequence, head by head; sequences of length 0 have none
   std::vector<Pass> passes;
@@ -71,8 +91,9 @@ struct AttentionPlan {
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
-  std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty for exact attention
-  std::vector<int32_t> seen;                        // [heads, tokens]: how many keys query i sees; empty without a fill
+  std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty where no rule asks for them
+  std::vector<int32_t> chunks;  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow
+  std::vector<int32_t> seen;    // [heads, tokens]: how many keys query i sees; empty without a fill
   AttentionCounts counts;
 
   const int32_t* Order(int64_t offset) const { return offset < 0 ? nullptr : orders.data() + offset; }
@@ -80,13 +101,17 @@ struct AttentionPlan {
     return Buckets(pass.swapped ? key_buckets : query_buckets, unit, hash);
   }
   const int32_t* ColumnBuckets(const Unit& unit, const Pass& pass, int hash) const {
-    return Buckets(pass.swapped ? query_buckets : key_buckets, unit, hash);
+    return Buckets(pass.swapped || shared_keys ? query_buckets : key_buckets, unit, hash);
   }
+  const int32_t* Chunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }
 
  private:
   const int32_t* Buckets(const std::vector<int32_t>& buckets, const Unit& unit, int hash) const {
     return buckets.data() + (int64_t{unit.head} * hashes + hash) * tokens + unit.token_begin;
   }
 };
+
+// Distinct (row, column) that a unit of a plan with shared keys meets.
+int64_t PairsMet(const AttentionPlan& plan, const Unit& unit);
 
 }  // namespace lshformer

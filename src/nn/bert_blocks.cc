@@ -86,9 +86,12 @@ void BertLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string
 
 namespace {
 
-Linear QueryKeyValue(const ParameterMap& parameters, const std::string& prefix) {
+// What attention takes, side by side. With shared keys the key map is left out: it gets no gradient and stays as it is.
+Linear QueryKeyValue(const ParameterMap& parameters, const std::string& prefix, const AttentionSpec& spec) {
+  std::vector<std::string> parts{"query", "key", "value"};
+  if (PartsOf(spec) == 2) parts = {"query", "value"};
   std::vector<torch::Tensor> weights, biases;
-  for (const char* part : {"query", "key", "value"}) {
+  for (const std::string& part : parts) {
     weights.push_back(GetParameter(parameters, fmt::format("{}.attention.self.{}.weight", prefix, part)));
     biases.push_back(GetParameter(parameters, fmt::format("{}.attention.self.{}.bias", prefix, part)));
   }
@@ -105,7 +108,7 @@ BertLayer::BertLayer(const ParameterMap& parameters, const std::string& prefix, 
       function_(Function(config.hidden_act)),
       hidden_dropout_(config.hidden_dropout_prob),
       attention_dropout_(config.attention_probs_dropout_prob),
-      query_key_value_(QueryKeyValue(parameters, prefix)),
+      query_key_value_(QueryKeyValue(parameters, prefix, attention_)),
       attention_output_(MakeLinear(parameters, prefix + ".attention.output.dense")),
       intermediate_(MakeLinear(parameters, prefix + ".intermediate.dense")),
       output_(MakeLinear(parameters, prefix + ".output.dense")),
@@ -126,7 +129,7 @@ torch::Tensor BertLayer::Attend(const torch::Tensor& hidden, const Pass& pass) c
     for (int sequence = 0; sequence < pass.batch->sequences(); ++sequence)
       options->sequence_ids.push_back(pass.batch->sequence_ids.empty() ? sequence : pass.batch->sequence_ids[sequence]);
   }
-  const torch::Tensor qkv = query_key_value_(hidden);  // [T, 3·H]
+  const torch::Tensor qkv = query_key_value_(hidden);  // [T, 3·H], Reformer [T, 2·H]
   if (pass.attentions != nullptr) pass.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
   return SelfAttention(qkv, std::move(options));
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/ref/reformer.h"
 
 namespace lshformer {
 namespace {
@@ -18,10 +19,10 @@ struct AttentionState : torch::CustomClassHolder {
 };
 
 AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) {
-  return {options.cu_seqlens, options.heads, static_cast<int>(qkv.size(1) / (3 * options.heads))};
+  return {options.cu_seqlens, options.heads, static_cast<int>(qkv.size(1) / (PartsOf(options.spec) * options.heads))};
 }
 
-// Part 0, 1, 2 of a [T, 3 · hidden] tensor: query, key, value.
+// Part 0, 1, … of a [T, parts · hidden] tensor: query, key where there is one, value.
 template <class T>
 HeadTensor<T> Part(const torch::Tensor& qkv, const AttentionShape& shape, int part) {
   return {qkv.data_ptr<float>() + part * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
@@ -31,9 +32,26 @@ HeadTensor<T> Whole(const torch::Tensor& x, const AttentionShape& shape) {
   return {x.data_ptr<float>(), x.size(1), shape.head_dim};
 }
 
-SimHashPlanes Planes(const AttentionOptions& options, const AttentionShape& shape) {
-  if (options.spec.type == AttentionType::kDense) return {};
-  return DrawSimHashPlanes(options.spec, shape.heads, shape.head_dim, options.layer, options.planes_step);
+template <class T>
+HeadTensor<T> Key(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
+  return PartsOf(spec) == 3 ? Part<T>(qkv, shape, 1) : HeadTensor<T>{};
+}
+template <class T>
+HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
+  return Part<T>(qkv, shape, PartsOf(spec) - 1);
+}
+
+bool AnyHash(const AttentionOptions& options, const AttentionShape& shape) {
+  for (int b = 0; b < shape.sequences(); ++b) {
+    if (UsesHash(options.spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b])) return true;
+  }
+  return false;
+}
+
+// Nothing is drawn where nothing is hashed.
+HashNumbers Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnyHash(options, shape)) return {};
+  return DrawHashNumbers(options.spec, shape, options.layer, options.planes_step);
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -42,11 +60,11 @@ AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& q
   AttentionForward call;
   call.shape = Shape(options, qkv);
   call.query = Part<const float>(qkv, call.shape, 0);
-  call.key = Part<const float>(qkv, call.shape, 1);
-  call.value = Part<const float>(qkv, call.shape, 2);
+  call.key = Key<const float>(options.spec, qkv, call.shape);
+  call.value = Value<const float>(options.spec, qkv, call.shape);
   call.out = Whole<float>(out, call.shape);
   call.lse = lse.data_ptr<float>();
-  call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(call.shape.head_dim)));
+  call.scale = static_cast<float>(ScaleOfScores(options.spec, call.shape.head_dim));
   call.plan = state.plan.get();
   if (options.dropout > 0)
     call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequence_ids};
@@ -54,9 +72,10 @@ AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& q
 }
 
 void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
-  if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (3 * options.heads) != 0)
-    Fail("attention: expected [tokens, 3 · {} heads · head_dim], got {}", options.heads, c10::str(qkv.sizes()));
-  const int64_t head_dim = qkv.size(1) / (3 * options.heads);
+  const int parts = PartsOf(options.spec);
+  if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (parts * options.heads) != 0)
+    Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", parts, options.heads, c10::str(qkv.sizes()));
+  const int64_t head_dim = qkv.size(1) / (parts * options.heads);
   if (head_dim < 1 || head_dim > 256) Fail("attention: expected head_dim 1 to 256, got {}", head_dim);
   if (qkv.size(0) != options.cu_seqlens.back())
     Fail("attention: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.cu_seqlens.back());
@@ -69,8 +88,8 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const torch::Tensor qkv = input.contiguous();
     const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
-    state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0), Part<const float>(qkv, shape, 1),
-                            Planes(*options, shape));
+    state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0),
+                            Key<const float>(options->spec, qkv, shape), Numbers(*options, shape));
     state->options = std::move(options);
     torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
@@ -90,8 +109,8 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     call.forward = ForwardCall(*state, qkv, out, saved[2]);
     call.grad_out = Whole<const float>(grad_out, call.forward.shape);
     call.grad_query = Part<float>(grad, call.forward.shape, 0);
-    call.grad_key = Part<float>(grad, call.forward.shape, 1);
-    call.grad_value = Part<float>(grad, call.forward.shape, 2);
+    call.grad_key = Key<float>(state->options->spec, grad, call.forward.shape);
+    call.grad_value = Value<float>(state->options->spec, grad, call.forward.shape);
     RunAttentionBackward(call);
     return {grad, {}};
   }
@@ -135,16 +154,64 @@ torch::Tensor Probabilities(const AttentionSpec& spec, const torch::Tensor& quer
   return torch::softmax(torch::where(seen, scores, fill), -1);
 }
 
+// Reformer's, from the queries alone: each key as often as it is met.
+torch::Tensor ReformerProbabilities(const AttentionSpec& spec, const torch::Tensor& query,
+                                    const torch::Tensor& meetings) {
+  constexpr double kSelfScore = -1e5, kNormEpsilon = 1e-6;
+  const int64_t n = query.size(1), head_dim = query.size(2);
+  const torch::Tensor norm = torch::sqrt(query.square().sum(-1, true) + head_dim * kNormEpsilon);
+  torch::Tensor scores = torch::matmul(query, (query / norm).transpose(1, 2));
+  scores = scores * ScaleOfScores(spec, static_cast<int>(head_dim));
+  scores = scores.masked_fill(torch::eye(n, torch::kBool), kSelfScore);
+  return torch::softmax(scores + torch::log(meetings.to(query.scalar_type())), -1);  // log 0: takes no part
+}
+
+// [heads, n, n]: how often the queries of one sequence meet its keys. `buckets`: [heads, rounds, T].
+torch::Tensor Meetings(const AttentionOptions& options, int64_t tokens, int64_t begin, int64_t end,
+                       const std::vector<int32_t>& buckets) {
+  std::vector<torch::Tensor> heads;
+  for (int head = 0; head < options.heads; ++head) {
+    const int32_t* own =
+        buckets.empty() ? nullptr : buckets.data() + int64_t{head} * options.spec.rounds * tokens + begin;
+    const std::vector<int32_t> counts = ref::MeetingCounts(options.spec, static_cast<int>(end - begin), own, tokens);
+    heads.push_back(torch::tensor(counts, torch::kInt32).view({end - begin, end - begin}));
+  }
+  return torch::stack(heads);
+}
+
+// Calls visit(sequence, probabilities, value [heads, n, head_dim]).
+template <class Visit>
+void ForEachReformerSequence(const torch::Tensor& qkv, const AttentionOptions& options, const Visit& visit) {
+  Check(qkv, options);
+  const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
+  const AttentionShape shape = Shape(options, single);
+  const HashNumbers numbers = Numbers(options, shape);
+  std::vector<int32_t> buckets;
+  if (numbers.rotations.columns > 0)
+    buckets = HashByRotation(options.spec, shape, Part<const float>(single, shape, 0), numbers.rotations);
+  const torch::Tensor heads = qkv.view({qkv.size(0), 2, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
+  for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
+    const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
+    const torch::Tensor mine = heads.slice(2, begin, end);  // [2, heads, n, head_dim]
+    const torch::Tensor meetings = Meetings(options, qkv.size(0), begin, end, buckets);
+    visit(ReformerProbabilities(options.spec, mine[0], meetings), mine[1]);
+  }
+}
+
 // Calls visit(sequence, probabilities, value [heads, n, head_dim]).
 template <class Visit>
 void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, const Visit& visit) {
+  if (options.spec.type == AttentionType::kReformer) {
+    ForEachReformerSequence(qkv, options, visit);
+    return;
+  }
   Check(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
   SimHashBuckets buckets;
-  if (options.spec.type == AttentionType::kSimHash)
+  if (AnyHash(options, shape))
     buckets = HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
-                                 Part<const float>(single, shape, 1), Planes(options, shape));
+                                 Part<const float>(single, shape, 1), Numbers(options, shape).planes);
   const torch::Tensor heads = qkv.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
     const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
@@ -157,6 +224,8 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 }
 
 }  // namespace
+
+int PartsOf(const AttentionSpec& spec) { return spec.type == AttentionType::kReformer ? 2 : 3; }
 
 torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
   Check(qkv, *options);

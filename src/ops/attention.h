@@ -11,7 +11,7 @@ namespace lshformer {
 struct AttentionOptions {
   AttentionSpec spec;
   int heads = 1;
-  uint32_t layer = 0;  // planes are drawn from (spec.seed, layer, head, planes_step)
+  uint32_t layer = 0;  // planes and rotations are drawn from (spec.seed, layer, head, planes_step)
   uint64_t planes_step = 0;
   double dropout = 0;        // probability, on the probabilities of seen pairs
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
@@ -20,7 +20,10 @@ struct AttentionOptions {
   AttentionCounts* counts = nullptr;   // added to
 };
 
-// qkv: [T, 3 · heads · head_dim], query, key and value side by side, float32. Returns [T, heads · head_dim].
+// The parts of `qkv` side by side: query, key and value; Reformer's are query and value.
+int PartsOf(const AttentionSpec& spec);
+
+// qkv: [T, parts · heads · head_dim], float32. Returns [T, heads · head_dim].
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

@@ -34,6 +34,13 @@ TEST(ParseAttentionSpec, Defaults) {
             R"({"type":"simhash","bands":2,"hashes":1,"table_size":64,"fill":"zero","pairs":"full",)"
             R"("resample":"call","center_keys":false,"min_length":0,"seed":0})");
   EXPECT_EQ(ToJson(AttentionSpec{}).dump(), R"({"type":"dense","seed":0})");
+  AttentionSpec reformer;
+  reformer.type = AttentionType::kReformer;
+  EXPECT_EQ(Parse(R"("reformer")"), reformer);
+  EXPECT_EQ(ToJson(reformer).dump(),
+            R"({"type":"reformer","rounds":4,"buckets":"auto","chunk":64,"look_back":1,"look_ahead":0,)"
+            R"("scale":"none","cross_bucket":true,"wrap":true,"causal":false,"count_pairs_once":false,)"
+            R"("resample":"call","min_length":0,"seed":0})");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
@@ -55,9 +62,56 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   EXPECT_EQ(Parse(R"({"type":"dense","seed":7})").seed, 7u);
 }
 
+TEST(ParseAttentionSpec, EveryKeyOfReformerGoesThereAndBack) {
+  const std::string text =
+      R"({"type":"reformer","rounds":2,"buckets":[4,6],"chunk":32,"look_back":2,"look_ahead":1,)"
+      R"("scale":"sqrt_d","cross_bucket":false,"wrap":false,"causal":true,"count_pairs_once":true,)"
+      R"("resample":"never","min_length":100,"seed":9})";
+  const AttentionSpec spec = Parse(text);
+  EXPECT_EQ(spec.rounds, 2);
+  EXPECT_EQ(spec.buckets, (std::array<int, 2>{4, 6}));
+  EXPECT_EQ(spec.chunk, 32);
+  EXPECT_EQ(spec.look_back, 2);
+  EXPECT_EQ(spec.look_ahead, 1);
+  EXPECT_EQ(spec.scale, ScoreScale::kSqrtD);
+  EXPECT_FALSE(spec.cross_bucket);
+  EXPECT_FALSE(spec.wrap);
+  EXPECT_TRUE(spec.causal);
+  EXPECT_TRUE(spec.count_pairs_once);
+  EXPECT_EQ(spec.resample, Resample::kNever);
+  EXPECT_EQ(spec.min_length, 100);
+  EXPECT_EQ(spec.seed, 9u);
+  EXPECT_EQ(ToJson(spec).dump(), text);
+  EXPECT_EQ(Parse(R"({"type":"reformer","buckets":[8]})"), Parse(R"({"type":"reformer","buckets":8})"));
+  EXPECT_EQ(ToJson(Parse(R"({"type":"reformer","buckets":8})"))["buckets"], 8);
+}
+
+TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
+  const auto error = [](const std::string& member) { return ParseError(R"({"type":"reformer",)" + member + "}"); };
+  EXPECT_EQ(error(R"("rounds":0)"), R"("rounds": expected 1 to 1024, got 0)");
+  EXPECT_EQ(error(R"("chunk":0)"), R"("chunk": expected 1 to 1048576, got 0)");
+  EXPECT_EQ(error(R"("look_back":-1)"), R"("look_back": expected 0 to 1048576, got -1)");
+  EXPECT_EQ(error(R"("look_ahead":1.5)"), R"("look_ahead": expected 0 to 1048576, got 1.5)");
+  EXPECT_EQ(error(R"("buckets":7)"),
+            R"("buckets": expected an even number (a bucket is a rotated direction or its opposite), got 7)");
+  EXPECT_EQ(error(R"("buckets":[4,5])"),
+            R"("buckets": expected an even number (a bucket is a rotated direction or its opposite), got 5)");
+  const std::string expected = R"("buckets": expected "auto", an even number from 2 to 4096 or two of them, got )";
+  EXPECT_EQ(error(R"("buckets":0)"), expected + "0");
+  EXPECT_EQ(error(R"("buckets":[2,5000])"), expected + "5000");
+  EXPECT_EQ(error(R"("buckets":18446744073709551615)"), expected + "18446744073709551615");
+  EXPECT_EQ(error(R"("buckets":"many")"), expected + "\"many\"");
+  EXPECT_EQ(error(R"("buckets":[2,2,2])"), R"("buckets": expected one or two factors, got a list of 3 values)");
+  EXPECT_EQ(error(R"("scale":"d")"), R"("scale": expected "none" or "sqrt_d", got "d")");
+  EXPECT_EQ(error(R"("causal":1)"), R"("causal": expected true or false, got 1)");
+  EXPECT_EQ(error(R"("bands":2)"), R"("bands" has no meaning for type "reformer")");
+  EXPECT_EQ(error(R"("chunks":2)"), R"(unknown key "chunks" (did you mean "chunk"?))");
+  EXPECT_EQ(ParseError(R"({"type":"simhash","chunk":2})"), R"("chunk" has no meaning for type "simhash")");
+}
+
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
-  EXPECT_EQ(ParseError(R"("reformer")"), R"("type": expected "dense" or "simhash", got "reformer")");
-  EXPECT_EQ(ParseError(R"({"type":"Dense"})"), R"("type": expected "dense" or "simhash", got "Dense")");
+  EXPECT_EQ(ParseError(R"("linear")"), R"("type": expected "dense", "simhash" or "reformer", got "linear")");
+  EXPECT_EQ(ParseError(R"({"type":"Dense"})"), R"("type": expected "dense", "simhash" or "reformer", got "Dense")");
   EXPECT_EQ(ParseError(R"({"type":1})"), R"("type": expected a string, got 1)");
   EXPECT_EQ(ParseError(R"({"bands":2})"), R"("type" is missing)");
   EXPECT_EQ(ParseError("5"), "expected a type name or an object, got 5");
@@ -102,6 +156,68 @@ TEST(UsesHash, FromMinLengthOn) {
   EXPECT_TRUE(UsesHash(spec, 4));
   spec.min_length = 0;
   EXPECT_TRUE(UsesHash(spec, 0));
+  spec.type = AttentionType::kReformer;
+  EXPECT_FALSE(UsesHash(spec, 64));  // one chunk
+  EXPECT_TRUE(UsesHash(spec, 65));
+  spec.min_length = 100;
+  EXPECT_FALSE(UsesHash(spec, 99));
+  EXPECT_TRUE(UsesHash(spec, 100));
+}
+
+TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  const auto factors = [&](int64_t length) { return BucketFactors(spec, length); };
+  EXPECT_EQ(factors(0), (std::array<int, 2>{2, 1}));
+  EXPECT_EQ(factors(65), (std::array<int, 2>{2, 1}));
+  EXPECT_EQ(factors(127), (std::array<int, 2>{2, 1}));
+  EXPECT_EQ(factors(128), (std::array<int, 2>{4, 1}));
+  EXPECT_EQ(factors(4096), (std::array<int, 2>{128, 1}));
+  EXPECT_EQ(factors(8191), (std::array<int, 2>{128, 1}));
+  EXPECT_EQ(factors(8192), (std::array<int, 2>{16, 16}));
+  EXPECT_EQ(factors(16384), (std::array<int, 2>{16, 32}));
+  EXPECT_EQ(factors(INT32_MAX), (std::array<int, 2>{4096, 4096}));
+  EXPECT_EQ(RotationColumns(spec, 4096), 64);
+  EXPECT_EQ(RotationColumns(spec, 16384), 24);
+  spec.buckets = {6, 0};
+  EXPECT_EQ(factors(100000), (std::array<int, 2>{6, 1}));
+  EXPECT_EQ(RotationColumns(spec, 1), 3);
+  spec.buckets = {4, 6};
+  EXPECT_EQ(factors(1), (std::array<int, 2>{4, 6}));
+  EXPECT_EQ(RotationColumns(spec, 1), 5);
+}
+
+TEST(CheckWindow, RefusesAWindowThatComesRoundToItself) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  spec.rounds = 1;
+  spec.chunk = 10;
+  spec.look_back = 3;
+  EXPECT_NO_THROW(CheckWindow(spec, 31));  // four chunks
+  EXPECT_NO_THROW(CheckWindow(spec, 10));  // no rounds
+  EXPECT_EQ(
+      ErrorOf([&] { CheckWindow(spec, 30); }),
+      "attention: \"look_back\" 3 reaches around all 3 chunks of a sequence of 30 tokens (1 rounds, chunk 10): pairs "
+      "would count twice; expected at most 2, or \"count_pairs_once\", or \"wrap\": false, or a \"min_length\" above "
+      "30");
+  spec.rounds = 2;
+  EXPECT_NO_THROW(CheckWindow(spec, 30));
+  spec.look_ahead = 6;
+  EXPECT_THROW(CheckWindow(spec, 30), Error);
+  spec.wrap = false;
+  EXPECT_NO_THROW(CheckWindow(spec, 30));
+  spec.wrap = true;
+  spec.count_pairs_once = true;
+  EXPECT_NO_THROW(CheckWindow(spec, 30));
+}
+
+TEST(ScaleOfScores, IsTheRootOfTheWidthButForReformer) {
+  AttentionSpec spec;
+  EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 0.25);
+  spec.type = AttentionType::kReformer;
+  EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 1);
+  spec.scale = ScoreScale::kSqrtD;
+  EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 0.25);
 }
 
 }  // namespace

@@ -111,10 +111,73 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong({}, {"--lsh_table_size", "0"}), HasSubstr("--lsh_table_size: expected 1 to"));
   EXPECT_THAT(Wrong({}, {"--lsh_fill", "zreo"}), HasSubstr("--lsh_fill: expected zero, mean or none"));
   EXPECT_THAT(Wrong({}, {"--attention", "simhsh"}), HasSubstr("did you mean \"simhash\"?"));
-  EXPECT_THAT(Wrong({}, {"--attention", "reformer"}), HasSubstr("--attention: expected dense or simhash"));
+  EXPECT_THAT(Wrong({}, {"--attention", "linear"}), HasSubstr("--attention: expected dense, simhash or reformer"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash", "bnads": 3})"}), HasSubstr("did you mean \"bands\"?"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
-  EXPECT_THAT(Wrong({}, {"--lsh_chunk", "64"}), HasSubstr("--lsh_chunk"));  // comes with Reformer
+}
+
+TEST_F(AttentionFlagsTest, KeysBelongToTheirTypes) {
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_chunk", "64"}), "--lsh_chunk: has no meaning for dense attention");
+}
+
+TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
+  EXPECT_THAT(Wrong({}, {"--lsh_chunk", "0"}), HasSubstr("--lsh_chunk: expected 1 to"));
+  EXPECT_THAT(Wrong({}, {"--lsh_rounds", "0"}), HasSubstr("--lsh_rounds: expected 1 to"));
+  EXPECT_THAT(Wrong({}, {"--lsh_buckets", "7"}), HasSubstr("--lsh_buckets: expected an even number"));
+  EXPECT_THAT(Wrong({}, {"--lsh_buckets", "4,"}), HasSubstr("--lsh_buckets: expected \"auto\", an even number"));
+  EXPECT_THAT(Wrong({}, {"--lsh_buckets", "4,x"}), HasSubstr("--lsh_buckets: expected \"auto\", an even number"));
+  EXPECT_THAT(Wrong({}, {"--lsh_buckets", "2,2,2"}), HasSubstr("--lsh_buckets: expected one or two factors"));
+  EXPECT_THAT(Wrong({}, {"--lsh_scale", "d"}), HasSubstr("--lsh_scale: expected none or sqrt_d"));
+  EXPECT_THAT(Wrong({}, {"--attention", "reformer", "--lsh_bands", "4"}), HasSubstr("no meaning for reformer"));
+}
+
+TEST_F(AttentionFlagsTest, EveryKeyOfReformer) {
+  AttentionSpec want;
+  want.type = AttentionType::kReformer;
+  want.rounds = 2;
+  want.buckets = {4, 6};
+  want.chunk = 32;
+  want.look_back = 2;
+  want.look_ahead = 1;
+  want.scale = ScoreScale::kSqrtD;
+  want.cross_bucket = false;
+  want.wrap = false;
+  want.causal = true;
+  want.count_pairs_once = true;
+  want.resample = Resample::kNever;
+  want.min_length = 40;
+  EXPECT_EQ(Over({AttentionSpec{}}, {"--attention",
+                                     "reformer",
+                                     "--lsh_rounds",
+                                     "2",
+                                     "--lsh_buckets",
+                                     "4,6",
+                                     "--lsh_chunk",
+                                     "32",
+                                     "--lsh_look_back",
+                                     "2",
+                                     "--lsh_look_ahead",
+                                     "1",
+                                     "--lsh_scale",
+                                     "sqrt_d",
+                                     "--lsh_cross_bucket=false",
+                                     "--lsh_wrap=false",
+                                     "--lsh_causal",
+                                     "--lsh_count_pairs_once",
+                                     "--lsh_resample",
+                                     "never",
+                                     "--lsh_min_length",
+                                     "40"}),
+            std::vector<AttentionSpec>{want});
+}
+
+TEST_F(AttentionFlagsTest, BucketsBackToAuto) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  spec.buckets = {8, 0};
+  AttentionSpec want = spec;
+  want.buckets = {0, 0};
+  EXPECT_EQ(Over({spec}, {"--lsh_buckets", "auto"}), std::vector<AttentionSpec>{want});
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include "cli/inspect_batch.h"
 #include "io/model_config.h"
@@ -138,6 +141,44 @@ TEST(InspectTest, WritesWhatIsAskedFor) {
     EXPECT_EQ(file.Find(name)->shape, view.shape) << name;
   }
   EXPECT_EQ(file.tensors().size(), expected.tensors().size());
+}
+
+// Reformer's keys are its queries: the key map has no gradient. Its maps add up to 1 all the same.
+TEST(InspectTest, ReformerUsesNoKeyMap) {
+  const std::string model = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/masked_lm";
+  const TempFolder folder;
+  const std::string out = folder / "out.safetensors";
+  const auto run = RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", model, "--input",
+                               model + "/batch.jsonl", "--output", out, "--attentions", "--gradients", "--attention",
+                               "reformer", "--lsh_chunk", "4", "--lsh_rounds", "2"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const SafetensorsFile file(out);
+  const auto values = [&](const std::string& name) {
+    const TensorView& view = file.Get(name, DType::kF32);
+    std::vector<float> numbers(view.elements());
+    CopyTo<float>(view, numbers, name);
+    return numbers;
+  };
+  const auto largest = [](const std::vector<float>& x) {
+    float top = 0;
+    for (const float value : x) top = std::max(top, std::abs(value));
+    return top;
+  };
+  int maps = 0;
+  for (const auto& [name, view] : file.tensors()) {
+    if (name.find("self.key") != std::string::npos) {
+      EXPECT_EQ(largest(values(name)), 0) << name;
+    } else if (name.find("self.query") != std::string::npos) {
+      EXPECT_GT(largest(values(name)), 0) << name;
+    } else if (name.starts_with("attentions.")) {
+      ++maps;
+      const std::vector<float> map = values(name);
+      const int64_t n = view.shape[2];
+      for (size_t row = 0; row < map.size(); row += n)
+        EXPECT_NEAR(std::accumulate(map.begin() + row, map.begin() + row + n, 0.0f), 1, 1e-5) << name;
+    }
+  }
+  EXPECT_GT(maps, 0);
 }
 
 // Text goes through the tokenizer of the model's folder; its ids, given as such, give the same numbers.

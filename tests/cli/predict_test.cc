@@ -88,7 +88,7 @@ TEST_F(PredictTest, OneTextOfEachTask) {
 // The same bytes whatever the batches and threads are, for exact and for hashed attention.
 TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
   const std::string input = folder_->Write("alone.jsonl", Lines(200));
-  for (const char* attention : {"dense", "simhash"}) {
+  for (const char* attention : {"dense", "simhash", R"({"type": "reformer", "chunk": 4})"}) {
     const std::vector<std::string> common{"--input", input, "--pooling", "none", "--attention", attention};
     const auto with = [&](std::vector<std::string> more) {
       more.insert(more.end(), common.begin(), common.end());

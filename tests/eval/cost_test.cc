@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/philox.h"
+#include "kernels/attention.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -105,6 +106,40 @@ TEST(Cost, ShorterThanMinLengthIsDense) {
   spec.min_length = 100;
   EXPECT_EQ(CostOfAttention(spec, 2, 64, 99).full_flops(), CostOfAttention({}, 2, 64, 99).full_flops());
   EXPECT_LT(CostOfAttention(spec, 2, 64, 100).full_flops(), CostOfAttention({}, 2, 64, 100).full_flops());
+}
+
+AttentionSpec Reformer(int rounds) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  spec.rounds = rounds;
+  return spec;
+}
+
+// Windows of two chunks of 64, whatever the length; 128 buckets are 64 rotations.
+TEST(Cost, ReformerGrowsWithTheLength) {
+  const AttentionCost cost = CostOfAttention(Reformer(1), 12, 64, 4096);
+  EXPECT_DOUBLE_EQ(cost.pairs, 12.0 * 4096 * 128);
+  EXPECT_DOUBLE_EQ(cost.dot_products, cost.pairs);
+  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * 64 * 64 * 4096 * 12);
+  EXPECT_DOUBLE_EQ(cost.score_flops, 2.0 * 64 * cost.pairs);
+  EXPECT_DOUBLE_EQ(cost.pairs_total, 12.0 * 4096 * 4096);
+  EXPECT_DOUBLE_EQ(CostOfAttention(Reformer(3), 12, 64, 4096).pairs, 3 * cost.pairs);
+  EXPECT_DOUBLE_EQ(CostOfAttention(Reformer(1), 12, 64, 8192).pairs, 2 * cost.pairs);
+  EXPECT_DOUBLE_EQ(CostOfAttention(Reformer(4), 2, 64, 64).full_flops(), CostOfAttention({}, 2, 64, 64).full_flops());
+}
+
+// The pairs are those that the plan visits.
+TEST(Cost, ReformersPairsAreThePlans) {
+  for (const int rounds : {1, 2}) {
+    for (const bool causal : {false, true}) {
+      AttentionSpec spec = Reformer(rounds);
+      spec.causal = causal;
+      const std::vector<int32_t> lengths{0, 2048}, buckets(static_cast<size_t>(2) * rounds * 2048, 1);
+      const double visited =
+          static_cast<double>(Counts(*BuildReformerPlan(spec, {lengths, 2, 64}, buckets)).attention_flops / (4 * 64));
+      EXPECT_NEAR(CostOfAttention(spec, 2, 64, 2048).pairs, causal ? visited / 2 : visited, 0.01 * visited);
+    }
+  }
 }
 
 // A share that was measured takes the place of the expectation; everything grows with it.

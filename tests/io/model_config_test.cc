@@ -123,8 +123,8 @@ TEST(ParseModelConfig, AttentionIsStrict) {
             "\"attention\": \"bands\": expected 1 to 62, got 0");
   EXPECT_EQ(MemberError(R"("num_hidden_layers":2,"attention":["dense",{"type":"simhash","hashes":0}])"),
             "\"attention\"[1]: \"hashes\": expected 1 to 1024, got 0");
-  EXPECT_EQ(MemberError(R"("attention":"reformer")"),
-            "\"attention\": \"type\": expected \"dense\" or \"simhash\", got \"reformer\"");
+  EXPECT_EQ(MemberError(R"("attention":"linear")"),
+            "\"attention\": \"type\": expected \"dense\", \"simhash\" or \"reformer\", got \"linear\"");
   EXPECT_EQ(MemberError(R"("attention":7)"), "\"attention\": expected a type name or an object, got 7");
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "kernels/attention_specs.h"
 #include "kernels/ref/attention.h"
 #include "util/rounding.h"
 
@@ -25,7 +26,8 @@ struct AttentionCase {
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
   int64_t tokens() const { return cu_seqlens.back(); }
-  float Scale() const { return scale != 0 ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  float Scale() const { return scale != 0 ? scale : static_cast<float>(ScaleOfScores(spec, head_dim)); }
+  bool SharedKeys() const { return spec.type == AttentionType::kReformer; }
   AttentionDropout Dropout() const { return {dropout, 77, sequence_ids}; }
 };
 
@@ -51,10 +53,11 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   c.grad_out = NormalVector(count, seed * 10 + 4);
   for (size_t b = 0; b < lengths.size(); ++b) c.sequence_ids.push_back(100 + b);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
-  c.buckets.query.resize(int64_t{heads} * spec.hashes * c.tokens());
+  const int buckets = c.SharedKeys() ? spec.buckets[0] : spec.table_size;
+  c.buckets.query.resize(int64_t{heads} * HashesOf(spec) * c.tokens());
   c.buckets.key.resize(c.buckets.query.size());
-  for (int32_t& bucket : c.buckets.query) bucket = static_cast<int32_t>(stream.Below(spec.table_size));
-  for (int32_t& bucket : c.buckets.key) bucket = static_cast<int32_t>(stream.Below(spec.table_size));
+  for (int32_t& bucket : c.buckets.query) bucket = static_cast<int32_t>(stream.Below(buckets));
+  for (int32_t& bucket : c.buckets.key) bucket = static_cast<int32_t>(stream.Below(buckets));
   return c;
 }
 
@@ -74,7 +77,7 @@ inline AttentionCase Alone(const AttentionCase& c, size_t index) {
   alone.sequence_ids = {c.sequence_ids[index]};
   const auto cut_buckets = [&](const std::vector<int32_t>& x) {
     std::vector<int32_t> part;
-    for (int64_t hash = 0; hash < int64_t{c.heads} * c.spec.hashes; ++hash) {
+    for (int64_t hash = 0; hash < int64_t{c.heads} * HashesOf(c.spec); ++hash) {
       part.insert(part.end(), x.begin() + hash * c.tokens() + begin, x.begin() + hash * c.tokens() + begin + length);
     }
     return part;
@@ -93,6 +96,7 @@ struct AttentionResult {
 };
 
 inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
+  if (c.SharedKeys()) return BuildReformerPlan(c.spec, c.shape(), c.buckets.query);
   return c.spec.type == AttentionType::kDense ? BuildDensePlan(c.shape())
                                               : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
 }
@@ -106,16 +110,18 @@ inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) 
     x.assign(c.query.size(), NAN);
     return HeadTensor<float>{x.data(), token_stride, c.head_dim};
   };
+  const auto none = [](auto tensor) { return decltype(tensor){}; };
   const AttentionPlanPtr plan = PlanOf(c);
   AttentionResult result;
   result.counts = Counts(*plan);
   result.lse.assign(c.tokens() * c.heads, NAN);
-  const AttentionForward forward{c.shape(),         in(c.query), in(c.key),  in(c.value), out(result.out),
-                                 result.lse.data(), c.Scale(),   plan.get(), c.Dropout()};
+  const AttentionForward forward{c.shape(),   in(c.query),     c.SharedKeys() ? none(in(c.key)) : in(c.key),
+                                 in(c.value), out(result.out), result.lse.data(),
+                                 c.Scale(),   plan.get(),      c.Dropout()};
   RunAttentionForward(forward);
   if (backward) {
-    RunAttentionBackward(
-        {forward, in(c.grad_out), out(result.grad_query), out(result.grad_key), out(result.grad_value)});
+    RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query),
+                          c.SharedKeys() ? HeadTensor<float>{} : out(result.grad_key), out(result.grad_value)});
   }
   return result;
 }
@@ -140,7 +146,9 @@ inline OracleResult RunOracle(const AttentionCase& c) {
 //   rescaling, margin gradients  4·(e + eps·(√d + √n + 8))·G·max|k|·scale·(1 + Σ_i p_ij)    G = 2·max Σ|dO||v|: what
 //   multiplies p in ∂loss/∂s
 //
-// A fill taken off a total of n values may lose eps·n·max|v| on top.
+// A fill taken off a total of n values may lose eps·n·max|v| on top. Reformer's keys are off by eps·(√d + 4)
+// themselves, a row that saw only itself has an lse near −1e5, and a key's gradient passes on through the
+// normalisation, by a factor of its scale a and a sum over d.
 struct Bounds {
   std::vector<double> out, lse, grad_query, grad_key, grad_value;
 };
@@ -171,10 +179,26 @@ inline double Largest(const std::vector<float>& x, const AttentionCase& c, int64
 }
 }  // namespace internal
 
+// Reformer's keys, and what made them of the queries, [tokens, heads].
+struct SharedKeys {
+  std::vector<float> keys, scales;
+};
+inline SharedKeys NormalizedQueries(const AttentionCase& c) {
+  SharedKeys shared{c.query, {}};
+  for (size_t row = 0; row < c.query.size(); row += c.head_dim) {
+    double sum = c.head_dim * 1e-6;
+    for (int k = 0; k < c.head_dim; ++k) sum += static_cast<double>(c.query[row + k]) * c.query[row + k];
+    shared.scales.push_back(static_cast<float>(1 / std::sqrt(sum)));
+    for (int k = 0; k < c.head_dim; ++k) shared.keys[row + k] *= shared.scales.back();
+  }
+  return shared;
+}
+
 inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle) {
   using internal::Largest;
   using internal::LargestDot;
   const double eps = 0x1p-24, keep = 1.0 / (1.0 - c.dropout);
+  const SharedKeys shared = c.SharedKeys() ? NormalizedQueries(c) : SharedKeys{c.key, {}};
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), c.spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, {}};
   const std::vector<double> weight_of_key =
@@ -185,22 +209,25 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
   bounds.lse.resize(c.tokens() * c.heads);
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
-    const double n = static_cast<double>(end - begin), root_n = std::sqrt(n), root_d = std::sqrt(c.head_dim);
+    const double n = static_cast<double>(end - begin) * (c.SharedKeys() ? c.spec.rounds : 1);
+    const double root_n = std::sqrt(n), root_d = std::sqrt(c.head_dim), of_keys = c.SharedKeys() ? root_d + 4 : 0;
     for (int head = 0; head < c.heads; ++head) {
       double lse = 0;
       for (int64_t i = begin; i < end; ++i) {
         const double own = std::abs(oracle.outputs.lse[i * c.heads + head]);
-        if (std::isfinite(own)) lse = std::max(lse, own);
+        if (std::isfinite(own) && !(c.SharedKeys() && own > 9e4)) lse = std::max(lse, own);
       }
       const double score =
-          eps * ((root_d + 2) * c.Scale() * LargestDot(c.query, c.key, c, begin, end, head) + 2 * lse + 4);
+          eps *
+          ((root_d + 2 + of_keys) * c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head) + 2 * lse + 4);
       const double fill = c.spec.type == AttentionType::kSimHash && c.spec.fill != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();
-      const double queries = Largest(c.query, c, begin, end, head), keys = Largest(c.key, c, begin, end, head);
+      const double queries = Largest(c.query, c, begin, end, head), keys = Largest(shared.keys, c, begin, end, head);
       const double gradient = 4 * (score + eps * (root_d + root_n + 8)) * slope;
       for (int64_t i = begin; i < end; ++i) {
-        bounds.lse[i * c.heads + head] = 2 * (score + eps * (root_n + 4));
+        const double own = oracle.outputs.lse[i * c.heads + head], lone = c.SharedKeys() && own < -9e4 ? -own : 0;
+        bounds.lse[i * c.heads + head] = 2 * (score + eps * (root_n + 4 + lone));
         for (int k = 0; k < c.head_dim; ++k) {
           const int64_t at = (i * c.heads + head) * c.head_dim + k;
           const double weight = 1 + weight_of_key[at];
@@ -208,10 +235,13 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
           bounds.grad_value[at] = (4 * (score + eps * (root_n + 8)) * keep + fill) * weight * out_grads;
           bounds.grad_query[at] = gradient * weight * keys;
           bounds.grad_key[at] = gradient * weight * queries;
+          if (c.SharedKeys())
+            bounds.grad_query[at] += shared.scales[i * c.heads + head] * (2 + root_d) * bounds.grad_key[at];
         }
       }
     }
   }
+  if (c.SharedKeys()) bounds.grad_key.clear();
   return bounds;
 }
 

@@ -17,7 +17,43 @@ inline AttentionSpec SimHash(Pairs pairs, Fill fill, int hashes, int table_size 
   return spec;
 }
 
-inline std::vector<AttentionSpec> AllSpecs() {
+// 8 buckets; chunks of 16.
+inline AttentionSpec Reformer(int rounds, int look_back = 1, int look_ahead = 0) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  spec.rounds = rounds;
+  spec.buckets = {8, 0};
+  spec.chunk = 16;
+  spec.look_back = look_back;
+  spec.look_ahead = look_ahead;
+  return spec;
+}
+
+// Every option once alone, and those that meet in one rule together.
+inline std::vector<AttentionSpec> ReformerSpecs() {
+  std::vector<AttentionSpec> specs{Reformer(1), Reformer(4), Reformer(1, 1, 1), Reformer(2, 2, 1), Reformer(2, 0, 0)};
+  const auto add = [&specs](AttentionSpec spec, auto change) {
+    change(spec);
+    specs.push_back(spec);
+  };
+  add(Reformer(3), [](AttentionSpec& s) { s.scale = ScoreScale::kSqrtD; });
+  add(Reformer(3), [](AttentionSpec& s) { s.chunk = 70; });  // more than a tile
+  add(Reformer(2), [](AttentionSpec& s) { s.cross_bucket = false; });
+  add(Reformer(2, 1, 1), [](AttentionSpec& s) { s.wrap = false; });
+  add(Reformer(2), [](AttentionSpec& s) { s.causal = true; });
+  add(Reformer(3, 2, 1), [](AttentionSpec& s) { s.count_pairs_once = true; });
+  add(Reformer(1, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true; });
+  add(Reformer(3), [](AttentionSpec& s) { s.count_pairs_once = true, s.wrap = false, s.causal = true; });
+  add(Reformer(3, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true, s.cross_bucket = false; });
+  return specs;
+}
+
+// [heads, this many, tokens] buckets.
+inline int HashesOf(const AttentionSpec& spec) {
+  return spec.type == AttentionType::kReformer ? spec.rounds : spec.hashes;
+}
+
+inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
   std::vector<AttentionSpec> specs{AttentionSpec{}};
   for (const Pairs pairs : {Pairs::kFull, Pairs::kReference}) {
     for (const Fill fill : {Fill::kZero, Fill::kMean, Fill::kNone}) {
@@ -27,8 +63,27 @@ inline std::vector<AttentionSpec> AllSpecs() {
   return specs;
 }
 
+inline std::vector<AttentionSpec> AllSpecs() {
+  std::vector<AttentionSpec> specs = DenseAndSimHashSpecs();
+  const std::vector<AttentionSpec> reformers = ReformerSpecs();
+  specs.insert(specs.end(), reformers.begin(), reformers.end());
+  return specs;
+}
+
+inline std::string NameOfReformer(const AttentionSpec& spec) {
+  std::string name = "reformer_r" + std::to_string(spec.rounds) + "_c" + std::to_string(spec.chunk) + "_b" +
+                     std::to_string(spec.look_back) + "_a" + std::to_string(spec.look_ahead);
+  if (spec.scale == ScoreScale::kSqrtD) name += "_sqrt_d";
+  if (!spec.cross_bucket) name += "_own_bucket";
+  if (!spec.wrap) name += "_no_wrap";
+  if (spec.causal) name += "_causal";
+  if (spec.count_pairs_once) name += "_once";
+  return name;
+}
+
 inline std::string NameOf(const AttentionSpec& spec) {
   if (spec.type == AttentionType::kDense) return "dense";
+  if (spec.type == AttentionType::kReformer) return NameOfReformer(spec);
   const char* fills[] = {"zero", "mean", "none"};
   return std::string(spec.pairs == Pairs::kFull ? "full_" : "reference_") + fills[static_cast<int>(spec.fill)] + "_h" +
          std::to_string(spec.hashes);

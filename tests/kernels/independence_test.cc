@@ -43,6 +43,8 @@ TEST_P(Independence, ThreadsChangeNothing) {
   // The long sequence is worked on by all threads where there are several, the others each by one: kernels/cpu shares a
   // unit of a million visited pairs that is more than a quarter (two threads) of all work.
   AttentionSpec busy = spec();
+  busy.chunk = 500;
+  busy.buckets = {2, 0};
   const int length = busy.hashes == 1 && busy.type == AttentionType::kSimHash ? 1550 : 1250;
   if (busy.hashes == 1) busy.table_size = 2;
   AttentionCase c = RandomCase(busy, {100, length, 37}, 1, 8, 7);
@@ -86,9 +88,10 @@ TEST_P(Independence, StridesChangeNothing) {
                                  lse.data(), c.Scale(), plan.get(), c.Dropout()};
   RunAttentionForward(forward);
   RunAttentionBackward({forward, in(3), out(1), out(2), out(3)});
+  if (c.SharedKeys()) outputs[2].clear();
   const std::array<const std::vector<float>*, 4> results{&want.out, &want.grad_query, &want.grad_key, &want.grad_value};
   for (int i = 0; i < 4; ++i) {
-    std::vector<float> expected = spread(*results[i]);
+    std::vector<float> expected = results[i]->empty() ? *results[i] : spread(*results[i]);
     for (float& x : expected) x = std::isnan(x) ? 12345.0f : x;  // what lies between the rows is not touched
     EXPECT_EQ(outputs[i], expected) << "tensor " << i;
   }

@@ -12,7 +12,8 @@ class OracleGradients : public ::testing::TestWithParam<std::tuple<AttentionSpec
 // loss = Σ dO · out. Central differences of step h err by h² f'''/6 + eps·|loss|/h; with h = 1e-5 both are below 1e-9
 // here.
 TEST_P(OracleGradients, AgreeWithFiniteDifferences) {
-  const auto& [spec, dropout] = GetParam();
+  auto [spec, dropout] = GetParam();
+  if (spec.chunk == 16) spec.chunk = 3;  // several chunks
   AttentionCase c = RandomCase(spec, {1, 7, 0, 4}, 2, 3, 5, 0.8);
   c.dropout = dropout;
   std::array<std::vector<double>, 3> inputs{Wide(c.query), Wide(c.key), Wide(c.value)};
@@ -38,7 +39,8 @@ TEST_P(OracleGradients, AgreeWithFiniteDifferences) {
       inputs[t][i] = kept - kStep;
       const double below = loss();
       inputs[t][i] = kept;
-      ASSERT_NEAR((above - below) / (2 * kStep), (*want[t])[i], 2e-8) << "input " << t << " element " << i;
+      const double gradient = want[t]->empty() ? 0 : (*want[t])[i];  // Reformer asks for no key
+      ASSERT_NEAR((above - below) / (2 * kStep), gradient, 2e-8) << "input " << t << " element " << i;
     }
   }
 }

@@ -116,7 +116,9 @@ std::vector<AttentionSpec> Specs() {
   hash.type = AttentionType::kSimHash;
   AttentionSpec mean = hash;
   mean.fill = Fill::kMean, mean.hashes = 2, mean.center_keys = true;
-  return {AttentionSpec{}, hash, mean};
+  AttentionSpec reformer;
+  reformer.type = AttentionType::kReformer, reformer.chunk = 16, reformer.rounds = 2;
+  return {AttentionSpec{}, hash, mean, reformer};
 }
 
 // Hidden states and logits of a sequence are the same bits alone and in any batch, at one thread and at two. Lengths of
@@ -217,14 +219,14 @@ TEST(SaveLoadTest, RoundTripIsExact) {
   for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification}) {
     const TempFolder folder;
     ModelConfig config = SmallConfig();
-    config.attention = {Specs()[2]};
+    config.attention = {Specs()[2], Specs()[3]};
     const ModelPtr model = CreateModel(config, task, 3);
     SaveModel(*model, folder / "model");
     const ModelPtr loaded = LoadModel(folder / "model", task, 0, true);
     const auto a = model->NamedParameters(), b = loaded->NamedParameters();
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].second.equal(b[i].second)) << a[i].first;
-    EXPECT_EQ(loaded->config().attention[0], config.attention[0]);
+    EXPECT_EQ(loaded->config().attention, config.attention);
     EXPECT_EQ(TaskFromArchitectures(loaded->config(), "config.json"), task);
     const SafetensorsFile file(folder / "model/model.safetensors");
     EXPECT_EQ(file.tensors().size(), a.size());

@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "kernels/ref/attention.h"
+#include "kernels/ref/reformer.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
@@ -292,68 +293,77 @@ TEST(CrossEntropyTest, LargeLogitsAndNoRows) {
               HasSubstr("label 2: expected 0 to 1"));
 }
 
-struct AttentionCase {
-  AttentionType type;
-  Fill fill;
-  Pairs pairs;
-  int hashes;
-  bool center_keys;
-};
-
-AttentionSpec Spec(const AttentionCase& c) {
+AttentionSpec SimHash(Fill fill, Pairs pairs, int hashes, bool center_keys) {
   AttentionSpec spec;
-  spec.type = c.type, spec.fill = c.fill, spec.pairs = c.pairs, spec.hashes = c.hashes,
-  spec.center_keys = c.center_keys;
+  spec.type = AttentionType::kSimHash;
+  spec.fill = fill, spec.pairs = pairs, spec.hashes = hashes, spec.center_keys = center_keys;
   return spec;
 }
 
-const AttentionCase kAttentionCases[] = {
-    {AttentionType::kDense, Fill::kZero, Pairs::kFull, 1, false},
-    {AttentionType::kSimHash, Fill::kZero, Pairs::kFull, 1, false},
-    {AttentionType::kSimHash, Fill::kMean, Pairs::kFull, 3, true},
-    {AttentionType::kSimHash, Fill::kNone, Pairs::kFull, 2, false},
-    {AttentionType::kSimHash, Fill::kZero, Pairs::kReference, 2, false},
-    {AttentionType::kSimHash, Fill::kMean, Pairs::kReference, 1, false},
-    {AttentionType::kSimHash, Fill::kNone, Pairs::kReference, 1, true},
-};
+// Chunks of `chunk` tokens, 4 buckets.
+AttentionSpec Reformer(int rounds, int look_ahead, int chunk = 8) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kReformer;
+  spec.rounds = rounds, spec.look_ahead = look_ahead, spec.chunk = chunk, spec.buckets = {4, 0};
+  return spec;
+}
+
+std::vector<AttentionSpec> AttentionSpecs() {
+  std::vector<AttentionSpec> specs{
+      AttentionSpec{},
+      SimHash(Fill::kZero, Pairs::kFull, 1, false),
+      SimHash(Fill::kMean, Pairs::kFull, 3, true),
+      SimHash(Fill::kNone, Pairs::kFull, 2, false),
+      SimHash(Fill::kZero, Pairs::kReference, 2, false),
+      SimHash(Fill::kMean, Pairs::kReference, 1, false),
+      SimHash(Fill::kNone, Pairs::kReference, 1, true),
+      Reformer(1, 1),
+      Reformer(3, 0),
+      Reformer(2, 0, 40),  // one chunk, or exact
+      Reformer(2, 1),
+      Reformer(2, 0),
+  };
+  specs[10].count_pairs_once = true, specs[10].scale = ScoreScale::kSqrtD;
+  specs[11].causal = true, specs[11].cross_bucket = false;
+  return specs;
+}
 
 TEST(AttentionTest, EveryModeAgreesWithTheComposedForm) {
-  for (const AttentionCase& c : kAttentionCases) {
-    SCOPED_TRACE(::testing::Message() << static_cast<int>(c.type) << " fill " << static_cast<int>(c.fill) << " pairs "
-                                      << static_cast<int>(c.pairs) << " hashes " << c.hashes);
+  for (const AttentionSpec& spec : AttentionSpecs()) {
+    SCOPED_TRACE(ToJson(spec).dump());
     auto options = std::make_shared<AttentionOptions>();
-    options->spec = Spec(c);
+    options->spec = spec;
     options->heads = 2;
     options->layer = 3;
     options->cu_seqlens = {0, 1, 40, 42, 75};
     ExpectSameAsReference([&](const auto& in) { return SelfAttention(in[0], options); },
                           [&](const auto& in) { return SelfAttentionReference(in[0], *options); },
-                          {Normal({75, 3 * 2 * 16}, 1)}, 2e-5);
+                          {Normal({75, PartsOf(spec) * 2 * 16}, 1)}, 2e-5);
   }
 }
 
 // The oracle of the kernels, in double, draws the same pairs to drop from (key, sequence id, head, i, j).
 TEST(AttentionTest, DropoutEqualsTheOracle) {
   constexpr int kHeads = 2, kHeadDim = 16, kWidth = kHeads * kHeadDim, kTokens = 75;
-  for (const AttentionCase& c : kAttentionCases) {
-    SCOPED_TRACE(::testing::Message() << static_cast<int>(c.type) << " fill " << static_cast<int>(c.fill) << " pairs "
-                                      << static_cast<int>(c.pairs) << " hashes " << c.hashes);
+  for (const AttentionSpec& spec : AttentionSpecs()) {
+    SCOPED_TRACE(ToJson(spec).dump());
     auto options = std::make_shared<AttentionOptions>();
-    options->spec = Spec(c);
+    options->spec = spec;
     options->heads = kHeads;
     options->layer = 3;
     options->dropout = 0.3;
     options->dropout_key = 77;
     options->cu_seqlens = {0, 1, 40, 42, kTokens};
     options->sequence_ids = {9, 4, 7, 1000};
-    const Tensor qkv = Normal({kTokens, 3 * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
+    const Tensor qkv = Normal({kTokens, PartsOf(spec) * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
     const Tensor weight = Normal({kTokens, kWidth}, 2).to(torch::kFloat32);
     const Tensor out = SelfAttention(qkv, options);
     (out * weight).sum().backward();
 
     const Tensor wide = qkv.detach().to(torch::kFloat64);
     const auto part = [&](int i) { return wide.slice(1, i * kWidth, (i + 1) * kWidth).contiguous(); };
-    const Tensor query = part(0), key = part(1), value = part(2), slopes = weight.to(torch::kFloat64);
+    const bool shared_keys = PartsOf(spec) == 2;
+    const Tensor query = part(0), key = part(1), value = part(shared_keys ? 1 : 2), slopes = weight.to(torch::kFloat64);
     const auto span = [](const Tensor& x) { return std::span<const double>(x.data_ptr<double>(), x.numel()); };
     const AttentionShape shape{options->cu_seqlens, kHeads, kHeadDim};
     ref::Inputs in{shape,
@@ -361,23 +371,27 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
                    span(query),
                    span(key),
                    span(value),
-                   1 / std::sqrt(double{kHeadDim}),
+                   ScaleOfScores(spec, kHeadDim),
                    {},
                    {},
                    {0.3f, options->dropout_key, options->sequence_ids}};
     SimHashBuckets buckets;
     if (options->spec.type == AttentionType::kSimHash) {
       buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0));
-      in.query_buckets = buckets.query, in.key_buckets = buckets.key;
+    } else if (shared_keys) {
+      buckets.query = ref::HashByRotation(in, DrawReformerRotations(spec, shape, options->layer, 0));
     }
+    in.query_buckets = buckets.query, in.key_buckets = buckets.key;
     const ref::Outputs outputs = ref::Forward(in);
     const ref::Gradients grads = ref::Backward(in, span(slopes));
     const auto tensor = [&](const std::vector<double>& x) {
       return torch::tensor(x, torch::kFloat64).view({kTokens, kWidth});
     };
     ExpectClose(out, tensor(outputs.out), 1e-5, "result");
-    const Tensor grad = torch::cat({tensor(grads.query), tensor(grads.key), tensor(grads.value)}, 1);
-    for (int i = 0; i < 3; ++i)
+    std::vector<Tensor> parts{tensor(grads.query), tensor(grads.value)};
+    if (!shared_keys) parts.insert(parts.begin() + 1, tensor(grads.key));
+    const Tensor grad = torch::cat(parts, 1);
+    for (int i = 0; i < PartsOf(spec); ++i)
       ExpectClose(qkv.grad().slice(1, i * kWidth, (i + 1) * kWidth), grad.slice(1, i * kWidth, (i + 1) * kWidth), 1e-5,
                   "gradient of part " + std::to_string(i));
     options->dropout = 0;
@@ -386,28 +400,32 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
 }
 
 TEST(AttentionTest, ComposedFormHasRightGradients) {
-  for (const AttentionCase& c : kAttentionCases) {
+  for (const AttentionSpec& spec : AttentionSpecs()) {
     AttentionOptions options;
-    options.spec = Spec(c);
+    options.spec = spec;
     options.heads = 2;
+    options.spec.chunk = std::min(options.spec.chunk, 3);  // several
     options.cu_seqlens = {0, 1, 9};
     ExpectGradientsOf([&](const auto& in) { return SelfAttentionReference(in[0], options); },
-                      {Normal({9, 3 * 2 * 4}, 1)});
+                      {Normal({9, PartsOf(spec) * 2 * 4}, 1)});
   }
 }
 
 TEST(AttentionTest, MapsAreProbabilities) {
-  for (const AttentionCase& c : kAttentionCases) {
+  for (const AttentionSpec& spec : AttentionSpecs()) {
     AttentionOptions options;
-    options.spec = Spec(c);
+    options.spec = spec;
     options.heads = 2;
     options.cu_seqlens = {0, 3, 20};
-    const auto maps = AttentionProbabilities(Normal({20, 24}, 1), options);
+    const auto maps = AttentionProbabilities(Normal({20, PartsOf(spec) * 8}, 1), options);
     ASSERT_EQ(maps.size(), 2u);
     EXPECT_EQ(maps[1].sizes(), (std::vector<int64_t>{2, 17, 17}));
     const Tensor sums = maps[1].sum(-1);
     const Tensor whole = (sums - 1).abs() < 1e-12;
-    EXPECT_TRUE((c.fill == Fill::kNone ? torch::logical_or(whole, sums == 0) : whole).all().item<bool>());
+    EXPECT_TRUE(
+        (spec.type == AttentionType::kSimHash && spec.fill == Fill::kNone ? torch::logical_or(whole, sums == 0) : whole)
+            .all()
+            .item<bool>());
   }
 }
 

@@ -92,6 +92,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
   ModelPtr NewModel(uint64_t seed = 7) const {
     AttentionSpec attention;
     attention.type = GetParam().attention;
+    attention.chunk = 4;  // of sequences of 5 to 24 tokens
     return TinyModel(GetParam().dropout, attention, seed);
   }
 };
@@ -120,9 +121,27 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                          ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
                                            ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
                                            ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
+                                           ResumeCase{"reformer_dropout", AttentionType::kReformer, 0.1, 1, 18},
                                            ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3,
                                                       30}),
                          [](const auto& info) { return info.param.name; });
+
+// Reformer's keys are its queries: the key map of a checkpoint is neither used nor trained, not even decayed.
+TEST_F(TrainerTest, ReformerLeavesTheKeyMapAsItIs) {
+  AttentionSpec reformer;
+  reformer.type = AttentionType::kReformer;
+  reformer.chunk = 4;
+  const ModelPtr model = TinyModel(0.1, reformer);
+  const NamedTensors before = Copies(*model);
+  TrainingOptions options = TinyOptions();
+  options.weight_decay = 0.1;
+  Train(*model, TinyData(18), options, {}, {});
+  const NamedTensors after = Copies(*model);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool key = before[i].first.find(".self.key.") != std::string::npos;
+    EXPECT_EQ(after[i].second.equal(before[i].second), key) << before[i].first;
+  }
+}
 
 TEST_F(TrainerTest, AnotherSeedIsAnotherRun) {
   TrainingOptions options = TinyOptions();

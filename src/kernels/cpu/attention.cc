@@ -75,14 +75,16 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
 }
 
 void StartPass(UnitWork& work, const Pass& pass) {
-  const int64_t length = work.unit->length;
+  const int64_t count = pass.columns;
+  work.columns.count = pass.columns;
   work.columns.order = work.plan->Order(pass.column_order);
-  work.columns.operand = work.memory->Get<float>(Slot::kColumns, length * work.padded());
-  work.columns.value = work.memory->Get<float>(Slot::kColumnValues, length * work.padded());
+  work.columns.operand = work.memory->Get<float>(Slot::kColumns, count * work.padded());
+  work.columns.value = work.memory->Get<float>(Slot::kColumnValues, count * work.padded());
+  if (work.plan->shared_keys) work.columns.key_scale = work.memory->Get<float>(Slot::kKeyScales, count);
   if (work.call->dropout.probability > 0)
-    work.columns.dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, length);
+    work.columns.dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, count);
   work.columns_not_finite = false;
-  Step(work, length, 1024, [&](int64_t begin, int64_t end) { GatherColumns(work, pass, begin, end); });
+  Step(work, count, 1024, [&](int64_t begin, int64_t end) { GatherColumns(work, pass, begin, end); });
 }
 
 void RunForward(UnitWork& work) {
@@ -96,19 +98,36 @@ void RunForward(UnitWork& work) {
 }
 
 void ClearGradients(const UnitWork& work) {
-  for (const HeadTensor<float>& tensor :
-       {work.backward->grad_query, work.backward->grad_key, work.backward->grad_value}) {
+  const auto clear = [&](const HeadTensor<float>& tensor) {
     for (int64_t i = 0; i < work.unit->length; ++i) {
       std::memset(tensor.at(work.token(i), work.head()), 0, sizeof(float) * work.head_dim());
     }
-  }
+  };
+  clear(work.backward->grad_query);
+  if (!work.plan->shared_keys) clear(work.backward->grad_key);
+  clear(work.backward->grad_value);
+}
+
+int64_t MostColumns(const AttentionPlan& plan, const Unit& unit) {
+  int64_t most = 0;
+  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) most = std::max<int64_t>(most, plan.passes[p].columns);
+  return most;
+}
+
+// Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
+void AddAllColumnGradients(const UnitWork& work, const Pass& pass) {
+  const int64_t own = pass.own_columns, own_end = own + work.unit->length;
+  AddColumnGradients(work, pass, 0, own);
+  Step(work, own_end - own, 1024,
+       [&](int64_t begin, int64_t end) { AddColumnGradients(work, pass, own + begin, own + end); });
+  AddColumnGradients(work, pass, own_end, pass.columns);
 }
 
 void RunBackward(UnitWork& work) {
-  const int64_t length = work.unit->length;
+  const int64_t length = work.unit->length, columns = MostColumns(*work.plan, *work.unit);
   const int groups = ColumnGroups(work.unit->length);
-  work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, length * work.padded());
-  work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, length * work.padded());
+  work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, columns * work.padded());
+  work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, columns * work.padded());
   work.row_gradients =
       work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * length * work.padded());
   work.row_gradient_sums = work.memory->Get<float>(Slot::kRowGradientSums, (work.shared ? groups : 1) * length);
@@ -130,7 +149,7 @@ void RunBackward(UnitWork& work) {
         AddRowGradients(work, pass, g, pass.tile_begin, pass.tile_end);
       }
     }
-    Step(work, length, 1024, [&](int64_t begin, int64_t end) { AddColumnGradients(work, pass, begin, end); });
+    AddAllColumnGradients(work, pass);
   }
   FinishFillBackward(work);
 }
@@ -148,7 +167,8 @@ void RunAttentionBackward(const AttentionBackward& call) {
 
 int64_t WorkBytes(const AttentionPlan& plan) {
   int64_t bytes = static_cast<int64_t>(
-      sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size()) +
+      sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
+                         plan.chunks.size()) +
       sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() + sizeof(BucketRun) * plan.runs.size() +
       sizeof(Pass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
   const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;
@@ -159,7 +179,8 @@ int64_t WorkBytes(const AttentionPlan& plan) {
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
     const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
-    int64_t floats = unit.length * ((4 + parts) * padded + 2 + 4 + parts);
+    // Columns and their gradients, dropout words and key scales; row gradients, their sums, row sums and the fill's.
+    int64_t floats = MostColumns(plan, unit) * (4 * padded + 3) + unit.length * (parts * (padded + 1) + 4);
     if (unit.fill != Fill::kNone) {
       const Pass& pass = plan.passes[unit.pass_begin];
       floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles

@@ -4,7 +4,11 @@
 //   scale Σ_i ds q_i
 //
 // with p in dV and dp multiplied by the dropout factor of the pair, and p in dV lessened by the fill's weight where a
-// pair is taken out of the fill's total.
+// pair is taken out of the fill's total. A shared key is k = a q with a = 1/√(Σ q² + ε), so dK goes on into dQ as
+//
+//   a (dK − k (k·dK))
+//
+// and ds = 0 where a row meets its own position, whose score is a constant.
 #include <algorithm>
 #include <cmath>
 
@@ -25,6 +29,7 @@ struct BackwardRows {
   alignas(64) float delta[kTileRows];  // dO_i·out_i
   alignas(64) float fill_weight[kTileRows];
   alignas(64) float gradient_sum[kTileRows];
+  alignas(64) float self_score[kTileRows];          // units of log 2
   float *operand, *grad_out;                        // [rows][padded]
   float *operand_transposed, *grad_out_transposed;  // [head_dim][rows padded]
   float *scores, *gradients;                        // [columns][rows padded]
@@ -71,6 +76,17 @@ void GradientBlock(const Dropout& dropout, BackwardRows& tile, const DropoutWord
   }
 }
 
+// A row that saw nothing but itself has an lse so low that float holds its fraction badly. Its scores are counted from
+// the penalty then: how often it met itself is a whole number.
+void SetLse(float lse, bool self_penalty, BackwardRows& into, int r) {
+  constexpr float kMostTimes = 10;  // in natural logs: e¹⁰ meetings
+  into.self_score[r] = kSelfScore;
+  into.lse[r] = lse < -1e37f ? -kNothing : lse * kLog2E;
+  if (!self_penalty || !(std::abs(lse - kSelfPenaltyScore) < kMostTimes)) return;
+  into.self_score[r] = 0;
+  into.lse[r] = std::log2(std::fmax(1.0f, std::round(std::exp(lse - kSelfPenaltyScore))));
+}
+
 void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, BackwardRows& into) {
   const AttentionForward& call = *work.call;
   const int head_dim = work.head_dim(), padded = work.padded();
@@ -95,15 +111,14 @@ void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, 
     into.gradient_sum[r] = into.delta[r] = into.fill_weight[r] = 0;
     into.lse[r] = -kNothing;
     if (r >= rows.count) continue;
-    const float lse = work.lse(rows.positions[r]);
-    if (!(lse < -1e37f)) into.lse[r] = lse * kLog2E;
+    SetLse(work.lse(rows.positions[r]), (pass.rule & kSelfPenalty) != 0, into, r);
     into.delta[r] = Dot(into.grad_out + r * padded, out + r * padded, padded);
     if (work.fill_weight) into.fill_weight[r] = work.fill_weight[rows.positions[r]];
   }
 }
 
-void BackwardBlock(const UnitWork& work, const Pass& pass, BackwardRows& tile, int32_t begin, int count,
-                   bool every_pair, Matrix row_gradient) {
+void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, BackwardRows& tile, int32_t begin,
+                   int count, bool every_pair, Matrix row_gradient) {
   const int head_dim = work.head_dim(), padded = work.padded(), stride = tile.rows.padded, rows = tile.rows.count;
   const int64_t offset = int64_t{begin} * padded;
   const Columns& columns = work.columns;
@@ -111,6 +126,8 @@ void BackwardBlock(const UnitWork& work, const Pass& pass, BackwardRows& tile, i
                                {tile.scores, stride}, count, stride, head_dim);
   Multiply<Store::kSet, false>({columns.value + offset, padded}, {tile.grad_out_transposed, stride},
                                {tile.gradients, stride}, count, stride, head_dim);
+  ForEachSelf(work, pass, range, tile.rows, begin, count,
+              [&](int column, int row) { tile.scores[column * stride + row] = tile.self_score[row]; });
   if (!every_pair) ApplyRule(work, pass, tile.rows, begin, count, tile.scores);
   const Dropout dropout = MakeDropout(work.call->dropout);
   if (every_pair && !dropout.on && !work.fill_score) {
@@ -118,9 +135,12 @@ void BackwardBlock(const UnitWork& work, const Pass& pass, BackwardRows& tile, i
   } else {
     GradientBlock(dropout, tile, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill);
   }
-  MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_grad_out, {tile.scores, stride},
-                                    {tile.grad_out, padded}, {work.value_gradients + offset, padded}, count, padded,
-                                    rows);
+  ForEachSelf(work, pass, range, tile.rows, begin, count,
+              [&](int column, int row) { tile.gradients[column * stride + row] = 0; });
+  const bool leave_out_zeros = !every_pair && !tile.finite_grad_out;
+  if (leave_out_zeros) KeepSelf(work, pass, range, tile.rows, begin, count, tile.scores);
+  MultiplyPairs<Store::kAdd, false>(leave_out_zeros, {tile.scores, stride}, {tile.grad_out, padded},
+                                    {work.value_gradients + offset, padded}, count, padded, rows);
   MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_operand, {tile.gradients, stride},
                                     {tile.operand, padded}, {work.operand_gradients + offset, padded}, count, padded,
                                     rows);
@@ -154,7 +174,7 @@ void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int 
     const Segment segment = InGroup(work, work.plan->segments[s], group);
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      BackwardBlock(work, pass, into, begin, count, segment.every_pair, {row_gradient, padded});
+      BackwardBlock(work, pass, tile, into, begin, count, segment.every_pair, {row_gradient, padded});
     }
   }
   std::memcpy(work.row_gradient_sums + row, into.gradient_sum, sizeof(float) * into.rows.count);
@@ -179,21 +199,34 @@ void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t 
   for (int64_t t = tile_begin; t < tile_end; ++t) {
     const Tile& tile = work.plan->tiles[t];
     if (!Meets(work, tile, group)) continue;
+    const auto at = [&](int64_t row) { return target.at(work.token(order ? order[row] : row), work.head()); };
     for (int64_t row = tile.row_begin; row < tile.row_end; ++row) {
       const int64_t position = order ? order[row] : row;
-      AddScaled(work.row_gradients + (part + row) * work.padded(), work.call->scale, work.head_dim(),
-                target.at(work.token(position), work.head()));
+      if (row + kRowsAhead < tile.row_end) PrefetchRow(at(row + kRowsAhead), work.head_dim());
+      AddScaled(work.row_gradients + (part + row) * work.padded(), work.call->scale, work.head_dim(), at(row));
       if (work.score_gradient_sum) work.score_gradient_sum[position] += work.row_gradient_sums[part + row];
     }
   }
 }
 
 void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
-  const HeadTensor<float>& target = pass.swapped ? work.backward->grad_query : work.backward->grad_key;
+  const bool queries = pass.swapped || work.plan->shared_keys;
+  const HeadTensor<float>& target = queries ? work.backward->grad_query : work.backward->grad_key;
   for (int64_t c = begin; c < end; ++c) {
+    if (c + kRowsAhead < end) {
+      const int64_t next = work.token(work.columns.position(c + kRowsAhead));
+      PrefetchRow(target.at(next, work.head()), work.head_dim());
+      PrefetchRow(work.backward->grad_value.at(next, work.head()), work.head_dim());
+    }
     const int64_t token = work.token(work.columns.position(c));
-    AddScaled(work.operand_gradients + c * work.padded(), work.call->scale, work.head_dim(),
-              target.at(token, work.head()));
+    const float* gradient = work.operand_gradients + c * work.padded();
+    float scale = work.call->scale;
+    if (work.columns.key_scale) {
+      const float* key = work.columns.operand + c * work.padded();
+      scale *= work.columns.key_scale[c];
+      AddScaled(key, -scale * Dot(key, gradient, work.padded()), work.head_dim(), target.at(token, work.head()));
+    }
+    AddScaled(gradient, scale, work.head_dim(), target.at(token, work.head()));
     AddScaled(work.value_gradients + c * work.padded(), 1.0f, work.head_dim(),
               work.backward->grad_value.at(token, work.head()));
   }

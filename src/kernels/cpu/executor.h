@@ -21,14 +21,20 @@ inline constexpr double kLn2 = 0.693147180559945309;
 // Scores are in units of log 2. A pair that does not count gets kMasked; a row that saw nothing has the maximum
 // kNothing.
 inline constexpr float kNothing = -1e30f, kMasked = -3e30f;
+// Reformer's score where a row meets its own position, in natural logs and in units of log 2. It matters only to a row
+// that sees nothing else: its lse is kSelfPenaltyScore + log(times met), and no other row's comes near.
+inline constexpr float kSelfPenaltyScore = -1e5f, kSelfScore = kSelfPenaltyScore * kLog2E;
+inline constexpr float kKeyNormEpsilon = 1e-6f;  // of the mean of q², before the square root
 
 // The backward adds up a row's gradient in one part per group of columns, then the parts in order: groups can run side
 // by side. Their number depends on the length alone, never on threads.
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
-// The columns of the pass in work, gathered in its order: [length][padded].
+// The columns of the pass in work, gathered in its order: [count][padded].
 struct Columns {
+  int32_t count = 0;
   float *operand = nullptr, *value = nullptr;
+  float* key_scale = nullptr;       // [count] what normalised a shared key; nullptr: keys are their own
   const int32_t* order = nullptr;   // nullptr: natural
   DropoutWords* dropout = nullptr;  // by place in the order; nullptr: none
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
@@ -56,7 +62,7 @@ struct UnitWork {
 
   // Backward only.
   const AttentionBackward* backward = nullptr;
-  float *operand_gradients = nullptr, *value_gradients = nullptr;  // [length][padded] in the order of columns
+  float *operand_gradients = nullptr, *value_gradients = nullptr;  // [columns][padded] in their order
   float* row_gradients = nullptr;                                  // [groups or 1][length][padded] in the order of rows
   float* row_gradient_sums = nullptr;                              // [groups or 1][length]
   float* score_gradient_sum = nullptr;  // [length] Σ over seen pairs of ∂loss/∂s, by position; fill mean
@@ -69,7 +75,7 @@ struct UnitWork {
   int64_t token(int64_t position) const { return unit->token_begin + position; }
   float lse(int64_t position) const { return call->lse[token(position) * call->shape.heads + head()]; }
   int32_t GroupBegin(int group) const {
-    return static_cast<int32_t>(int64_t{unit->length} * group / ColumnGroups(unit->length));
+    return static_cast<int32_t>(int64_t{columns.count} * group / ColumnGroups(unit->length));
   }
 };
 

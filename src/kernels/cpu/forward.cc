@@ -81,6 +81,8 @@ void ResumeRows(const UnitWork& work, const TileRows& rows, RowState& state) {
   StartRows(work, rows, state);
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
+    if (r + kRowsAhead < rows.count)
+      PrefetchRow(work.call->out.at(work.token(rows.positions[r + kRowsAhead]), work.head()), work.head_dim());
     state.sum[r] = work.row_sum[position];
     state.maximum[r] = work.lse(position);
     std::memcpy(state.accumulator + r * work.padded(), work.call->out.at(work.token(position), work.head()),
@@ -122,6 +124,8 @@ void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const 
   UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
+    if (r + kRowsAhead < rows.count)
+      PrefetchRow(call.out.at(work.token(rows.positions[r + kRowsAhead]), work.head()), work.head_dim());
     float* sum = state.accumulator + r * work.padded();
     double denominator = state.sum[r];
     const int32_t unseen = work.fill_score ? work.unit->length - work.seen()[position] : 0;
@@ -162,12 +166,15 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
       const int64_t offset = int64_t{begin} * padded;
       Multiply<Store::kSet, false>({columns.operand + offset, padded}, {transposed, rows.padded}, {scores, rows.padded},
                                    count, rows.padded, head_dim);
+      ForEachSelf(work, pass, tile, rows, begin, count,
+                  [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
       if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
       SoftmaxBlock(dropout, rows, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill,
                    scores, state);
-      MultiplyPairs<Store::kScaleAndAdd, true>(!segment.every_pair && work.columns_not_finite, {scores, rows.padded},
-                                               {columns.value + offset, padded}, {state.accumulator, padded},
-                                               rows.count, padded, count, state.rescale);
+      const bool leave_out_zeros = !segment.every_pair && work.columns_not_finite;
+      if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
+      MultiplyPairs<Store::kScaleAndAdd, true>(leave_out_zeros, {scores, rows.padded}, {columns.value + offset, padded},
+                                               {state.accumulator, padded}, rows.count, padded, count, state.rescale);
     }
   }
   last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
@@ -178,7 +185,12 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
 void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
   const AttentionForward& call = *work.call;
   const Columns& columns = work.columns;
-  bool finite = GatherRows(pass.swapped ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  const bool queries = pass.swapped || work.plan->shared_keys;
+  bool finite = GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  if (columns.key_scale) {
+    NormalizeRows(columns.operand + begin * work.padded(), end - begin, work.padded(),
+                  kKeyNormEpsilon * static_cast<float>(work.head_dim()), columns.key_scale + begin);
+  }
   finite = GatherRows(call.value, work, columns.order, begin, end, columns.value) && finite;
   if (!finite) work.columns_not_finite = true;
   for (int64_t c = begin; c < end && columns.dropout; ++c)

@@ -6,6 +6,7 @@
 #define LSHFORMER_TILE_INL
 #endif
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/executor.h"
@@ -21,6 +22,7 @@ struct TileRows {
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
   std::vector<int32_t> buckets;  // [hash + 1][kTileRows]
+  std::vector<int32_t> chunks;   // [round + 1][kTileRows]; kFirstWindow
 };
 
 inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& tile, TileRows& rows) {
@@ -38,6 +40,13 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
       for (int r = 0; r < kTileRows; ++r) rows.buckets[h * kTileRows + r] = buckets[rows.positions[r]];
     }
   }
+  if (pass.rule & kFirstWindow) {
+    rows.chunks.resize(static_cast<size_t>(pass.hash + 1) * kTileRows);
+    for (int round = 0; round <= pass.hash; ++round) {
+      const int32_t* chunks = work.plan->Chunks(*work.unit, round);
+      for (int r = 0; r < kTileRows; ++r) rows.chunks[round * kTileRows + r] = chunks[rows.positions[r]];
+    }
+  }
   if (work.call->dropout.probability > 0) {
     for (int r = 0; r < rows.padded; ++r) {
       const DropoutWords words = DropoutSide(work.dropout_key, rows.positions[r], 0);
@@ -53,8 +62,10 @@ inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const
   const int head_dim = work.head_dim(), padded = work.padded();
   const Floats d;
   FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
+  const auto at = [&](int64_t i) { return from.at(work.token(positions ? positions[i] : i), work.head()); };
   for (int64_t i = begin; i < end; ++i) {
-    const float* row = from.at(work.token(positions ? positions[i] : i), work.head());
+    if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
+    const float* row = at(i);
     float* copy = to + i * padded;
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
@@ -69,6 +80,60 @@ inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const
   return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
 }
 
+// How many chunks after the beginning of a window of `row_chunk` the chunk `chunk` comes; the window holds it where
+// that is less than its size. circle: of all rounds' chunks, 0 where windows end with their round.
+HWY_INLINE hn::Vec<Ints> PlaceInWindow(int32_t chunk, hn::Vec<Ints> row_chunk, const ChunkWindow& window,
+                                       int32_t circle) {
+  const Ints d;
+  const auto place = hn::Sub(hn::Set(d, chunk + window.back), row_chunk);
+  const auto around = hn::Set(d, circle);
+  const auto raised = hn::Add(place, hn::IfThenElseZero(hn::Lt(place, hn::Zero(d)), around));
+  return hn::Sub(raised, hn::IfThenZeroElse(hn::Lt(raised, around), around));
+}
+
+// The chunk in which a place of a pass's columns lies: 0 is the first of the pass's round, those before it are
+// negative.
+inline int32_t ChunkOfColumn(const Unit& unit, const Pass& pass, int32_t column) {
+  const int32_t place = column - pass.own_columns;
+  const int32_t round = place >= 0 ? place / unit.length : -((unit.length - 1 - place) / unit.length);
+  return round * unit.ChunksOfARound() + (place - round * unit.length) / unit.window.chunk;
+}
+
+// kFirstWindow: rows [r, r + kLanes) that met the position of a column before, in an earlier round, or in this one
+// earlier in their window than at `column`.
+HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const Pass& pass, const TileRows& rows, int r, int32_t column,
+                                    int32_t position) {
+  const Ints d;
+  const Unit& unit = *work.unit;
+  const ChunkWindow& window = unit.window;
+  const int rounds = work.plan->hashes;
+  const int32_t circle = window.wrap ? unit.ChunksOfARound() * rounds : 0;
+  const auto size = hn::Set(d, window.back + window.ahead + 1), before = hn::Set(d, -1);
+  const auto holds = [&](int round, int column_round, hn::Vec<Ints> limit) {
+    const int32_t chunk = work.plan->Chunks(unit, column_round)[position];
+    const auto place = PlaceInWindow(chunk, hn::LoadU(d, rows.chunks.data() + round * kTileRows + r), window, circle);
+    return hn::And(hn::Gt(place, before), hn::Lt(place, limit));
+  };
+  auto met = hn::Lt(size, hn::Zero(d));
+  for (int round = 0; round < pass.hash; ++round) {
+    for (int other = window.wrap ? 0 : round; other < (window.wrap ? rounds : round + 1); ++other) {
+      auto here = holds(round, other, size);
+      if (pass.rule & kSameBucket) {
+        const auto bucket = hn::Set(d, work.plan->ColumnBuckets(unit, pass, round)[position]);
+        here = hn::And(here, hn::Eq(hn::LoadU(d, rows.buckets.data() + round * kTileRows + r), bucket));
+      }
+      met = hn::Or(met, here);
+    }
+  }
+  if (!window.wrap) return met;  // a round alone holds a position once
+  // The rows of a tile are of one chunk, and so is the column's place in their window.
+  const int32_t number = pass.hash * unit.ChunksOfARound() + ChunkOfColumn(unit, pass, column);
+  const auto now = PlaceInWindow((number % circle + circle) % circle,
+                                 hn::LoadU(d, rows.chunks.data() + pass.hash * kTileRows + r), window, circle);
+  for (int other = 0; other < rounds; ++other) met = hn::Or(met, holds(pass.hash, other, now));
+  return met;
+}
+
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
 inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& rows, int32_t begin, int count,
                       float* scores) {
@@ -80,17 +145,48 @@ inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& ro
     for (int r = 0; r < rows.padded; r += kLanes) {
       const auto row_position = hn::Load(di, rows.positions + r);
       auto counts = hn::Eq(row_position, row_position);
-      for (int h = 0; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
+      const int first_hash = pass.rule & kFirstMeeting ? 0 : pass.hash;
+      for (int h = first_hash; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
         const auto column_bucket = hn::Set(di, work.plan->ColumnBuckets(*work.unit, pass, h)[position]);
         const auto same = hn::Eq(hn::LoadU(di, rows.buckets.data() + h * kTileRows + r), column_bucket);
         counts = h == pass.hash ? hn::And(counts, same) : hn::AndNot(same, counts);
       }
       if (pass.rule & kColumnNotBefore) counts = hn::AndNot(hn::Lt(hn::Set(di, position), row_position), counts);
       if (pass.rule & kColumnBefore) counts = hn::And(counts, hn::Lt(hn::Set(di, position), row_position));
+      if (pass.rule & kColumnNotAfter) counts = hn::AndNot(hn::Lt(row_position, hn::Set(di, position)), counts);
+      if (pass.rule & kFirstWindow) counts = hn::AndNot(MetBefore(work, pass, rows, r, begin + c, position), counts);
       float* at = scores + c * rows.padded + r;
       hn::Store(hn::IfThenElse(hn::RebindMask(d, counts), hn::Load(d, at), masked), d, at);
     }
   }
+}
+
+// Calls visit(column − begin, row) where a row of the tile meets its own position in columns [begin, begin + count).
+template <class Visit>
+HWY_INLINE void ForEachSelf(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows,
+                            int32_t begin, int count, const Visit& visit) {
+  if (!(pass.rule & kSelfPenalty)) return;
+  const int32_t first = pass.own_columns + tile.row_begin, end = begin + count;  // the column of row 0
+  for (int32_t c = std::max(begin, first); c < std::min(end, first + rows.count); ++c) visit(c - begin, c - first);
+  // Columns of another round, before or after the own ones, are in another order.
+  const int32_t own_end = pass.own_columns + work.unit->length;
+  if (begin >= pass.own_columns && end <= own_end) return;
+  for (int32_t c = begin; c < end; ++c) {
+    if (c >= pass.own_columns && c < own_end) continue;
+    const int32_t* found = std::find(rows.positions, rows.positions + rows.count, work.columns.position(c));
+    if (found != rows.positions + rows.count) visit(c - begin, static_cast<int>(found - rows.positions));
+  }
+}
+
+// A row's weight on itself is mostly 0, but it does count: where zeros are left out of a product, a NaN of its own must
+// still reach it. weights: [columns][padded].
+inline void KeepSelf(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, int32_t begin,
+                     int count, float* weights) {
+  constexpr float kLeast = 1.17549435e-38f;  // of normal floats: nothing beside any finite sum
+  ForEachSelf(work, pass, tile, rows, begin, count, [&](int column, int row) {
+    float& weight = weights[column * rows.padded + row];
+    if (weight == 0) weight = kLeast;
+  });
 }
 
 struct Dropout {

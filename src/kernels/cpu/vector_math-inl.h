@@ -6,8 +6,10 @@
 #define LSHFORMER_VECTOR_MATH_INL
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -136,12 +138,32 @@ HWY_INLINE void Multiply(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int c
     MultiplyColumns<1, kStore, kRowsNext>(a, {b.data + n, b.stride}, {c.data + n, c.stride}, rows, depth, scale);
 }
 
+// Rows that lie far apart, in an order only the plan knows, are asked for this many rows before they are needed: about
+// what memory takes to answer.
+inline constexpr int kRowsAhead = 8;
+HWY_INLINE void PrefetchRow(const float* row, int count) {
+  constexpr int kLine = 64 / sizeof(float);
+  for (int k = 0; k < count; k += kLine) hwy::Prefetch(row + k);
+}
+
 // Σ a[k] b[k]; both aligned, zeros up to `padded`.
 HWY_INLINE float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int padded) {
   const Floats d;
   FloatVec sum = hn::Zero(d);
   for (int k = 0; k < padded; k += kLanes) sum = hn::MulAdd(hn::Load(d, a + k), hn::Load(d, b + k), sum);
   return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// row *= 1/√(Σ row² + epsilon) for rows of `padded` numbers, aligned, zeros at the end; writes what multiplied each.
+inline void NormalizeRows(float* HWY_RESTRICT rows, int64_t count, int padded, float epsilon,
+                          float* HWY_RESTRICT scales) {
+  const Floats d;
+  for (int64_t i = 0; i < count; ++i, rows += padded) {
+    const float scale = 1.0f / std::sqrt(Dot(rows, rows, padded) + epsilon);
+    scales[i] = scale;
+    const FloatVec factor = hn::Set(d, scale);
+    for (int k = 0; k < padded; k += kLanes) hn::Store(hn::Mul(factor, hn::Load(d, rows + k)), d, rows + k);
+  }
 }
 
 // to += scale · from; `from` is aligned.

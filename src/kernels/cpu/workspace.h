@@ -13,6 +13,7 @@ namespace lshformer {
 enum class Slot {
   kColumns,
   kColumnValues,
+  kKeyScales,
   kDropoutColumns,
   kColumnGradients,
   kValueGradients,

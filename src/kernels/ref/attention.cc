@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/dropout.h"
+#include "kernels/ref/reformer.h"
 
 namespace lshformer::ref {
 namespace {
@@ -148,6 +149,7 @@ void PassScoreGradient(const Inputs& in, const Unit& unit, int64_t i, int64_t j,
 }  // namespace
 
 Outputs Forward(const Inputs& in) {
+  if (in.spec.type == AttentionType::kReformer) return ReformerForward(in);
   const int head_dim = in.shape.head_dim;
   Outputs outputs;
   outputs.out.assign(in.query.size(), 0.0);
@@ -169,6 +171,7 @@ Outputs Forward(const Inputs& in) {
 }
 
 Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
+  if (in.spec.type == AttentionType::kReformer) return ReformerBackward(in, grad_out);
   const int head_dim = in.shape.head_dim;
   Gradients grads;
   for (std::vector<double>* gradient : {&grads.query, &grads.key, &grads.value}) gradient->assign(in.query.size(), 0.0);

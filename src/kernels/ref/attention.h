@@ -13,9 +13,10 @@ namespace lshformer::ref {
 struct Inputs {
   AttentionShape shape;
   AttentionSpec spec;
-  std::span<const double> query, key, value;
+  std::span<const double> query, key, value;  // Reformer: no key
   double scale = 1;
-  std::span<const int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; unused by exact attention
+  // [heads, hashes or rounds, tokens]; unused by exact attention, no key_buckets for Reformer
+  std::span<const int32_t> query_buckets, key_buckets;
   AttentionDropout dropout;
 };
 
@@ -26,7 +27,7 @@ struct Outputs {
 };
 
 struct Gradients {
-  std::vector<double> query, key, value;  // [tokens, heads, head_dim]
+  std::vector<double> query, key, value;  // [tokens, heads, head_dim]; Reformer: no key
 };
 
 Outputs Forward(const Inputs& in);

@@ -1,0 +1,34 @@
+// What plan builders share: the parts of one unit, and how all units become a plan.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/plan.h"
+
+namespace lshformer {
+
+// What one unit adds to the plan, before all are laid end to end.
+struct UnitParts {
+  Unit unit;
+  std::vector<Pass> passes;
+  std::vector<Tile> tiles;
+  std::vector<Segment> segments;
+  std::vector<BucketRun> runs;
+  std::vector<int32_t> orders;
+  std::vector<int32_t> seen;
+  int64_t pairs_computed = 0;
+};
+
+// Appends a tile that meets the segments that are not empty, and counts the pairs visited.
+void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment* segments, size_t count);
+
+// Positions sorted by (bucket, position). `count` is work memory.
+void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order);
+
+// Calls add_passes for every sequence and head of `shape`, by all threads, and lays their parts end to end. `plan` has
+// what the builder knows before: buckets, hashes, hash_flops.
+AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
+                                const std::function<void(const AttentionPlan& plan, UnitParts& parts)>& add_passes);
+
+}  // namespace lshformer

@@ -1,0 +1,242 @@
+// Reformer's plans: a pass is a round, its rows sorted by (bucket, position) and cut into chunks.
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "kernels/plan_builder.h"
+
+namespace lshformer {
+namespace {
+
+// The chunks of all rounds, end to end, and the place of each in the orders laid end to end: place 0 is the first of
+// round 0. A round's last chunk is short where chunks do not divide the length.
+struct Circle {
+  int64_t length, chunk, chunks, rounds;  // chunks: of one round
+
+  int64_t Begin(int64_t number) const {  // of any number: the circle goes on before 0 and after the last round
+    const int64_t round = number >= 0 ? number / chunks : -((chunks - 1 - number) / chunks);
+    return round * length + std::min(length, (number - round * chunks) * chunk);
+  }
+  int64_t Size() const { return rounds * chunks; }
+};
+
+Circle CircleOf(const AttentionSpec& spec, int32_t length) {
+  return {length, spec.chunk, (int64_t{length} + spec.chunk - 1) / spec.chunk, spec.rounds};
+}
+
+// A window that counts pairs once and reaches all around the circle is the whole circle, from anywhere.
+ChunkWindow WindowOf(const AttentionSpec& spec, const Circle& circle) {
+  ChunkWindow window{spec.chunk, spec.look_back, spec.look_ahead, spec.wrap && spec.cross_bucket};
+  const int64_t most = window.wrap ? circle.Size() : circle.chunks;
+  window.back = static_cast<int32_t>(std::min<int64_t>(window.back, most));  // nothing to see beyond
+  window.ahead = static_cast<int32_t>(std::min<int64_t>(window.ahead, most));
+  if (window.wrap && spec.count_pairs_once && int64_t{window.back} + window.ahead + 1 > most) {
+    window.back = static_cast<int32_t>(most - 1);
+    window.ahead = 0;
+  }
+  return window;
+}
+
+class ReformerUnit {
+ public:
+  ReformerUnit(const AttentionSpec& spec, UnitParts& parts)
+      : spec_(spec),
+        parts_(parts),
+        circle_(CircleOf(spec, parts.unit.length)),
+        window_(WindowOf(spec, circle_)),
+        left_(window_.wrap ? -circle_.Begin(-window_.back) : 0),
+        right_(window_.wrap ? circle_.Begin(circle_.Size() + window_.ahead) - circle_.Begin(circle_.Size()) : 0) {
+    parts.unit.window = window_;
+  }
+
+  // buckets[round · stride + position], and there, where a rule needs them, chunks.
+  void AddPasses(const int32_t* buckets, int32_t* chunks, int64_t stride) {
+    OrderRounds(buckets, stride);
+    for (int round = 0; round < spec_.rounds; ++round) {
+      AddPass(round, buckets + round * stride);
+      if (chunks) LabelChunks(round, chunks + round * stride);
+    }
+  }
+
+ private:
+  void OrderRounds(const int32_t* buckets, int64_t stride) {
+    const int64_t places = circle_.length * circle_.rounds;
+    parts_.orders.resize(static_cast<size_t>(left_ + places + right_));
+    int32_t* first = parts_.orders.data() + left_;
+    std::vector<int32_t> count;
+    for (int round = 0; round < spec_.rounds; ++round)
+      BucketOrder(buckets + round * stride, parts_.unit.length, count, first + round * circle_.length);
+    for (int64_t i = 1; i <= left_; ++i) first[-i] = first[places - 1 - (i - 1) % places];
+    for (int64_t i = 0; i < right_; ++i) first[places + i] = first[i % places];
+  }
+
+  void AddPass(int round, const int32_t* buckets) {
+    const int64_t own = round * circle_.length, first_chunk = round * circle_.chunks;
+    const int64_t begin = window_.wrap ? circle_.Begin(first_chunk - window_.back) : own;
+    const int64_t end =
+        window_.wrap ? circle_.Begin(first_chunk + circle_.chunks + window_.ahead) : own + circle_.length;
+    Pass pass;
+    pass.hash = round;
+    pass.rule = Rule(round);
+    pass.row_order = left_ + own;
+    pass.column_order = left_ + begin;
+    pass.columns = static_cast<int32_t>(end - begin);
+    pass.own_columns = static_cast<int32_t>(own - begin);
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    for (int64_t c = 0; c < circle_.chunks; ++c) {
+      const int64_t from =
+          window_.wrap ? first_chunk + c - window_.back : first_chunk + std::max<int64_t>(0, c - window_.back);
+      const int64_t to = window_.wrap ? first_chunk + c + window_.ahead
+                                      : first_chunk + std::min(circle_.chunks - 1, c + window_.ahead);
+      const Segment seen{static_cast<int32_t>(circle_.Begin(from) - begin),
+                         static_cast<int32_t>(circle_.Begin(to + 1) - begin), (pass.rule & ~kSelfPenalty) == 0};
+      AddChunk(pass, static_cast<int32_t>(c * circle_.chunk),
+               static_cast<int32_t>(std::min(circle_.length, (c + 1) * circle_.chunk)), seen, buckets);
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
+  uint8_t Rule(int round) const {
+    int rule = kSelfPenalty;
+    if (!spec_.cross_bucket) rule |= kSameBucket;
+    if (spec_.causal) rule |= kColumnNotAfter;
+    if (spec_.count_pairs_once && (round > 0 || (window_.wrap && spec_.rounds > 1))) rule |= kFirstWindow;
+    return static_cast<uint8_t>(rule);
+  }
+
+  // Tiles of about equal size, in whole vectors: 65 rows as 48 and 17 cost less than as 64 and 1.
+  void AddChunk(const Pass& pass, int32_t row_begin, int32_t row_end, const Segment& seen, const int32_t* buckets) {
+    constexpr int32_t kVector = 16;
+    const int32_t rows = row_end - row_begin, tiles = (rows + kTileRows - 1) / kTileRows;
+    const int32_t step = ((rows + tiles - 1) / tiles + kVector - 1) / kVector * kVector;
+    for (int32_t row = row_begin; row < row_end; row += step) {
+      const int32_t end = std::min(row_end, row + step);
+      const Segment segment = (pass.rule & kSameBucket) ? OfTheseBuckets(pass, row, end, seen, buckets) : seen;
+      AddTile(parts_, row, end, &segment, 1);
+    }
+  }
+
+  // The columns of the window that share a bucket with one of the rows: both are sorted by bucket.
+  Segment OfTheseBuckets(const Pass& pass, int32_t row_begin, int32_t row_end, Segment seen,
+                         const int32_t* buckets) const {
+    const int32_t* order = parts_.orders.data() + pass.column_order;
+    const int32_t low = buckets[order[pass.own_columns + row_begin]];
+    const int32_t high = buckets[order[pass.own_columns + row_end - 1]];
+    const auto before = [buckets](int32_t position, int32_t bucket) { return buckets[position] < bucket; };
+    const auto after = [buckets](int32_t bucket, int32_t position) { return bucket < buckets[position]; };
+    const int32_t *first = order + seen.column_begin, *last = order + seen.column_end;
+    seen.column_begin = static_cast<int32_t>(std::lower_bound(first, last, low, before) - order);
+    seen.column_end = static_cast<int32_t>(std::upper_bound(first, last, high, after) - order);
+    seen.every_pair = low == high && (pass.rule & ~(kSelfPenalty | kSameBucket)) == 0;
+    return seen;
+  }
+
+  void LabelChunks(int round, int32_t* chunks) const {
+    const int32_t* order = parts_.orders.data() + left_ + round * circle_.length;
+    for (int64_t place = 0; place < circle_.length; ++place)
+      chunks[order[place]] = static_cast<int32_t>(round * circle_.chunks + place / circle_.chunk);
+  }
+
+  const AttentionSpec& spec_;
+  UnitParts& parts_;
+  Circle circle_;
+  ChunkWindow window_;
+  int64_t left_, right_;  // places copied before the first round and after the last
+};
+
+// The whole sequence, each key once.
+void AddExactReformer(const AttentionSpec& spec, UnitParts& parts) {
+  const int32_t length = parts.unit.length;
+  Pass pass;
+  pass.rule = static_cast<uint8_t>(kSelfPenalty | (spec.causal ? kColumnNotAfter : 0));
+  pass.columns = length;
+  for (int32_t row = 0; row < length; row += kTileRows) {
+    const int32_t end = std::min(length, row + kTileRows);
+    const std::array<Segment, 2> seen{
+        {{0, spec.causal ? row : length, true}, {spec.causal ? row : length, end, false}}};
+    AddTile(parts, row, end, seen.data(), seen.size());
+  }
+  pass.tile_end = static_cast<int64_t>(parts.tiles.size());
+  parts.passes.push_back(pass);
+}
+
+}  // namespace
+
+AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                   std::span<const int32_t> buckets) {
+  auto plan = std::make_shared<AttentionPlan>();
+  plan->shared_keys = true;
+  plan->hashes = spec.rounds;
+  for (int b = 0; b < shape.sequences(); ++b) {
+    const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
+    if (!UsesHash(spec, length)) continue;
+    CheckWindow(spec, length);
+    plan->counts.hash_flops +=
+        int64_t{2} * RotationColumns(spec, length) * shape.head_dim * length * spec.rounds * shape.heads;
+  }
+  if (!spec.cross_bucket) plan->query_buckets.assign(buckets.begin(), buckets.end());
+  if (spec.count_pairs_once) plan->chunks.resize(buckets.size());
+  int32_t* chunks = plan->chunks.empty() ? nullptr : plan->chunks.data();
+  const int64_t tokens = shape.tokens();
+  return BuildFromUnits(plan, shape, [&spec, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
+    if (!UsesHash(spec, parts.unit.length)) {
+      AddExactReformer(spec, parts);
+      return;
+    }
+    const int64_t first = int64_t{parts.unit.head} * spec.rounds * tokens + parts.unit.token_begin;
+    ReformerUnit(spec, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
+  });
+}
+
+namespace {
+
+// Whether the rule lets the pair count, whatever was met before.
+bool InSight(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
+  if ((pass.rule & kColumnNotAfter) && column > row) return false;
+  if (!(pass.rule & kSameBucket)) return true;
+  return plan.RowBuckets(unit, pass, pass.hash)[row] == plan.ColumnBuckets(unit, pass, pass.hash)[column];
+}
+
+}  // namespace
+
+int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
+  const int64_t length = unit.length;
+  const int passes = unit.pass_end - unit.pass_begin;
+  if (passes == 1 && plan.passes[unit.pass_begin].row_order < 0)
+    return plan.passes[unit.pass_begin].rule & kColumnNotAfter ? length * (length + 1) / 2 : length * length;
+  const ChunkWindow& window = unit.window;
+  if (passes == 1 && plan.passes[unit.pass_begin].rule == kSelfPenalty &&
+      (!window.wrap || int64_t{window.back} + window.ahead < unit.ChunksOfARound()))
+    return unit.visited_pairs;                    // no window holds a chunk twice
+  std::vector<int32_t> tile_of(passes * length);  // by pass and position
+  for (int p = 0; p < passes; ++p) {
+    const Pass& pass = plan.passes[unit.pass_begin + p];
+    const int32_t* order = plan.Order(pass.row_order);
+    for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
+      for (int32_t row = plan.tiles[t].row_begin; row < plan.tiles[t].row_end; ++row)
+        tile_of[p * length + order[row]] = static_cast<int32_t>(t - pass.tile_begin);
+    }
+  }
+  int64_t pairs = 0;
+  std::vector<int32_t> met_by(length, -1);
+  for (int32_t row = 0; row < length; ++row) {
+    for (int p = 0; p < passes; ++p) {
+      const Pass& pass = plan.passes[unit.pass_begin + p];
+      const Tile& tile = plan.tiles[pass.tile_begin + tile_of[p * length + row]];
+      const int32_t* order = plan.Order(pass.column_order);
+      for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
+        for (int32_t c = plan.segments[s].column_begin; c < plan.segments[s].column_end; ++c) {
+          const int32_t column = order[c];
+          if (met_by[column] == row || (!plan.segments[s].every_pair && !InSight(plan, unit, pass, row, column)))
+            continue;
+          met_by[column] = row;
+          ++pairs;
+        }
+      }
+    }
+  }
+  return pairs;
+}
+
+}  // namespace lshformer
