@@ -39,12 +39,14 @@ class Sequence {
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const SimHashPlanes& planes) const {
-    return BuildPlan(spec, shape_, Of(query_), Of(key_), planes);
+  const AttentionShape& shape() const { return shape_; }
+
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
+    return BuildPlan(spec, shape_, Of(query_), Of(key_), numbers);
   }
 
-  void Forward(const AttentionSpec& spec, const SimHashPlanes& planes) {
-    const AttentionPlanPtr plan = Plan(spec, planes);
+  void Forward(const AttentionSpec& spec, const HashNumbers& numbers) {
+    const AttentionPlanPtr plan = Plan(spec, numbers);
     AttentionForward call;
     call.shape = shape_;
     call.query = Of(query_);
@@ -83,8 +85,7 @@ class Variant {
     const bool hashed = spec.type != AttentionType::kDense;
     double pairs = 0, total = 0;
     for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
-      draws_.push_back(hashed ? DrawSimHashPlanes(spec, heads, head_dim, 0, static_cast<uint64_t>(draw))
-                              : SimHashPlanes{});
+      draws_.push_back(DrawHashNumbers(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));
       const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
       pairs += static_cast<double>(Counts(*plan).pairs_computed);
       total += static_cast<double>(Counts(*plan).pairs_total);
@@ -101,8 +102,8 @@ class Variant {
   double sample_ms() const { return sample_ms_; }  // about
 
   void Sample() {
-    const SimHashPlanes& planes = draws_[next_++ % draws_.size()];
-    for (int call = 0; call < calls_; ++call) sequence_.Forward(spec_, planes);
+    const HashNumbers& numbers = draws_[next_++ % draws_.size()];
+    for (int call = 0; call < calls_; ++call) sequence_.Forward(spec_, numbers);
   }
 
   AttentionTiming Finished(const Timing& sample) const {
@@ -114,7 +115,7 @@ class Variant {
  private:
   const AttentionSpec& spec_;
   Sequence& sequence_;
-  std::vector<SimHashPlanes> draws_;
+  std::vector<HashNumbers> draws_;
   size_t next_ = 0;
   int calls_ = 1;
   double sample_ms_ = 0;
