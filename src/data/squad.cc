@@ -32,6 +32,13 @@ std::string& TextOf(Json& object, const char* key, const std::string& where) {
   return found->get_ref<std::string&>();
 }
 
+// Some data sets number their questions; as keys of JSON the numbers are strings all the same.
+std::string IdOf(Json& question, const std::string& where) {
+  const auto found = question.is_object() ? question.find("id") : question.end();
+  if (found != question.end() && found->is_number_integer()) return found->dump();
+  return TextOf(question, "id", where);
+}
+
 // Visits paragraphs and their questions in order of the file; the visitor may take the values it is given.
 class SquadFile {
  public:
@@ -50,7 +57,7 @@ class SquadFile {
         Json& questions = ListOf(paragraphs[p], "qas", where);
         paragraph(paragraphs[p], where);
         for (size_t q = 0; q < questions.size(); ++q) {
-          std::string id = TextOf(questions[q], "id", fmt::format("{}.qas[{}]", where, q));
+          std::string id = IdOf(questions[q], fmt::format("{}.qas[{}]", where, q));
           const std::string question_where = fmt::format("{}: question \"{}\"", name_, Shown(id, 60));
           if (!ids_.insert(id).second) Fail("{} is there for the second time", question_where);
           question(std::move(id), questions[q], question_where);

@@ -4,7 +4,7 @@
 //     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}
 //
 // A question without answers has none in its context, whatever "is_impossible" says, as in the official scripts. Other
-// keys are ignored. answer_start counts Unicode code points.
+// keys are ignored. answer_start counts Unicode code points. An "id" may be an integer: its decimal text.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -72,6 +72,13 @@ TEST_F(Squad, LimitKeepsTheFirstQuestionsAndTheirContexts) {
   EXPECT_EQ(some.contexts, std::vector<std::string>{"b"});
 }
 
+TEST_F(Squad, NumbersAreIdsToo) {
+  EXPECT_EQ(Read(R"({"id": 917, "question": "Who?", "answers": []})").questions[0].id, "917");
+  EXPECT_THAT(Wrong(R"({"id": 9.5, "question": "Who?", "answers": []})"), HasSubstr("\"id\": expected a string"));
+  EXPECT_THAT(Wrong(R"({"id": 1, "question": "?", "answers": []}, {"id": "1", "question": "?", "answers": []})"),
+              HasSubstr("question \"1\" is there for the second time"));
+}
+
 TEST_F(Squad, BadAnswersNameFileAndQuestion) {
   EXPECT_THAT(
       Wrong(Asked(R"({"text": "Köln", "answer_start": 18})")),
