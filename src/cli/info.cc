@@ -34,6 +34,7 @@ Task HeadOf(const ModelConfig& config) {
   for (const std::string& name : config.architectures) {
     if (name.ends_with("ForMaskedLM")) return Task::kMaskedLm;
     if (name.ends_with("ForSequenceClassification")) return Task::kSequenceClassification;
+    if (name.ends_with("ForQuestionAnswering")) return Task::kQuestionAnswering;
   }
   return Task::kEncoder;
 }

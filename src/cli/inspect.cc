@@ -38,6 +38,7 @@ class OutputTensors {
 Task ChosenTask(const InspectFlags& flags) {
   if (flags.task == "fill-mask") return Task::kMaskedLm;
   if (flags.task == "text-classification") return Task::kSequenceClassification;
+  if (flags.task == "question-answering") return Task::kQuestionAnswering;
   const std::string path = flags.model + "/config.json";
   return TaskFromArchitectures(ReadModelConfig(path), path);
 }
@@ -45,6 +46,7 @@ Task ChosenTask(const InspectFlags& flags) {
 LabelKind Labels(Task task, const ModelConfig& config) {
   if (task == Task::kEncoder) return LabelKind::kNone;
   if (task == Task::kMaskedLm) return LabelKind::kToken;
+  if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
   const bool regression = config.problem_type.empty() ? config.num_labels == 1 : config.problem_type == "regression";
   return regression ? LabelKind::kValue : LabelKind::kClass;
 }
@@ -82,6 +84,8 @@ void Inspect(const InspectFlags& flags) {
     for (size_t sequence = 0; sequence < result.attentions[layer].size(); ++sequence)
       output.Add(fmt::format("attentions.{}.{}", layer, sequence), result.attentions[layer][sequence]);
   output.Add("logits", result.logits);
+  output.Add("start_logits", result.start_logits);
+  output.Add("end_logits", result.end_logits);
   output.Add("loss", result.loss);
   if (flags.gradients) AddGradients(*model, result.loss, output);
   output.Write(flags.output);
@@ -98,7 +102,7 @@ void AddInspect(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group(group);
   command->add_option("--task", flags->task, "which head; default: from the config's architectures")
-      ->check(OneOf({"fill-mask", "text-classification"}))
+      ->check(OneOf({"fill-mask", "text-classification", "question-answering"}))
       ->group(group);
   group = "Input and output";
   command->add_option("--input", flags->input, "JSONL: input_ids or text, and labels; - is stdin")

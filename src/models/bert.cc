@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "ops/cross_entropy.h"
+#include "ops/span_cross_entropy.h"
 
 namespace lshformer {
 namespace {
 
-bool HasPooler(Task task) { return task != Task::kMaskedLm; }
+bool HasPooler(Task task) { return task != Task::kMaskedLm && task != Task::kQuestionAnswering; }
 
 // Rows of a matrix, in the given order; gradients are added back.
 torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
@@ -43,6 +44,8 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
   if (task == Task::kSequenceClassification)
     AppendLinear(specs, "classifier", config.num_labels, hidden, "head",
                  fmt::format("{} labels, hidden_size {}", config.num_labels, hidden));
+  if (task == Task::kQuestionAnswering)
+    AppendLinear(specs, "qa_outputs", /*out=*/2, hidden, "head", fmt::format("start and end, hidden_size {}", hidden));
   return specs;
 }
 
@@ -65,6 +68,7 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
     decoder_ = Linear({embeddings_.words()}, {decoder_bias_});
   }
   if (task == Task::kSequenceClassification) classifier_ = MakeLinear(parameters, "classifier");
+  if (task == Task::kQuestionAnswering) qa_outputs_ = MakeLinear(parameters, "qa_outputs");
 }
 
 void BertModel::CheckBatch(const PackedBatch& batch) const {
@@ -171,6 +175,14 @@ void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {
   }
 }
 
+void BertModel::RunQuestionAnswering(const PackedBatch& batch, ModelOutput& output) const {
+  const torch::Tensor logits = (*qa_outputs_)(output.last_hidden_state);  // [T, 2]
+  output.start_logits = logits.select(1, 0);                              // [T]
+  output.end_logits = logits.select(1, 1);                                // [T]
+  if (batch.start_positions.empty() && batch.end_positions.empty()) return;
+  output.loss = SpanCrossEntropy(logits, batch.cu_seqlens, batch.start_positions, batch.end_positions);
+}
+
 ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
   CheckBatch(batch);
   Pass pass = MakePass(batch);
@@ -185,6 +197,7 @@ ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& o
   if (pooler_) output.pooler_output = Pool(batch, output.last_hidden_state);  // [B, H]
   if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, output);
   if (task_ == Task::kSequenceClassification) RunClassification(pass, output);
+  if (task_ == Task::kQuestionAnswering) RunQuestionAnswering(batch, output);
   return output;
 }
 

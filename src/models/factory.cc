@@ -15,6 +15,8 @@ const char* Architecture(Task task) {
       return "BertForMaskedLM";
     case Task::kSequenceClassification:
       return "BertForSequenceClassification";
+    case Task::kQuestionAnswering:
+      return "BertForQuestionAnswering";
   }
   Fail("unknown task {}", static_cast<int>(task));
 }
@@ -28,11 +30,13 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
   for (const std::string& name : config.architectures)
-    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification})
+    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification, Task::kQuestionAnswering})
       if (name == Architecture(task)) return task;
   if (config.architectures.empty()) return Task::kEncoder;
-  Fail("{}: architectures names \"{}\", expected BertModel, BertForMaskedLM or BertForSequenceClassification", where,
-       config.architectures.front());
+  Fail(
+      "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForSequenceClassification or "
+      "BertForQuestionAnswering",
+      where, config.architectures.front());
 }
 
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {

@@ -14,7 +14,7 @@
 
 namespace lshformer {
 
-enum class Task { kEncoder, kMaskedLm, kSequenceClassification };  // heads; kEncoder has none
+enum class Task { kEncoder, kMaskedLm, kSequenceClassification, kQuestionAnswering };  // heads; kEncoder has none
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
 
 struct ForwardOptions {
@@ -28,11 +28,12 @@ struct ForwardOptions {
 };
 
 struct ModelOutput {
-  torch::Tensor loss;               // [], defined when the batch has labels of the head's kind
-  torch::Tensor logits;             // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
-                                    // masked-LM training with labels: there the loss is formed without keeping them
-  torch::Tensor last_hidden_state;  // [T, H]
-  torch::Tensor pooler_output;      // [B, H] where the model has a pooler
+  torch::Tensor loss;    // [], defined when the batch has labels of the head's kind
+  torch::Tensor logits;  // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
+                         // masked-LM training with labels: there the loss is formed without keeping them
+  torch::Tensor start_logits, end_logits;              // [T], question answering
+  torch::Tensor last_hidden_state;                     // [T, H]
+  torch::Tensor pooler_output;                         // [B, H] where the model has a pooler
   std::vector<torch::Tensor> hidden_states;            // [T, H] each, embedding output first
   std::vector<std::vector<torch::Tensor>> attentions;  // [layer][sequence] → [heads, n, n]
 };
