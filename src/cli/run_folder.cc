@@ -20,14 +20,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kArguments = "training_args.json";
 constexpr const char* kState = "trainer_state.json";
-constexpr const char* kResults[] = {"train_results.json", "eval_results.json", "all_results.json"};
+constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
+                                    "predictions.json",   "nbest_predictions.json", "null_odds.json"};
 
 // Another optimization of the same task: a legitimate wish, but no longer the same run.
 constexpr const char* kMayChange[] = {"learning_rate", "weight_decay",  "adam_beta1",       "adam_beta2",
                                       "adam_epsilon",  "max_grad_norm", "max_steps",        "num_train_epochs",
                                       "warmup_steps",  "warmup_ratio",  "lr_scheduler_type"};
 // Work after training: it does not change the run, only whether something is left to do.
-constexpr const char* kWorkAfter[] = {"do_eval", "do_predict", "validation_file", "max_eval_samples", "test_file"};
+constexpr const char* kWorkAfter[] = {"do_eval",          "do_predict", "validation_file",
+                                      "max_eval_samples", "test_file",  "answers"};
 
 template <size_t n>
 bool IsIn(const char* const (&list)[n], const std::string& key) {
