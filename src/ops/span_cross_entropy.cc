@@ -43,7 +43,7 @@ double Column(const float* logits, const std::vector<Rows>& sequences, float* gr
     double largest = z[0], sum = 0;
     for (int64_t i = 1; i < rows.count; ++i) largest = std::max<double>(largest, z[i * kColumns]);
     for (int64_t i = 0; i < rows.count; ++i) sum += std::exp(z[i * kColumns] - largest);
-    total += largest + std::log(sum) - z[rows.wanted * kColumns];
+    total += (largest - z[rows.wanted * kColumns]) + std::log(sum);
     if (gradient == nullptr) continue;
     float* g = gradient + rows.begin * kColumns;
     for (int64_t i = 0; i < rows.count; ++i) {
