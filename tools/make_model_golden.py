@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertModel
+from transformers import (BertConfig, BertForMaskedLM, BertForPreTraining, BertForQuestionAnswering,
+                          BertForSequenceClassification, BertModel)
 
 LENGTHS = [1, 2, 17, 9, 24]
 
@@ -59,12 +60,18 @@ def make_batch(config, rng, labels):
             line["labels"] = int(rng.integers(config.num_labels))
         elif labels == "value":
             line["labels"] = float(np.float32(rng.normal()))
+        elif labels == "span":           # sometimes past the end, where HF ignores it
+            line["start_positions"], line["end_positions"] = (int(p) for p in rng.integers(0, length + 2, 2))
         lines.append(line)
     return lines
 
 
 def loss_sum(logits, line, labels):
     """Loss of one sequence, summed, and how many terms it has."""
+    if labels == "span":                 # of starts and of ends
+        terms = [torch.nn.functional.cross_entropy(z, torch.tensor([min(max(line[key], 0), z.shape[1])]), reduction="sum", ignore_index=z.shape[1])
+                 for z, key in ((logits[0], "start_positions"), (logits[1], "end_positions"))]
+        return torch.stack(terms), np.array([line[key] < logits[0].shape[1] for key in ("start_positions", "end_positions")], dtype=int)
     if labels == "tokens":
         wanted = torch.tensor(line["labels"])
         return torch.nn.functional.cross_entropy(logits[0], wanted, reduction="sum", ignore_index=-100), int((wanted >= 0).sum())
@@ -92,6 +99,11 @@ def expected(model, lines, labels):
             total, count = total + term, count + terms
             wanted = torch.tensor([line["next_sentence_label"]])
             next_total = next_total + torch.nn.functional.cross_entropy(result.seq_relationship_logits, wanted)
+        elif labels == "span":
+            parts.setdefault("start_logits", []).append(result.start_logits[0])
+            parts.setdefault("end_logits", []).append(result.end_logits[0])
+            term, terms = loss_sum((result.start_logits, result.end_logits), line, labels)
+            total, count = total + term, count + terms
         elif labels:
             parts.setdefault("logits", []).append(result.logits[0] if labels == "tokens" else result.logits)
             term, terms = loss_sum(result.logits, line, labels)
@@ -100,7 +112,7 @@ def expected(model, lines, labels):
         out[name] = torch.cat(tensors)
     out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
     if labels:
-        out["loss"] = total / count + next_total / len(lines)
+        out["loss"] = (total / torch.as_tensor(count)).mean() + next_total / len(lines)
         out["loss"].backward()
         for name, parameter in model.named_parameters():
             out[f"gradients.{name}"] = parameter.grad
@@ -125,6 +137,7 @@ CASES = [  # name, class, config, labels, names in the file
     ("regression", BertForSequenceClassification, {"num_labels": 1, "num_hidden_layers": 1}, "value", None),
     ("encoder", BertModel, {"num_hidden_layers": 1}, None, None),   # saved without the prefix "bert."
     ("pretraining", BertForPreTraining, {"num_hidden_layers": 1}, "both", None),
+    ("question_answering", BertForQuestionAnswering, {}, "span", None),
 ]
 
 

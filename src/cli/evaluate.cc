@@ -14,24 +14,34 @@
 #include "data/classification.h"
 #include "data/corpus.h"
 #include "data/sentence_pairs.h"
+#include "data/squad_windows.h"
+#include "eval/answer_files.h"
 #include "eval/score_file.h"
+#include "eval/squad_score.h"
 
 namespace lshformer::cli {
 namespace {
 
 struct EvaluateFlags {
   ModelSource model;
-  std::string task, task_name, data_dir, validation_file, references, predictions, output = "-";
+  std::string task, task_name, data_dir, validation_file, references, predictions, na_prob_file, output = "-";
   int64_t max_eval_samples = 0;
   int max_seq_length = 0, batch_size = 8;
   bool line_by_line = false;
   double mlm_probability = 0.15;
   MaskedChoice masking;
+  int doc_stride = -1;
+  AnswerOptions answers;
+  double na_prob_thresh = SquadScoring{}.na_prob_thresh;
+  std::string output_dir;
 };
+
+constexpr const char* kQuestionAnswering = "question-answering";
 
 Task TaskOf(const EvaluateFlags& flags) {
   if (flags.task == "fill-mask") return Task::kMaskedLm;
   if (flags.task == "text-classification" || !flags.task_name.empty()) return Task::kSequenceClassification;
+  if (flags.task == kQuestionAnswering) return Task::kQuestionAnswering;
   const std::string path = flags.model.model_name_or_path + "/config.json";
   const Task task = TaskFromArchitectures(ReadModelConfig(path), path);
   if (task == Task::kEncoder) FailUsage("--task: {} names no head to evaluate", path);
@@ -76,25 +86,56 @@ Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tok
   return EvaluateMaskedLm(model, set, masker, options).metrics;
 }
 
-// No flag is taken and ignored.
-void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> names, const char* reason) {
-  for (const char* name : names) {
-    if (command.count(name) > 0) FailUsage("{}: {}", name, reason);
+Json EvaluateQuestions(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer,
+                       const EvaluateOptions& options) {
+  const SquadUse use = flags.answers.version_2 ? SquadUse::kMayHaveNone : SquadUse::kAnswerable;
+  const SquadData data = ReadSquad(flags.validation_file, use, flags.max_eval_samples);
+  SquadWindows windows;
+  windows.keep_places = true;
+  AddSquadWindows(data, tokenizer, {SequenceLimit(flags.max_seq_length, model.config()), flags.doc_stride}, windows);
+  if (!flags.output_dir.empty()) MakeFolder(flags.output_dir);
+  const AnswerEvaluation result =
+      EvaluateQuestionAnswering(model, data, windows, flags.answers, options, /*scored=*/true);
+  if (!flags.output_dir.empty())
+    WriteAnswerFiles(data, result.answers, flags.answers.version_2, flags.output_dir, /*prefix=*/"");
+  return result.evaluation.metrics;
+}
+
+constexpr std::initializer_list<const char*> kMaskingFlags = {"--line_by_line", "--mlm_probability", "--masking",
+                                                              "--max_predictions_per_seq"};
+
+void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
+  constexpr const char* kNoModel = "--predictions are scored without a model and its data";
+  RefuseFlags(command,
+              {"--model_name_or_path", "--tokenizer_name", "--validation_file", "--data_dir", "--max_eval_samples",
+               "--max_seq_length", "--per_device_eval_batch_size", "--output_dir", "--doc_stride",
+               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold"},
+              kNoModel);
+  RefuseFlags(command, kMaskingFlags, kNoModel);
+  if (flags.task == kQuestionAnswering) {
+    RefuseFlags(command, {"--task_name"}, "is for --task text-classification");
+    if (!flags.answers.version_2)
+      RefuseFlags(command, {"--na_prob_file", "--na_prob_thresh"}, "needs --version_2_with_negative");
+    return;
   }
+  RefuseFlags(command, {"--version_2_with_negative", "--na_prob_file", "--na_prob_thresh"},
+              "is for --task question-answering");
+  if (flags.task == "fill-mask") FailUsage("--task fill-mask: has no --predictions to score");
+  if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions (or --task question-answering)");
+}
+
+Json ScoreFiles(const EvaluateFlags& flags) {
+  if (flags.task == kQuestionAnswering)
+    return ScoreSquadFiles(flags.predictions, flags.references, flags.na_prob_file,
+                           {flags.answers.version_2, flags.na_prob_thresh});
+  return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
 }
 
 void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
   if (flags.predictions.empty() != flags.references.empty())
     FailUsage("--predictions and --references: expected both, got one");
-  if (!flags.predictions.empty()) {
-    if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions");
-    RefuseFlags(command,
-                {"--model_name_or_path", "--tokenizer_name", "--task", "--validation_file", "--data_dir",
-                 "--max_eval_samples", "--max_seq_length", "--per_device_eval_batch_size", "--line_by_line",
-                 "--mlm_probability", "--masking", "--max_predictions_per_seq"},
-                "--predictions are scored without a model and its data");
-    return;
-  }
+  if (!flags.predictions.empty()) return CheckScoringFlags(command, flags);
+  RefuseFlags(command, {"--na_prob_file", "--na_prob_thresh"}, "is for --predictions of --task question-answering");
   if (flags.model.model_name_or_path.empty())
     FailUsage("--model_name_or_path, or --predictions and --references: required");
   if (!flags.task_name.empty()) FindGlueTask(flags.task_name);
@@ -107,22 +148,27 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
 
 Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed) {
   CheckFlags(command, flags);
-  if (!flags.predictions.empty())
-    return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
+  if (!flags.predictions.empty()) return ScoreFiles(flags);
   const Task task = TaskOf(flags);
-  const bool text = task == Task::kMaskedLm || task == Task::kPretraining;
+  const bool text = task == Task::kMaskedLm || task == Task::kPretraining, questions = task == Task::kQuestionAnswering;
+  CheckAnswerFlags(command, flags.answers, questions);
+  if (!questions) RefuseFlags(command, {"--output_dir"}, "is for --task question-answering");
   if (text) {
     if (flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
     RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
+  } else if (questions) {
+    if (flags.validation_file.empty()) FailUsage("--validation_file: required for question-answering");
+    RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
+    RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
   } else {
-    RefuseFlags(command, {"--line_by_line", "--mlm_probability", "--masking", "--max_predictions_per_seq"},
-                "is for --task fill-mask");
+    RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
   }
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
                                    [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
+  if (questions) return EvaluateQuestions(flags, *model, *tokenizer, options);
   return text ? EvaluateText(flags, *model, *tokenizer, options, seed)
               : EvaluateLabels(flags, *model, *tokenizer, options);
 }
@@ -141,12 +187,12 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group(group);
   command->add_option("--task", flags->task, "which head; default: the one that the model has")
-      ->check(OneOf({"fill-mask", "text-classification"}))
+      ->check(OneOf({"fill-mask", "text-classification", kQuestionAnswering}))
       ->group(group);
   group = "Data";
   command
       ->add_option("--validation_file", flags->validation_file,
-                   "text (fill-mask); TSV or JSONL with labels; plain or .gz")
+                   "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; plain or .gz")
       ->type_name("FILE")
       ->group(group);
   command->add_option("--task_name", flags->task_name, "GLUE task")->type_name("NAME")->group(group);
@@ -162,13 +208,30 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_flag("--line_by_line", flags->line_by_line, "fill-mask: every line is a sequence")->group(group);
   AddMaskingFlags(*command, flags->mlm_probability, flags->masking, group);
-  group = "Files alone (with --task_name)";
-  command->add_option("--predictions", flags->predictions, "predict_results_TASK.txt: index, prediction")
+  AddAnswerFlags(*command, flags->answers, flags->doc_stride,
+                 "Question answering (of files alone: --version_2_with_negative)");
+  group = "Files alone (with --task_name, or --task question-answering)";
+  command
+      ->add_option("--predictions", flags->predictions,
+                   "predict_results_TASK.txt: index, prediction; or JSON: question id to answer")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--references", flags->references, "the task's dev.tsv")->type_name("FILE")->group(group);
+  command->add_option("--references", flags->references, "the task's dev.tsv, or SQuAD JSON")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--na_prob_file", flags->na_prob_file, "JSON: question id to probability of no answer")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--na_prob_thresh", flags->na_prob_thresh, "above it the answer is none")
+      ->check(AnyNumber())
+      ->group(group);
   group = "Output";
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
+  command
+      ->add_option("--output_dir", flags->output_dir,
+                   "question answering: folder for predictions.json, nbest_predictions.json, null_odds.json")
+      ->type_name("DIR")
+      ->group(group);
   AddAttentionFlags(*command, flags->model.attention);
   command->callback(
       [=, &common] { WriteFileAtomically(flags->output, Evaluate(*command, *flags, common.seed).dump(2) + "\n"); });

@@ -94,6 +94,10 @@ CLI::Validator NumberIn(double low, double high) {
   return NumberCheck(expected, [=](double x) { return x >= low && x <= high; });
 }
 
+CLI::Validator AnyNumber() {
+  return NumberCheck("a number", [](double x) { return std::isfinite(x); });
+}
+
 CLI::Validator NumberBelow(double low, double high) {
   return NumberCheck(fmt::format("at least {} and below {}", low, high),
                      [=](double x) { return x >= low && x < high; });
@@ -232,6 +236,40 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
     }
     if (!used)
       FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+  }
+}
+
+void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group) {
+  app.add_option("--doc_stride", doc_stride,
+                 "tokens that windows of a long context share; -1: a third of --max_seq_length, at most 128")
+      ->check(IntegerIn(-1, INT32_MAX))
+      ->group(group);
+  app.add_option("--max_answer_length", answers.max_answer_length, "tokens of an answer, at most")
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  app.add_option("--n_best_size", answers.n_best_size, "places of the start, of the end, and answers, to choose from")
+      ->check(IntegerIn(1, kMostNBest))
+      ->group(group);
+  app.add_flag("--version_2_with_negative", answers.version_2, "SQuAD 2.0: a question may have no answer")
+      ->group(group);
+  app.add_option("--null_score_diff_threshold", answers.null_score_diff_threshold,
+                 "with it: no answer where none's score minus the best one's is above")
+      ->check(AnyNumber())
+      ->group(group);
+}
+
+void CheckAnswerFlags(const CLI::App& app, const AnswerOptions& answers, bool question_answering) {
+  if (!question_answering)
+    RefuseFlags(app,
+                {"--doc_stride", "--max_answer_length", "--n_best_size", "--version_2_with_negative",
+                 "--null_score_diff_threshold"},
+                "is for --task question-answering");
+  if (!answers.version_2) RefuseFlags(app, {"--null_score_diff_threshold"}, "needs --version_2_with_negative");
+}
+
+void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> names, const char* reason) {
+  for (const char* name : names) {
+    if (command.count(name) > 0) FailUsage("{}: {}", name, reason);
   }
 }
 

@@ -35,6 +35,7 @@ Task HeadOf(const ModelConfig& config) {
     if (name.ends_with("ForMaskedLM")) return Task::kMaskedLm;
     if (name.ends_with("ForPreTraining")) return Task::kPretraining;
     if (name.ends_with("ForSequenceClassification")) return Task::kSequenceClassification;
+    if (name.ends_with("ForQuestionAnswering")) return Task::kQuestionAnswering;
   }
   return Task::kEncoder;
 }

@@ -39,6 +39,7 @@ Task ChosenTask(const InspectFlags& flags) {
   if (flags.task == "fill-mask") return Task::kMaskedLm;
   if (flags.task == "pretraining") return Task::kPretraining;
   if (flags.task == "text-classification") return Task::kSequenceClassification;
+  if (flags.task == "question-answering") return Task::kQuestionAnswering;
   const std::string path = flags.model + "/config.json";
   return TaskFromArchitectures(ReadModelConfig(path), path);
 }
@@ -47,6 +48,7 @@ LabelKind Labels(Task task, const ModelConfig& config) {
   if (task == Task::kEncoder) return LabelKind::kNone;
   if (task == Task::kMaskedLm) return LabelKind::kToken;
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
+  if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
   const bool regression = config.problem_type.empty() ? config.num_labels == 1 : config.problem_type == "regression";
   return regression ? LabelKind::kValue : LabelKind::kClass;
 }
@@ -85,6 +87,8 @@ void Inspect(const InspectFlags& flags) {
       output.Add(fmt::format("attentions.{}.{}", layer, sequence), result.attentions[layer][sequence]);
   output.Add("logits", result.logits);
   output.Add("seq_relationship_logits", result.seq_relationship_logits);
+  output.Add("start_logits", result.start_logits);
+  output.Add("end_logits", result.end_logits);
   output.Add("loss", result.loss);
   if (flags.gradients) AddGradients(*model, result.loss, output);
   output.Write(flags.output);
@@ -101,7 +105,7 @@ void AddInspect(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group(group);
   command->add_option("--task", flags->task, "which head; default: from the config's architectures")
-      ->check(OneOf({"fill-mask", "pretraining", "text-classification"}))
+      ->check(OneOf({"fill-mask", "pretraining", "text-classification", "question-answering"}))
       ->group(group);
   group = "Input and output";
   command->add_option("--input", flags->input, "JSONL: input_ids or text, and labels; - is stdin")

@@ -106,6 +106,7 @@ class Reader {
 
   void AddLabels(const Json& object, const std::string& where, int32_t tokens) {
     if (labels_ == LabelKind::kNone) return;
+    if (labels_ == LabelKind::kSpan) return AddSpan(object, where);
     const bool has = HasValue(object, "labels");
     PackedBatch& batch = result_.batch;
     if (labels_ == LabelKind::kTokenAndNext) AddNextLabel(object, where);
@@ -129,6 +130,24 @@ class Reader {
       if (!std::isfinite(value)) Fail("{}: \"labels\" is {}, expected a finite number", where, Shown(label.dump()));
       batch.float_labels.push_back(value);
     }
+  }
+
+  // Any integers: a position outside the sequence has a meaning (ops/span_cross_entropy.h).
+  void AddSpan(const Json& object, const std::string& where) {
+    const bool has = HasValue(object, "start_positions");
+    if (has != HasValue(object, "end_positions"))
+      Fail("{}: expected both \"start_positions\" and \"end_positions\", or neither", where);
+    PackedBatch& batch = result_.batch;
+    if (batch.sequences() == 1) result_.labelled = has;
+    if (has != result_.labelled)
+      Fail("{}: {} \"start_positions\", but the lines before {}", where, has ? "has" : "has no",
+           has ? "have none" : "have them");
+    if (!has) return;
+    const auto position = [&](const char* key) {
+      return static_cast<int32_t>(GetInt(object, key, where, INT32_MIN, INT32_MAX));
+    };
+    batch.start_positions.push_back(position("start_positions"));
+    batch.end_positions.push_back(position("end_positions"));
   }
 
   const ModelConfig& config_;

@@ -18,6 +18,8 @@
 #include "cli/run_folder.h"
 #include "data/corpus.h"
 #include "data/masking.h"
+#include "data/squad_windows.h"
+#include "eval/answer_files.h"
 #include "eval/evaluate.h"
 #include "eval/metrics.h"
 #include "eval/score_file.h"
@@ -104,6 +106,13 @@ Json Settings(const TrainOptions& options) {
                    {"max_seq_length", options.max_seq_length},
                    {"do_eval", options.do_eval},
                    {"do_predict", options.do_predict}});
+  if (!options.question_answering()) return settings;
+  const AnswerOptions& answers = options.answers;
+  settings["doc_stride"] = options.doc_stride;
+  settings["version_2_with_negative"] = answers.version_2;
+  settings["answers"] = {{"max_answer_length", answers.max_answer_length},
+                         {"n_best_size", answers.n_best_size},
+                         {"null_score_diff_threshold", answers.null_score_diff_threshold}};
   return settings;
 }
 
@@ -270,6 +279,69 @@ void CheckSampleLimits(int64_t train, int64_t eval) {
   if (eval < 0) FailUsage("--max_eval_samples: expected 0 (all) or more, got {}", eval);
 }
 
+struct QuestionSets {
+  SequenceSet train;
+  SquadData validation, test;
+  SquadWindows validation_windows, test_windows;
+};
+
+QuestionSets ReadQuestions(const TrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
+                           const ModelConfig& config) {
+  const WindowOptions window{SequenceLimit(options.max_seq_length, config), options.doc_stride};
+  const SquadUse use = options.answers.version_2 ? SquadUse::kMayHaveNone : SquadUse::kAnswerable;
+  QuestionSets sets;
+  SquadWindows train;
+  int64_t left = options.max_train_samples;
+  for (const std::string& path : options.train_files) {
+    if (options.max_train_samples > 0 && left == 0) break;
+    const SquadData data = ReadSquad(path, use, left);
+    AddSquadWindows(data, tokenizer, window, train);
+    left -= std::min(left, static_cast<int64_t>(data.questions.size()));
+  }
+  sets.train = std::move(train.set);
+  const auto read = [&](const std::string& path, SquadUse how, int64_t limit, SquadData& data, SquadWindows& windows) {
+    data = ReadSquad(path, how, limit);
+    windows.keep_places = true;
+    AddSquadWindows(data, tokenizer, window, windows);
+  };
+  if (do_eval) read(options.validation_file, use, options.max_eval_samples, sets.validation, sets.validation_windows);
+  if (options.do_predict) read(options.test_file, SquadUse::kQuestionsOnly, 0, sets.test, sets.test_windows);
+  return sets;
+}
+
+JobResult RunTrainQuestions(const TrainOptions& options, Job& job) {
+  ValidateAnswerOptions(options.answers);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
+                        options.training.seed, [](ModelConfig& config) {  // labels are those of another head
+                          config.num_labels = ModelConfig{}.num_labels;
+                          config.labels.clear();
+                          config.problem_type.clear();
+                        });
+  const QuestionSets data = ReadQuestions(options, job.do_eval, *job.tokenizer, job.model->config());
+  ThrowIfStopped("reading the questions");
+  job.train_set = &data.train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
+  const EvaluateOptions evaluating = Evaluating(options.training);
+  std::vector<FoundAnswer> answers;  // of the last evaluation
+  job.evaluate = [&] {
+    AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation, data.validation_windows,
+                                                        options.answers, evaluating, /*scored=*/true);
+    answers = std::move(result.answers);
+    return result.evaluation.metrics;
+  };
+  const std::string& folder = options.folder.output_dir;
+  return RunJob(job, [&] {
+    if (job.do_eval) {
+      if (answers.empty()) job.evaluate();  // resumed behind the last evaluation
+      WriteAnswerFiles(data.validation, answers, options.answers.version_2, folder, /*prefix=*/"");
+    }
+    if (!options.do_predict) return;
+    const AnswerEvaluation predicted = EvaluateQuestionAnswering(*job.model, data.test, data.test_windows,
+                                                                 options.answers, evaluating, /*scored=*/false);
+    WriteAnswerFiles(data.test, predicted.answers, options.answers.version_2, folder, "predict_");
+  });
+}
+
 }  // namespace
 
 JobResult RunPretrain(const PretrainOptions& options) {
@@ -315,6 +387,7 @@ JobResult RunTrain(const TrainOptions& options) {
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.tokenizer = LoadTokenizer(options.model);
+  if (options.question_answering()) return RunTrainQuestions(options, job);
   LabelTables tables = ReadLabelTables(options, job.do_eval);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
                         options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });

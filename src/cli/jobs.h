@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "data/answer_search.h"
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
 #include "train/options.h"
@@ -54,11 +55,14 @@ struct TrainOptions {
   TrainingOptions training;
   std::string task = "text-classification";
   std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv
-  std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl
+  std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json
   std::string validation_file, test_file;
   int64_t max_train_samples = 0, max_eval_samples = 0;
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;
+  int doc_stride = -1;  // question answering: as in WindowOptions
+  AnswerOptions answers;
+  bool question_answering() const { return task == "question-answering"; }
 };
 
 struct JobResult {

@@ -57,8 +57,8 @@ SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const std::vector<
 }  // namespace
 
 void CheckLabelSource(const TrainOptions& options) {
-  if (options.task != "text-classification")
-    FailUsage("--task: expected text-classification, got \"{}\"", options.task);
+  if (options.task != "text-classification" && !options.question_answering())
+    FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
   if (!options.data_dir.empty() && options.task_name.empty()) FailUsage("--data_dir: needs --task_name");
   if (!options.task_name.empty()) FindGlueTask(options.task_name);
   if (!options.data_dir.empty() && !options.train_files.empty())

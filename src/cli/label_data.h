@@ -11,7 +11,8 @@
 
 namespace lshformer::cli {
 
-// UsageError where flags contradict each other or data is missing: --task_name with --data_dir, or --train_file;
+// UsageError where flags contradict each other or data is missing (question answering too): --task_name with
+// --data_dir, or --train_file;
 // --do_eval needs --validation_file, --do_predict --test_file, unless a GLUE folder has them.
 void CheckLabelSource(const TrainOptions& options);
 

@@ -1,4 +1,4 @@
-// lshformer predict: JSONL in, JSONL out, or one text.
+// lshformer predict: JSONL in, JSONL out, or one text or question.
 #include <spdlog/spdlog.h>
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 struct PredictFlags {
   std::string model, tokenizer, task, input, output = "-", pooling = "none";
-  std::optional<std::string> text, text_pair;
+  std::optional<std::string> text, text_pair, question, context;
   PredictOptions options;
   AttentionFlags attention;
 };
@@ -27,7 +27,22 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
   };
-  only_for("--top_k", PredictTask::kFillMask, "fill-mask");
+  const bool asking = options.task == PredictTask::kQuestionAnswering;
+  if (asking && command.count("--top_k") > 0) options.top_answers = options.top_k;
+  if (asking) options.top_k = PredictOptions{}.top_k;  // a range of its own
+  if (!asking) only_for("--top_k", PredictTask::kFillMask, "fill-mask and question-answering");
+  only_for("--question", PredictTask::kQuestionAnswering, "question-answering");
+  only_for("--context", PredictTask::kQuestionAnswering, "question-answering");
+  CheckAnswerFlags(command, options.answers, asking);
+  if (asking) {
+    if (flags.text) FailUsage("--text: --task question-answering takes --question and --context");
+    if (flags.question.has_value() != flags.context.has_value())
+      FailUsage("--question and --context: expected both, got one");
+    if (flags.question && !flags.input.empty()) FailUsage("--question: stands instead of --input, got both");
+    if (!flags.question && flags.input.empty())
+      FailUsage("--input: expected a JSONL file (or --question \"...\" --context \"...\"), got neither");
+    return options;
+  }
   only_for("--text_pair", PredictTask::kTextClassification, "text-classification");
   only_for("--pooling", PredictTask::kFeatureExtraction, "feature-extraction");
   only_for("--normalize", PredictTask::kFeatureExtraction, "feature-extraction");
@@ -38,14 +53,16 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
 }
 
 void PredictText(const Pipeline& pipeline, const PredictFlags& flags) {
+  const char* flag = flags.question ? "--question" : "--text";
   std::vector<Request> requests;
   try {
-    requests.push_back(pipeline.PrepareText(*flags.text, flags.text_pair.value_or("")));
+    requests.push_back(flags.question ? pipeline.PrepareQuestion(*flags.question, *flags.context)
+                                      : pipeline.PrepareText(*flags.text, flags.text_pair.value_or("")));
   } catch (const Error& error) {
-    Fail("--text: {}", error.what());
+    Fail("{}: {}", flag, error.what());
   }
   pipeline.Run(requests);
-  if (!requests[0].error.empty()) Fail("--text: {}", requests[0].error);
+  if (!requests[0].error.empty()) Fail("{}: {}", flag, requests[0].error);
   AtomicFile output(flags.output);
   pipeline.Write(requests[0], [&](std::string_view json) { output.Write(json); });
   output.Write("\n");
@@ -78,7 +95,7 @@ void Predict(const CLI::App& command, const PredictFlags& flags) {
     flags.attention.Apply(config.attention);
     ValidateModelConfig(config, flags.model);
   });
-  if (flags.text) {
+  if (flags.text || flags.question) {
     PredictText(pipeline, flags);
   } else {
     PredictFile(pipeline, flags);
@@ -88,7 +105,8 @@ void Predict(const CLI::App& command, const PredictFlags& flags) {
 }  // namespace
 
 void AddPredict(CLI::App& app, CommonFlags& common) {
-  CLI::App* command = app.add_subcommand("predict", "answers of a model: JSONL in, JSONL out, or one --text");
+  CLI::App* command =
+      app.add_subcommand("predict", "answers of a model: JSONL in, JSONL out, or one --text or --question");
   auto flags = std::make_shared<PredictFlags>();
   const char* group = "Model";
   command->add_option("--model_name_or_path", flags->model, "checkpoint folder")
@@ -100,7 +118,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_option("--task", flags->task, "what to ask the model")
       ->required()
-      ->check(OneOf({"fill-mask", "text-classification", "feature-extraction"}))
+      ->check(OneOf({"fill-mask", "text-classification", "question-answering", "feature-extraction"}))
       ->group(group);
   group = "Input and output";
   command->add_option("--input", flags->input, "JSONL file, plain or .gz; - is stdin")->type_name("FILE")->group(group);
@@ -111,16 +129,27 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--text_pair", flags->text_pair, "its second part (text-classification)")
       ->type_name("TEXT")
       ->group(group);
+  command->add_option("--question", flags->question, "one question (question-answering)")
+      ->type_name("TEXT")
+      ->group(group);
+  command->add_option("--context", flags->context, "the text to find its answer in, of any length")
+      ->type_name("TEXT")
+      ->group(group);
   group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
-  command->add_option("--top_k", flags->options.top_k, "fill-mask: candidates per mask")
+  command
+      ->add_option("--top_k", flags->options.top_k, "fill-mask: candidates per mask; question-answering: answers (1)")
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
   command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
       ->check(OneOf({"none", "cls", "mean"}))
       ->group(group);
   command->add_flag("--normalize", flags->options.normalize, "feature-extraction: vectors of length 1")->group(group);
+  AnswerOptions& answers = flags->options.answers;
+  AddAnswerFlags(*command, answers, flags->options.doc_stride, "Question answering");
   group = "Limits";
-  command->add_option("--max_seq_length", flags->options.max_seq_length, "longer texts are cut; 0: the position table")
+  command
+      ->add_option("--max_seq_length", flags->options.max_seq_length,
+                   "longer texts are cut (contexts: in windows); 0: the position table")
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
   command

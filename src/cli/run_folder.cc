@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kArguments = "training_args.json";
 constexpr const char* kState = "trainer_state.json";
-constexpr const char* kResults[] = {"train_results.json", "eval_results.json", "all_results.json"};
+constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
+                                    "predictions.json",   "nbest_predictions.json", "null_odds.json"};
 
 // Another optimization of the same task: a legitimate wish, but no longer the same run.
 constexpr const char* kMayChange[] = {
@@ -29,8 +30,8 @@ constexpr const char* kMayChange[] = {
     "warmup_steps",         "warmup_ratio",  "lr_scheduler_type", "load_best_model_at_end",
     "metric_for_best_model"};
 // Work after training: it does not change the run, only whether something is left to do.
-constexpr const char* kWorkAfter[] = {"do_eval",          "do_predict", "validation_file",
-                                      "max_eval_samples", "test_file",  "save_dtype"};
+constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_file", "max_eval_samples",
+                                      "test_file", "save_dtype", "answers"};
 
 template <size_t n>
 bool IsIn(const char* const (&list)[n], const std::string& key) {

@@ -13,14 +13,17 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   auto options = std::make_shared<TrainOptions>();
   AddModelFlags(*command, options->model);
   const char* group = "Data";
-  command->add_option("--task", options->task, "the task")->check(OneOf({"text-classification"}))->group(group);
+  command->add_option("--task", options->task, "the task")
+      ->check(OneOf({"text-classification", "question-answering"}))
+      ->group(group);
   command->add_option("--task_name", options->task_name, "GLUE task: its labels and metrics, with --data_dir its files")
       ->type_name("NAME")
       ->group(group);
   command->add_option("--data_dir", options->data_dir, "its folder, with train.tsv and dev.tsv")
       ->type_name("DIR")
       ->group(group);
-  command->add_option("--train_file", options->train_files, "or TSV or JSONL with labels; may be repeated")
+  command
+      ->add_option("--train_file", options->train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated")
       ->type_name("FILE")
       ->group(group);
   command->add_option("--validation_file", options->validation_file, "the same, to evaluate on")
@@ -29,26 +32,32 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   command->add_option("--test_file", options->test_file, "the same, to predict; labels are not read")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--max_train_samples", options->max_train_samples, "first rows only; 0: all")
+  command->add_option("--max_train_samples", options->max_train_samples, "first rows or questions only; 0: all")
       ->check(IntegerIn(0, INT64_MAX))
       ->group(group);
-  command->add_option("--max_eval_samples", options->max_eval_samples, "first rows only; 0: all")
+  command->add_option("--max_eval_samples", options->max_eval_samples, "first rows or questions only; 0: all")
       ->check(IntegerIn(0, INT64_MAX))
       ->group(group);
   command
       ->add_option("--max_seq_length", options->max_seq_length,
-                   "tokens per row, longer ones are cut; 0: the position table")
+                   "tokens per row, longer ones are cut (contexts: in windows); 0: the position table")
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
+  AddAnswerFlags(*command, options->answers, options->doc_stride, "Question answering");
   group = "Run";
   command->add_flag("--do_eval", options->do_eval, "evaluate at the end (with --eval_steps also before)")->group(group);
-  command->add_flag("--do_predict", options->do_predict, "write predict_results_TASK.txt for the test rows")
+  command
+      ->add_flag("--do_predict", options->do_predict,
+                 "write predict_results_TASK.txt for the test rows, or predict_predictions.json")
       ->group(group);
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
   AddAttentionFlags(*command, options->model.attention);
-  command->callback([options, &common] {
+  command->callback([command, options, &common] {
+    CheckAnswerFlags(*command, options->answers, options->question_answering());
+    if (options->question_answering())
+      RefuseFlags(*command, {"--task_name", "--data_dir"}, "is for --task text-classification");
     options->training.seed = common.seed;
     PrintJobResult(RunTrain(*options));
   });

@@ -14,9 +14,11 @@ struct PackedBatch {
   std::vector<uint64_t> sequence_ids;  // [B]: identity of the example in its data set; keys dropout and masking
 
   // Labels; each is empty where the task has none.
-  std::vector<int32_t> token_labels;  // [T], −100 = ignored (masked LM)
-  std::vector<int32_t> class_labels;  // [B]
-  std::vector<float> float_labels;    // [B], regression
+  std::vector<int32_t> token_labels;                    // [T], −100 = ignored (masked LM)
+  std::vector<int32_t> class_labels;                    // [B]
+  std::vector<float> float_labels;                      // [B], regression
+  std::vector<int32_t> start_positions, end_positions;  // [B] token in its sequence, question answering; at or past the
+                                                        // sequence's end: ignored
 
   int sequences() const { return static_cast<int>(cu_seqlens.size()) - 1; }
   int64_t tokens() const { return cu_seqlens.back(); }

@@ -91,6 +91,7 @@ void SequenceSet::KeepFirst(int64_t examples) {
   offsets_.resize(static_cast<size_t>(examples) + 1);
   first_type_.resize(static_cast<size_t>(examples));
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
+  if (has_spans()) spans_.resize(static_cast<size_t>(examples));
 }
 
 SequenceSet SequenceSet::SplitFront(int64_t examples) {
@@ -105,6 +106,10 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
     front.labels_.assign(labels_.begin(), labels_.begin() + examples);
     labels_.erase(labels_.begin(), labels_.begin() + examples);
   }
+  if (has_spans()) {
+    front.spans_.assign(spans_.begin(), spans_.begin() + examples);
+    spans_.erase(spans_.begin(), spans_.begin() + examples);
+  }
   return front;
 }
 
@@ -116,6 +121,10 @@ uint64_t SequenceSet::Fingerprint() const {
     for (const int32_t id : ids(i)) add(static_cast<uint32_t>(id));
     add(static_cast<uint32_t>(first_type_[i]));
     if (labelled()) add(static_cast<uint32_t>(labels_[i]));
+    if (has_spans()) {
+      add(static_cast<uint32_t>(spans_[i].first));
+      add(static_cast<uint32_t>(spans_[i].second));
+    }
   }
   return hash;
 }
@@ -142,6 +151,9 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
     const std::span<const int32_t> ids = set.ids(example);
     AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(example), static_cast<uint64_t>(example));
     if (set.labelled()) batch.class_labels.push_back(set.label(example));
+    if (!set.has_spans()) continue;
+    batch.start_positions.push_back(set.span(example).first);
+    batch.end_positions.push_back(set.span(example).second);
   }
   return batch;
 }

@@ -1,6 +1,6 @@
-// Synthetic data: English-like text and reviews with a sentiment. Every document and review is a pure function of
-// (seed, index), so files of any size are streamed, and a smaller file is the beginning of a larger one. The grammars
-// are in docs/data.md.
+// Synthetic data: English-like text, reviews with a sentiment, questions on long documents. Every one is a pure
+// function of (seed, index), so files of any size are streamed, and a smaller file is the beginning of a larger one.
+// The grammars are in docs/data.md.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,6 +23,15 @@ struct SyntheticReview {
 // acting is superb": the main clause decides). Labels without noise, both equally frequent.
 SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index);
 
+struct SyntheticQuestion {
+  std::string context, question, answer;  // ASCII
+  int64_t answer_start = 0;
+};
+// A document of about `words` words of SyntheticDocument's grammar, in which six people each hide something somewhere
+// ("Karla hid the rusty anchor behind the old mill."), and a question about one of them: what, or where. The sentence
+// that answers it lies in the second half of the document, the other five anywhere.
+SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words);
+
 // Takes the next piece of text; `done` words or examples are written with it.
 using TextSink = std::function<void(std::string_view text, int64_t done)>;
 // Documents, paragraphs separated by blank lines, until `words` words are written (the last document is whole). Returns
@@ -30,5 +39,8 @@ using TextSink = std::function<void(std::string_view text, int64_t done)>;
 int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed);
 // "sentence<TAB>label" and `examples` rows, numbered from `first`.
 void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64_t seed, uint64_t first = 0);
+
+// `examples` documents of about `words` words with one question each, as SQuAD 1.1 JSON, one document a line.
+void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed);
 
 }  // namespace lshformer

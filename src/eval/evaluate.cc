@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -11,7 +12,9 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/sampler.h"
+#include "eval/answer_files.h"
 #include "eval/metrics.h"
+#include "eval/squad_score.h"
 
 namespace lshformer {
 namespace {
@@ -142,6 +145,71 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
   }
   loop.Finish(evaluation);
   return evaluation;
+}
+
+namespace {
+
+// The figures of the answers given; the threshold of no-answer has been applied.
+void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answers, bool version_2, Json& metrics) {
+  std::vector<SquadReference> references;
+  SquadPredictions predictions;
+  NoAnswerProbabilities null_odds;
+  const std::vector<std::string> texts = AnswerTexts(data, answers);
+  for (size_t q = 0; q < answers.size(); ++q) {
+    const SquadQuestion& question = data.questions[q];
+    references.push_back({question.id, {}});
+    for (const SquadAnswer& answer : question.answers) references.back().answers.push_back(answer.text);
+    predictions[question.id] = texts[q];
+    if (version_2) null_odds.emplace_back(question.id, answers[q].null_odds);
+  }
+  const SquadScoring scoring{version_2, std::numeric_limits<double>::infinity()};
+  const Json scores = ScoreSquad(references, predictions, "predictions", null_odds, "null_odds", scoring);
+  for (const auto& [key, value] : scores.items()) metrics["eval_" + key] = value;
+}
+
+std::span<const float> Part(const torch::Tensor& logits, int32_t begin, int32_t end) {  // of [T]
+  return {logits.data_ptr<float>() + begin, static_cast<size_t>(end - begin)};
+}
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
+
+AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
+                                           const AnswerOptions& answering, const EvaluateOptions& options,
+                                           bool scored) {
+  ValidateAnswerOptions(answering);
+  EvaluationLoop loop(model, windows.set, options);
+  AnswerEvaluation result;
+  WeightedMean loss;
+  AnswerSearch search(answering);
+  size_t at = 0;  // of the windows, which the loop visits in order
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(windows.set, examples); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    const torch::Tensor starts = output.start_logits.contiguous(), ends = output.end_logits.contiguous();  // [T]
+    for (int b = 0; b < batch.sequences(); ++b) {
+      const SquadWindow& window = windows.windows[at++];
+      const SquadQuestion& question = data.questions[static_cast<size_t>(window.question)];
+      const auto start = Part(starts, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
+      const auto end = Part(ends, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
+      if (!AllFinite(start) || !AllFinite(end))
+        Fail("question \"{}\": the model's output is not finite", Shown(question.id));
+      search.AddWindow(start, end, window, windows.places[static_cast<size_t>(question.context)]);
+      if (at < windows.windows.size() && windows.windows[at].question == window.question) continue;
+      result.answers.push_back(search.Finish());
+      search = AnswerSearch(answering);
+    }
+    if (scored) loss.Add(output.loss.item<double>(), batch.sequences());
+  });
+  if (scored) {
+    result.evaluation.labelled = loss.count();
+    result.evaluation.metrics["eval_loss"] = loss.mean();
+    AddSquadScores(data, result.answers, answering.version_2, result.evaluation.metrics);
+  }
+  loop.Finish(result.evaluation);
+  return result;
 }
 
 }  // namespace lshformer

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "data/answer_search.h"
 #include "data/masking.h"
 #include "data/sequence_set.h"
 #include "models/model.h"
@@ -35,5 +36,15 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
 
 // eval_loss (mean over examples), eval_accuracy, eval_f1; without labels only predictions and runtime figures.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+struct AnswerEvaluation {
+  Evaluation evaluation;
+  std::vector<FoundAnswer> answers;  // [questions]
+};
+// Question answering over windows with their places kept. With `scored`: eval_loss (mean over windows, first gold
+// answer) and the figures of squad_score.h under "eval_"; best thresholds are those over null_odds. Without: runtime
+// figures only. Error naming the question where a logit is not finite.
+AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
+                                           const AnswerOptions& answering, const EvaluateOptions& options, bool scored);
 
 }  // namespace lshformer

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "infer/pipeline.h"
+#include "text/code_points.h"
 
 namespace lshformer {
 namespace {
@@ -48,6 +49,19 @@ void Pipeline::WriteFillMask(const Request& request, const JsonSink& sink) const
   if (!single) sink("]");
 }
 
+void Pipeline::WriteAnswers(const Request& request, const JsonSink& sink) const {
+  const CodePointIndex context(request.asked->context);
+  const FoundAnswer& found = request.asked->found;
+  sink("[");
+  for (size_t i = 0; i < found.best.size(); ++i) {
+    const AnswerCandidate& best = found.best[i];
+    const std::string text(context.Slice(best.begin, best.end));
+    sink(fmt::format(R"({}{{"answer": {}, "score": {}, "start": {}, "end": {}}})", i == 0 ? "" : ", ", Quoted(text),
+                     Number(static_cast<float>(found.probabilities[i])), best.begin, best.end));
+  }
+  sink("]");
+}
+
 void Pipeline::Write(const Request& request, const JsonSink& sink) const {
   const std::string id = request.id.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (!request.error.empty()) {
@@ -67,6 +81,9 @@ void Pipeline::Write(const Request& request, const JsonSink& sink) const {
       }
       sink("]");
     }
+  } else if (options_.task == PredictTask::kQuestionAnswering) {
+    sink("\"results\": ");
+    WriteAnswers(request, sink);
   } else if (options_.task == PredictTask::kFillMask) {
     sink("\"results\": ");
     WriteFillMask(request, sink);

@@ -15,6 +15,8 @@ Task HeadOf(PredictTask task) {
       return Task::kMaskedLm;
     case PredictTask::kTextClassification:
       return Task::kSequenceClassification;
+    case PredictTask::kQuestionAnswering:
+      return Task::kQuestionAnswering;
     case PredictTask::kFeatureExtraction:
       break;
   }
@@ -117,6 +119,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
          tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");
+  if (options_.task == PredictTask::kQuestionAnswering) ValidateAnswerOptions(options_.answers);
   if (options_.task != PredictTask::kFillMask) return;
   if (tokenizer_->mask_id() < 0) Fail("the tokenizer has no mask token");
   for (int32_t id = 0; id < config().vocab_size; ++id) {
@@ -136,6 +139,7 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
 }
 
 void Pipeline::Run(std::span<Request> requests) const {
+  if (options_.task == PredictTask::kQuestionAnswering) return RunQuestions(requests);
   std::vector<Request*> order;
   for (Request& request : requests) {
     if (request.error.empty()) order.push_back(&request);

@@ -1,4 +1,4 @@
-// A trained model as a function of texts: fill-mask, text classification, feature extraction.
+// A trained model as a function of texts: fill-mask, text classification, question answering, feature extraction.
 //
 //   Pipeline pipeline = Pipeline::Load(folder, options);
 //   std::vector<Request> requests{pipeline.Prepare(R"({"text": "The capital of [MASK] is Rome."})", "line 1")};
@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "base/json.h"
+#include "data/answer_search.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
 
-enum class PredictTask { kFillMask, kTextClassification, kFeatureExtraction };
+enum class PredictTask { kFillMask, kTextClassification, kQuestionAnswering, kFeatureExtraction };
 enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]; the mean over all tokens, specials too
 
 struct PredictOptions {
@@ -29,8 +30,21 @@ struct PredictOptions {
   int max_seq_length = 0;            // longer texts are cut; 0: the position table
   int64_t batch_tokens = 4096;       // tokens a forward call; a longer text stands alone
   int top_k = 5;                     // fill-mask; for requests that do not say
+  int top_answers = 1;               // question answering, likewise ("top_k")
+  AnswerOptions answers;             // question answering: the search for a span
+  int doc_stride = -1;               // tokens that windows of a long context share; −1: as in WindowOptions
   Pooling pooling = Pooling::kNone;  // feature extraction, likewise
   bool normalize = false;
+};
+
+// A question, its context, and the way to the answer. The context is held until the answer is written.
+struct AskedQuestion {
+  std::string context;
+  std::vector<int32_t> question;     // tokens
+  std::vector<int32_t> context_ids;  // tokens
+  TokenPlaces places;                // of them
+  std::vector<ContextWindow> windows;
+  FoundAnswer found;  // the answer
 };
 
 // One line of input on its way to one line of output.
@@ -49,7 +63,8 @@ struct Request {
     float score;
   };
   std::vector<Candidate> candidates;
-  std::vector<float> embedding;  // [tokens, H] or [H]
+  std::vector<float> embedding;          // [tokens, H] or [H]
+  std::shared_ptr<AskedQuestion> asked;  // question answering
 };
 
 using JsonSink = std::function<void(std::string_view)>;
@@ -63,10 +78,11 @@ class Pipeline {
   static Pipeline Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
                        const std::function<void(ModelConfig&)>& adjust = {});
 
-  // Reads a JSON object: "text" (and "text_pair" for classification), "id", and the options of its task that cli.md
-  // names; further keys are ignored. Never throws for a bad line: the request then carries the error.
+  // Reads a JSON object: "text" (and "text_pair" for classification) or "question" and "context", "id", and the options
+  // of its task; further keys are ignored. Never throws for a bad line: the request then carries the error.
   Request Prepare(std::string_view json, std::string_view where) const;
   Request PrepareText(std::string_view text, std::string_view text_pair) const;
+  Request PrepareQuestion(std::string_view question, std::string_view context) const;
 
   // Numbers that Run will keep for the request: what bounds how many may be run together.
   int64_t AnswerSize(const Request& request) const;
@@ -83,8 +99,11 @@ class Pipeline {
  private:
   Request PrepareLine(std::string_view json, std::string_view where) const;
   void Encode(std::string_view text, std::string_view text_pair, Request& request) const;
+  void Ask(std::string question, std::string context, Request& request) const;
   void RunBatch(const std::vector<Request*>& batch) const;
+  void RunQuestions(std::span<Request> requests) const;
   void WriteFillMask(const Request& request, const JsonSink& sink) const;
+  void WriteAnswers(const Request& request, const JsonSink& sink) const;
 
   ModelPtr model_;
   std::shared_ptr<const Tokenizer> tokenizer_;

@@ -39,6 +39,7 @@ PredictTask ParsePredictTask(const std::string& name) {
   return Choose<PredictTask>(name, "--task",
                              {{"fill-mask", PredictTask::kFillMask},
                               {"text-classification", PredictTask::kTextClassification},
+                              {"question-answering", PredictTask::kQuestionAnswering},
                               {"feature-extraction", PredictTask::kFeatureExtraction}});
 }
 
@@ -48,7 +49,7 @@ Pooling ParsePooling(const std::string& name) {
 
 Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair) const {
   Request request;
-  request.top_k = options_.top_k;
+  request.top_k = options_.task == PredictTask::kQuestionAnswering ? options_.top_answers : options_.top_k;
   request.pooling = options_.pooling;
   request.normalize = options_.normalize;
   Encode(text, text_pair, request);
@@ -56,7 +57,8 @@ Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair)
 }
 
 Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
-  if (json.size() > kLongLine) {
+  const bool cut = options_.task != PredictTask::kQuestionAnswering;  // which reads a context to its end
+  if (cut && json.size() > kLongLine) {
     if (const std::optional<std::string> shorter = WithShorterTexts(json, kLongText)) {
       // A beginning of mere blanks does not stand for the text. (Of a pair the odd token may go to the other part.)
       Request request = PrepareLine(*shorter, where);
@@ -68,7 +70,7 @@ Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
 
 Request Pipeline::PrepareLine(std::string_view json, std::string_view where) const {
   Request request;
-  request.top_k = options_.top_k;
+  request.top_k = options_.task == PredictTask::kQuestionAnswering ? options_.top_answers : options_.top_k;
   request.pooling = options_.pooling;
   request.normalize = options_.normalize;
   try {
@@ -79,6 +81,13 @@ Request Pipeline::PrepareLine(std::string_view json, std::string_view where) con
       const size_t bytes = object["id"].dump(-1, ' ', false, Json::error_handler_t::replace).size();
       if (bytes > kMostBytes) Fail("{}: \"id\" has {} bytes, expected at most {}", where, bytes, kMostBytes);
       request.id = object["id"];
+    }
+    if (options_.task == PredictTask::kQuestionAnswering) {
+      if (HasValue(object, "top_k")) {
+        request.top_k = static_cast<int>(GetInt(object, "top_k", where, 1, options_.answers.n_best_size));
+      }
+      Ask(RequiredText(object, "question", where), RequiredText(object, "context", where), request);
+      return request;
     }
     std::string pair;
     const std::string text = RequiredText(object, "text", where);
@@ -100,6 +109,7 @@ Request Pipeline::PrepareLine(std::string_view json, std::string_view where) con
     request.error = message.rfind(where, 0) == 0 ? message : std::string(where) + ": " + message;
     request.encoding.ids.clear();
     request.masks.clear();
+    request.asked.reset();
   }
   return request;
 }
@@ -134,6 +144,8 @@ int64_t Pipeline::AnswerSize(const Request& request) const {
       return static_cast<int64_t>(request.masks.size()) * request.top_k;
     case PredictTask::kTextClassification:
       return config().num_labels;
+    case PredictTask::kQuestionAnswering:
+      return request.top_k;
     case PredictTask::kFeatureExtraction:
       break;
   }

@@ -5,11 +5,12 @@
 #include "base/error.h"
 #include "data/masking.h"
 #include "ops/cross_entropy.h"
+#include "ops/span_cross_entropy.h"
 
 namespace lshformer {
 namespace {
 
-bool HasPooler(Task task) { return task != Task::kMaskedLm; }
+bool HasPooler(Task task) { return task != Task::kMaskedLm && task != Task::kQuestionAnswering; }
 bool HasMaskedLm(Task task) { return task == Task::kMaskedLm || task == Task::kPretraining; }
 
 // Rows of a matrix, in the given order; gradients are added back.
@@ -59,6 +60,8 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
   if (task == Task::kSequenceClassification)
     AppendLinear(specs, "classifier", config.num_labels, hidden, "head",
                  fmt::format("{} labels, hidden_size {}", config.num_labels, hidden));
+  if (task == Task::kQuestionAnswering)
+    AppendLinear(specs, "qa_outputs", /*out=*/2, hidden, "head", fmt::format("start and end, hidden_size {}", hidden));
   return specs;
 }
 
@@ -77,6 +80,7 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
   }
   if (task == Task::kPretraining) seq_relationship_ = MakeLinear(parameters, "cls.seq_relationship");
   if (task == Task::kSequenceClassification) classifier_ = MakeLinear(parameters, "classifier");
+  if (task == Task::kQuestionAnswering) qa_outputs_ = MakeLinear(parameters, "qa_outputs");
 }
 
 void BertModel::CheckBatch(const PackedBatch& batch) const {
@@ -189,6 +193,14 @@ void BertModel::RunClassification(const Pass& pass, ModelOutput& output) const {
   }
 }
 
+void BertModel::RunQuestionAnswering(const PackedBatch& batch, ModelOutput& output) const {
+  const torch::Tensor logits = (*qa_outputs_)(output.last_hidden_state);  // [T, 2]
+  output.start_logits = logits.select(1, 0);                              // [T]
+  output.end_logits = logits.select(1, 1);                                // [T]
+  if (batch.start_positions.empty() && batch.end_positions.empty()) return;
+  output.loss = SpanCrossEntropy(logits, batch.cu_seqlens, batch.start_positions, batch.end_positions);
+}
+
 ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
   CheckBatch(batch);
   Pass pass = MakePass(batch);
@@ -204,6 +216,7 @@ ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& o
   if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, output);
   if (task_ == Task::kPretraining) RunPretraining(batch, options, output);
   if (task_ == Task::kSequenceClassification) RunClassification(pass, output);
+  if (task_ == Task::kQuestionAnswering) RunQuestionAnswering(batch, output);
   return output;
 }
 

@@ -25,11 +25,12 @@ class BertModel final : public Model {
   void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
   void RunClassification(const Pass& pass, ModelOutput& output) const;
+  void RunQuestionAnswering(const PackedBatch& batch, ModelOutput& output) const;
 
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   BertEmbeddings embeddings_;
   std::vector<BertLayer> layers_;
-  std::optional<Linear> pooler_, transform_, decoder_, seq_relationship_, classifier_;
+  std::optional<Linear> pooler_, transform_, decoder_, seq_relationship_, classifier_, qa_outputs_;
   std::optional<LayerNorm> transform_norm_;
   torch::Tensor decoder_bias_;
 };

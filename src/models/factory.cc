@@ -17,6 +17,8 @@ const char* Architecture(Task task) {
       return "BertForPreTraining";
     case Task::kSequenceClassification:
       return "BertForSequenceClassification";
+    case Task::kQuestionAnswering:
+      return "BertForQuestionAnswering";
   }
   Fail("unknown task {}", static_cast<int>(task));
 }
@@ -30,12 +32,13 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
   for (const std::string& name : config.architectures)
-    for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification})
+    for (const Task task :
+         {Task::kEncoder, Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification, Task::kQuestionAnswering})
       if (name == Architecture(task)) return task;
   if (config.architectures.empty()) return Task::kEncoder;
   Fail(
-      "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForPreTraining or "
-      "BertForSequenceClassification",
+      "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForPreTraining, "
+      "BertForSequenceClassification or BertForQuestionAnswering",
       where, config.architectures.front());
 }
 

@@ -15,7 +15,7 @@
 namespace lshformer {
 
 // Heads; kEncoder has none. kPretraining: masked LM and next-sentence prediction.
-enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification };
+enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification, kQuestionAnswering };
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
 
 struct ForwardOptions {
@@ -34,6 +34,7 @@ struct ModelOutput {
                          // masked-LM training with labels: there the loss is formed without keeping them
   torch::Tensor seq_relationship_logits;     // [B, 2], pretraining: 0 = B follows A, 1 = B is from elsewhere
   torch::Tensor token_loss, sequence_loss;   // [], pretraining: the means that `loss` adds up, where there are labels
+  torch::Tensor start_logits, end_logits;    // [T], question answering
   torch::Tensor last_hidden_state;           // [T, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler
   std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first

@@ -54,6 +54,23 @@ TEST(InspectBatchTest, LinesBecomeSequences) {
   EXPECT_TRUE(labelled);
 }
 
+TEST(InspectBatchTest, SpansOnAllLinesOrOnNone) {
+  const std::string lines =
+      "{\"input_ids\": [7, 8], \"start_positions\": 1, \"end_positions\": 9}\n"
+      "{\"input_ids\": [8], \"start_positions\": -1, \"end_positions\": 0}";
+  const auto [batch, labelled] = Read(lines, LabelKind::kSpan);
+  EXPECT_TRUE(labelled);
+  EXPECT_THAT(batch.start_positions, ElementsAre(1, -1));
+  EXPECT_THAT(batch.end_positions, ElementsAre(9, 0));
+  EXPECT_FALSE(Read("{\"input_ids\": [7]}", LabelKind::kSpan).labelled);
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [7], \"start_positions\": 0}", LabelKind::kSpan),
+              HasSubstr("b.jsonl:1: expected both \"start_positions\" and \"end_positions\", or neither"));
+  EXPECT_THAT(ErrorIn(lines + "\n{\"input_ids\": [7]}", LabelKind::kSpan),
+              HasSubstr("b.jsonl:3: has no \"start_positions\", but the lines before have them"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [7], \"start_positions\": 0.5, \"end_positions\": 1}", LabelKind::kSpan),
+              HasSubstr("b.jsonl:1: \"start_positions\": expected -2147483648 to 2147483647"));
+}
+
 TEST(InspectBatchTest, LabelsOfEveryKind) {
   const std::string lines = "{\"input_ids\": [7], \"labels\": 2}\n{\"input_ids\": [8], \"labels\": 0}";
   EXPECT_THAT(Read(lines, LabelKind::kClass).batch.class_labels, ElementsAre(2, 0));

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "data/squad.h"
 #include "data/synth_words.h"
+#include "util/temp_folder.h"
 
 namespace lshformer {
 namespace {
@@ -159,6 +162,54 @@ TEST(SyntheticReviews, ABagOfWordsIsNotEnough) {
   }
   EXPECT_GT(correct, 1200) << "words carry something";
   EXPECT_LT(correct, 1700) << "but not all";
+}
+
+TEST(SyntheticQuestions, AreAFunctionOfSeedIndexAndLength) {
+  const SyntheticQuestion one = MakeSyntheticQuestion(42, 3, 200), same = MakeSyntheticQuestion(42, 3, 200);
+  EXPECT_EQ(one.context, same.context);
+  EXPECT_EQ(one.question, same.question);
+  EXPECT_EQ(one.answer_start, same.answer_start);
+  EXPECT_NE(one.context, MakeSyntheticQuestion(43, 3, 200).context);
+  EXPECT_NE(one.context, MakeSyntheticQuestion(42, 4, 200).context);
+}
+
+TEST(SyntheticQuestions, TheAnswerIsThereOnceAndFarFromTheBeginning) {
+  int where = 0;
+  for (const int64_t words : {1, 50, 1000}) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      const SyntheticQuestion made = MakeSyntheticQuestion(7, i, words);
+      SCOPED_TRACE(made.question + " " + made.context.substr(0, 500));
+      EXPECT_EQ(made.context.substr(static_cast<size_t>(made.answer_start), made.answer.size()), made.answer);
+      // The sentence that says it: one of its kind for this person.
+      const std::string name = made.question.substr(made.question.find("did ") + 4);
+      const std::string begin = name.substr(0, name.find(' ')) + " hid the ";
+      const size_t fact = made.context.find(begin);
+      ASSERT_NE(fact, std::string::npos);
+      EXPECT_EQ(made.context.find(begin, fact + 1), std::string::npos);
+      EXPECT_EQ(made.context.substr(fact, made.context.find('.', fact) - fact).find(made.answer) != std::string::npos,
+                true);
+      EXPECT_GE(2 * std::count(made.context.begin(), made.context.begin() + made.answer_start, '.') + 1,
+                std::count(made.context.begin(), made.context.end(), '.') - 1)
+          << "half of the sentences come before";
+      const int64_t written = Words(made.context);
+      EXPECT_GE(written, words);
+      EXPECT_LE(written, words + 100) << "six facts and the end of a sentence more";
+      where += made.question.starts_with("Where");
+    }
+  }
+  EXPECT_NEAR(where, 300, 5 * std::sqrt(600 / 4.0)) << "what and where are asked as often";
+}
+
+TEST(SyntheticQuestions, TheFileIsSquad) {
+  const testing::TempFolder folder;
+  std::string text;
+  WriteSyntheticQuestions([&](std::string_view piece, int64_t) { text += piece; }, 25, 100, 42);
+  const SquadData data = ReadSquad(folder.Write("qa.json", text), SquadUse::kAnswerable);
+  ASSERT_EQ(data.questions.size(), 25U);
+  const SyntheticQuestion third = MakeSyntheticQuestion(42, 3, 100);
+  EXPECT_EQ(data.contexts[3], third.context);
+  EXPECT_EQ(data.questions[3].text, third.question);
+  EXPECT_EQ(data.questions[3].answers[0].text, third.answer);
 }
 
 TEST(SynthWords, Inflect) {

@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.vocab_size = tokenizer->vocab_size() - 1;  // its last id is one too many
   config.max_position_embeddings = 8, config.num_labels = 3;
   const testing::MemoryFile file(data, size, "batch.jsonl");
-  for (const auto labels :
-       {cli::LabelKind::kNone, cli::LabelKind::kToken, cli::LabelKind::kClass, cli::LabelKind::kValue}) {
+  for (const auto labels : {cli::LabelKind::kNone, cli::LabelKind::kToken, cli::LabelKind::kClass,
+                            cli::LabelKind::kValue, cli::LabelKind::kSpan}) {
     cli::InspectBatch result;
     const auto read = [&] { result = cli::ReadInspectBatch(file.path(), config, labels, [] { return tokenizer; }); };
     if (!testing::Parses(read)) continue;
@@ -46,6 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Check(batch.token_labels.size() == expected(cli::LabelKind::kToken, batch.ids.size()), "a label a token or none");
     Check(batch.class_labels.size() == expected(cli::LabelKind::kClass, sequences), "a class a sequence or none");
     Check(batch.float_labels.size() == expected(cli::LabelKind::kValue, sequences), "a value a sequence or none");
+    const size_t spans = expected(cli::LabelKind::kSpan, sequences);
+    Check(batch.start_positions.size() == spans && batch.end_positions.size() == spans, "a span a sequence or none");
   }
   return 0;
 }

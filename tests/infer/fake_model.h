@@ -2,6 +2,7 @@
 //
 //   masked LM:        logit(position, v) = v if v = 5 + position mod 8, else −v / 8
 //   classification:   logit(label)       = label · (tokens of the sequence)
+//   questions:        start, end logit   = id(t), times `scale`
 //   encoder:          hidden[t][h]       = id(t) + h / 10
 #pragma once
 #include <memory>
@@ -31,6 +32,11 @@ class FakeModel : public Model {
       return output;
     }
     std::vector<float> logits;
+    if (task_ == Task::kQuestionAnswering) {
+      for (const int32_t id : batch.ids) logits.push_back(scale * static_cast<float>(id));
+      output.start_logits = output.end_logits = torch::tensor(logits);
+      return output;
+    }
     if (task_ == Task::kMaskedLm) {
       for (int64_t t = 0; t < batch.tokens(); ++t) {
         if (batch.token_labels[static_cast<size_t>(t)] < 0) continue;
@@ -77,6 +83,7 @@ struct FakeSetup {
   Pipeline Make() {
     const Task task = options.task == PredictTask::kFillMask             ? Task::kMaskedLm
                       : options.task == PredictTask::kTextClassification ? Task::kSequenceClassification
+                      : options.task == PredictTask::kQuestionAnswering  ? Task::kQuestionAnswering
                                                                          : Task::kEncoder;
     model = std::make_shared<FakeModel>(config, task);
     return Pipeline(model, Tokenizer::Load(folder.path()), options);

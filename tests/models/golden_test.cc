@@ -30,6 +30,11 @@ PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
     const auto ids = object.at("input_ids").get<std::vector<int32_t>>();
     AppendSequence(batch, ids, object.at("token_type_ids").get<std::vector<int32_t>>(), batch.sequences());
     if (task == Task::kEncoder) continue;
+    if (task == Task::kQuestionAnswering) {
+      batch.start_positions.push_back(object.at("start_positions").get<int32_t>());
+      batch.end_positions.push_back(object.at("end_positions").get<int32_t>());
+      continue;
+    }
     const Json& labels = object.at("labels");
     if (task == Task::kMaskedLm || task == Task::kPretraining) {
       for (const Json& label : labels) batch.token_labels.push_back(label.get<int32_t>());
@@ -82,14 +87,20 @@ TEST_P(GoldenTest, AgreesWithHf) {
   options.all_logits = options.hidden_states = options.attentions = true;
   const ModelOutput output = model->Forward(batch, options);
   ExpectTensor("last_hidden_state", output.last_hidden_state, 1e-4);
-  if (task != Task::kMaskedLm) ExpectTensor("pooler_output", output.pooler_output, 1e-4);
+  const bool spans = task == Task::kQuestionAnswering;
+  if (task != Task::kMaskedLm && !spans) ExpectTensor("pooler_output", output.pooler_output, 1e-4);
   for (size_t level = 0; level < output.hidden_states.size(); ++level)
     ExpectTensor(fmt::format("hidden_states.{}", level), output.hidden_states[level], 1e-4);
   for (size_t layer = 0; layer < output.attentions.size(); ++layer)
     for (size_t s = 0; s < output.attentions[layer].size(); ++s)
       ExpectTensor(fmt::format("attentions.{}.{}", layer, s), output.attentions[layer][s], 1e-4);
   if (task != Task::kEncoder) {
-    ExpectTensor("logits", output.logits, 1e-4);
+    if (spans) {
+      ExpectTensor("start_logits", output.start_logits, 1e-4);
+      ExpectTensor("end_logits", output.end_logits, 1e-4);
+    } else {
+      ExpectTensor("logits", output.logits, 1e-4);
+    }
     if (task == Task::kPretraining) ExpectTensor("seq_relationship_logits", output.seq_relationship_logits, 1e-4);
     ExpectTensor("loss", output.loss, 1e-4);
     output.loss.backward();
@@ -102,7 +113,7 @@ TEST_P(GoldenTest, AgreesWithHf) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          ::testing::Values("masked_lm", "masked_lm_gelu_new", "pretraining", "classification",
-                                           "classification_gamma_beta", "regression", "encoder"),
+                                           "classification_gamma_beta", "regression", "question_answering", "encoder"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

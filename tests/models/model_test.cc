@@ -74,6 +74,7 @@ TEST(ParameterCountTest, BertLshPaper) {
   EXPECT_EQ(encoder.back(), (std::pair<std::string, int64_t>("pooler", 16512)));
   EXPECT_EQ(Total(config, Task::kEncoder) - encoder.back().second, 4558592);  // the count without a pooler
   EXPECT_EQ(Total(config, Task::kSequenceClassification), 4575362);
+  EXPECT_EQ(Total(config, Task::kQuestionAnswering), 4558850);
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 1);
   int64_t counted = 0;
   for (const auto& [name, parameter] : model->NamedParameters()) counted += parameter.numel();
@@ -126,7 +127,7 @@ std::vector<AttentionSpec> Specs() {
 TEST(ForwardTest, BatchMatesAndThreadsChangeNoBit) {
   const std::vector<int> lengths{5, 1, 300, 17, 129, 64, 2};
   for (const AttentionSpec& spec : Specs())
-    for (const Task task : {Task::kMaskedLm, Task::kSequenceClassification}) {
+    for (const Task task : {Task::kMaskedLm, Task::kSequenceClassification, Task::kQuestionAnswering}) {
       ModelConfig config = SmallConfig();
       config.max_position_embeddings = 300;
       config.attention = {spec};
@@ -137,15 +138,19 @@ TEST(ForwardTest, BatchMatesAndThreadsChangeNoBit) {
       SetAllThreads(2);
       const ModelOutput shared = model->Forward(MakeBatch(lengths), {});
       EXPECT_TRUE(shared.last_hidden_state.equal(all.last_hidden_state));
-      EXPECT_TRUE(shared.logits.equal(all.logits));
+      const auto logits = [&](const ModelOutput& output) {
+        return task == Task::kQuestionAnswering ? torch::stack({output.start_logits, output.end_logits}, 1)
+                                                : output.logits;
+      };
+      EXPECT_TRUE(logits(shared).equal(logits(all)));
       int64_t begin = 0;
       for (size_t s = 0; s < lengths.size(); ++s) {
         SetAllThreads(s % 2 == 0 ? 1 : 2);
         const ModelOutput alone = model->Forward(MakeBatch({lengths[s]}, s), {});
         const int64_t end = begin + lengths[s];
         EXPECT_TRUE(alone.last_hidden_state.equal(all.last_hidden_state.slice(0, begin, end))) << s;
-        const bool tokens = task == Task::kMaskedLm;
-        EXPECT_TRUE(alone.logits.equal(all.logits.slice(0, tokens ? begin : s, tokens ? end : s + 1))) << s;
+        const bool tokens = task != Task::kSequenceClassification;
+        EXPECT_TRUE(logits(alone).equal(logits(all).slice(0, tokens ? begin : s, tokens ? end : s + 1))) << s;
         begin = end;
       }
     }
@@ -216,7 +221,7 @@ TEST(ForwardTest, BadBatchesAreNamed) {
 }
 
 TEST(SaveLoadTest, RoundTripIsExact) {
-  for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification}) {
+  for (const Task task : {Task::kEncoder, Task::kMaskedLm, Task::kSequenceClassification, Task::kQuestionAnswering}) {
     const TempFolder folder;
     ModelConfig config = SmallConfig();
     config.attention = {Specs()[2], Specs()[3]};

@@ -1,0 +1,66 @@
+// From start and end logits of all windows of a context to the best answers, as HF's postprocess_qa_predictions.
+//
+// A candidate is a pair (start, end) of context tokens of one window, start among the n_best_size largest start logits
+// of that window (all of its tokens compete), end among its largest end logits, start ≤ end < start +
+// max_answer_length; its score is the sum of the two logits, in float32. The n_best_size best candidates of all windows
+// are kept, of equal ones the earlier found. No-answer's score is the smallest start[0] + end[0] (those of [CLS]) of
+// all windows: each of them must find no answer.
+//   null_odds = null score − best candidate's start logit − its end logit
+// and with version_2 the answer is none where null_odds > null_score_diff_threshold. Of equal logits the later token
+// comes first, as numpy's stable sort has it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/squad_windows.h"
+
+namespace lshformer {
+
+struct AnswerOptions {
+  int n_best_size = 20;
+  int max_answer_length = 30;  // tokens
+  bool version_2 = false;      // none is an answer too
+  double null_score_diff_threshold = 0;
+};
+inline constexpr int kMostNBest = 1000;  // a window has up to n_best_size² candidates
+// UsageError naming the flag.
+void ValidateAnswerOptions(const AnswerOptions& options);
+
+struct AnswerCandidate {
+  int32_t begin = 0, end = 0;  // code points of the context; {0, 0}: no answer
+  float start_logit = 0, end_logit = 0;
+  float score() const { return start_logit + end_logit; }
+  bool none() const { return end == 0; }
+};
+
+struct FoundAnswer {
+  AnswerCandidate answer;             // the one given
+  double null_odds = 0;               // with version_2
+  std::vector<AnswerCandidate> best;  // best first; with version_2 no-answer is among them or last. Never empty: where
+                                      // no pair is a candidate no-answer stands alone (HF writes the text "empty")
+  std::vector<double> probabilities;  // softmax over the scores of `best`
+};
+
+// One question's search; memory: n_best_size candidates.
+class AnswerSearch {
+ public:
+  explicit AnswerSearch(const AnswerOptions& options) : options_(options) {}
+  // Logits of one window's sequence, [tokens] each, finite; `places` are those of the whole context.
+  void AddWindow(std::span<const float> start_logits, std::span<const float> end_logits, const SquadWindow& window,
+                 const TokenPlaces& places);
+  FoundAnswer Finish() const;
+
+ private:
+  AnswerOptions options_;
+  std::vector<AnswerCandidate> best_;  // sorted, best first
+  std::optional<AnswerCandidate> null_;
+};
+
+// The same span found in several windows, or with other tokens, once: its best. Probabilities are those of what is
+// left.
+FoundAnswer WithoutRepetitions(FoundAnswer found);
+
+}  // namespace lshformer

@@ -1,0 +1,149 @@
+#include "data/squad.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "io/gzip.h"
+#include "text/code_points.h"
+
+namespace lshformer {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+
+bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }
+
+Json& ListOf(Json& object, const char* key, const std::string& where) {
+  if (!object.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(object));
+  const auto found = object.find(key);
+  if (found == object.end()) Fail("{}: \"{}\" is missing", where, key);
+  if (!found->is_array()) Fail("{}: \"{}\": expected a list, got {}", where, key, ShownValue(*found));
+  return *found;
+}
+
+std::string& TextOf(Json& object, const char* key, const std::string& where) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end()) Fail("{}: \"{}\" is missing", where, key);
+  if (!found->is_string()) Fail("{}: \"{}\": expected a string, got {}", where, key, ShownValue(*found));
+  return found->get_ref<std::string&>();
+}
+
+// Some data sets number their questions; as keys of JSON the numbers are strings all the same.
+std::string IdOf(Json& question, const std::string& where) {
+  const auto found = question.is_object() ? question.find("id") : question.end();
+  if (found != question.end() && found->is_number_integer()) return found->dump();
+  return TextOf(question, "id", where);
+}
+
+// Visits paragraphs and their questions in order of the file; the visitor may take the values it is given.
+class SquadFile {
+ public:
+  explicit SquadFile(const std::string& path)
+      : name_(path == "-" ? "stdin" : Shown(path, 120)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
+  const std::string& name() const { return name_; }
+
+  template <class Paragraph, class Question>
+  void Visit(const Paragraph& paragraph, const Question& question) {
+    Json& articles = ListOf(root_, "data", name_);
+    for (size_t a = 0; a < articles.size(); ++a) {
+      const std::string article_where = fmt::format("{}: data[{}]", name_, a);
+      Json& paragraphs = ListOf(articles[a], "paragraphs", article_where);
+      for (size_t p = 0; p < paragraphs.size(); ++p) {
+        const std::string where = fmt::format("{}.paragraphs[{}]", article_where, p);
+        Json& questions = ListOf(paragraphs[p], "qas", where);
+        paragraph(paragraphs[p], where);
+        for (size_t q = 0; q < questions.size(); ++q) {
+          std::string id = IdOf(questions[q], fmt::format("{}.qas[{}]", where, q));
+          const std::string question_where = fmt::format("{}: question \"{}\"", name_, Shown(id, 60));
+          if (!ids_.insert(id).second) Fail("{} is there for the second time", question_where);
+          question(std::move(id), questions[q], question_where);
+        }
+        paragraphs[p] = nullptr;  // read: its memory is needed elsewhere
+      }
+    }
+    if (ids_.empty()) Fail("{}: has no questions", name_);
+  }
+
+ private:
+  std::string name_;
+  Json root_;
+  std::unordered_set<std::string> ids_;
+};
+
+SquadAnswer ReadAnswer(Json& json, const CodePointIndex& context, const std::string& where) {
+  SquadAnswer answer;
+  answer.text = std::move(TextOf(json, "text", where));
+  if (answer.text.empty()) Fail("{}: \"text\" is empty", where);
+  const int64_t start = GetInt(json, "answer_start", where), length = CountCodePoints(answer.text);
+  if (start < 0 || start > context.size())
+    Fail("{}: \"answer_start\" is {}, the context has {} characters", where, start, context.size());
+  const std::string_view there = context.Slice(start, std::min(start + length, context.size()));
+  if (there != answer.text)
+    Fail("{}: \"text\" is \"{}\", but the context has \"{}\" at \"answer_start\" {}", where, Shown(answer.text, 30),
+         Shown(there, 30), start);
+  answer.start = static_cast<int32_t>(start);
+  return answer;
+}
+
+}  // namespace
+
+SquadData ReadSquad(const std::string& path, SquadUse use, int64_t limit) {
+  SquadFile file(path);
+  SquadData data;
+  data.path = file.name();
+  const auto within_limit = [&] { return limit == 0 || static_cast<int64_t>(data.questions.size()) < limit; };
+  std::string context;
+  CodePointIndex index{""};
+  bool kept = false;  // the context is in data.contexts
+  const auto keep = [&] {
+    if (std::exchange(kept, true)) return;
+    data.contexts.push_back(context);
+  };
+  const auto paragraph = [&](Json& json, const std::string& where) {
+    context = std::move(TextOf(json, "context", where));
+    if (context.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+      Fail("{}: \"context\" has more than 2^31 - 1 bytes", where);
+    if (IsBlank(context)) Fail("{}: \"context\" is blank", where);
+    index = CodePointIndex(context);
+    kept = false;
+  };
+  file.Visit(paragraph, [&](std::string id, Json& json, const std::string& where) {
+    SquadQuestion question;
+    question.id = std::move(id);
+    question.text = std::move(TextOf(json, "question", where));
+    if (IsBlank(question.text)) Fail("{}: \"question\" is blank", where);
+    if (use != SquadUse::kQuestionsOnly) {
+      Json& answers = ListOf(json, "answers", where);
+      for (size_t a = 0; a < answers.size(); ++a)
+        question.answers.push_back(ReadAnswer(answers[a], index, fmt::format("{}: answers[{}]", where, a)));
+      if (question.answers.empty() && use == SquadUse::kAnswerable)
+        Fail("{} has no answer; --version_2_with_negative allows such questions", where);
+    }
+    if (!within_limit()) return;
+    keep();
+    question.context = static_cast<int32_t>(data.contexts.size()) - 1;
+    data.questions.push_back(std::move(question));
+  });
+  return data;
+}
+
+std::vector<SquadReference> ReadSquadReferences(const std::string& path) {
+  SquadFile file(path);
+  std::vector<SquadReference> references;
+  file.Visit(
+      [](Json&, const std::string&) {},
+      [&](std::string id, Json& json, const std::string& where) {
+        SquadReference reference{std::move(id), {}};
+        Json& answers = ListOf(json, "answers", where);
+        for (size_t a = 0; a < answers.size(); ++a)
+          reference.answers.push_back(std::move(TextOf(answers[a], "text", fmt::format("{}: answers[{}]", where, a))));
+        references.push_back(std::move(reference));
+      });
+  return references;
+}
+
+}  // namespace lshformer

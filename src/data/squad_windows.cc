@@ -1,0 +1,130 @@
+#include "data/squad_windows.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kSpecials = 3;                      // [CLS] … [SEP] … [SEP]
+constexpr size_t kBytesAtOnce = size_t{4} << 20;  // of contexts encoded together
+
+// Contexts [begin, end) and the questions on them.
+struct Piece {
+  size_t begin = 0, end = 0, first_question = 0, end_question = 0;
+};
+
+Piece NextPiece(const SquadData& data, const Piece& last) {
+  Piece piece{last.end, last.end, last.end_question, last.end_question};
+  for (size_t bytes = 0; piece.end < data.contexts.size() && bytes < kBytesAtOnce; ++piece.end)
+    bytes += data.contexts[piece.end].size();
+  while (piece.end_question < data.questions.size() &&
+         static_cast<size_t>(data.questions[piece.end_question].context) < piece.end)
+    ++piece.end_question;
+  return piece;
+}
+
+void AddQuestion(const SquadData& data, size_t number, const Encoding& question, const Encoding& context,
+                 const Tokenizer& tokenizer, const WindowOptions& options, SquadWindows& out) {
+  const SquadQuestion& asked = data.questions[number];
+  const auto fail = [&](const char* what) { Fail("{}: question \"{}\": {}", data.path, Shown(asked.id, 60), what); };
+  if (question.ids.empty()) fail("\"question\" has no tokens");
+  if (context.ids.empty()) fail("\"context\" has no tokens");
+  const auto first = static_cast<int32_t>(question.ids.size()) + 2;
+  std::vector<ContextWindow> windows;
+  try {
+    windows = CutContext(static_cast<int64_t>(question.ids.size()), static_cast<int64_t>(context.ids.size()), options);
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+  for (const ContextWindow& window : windows) {
+    const WindowSequence sequence = MakeWindow(question.ids, context.ids, window, tokenizer);
+    out.set.Add(sequence.ids, sequence.type_ids);
+    const auto [start, end] = LabelWindow(asked, context.offsets, window, first);
+    out.set.AddSpan(start, end);
+    out.windows.push_back({static_cast<int32_t>(number), first, window});
+  }
+}
+
+}  // namespace
+
+int DocStride(const WindowOptions& options) {
+  constexpr int kHfStride = 128;
+  return options.doc_stride >= 0 ? options.doc_stride : std::min(kHfStride, options.max_seq_length / 3);
+}
+
+std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowOptions& options) {
+  const int64_t room = options.max_seq_length - kSpecials - question_tokens, stride = DocStride(options);
+  if (room >= context_tokens) return {{0, static_cast<int32_t>(context_tokens)}};
+  if (room <= stride)
+    Fail("the question has {} tokens, at most {} leave room for the context (max_seq_length {}, doc_stride {})",
+         question_tokens, std::max<int64_t>(0, options.max_seq_length - kSpecials - stride - 1), options.max_seq_length,
+         stride);
+  std::vector<ContextWindow> windows;
+  for (int64_t begin = 0, end = 0; end < context_tokens; begin += room - stride) {
+    end = std::min(begin + room, context_tokens);
+    windows.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+  }
+  return windows;
+}
+
+WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int32_t> context,
+                          const ContextWindow& window, const Tokenizer& tokenizer) {
+  WindowSequence sequence;
+  std::vector<int32_t>& ids = sequence.ids;
+  const auto part = context.subspan(static_cast<size_t>(window.begin), static_cast<size_t>(window.end - window.begin));
+  ids.reserve(question.size() + part.size() + kSpecials);
+  ids.push_back(tokenizer.cls_id());
+  ids.insert(ids.end(), question.begin(), question.end());
+  ids.push_back(tokenizer.sep_id());
+  sequence.type_ids.assign(ids.size(), 0);
+  ids.insert(ids.end(), part.begin(), part.end());
+  ids.push_back(tokenizer.sep_id());
+  sequence.type_ids.resize(ids.size(), 1);
+  return sequence;
+}
+
+std::pair<int32_t, int32_t> LabelWindow(const SquadQuestion& question, const TokenPlaces& places,
+                                        const ContextWindow& window, int32_t first) {
+  if (question.answers.empty()) return {0, 0};
+  const SquadAnswer& answer = question.answers[0];
+  const auto length = std::count_if(answer.text.begin(), answer.text.end(),
+                                    [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; });
+  const int32_t begin = answer.start, end = begin + static_cast<int32_t>(length);
+  if (places[static_cast<size_t>(window.begin)].first > begin ||
+      places[static_cast<size_t>(window.end) - 1].second < end)
+    return {0, 0};
+  // Both are sorted, as tokens follow one another.
+  const auto from = places.begin() + window.begin, to = places.begin() + window.end;
+  const auto after_start =
+      std::upper_bound(from, to, begin, [](int32_t at, const auto& place) { return at < place.first; });
+  const auto at_end = std::lower_bound(from, to, end, [](const auto& place, int32_t at) { return place.second < at; });
+  return {first + static_cast<int32_t>(after_start - from) - 1, first + static_cast<int32_t>(at_end - from)};
+}
+
+Encoding EncodeBare(const Tokenizer& tokenizer, std::string_view text) {
+  return tokenizer.Encode(text, {}, {.add_special_tokens = false});
+}
+
+void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const WindowOptions& options,
+                     SquadWindows& windows) {
+  const EncodeOptions bare{.add_special_tokens = false};
+  for (Piece piece = NextPiece(data, {}); piece.begin < data.contexts.size(); piece = NextPiece(data, piece)) {
+    const std::vector<std::string> texts(data.contexts.begin() + static_cast<int64_t>(piece.begin),
+                                         data.contexts.begin() + static_cast<int64_t>(piece.end));
+    std::vector<std::string> asked;
+    for (size_t q = piece.first_question; q < piece.end_question; ++q) asked.push_back(data.questions[q].text);
+    std::vector<Encoding> contexts = EncodeAll(tokenizer, texts, {}, bare);
+    const std::vector<Encoding> questions = EncodeAll(tokenizer, asked, {}, bare);
+    for (size_t q = 0; q < questions.size(); ++q) {
+      const size_t number = piece.first_question + q;
+      const auto context = static_cast<size_t>(data.questions[number].context) - piece.begin;
+      AddQuestion(data, number, questions[q], contexts[context], tokenizer, options, windows);
+    }
+    if (!windows.keep_places) continue;
+    for (Encoding& context : contexts) windows.places.push_back(std::move(context.offsets));
+  }
+}
+
+}  // namespace lshformer

@@ -1,0 +1,70 @@
+// A question and a context of any length as sequences that a model can take:
+//
+//   [CLS] question [SEP] window of the context [SEP]        types 0 … 0 1 … 1
+//
+// as HF's run_qa.py cuts them: the question is never cut; windows of the same size follow one another with doc_stride
+// tokens in common, until one reaches the end of the context.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/sequence_set.h"
+#include "data/squad.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+
+struct WindowOptions {
+  int max_seq_length = 384;
+  int doc_stride = -1;  // −1: a third of max_seq_length, at most 128 (HF's value, which suits its 384)
+};
+int DocStride(const WindowOptions& options);
+
+using TokenPlaces = std::vector<std::pair<int32_t, int32_t>>;  // code points, half-open, of each token
+
+struct ContextWindow {
+  int32_t begin = 0, end = 0;  // tokens of the context
+};
+
+// The windows of a context of `context_tokens` ≥ 1 beside a question of `question_tokens`. Error if the context has to
+// be cut and the question leaves no more than doc_stride tokens for it.
+std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowOptions& options);
+
+// The sequence; its token question.size() + 2 + i is token window.begin + i of the context.
+struct WindowSequence {
+  std::vector<int32_t> ids, type_ids;
+};
+WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int32_t> context,
+                          const ContextWindow& window, const Tokenizer& tokenizer);
+
+// First and last token of the answer in the sequence: the last token that begins at or before it and the first one that
+// ends at or after it. {0, 0}, that is [CLS], if there is no answer or the window does not hold all of it. (HF's script
+// gives the [SEP] behind, or padding, as the start of an answer that begins in a window's last token; this does not.)
+std::pair<int32_t, int32_t> LabelWindow(const SquadQuestion& question, const TokenPlaces& places,
+                                        const ContextWindow& window, int32_t first);
+
+struct SquadWindow {
+  int32_t question = 0;  // index into SquadData::questions
+  int32_t first = 0;     // place in the sequence of the window's first token
+  ContextWindow tokens;
+};
+
+// Windows of all questions in their order, with the spans of the first answers as labels.
+struct SquadWindows {
+  bool keep_places = false;  // needed to turn tokens into text
+  SequenceSet set;
+  std::vector<SquadWindow> windows;  // [set.size()]
+  std::vector<TokenPlaces> places;   // [contexts], where kept
+};
+// Encodes on all cores, some MiB of text at a time. Error naming file and question: no tokens, a question that is too
+// long for CutContext.
+void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const WindowOptions& options,
+                     SquadWindows& windows);
+
+// ids and places without special tokens around them.
+Encoding EncodeBare(const Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace lshformer

@@ -1,0 +1,112 @@
+// Long documents with one question each: a fact to be found among others like it, far from the beginning.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/philox.h"
+#include "data/synth.h"
+#include "data/synth_words.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kFacts = 6;
+constexpr uint32_t kQuestionKind = 2;  // after those of synth.cc: keeps the streams apart
+
+class Dice {
+ public:
+  explicit Dice(uint64_t key) : random_(key) {}
+  size_t Below(size_t bound) { return static_cast<size_t>(random_.Below(bound)); }
+  template <class T>
+  const T& Pick(std::span<const T> list) {
+    return list[Below(list.size())];
+  }
+
+ private:
+  PhiloxStream random_;
+};
+
+struct Fact {
+  std::string name, thing, place;
+  std::string Sentence() const { return name + " hid " + thing + " " + place + "."; }
+};
+
+// Of different people.
+std::vector<Fact> MakeFacts(Dice& dice) {
+  std::vector<Fact> facts;
+  while (facts.size() < kFacts) {
+    Fact fact;
+    fact.name = dice.Pick(synth::People()).name;
+    if (std::any_of(facts.begin(), facts.end(), [&](const Fact& other) { return other.name == fact.name; })) continue;
+    const synth::Topic& topic = dice.Pick(synth::Topics());
+    fact.thing = fmt::format("the {} {}", dice.Pick(topic.adjectives), dice.Pick(topic.nouns));
+    fact.place = dice.Pick(dice.Pick(synth::Topics()).places);
+    facts.push_back(std::move(fact));
+  }
+  return facts;
+}
+
+int64_t CountWords(std::string_view sentence) { return 1 + std::count(sentence.begin(), sentence.end(), ' '); }
+
+// Sentences of one document after another, until they have `words` words; at least one.
+std::vector<std::string> MakeFiller(uint64_t seed, int64_t words) {
+  std::vector<std::string> sentences;
+  int64_t written = 0;
+  for (uint64_t index = 0; written < words || sentences.empty(); ++index) {
+    std::string document = SyntheticDocument(seed, index);
+    std::replace(document.begin(), document.end(), '\n', ' ');
+    for (size_t begin = 0, end; (end = document.find(". ", begin)) != document.npos && written < words;
+         begin = end + 2) {
+      sentences.push_back(document.substr(begin, end + 1 - begin));
+      written += CountWords(sentences.back());
+    }
+  }
+  return sentences;
+}
+
+}  // namespace
+
+SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words) {
+  const uint64_t key = StreamKey(seed, index, kQuestionKind, 0, Purpose::kSynthetic);
+  Dice dice(key);
+  const std::vector<Fact> facts = MakeFacts(dice);
+  std::vector<std::string> sentences = MakeFiller(/*seed=*/key, words);
+  for (size_t i = 1; i < facts.size(); ++i)
+    sentences.insert(sentences.begin() + static_cast<int64_t>(dice.Below(sentences.size() + 1)), facts[i].Sentence());
+  // The one that is asked for comes last, so that its half is that of the whole document.
+  const size_t half = (sentences.size() + 1) / 2, place = half + dice.Below(sentences.size() + 1 - half);
+  const bool where = dice.Below(2) == 0;
+  SyntheticQuestion made;
+  made.answer = where ? facts[0].place : facts[0].thing;
+  made.question =
+      where ? fmt::format("Where did {} hide it?", facts[0].name) : fmt::format("What did {} hide?", facts[0].name);
+  const std::string fact = facts[0].Sentence();
+  for (size_t i = 0; i <= sentences.size(); ++i) {
+    if (i == place) {
+      if (i > 0) made.context += ' ';
+      made.answer_start = static_cast<int64_t>(made.context.size() + fact.find(made.answer));
+      made.context += fact;
+    }
+    if (i == sentences.size()) break;
+    if (!made.context.empty()) made.context += ' ';
+    made.context += sentences[i];
+  }
+  return made;
+}
+
+void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed) {
+  sink("{\"version\": \"1.1\", \"data\": [", 0);
+  for (int64_t i = 0; i < examples; ++i) {
+    const SyntheticQuestion made = MakeSyntheticQuestion(seed, static_cast<uint64_t>(i), words);
+    const Json answer = {{"text", made.answer}, {"answer_start", made.answer_start}};
+    const Json question = {
+        {"id", fmt::format("synth-{}-{}", seed, i)}, {"question", made.question}, {"answers", Json::array({answer})}};
+    const Json paragraph = {{"context", made.context}, {"qas", Json::array({question})}};
+    const Json article = {{"title", fmt::format("document {}", i)}, {"paragraphs", Json::array({paragraph})}};
+    sink((i == 0 ? "\n" : ",\n") + article.dump(), i + 1);
+  }
+  sink("\n]}\n", examples);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,292 @@
+// Question answering from the shell: synthetic data, training, evaluation, scores of files alone, answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "base/json.h"
+#include "util/command.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::lshformer::testing::CommandResult;
+using ::lshformer::testing::RunCommand;
+using ::lshformer::testing::TempFolder;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Words = std::vector<std::string>;
+
+CommandResult Call(Words words) {
+  words.insert(words.begin(), LSHFORMER_BINARY);
+  return RunCommand(words);
+}
+
+// The one error line of a command that fails with `status`.
+std::string Wrong(const Words& words, int status) {
+  const CommandResult result = Call(words);
+  EXPECT_EQ(result.status, status) << result.err;
+  EXPECT_THAT(result.err, StartsWith("lshformer: "));
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+  return result.err;
+}
+
+// A tiny model trained for a few steps on synthetic questions, made once.
+class QuestionAnsweringTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n,\n?\n\"\n";
+    for (char letter = 'a'; letter <= 'z'; ++letter) vocabulary += std::string(1, letter) + "\n##" + letter + "\n";
+    for (const char* word : {"hid", "did", "what", "where", "the", "it", "hide"})
+      vocabulary += word + std::string("\n");
+    folder_->Write("tokenizer/vocab.txt", vocabulary);
+    for (const auto& [name, seed] : {std::pair("train", "1"), std::pair("dev", "2")}) {
+      const CommandResult made = Call({"synth", "--task", "qa", "--examples", "6", "--length", "40", "--seed", seed,
+                                       "--output", *folder_ / (std::string(name) + ".json")});
+      ASSERT_EQ(made.status, 0) << made.err;
+    }
+    const CommandResult trained = Call(Train("run"));
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    ASSERT_EQ(trained.err, "");
+    results_ = new Json(ParseJson(trained.out, "stdout"));
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    delete results_;
+    folder_ = nullptr;
+    results_ = nullptr;
+  }
+
+  static Words Train(const std::string& output, const Words& more = {}, const std::string& stride = "16") {
+    Words words{"train",
+                "--task",
+                "question-answering",
+                "--model_type",
+                "bert",
+                "--tokenizer_name",
+                *folder_ / "tokenizer",
+                "--config_overrides",
+                "hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=24,"
+                "max_position_embeddings=64",
+                "--train_file",
+                *folder_ / "train.json",
+                "--validation_file",
+                *folder_ / "dev.json",
+                "--do_eval",
+                "--do_predict",
+                "--test_file",
+                *folder_ / "dev.json",
+                "--max_steps",
+                "4",
+                "--save_steps",
+                "2",
+                "--doc_stride",
+                stride,
+                "--version_2_with_negative",
+                "--no_progress",
+                "--output_dir",
+                *folder_ / output};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static std::string Model() { return *folder_ / "run"; }
+  static TempFolder* folder_;
+  static Json* results_;
+};
+TempFolder* QuestionAnsweringTest::folder_ = nullptr;
+Json* QuestionAnsweringTest::results_ = nullptr;
+
+TEST_F(QuestionAnsweringTest, TrainLeavesWhatTransformersLeaves) {
+  for (const char* name : {"config.json", "model.safetensors", "vocab.txt", "trainer_state.json", "eval_results.json",
+                           "predictions.json", "nbest_predictions.json", "null_odds.json", "predict_predictions.json",
+                           "predict_nbest_predictions.json", "predict_null_odds.json", "checkpoint-4"})
+    EXPECT_TRUE(fs::exists(Model() + "/" + name)) << name;
+  EXPECT_EQ(ReadJsonFile(Model() + "/config.json")["architectures"][0], "BertForQuestionAnswering");
+  for (const char* key : {"eval_exact", "eval_f1", "eval_total", "eval_HasAns_f1", "eval_AvNA", "eval_best_f1",
+                          "eval_best_f1_thresh", "eval_loss", "train_loss"})
+    EXPECT_TRUE(results_->contains(key)) << key;
+  EXPECT_EQ((*results_)["eval_total"], 6);
+  EXPECT_GT((*results_)["eval_samples"].get<int>(), 6) << "documents are longer than a window";
+  const Json answers = ReadJsonFile(Model() + "/predictions.json");
+  EXPECT_EQ(answers, ReadJsonFile(Model() + "/predict_predictions.json"));
+  const Json best = ReadJsonFile(Model() + "/nbest_predictions.json");
+  ASSERT_EQ(best.size(), 6U);
+  for (const auto& [id, list] : best.items()) {
+    ASSERT_FALSE(list.empty());
+    double sum = 0;
+    for (const Json& candidate : list) sum += candidate["probability"].get<double>();
+    EXPECT_NEAR(sum, 1, 1e-9);
+    EXPECT_TRUE(answers.contains(id));
+  }
+}
+
+TEST_F(QuestionAnsweringTest, EvaluateAgreesWithTrainAndWithTheFilesAlone) {
+  const std::string output = *folder_ / "evaluated";
+  const CommandResult result =
+      Call({"evaluate", "--task", "question-answering", "--model_name_or_path", Model(), "--validation_file",
+            *folder_ / "dev.json", "--doc_stride", "16", "--version_2_with_negative", "--output_dir", output});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json figures = ParseJson(result.out, "stdout");
+  for (const char* key : {"eval_exact", "eval_f1", "eval_loss", "eval_best_f1", "eval_AvNA", "eval_samples"})
+    EXPECT_EQ(figures[key], (*results_)[key]) << key;
+  EXPECT_EQ(ReadJsonFile(output + "/nbest_predictions.json"), ReadJsonFile(Model() + "/nbest_predictions.json"));
+  const CommandResult scored =
+      Call({"evaluate", "--task", "question-answering", "--predictions", Model() + "/predictions.json", "--references",
+            *folder_ / "dev.json", "--version_2_with_negative", "--na_prob_file", Model() + "/null_odds.json",
+            "--na_prob_thresh", "1e9"});
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  const Json scores = ParseJson(scored.out, "stdout");
+  for (const char* key : {"exact", "f1", "total", "AvNA", "best_exact", "best_f1", "best_f1_thresh"})
+    EXPECT_EQ(scores[key], figures[std::string("eval_") + key]) << key;
+}
+
+TEST_F(QuestionAnsweringTest, PredictAnswersInOrderWithPlacesInTheContext) {
+  const Json data = ReadJsonFile(*folder_ / "dev.json")["data"];
+  std::string lines;
+  std::vector<std::string> contexts;
+  for (const Json& article : data) {
+    const Json& paragraph = article["paragraphs"][0];
+    contexts.push_back("東京 " + paragraph["context"].get<std::string>());
+    lines += Json{{"id", paragraph["qas"][0]["id"]},
+                  {"question", paragraph["qas"][0]["question"]},
+                  {"context", contexts.back()},
+                  {"top_k", 3}}
+                 .dump() +
+             "\n";
+  }
+  const std::string input = folder_->Write("in.jsonl", lines + "{\"id\": 9, \"question\": \"what?\"}\n");
+  const CommandResult result = Call(
+      {"predict", "--task", "question-answering", "--model_name_or_path", Model(), "--input", input, "--no_progress"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("1 of 7 lines could not be answered, the first: "));
+  std::istringstream stream(result.out);
+  std::string line;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    ASSERT_TRUE(std::getline(stream, line));
+    const Json answer = ParseJson(line, "answer");
+    EXPECT_EQ(answer["id"], data[i]["paragraphs"][0]["qas"][0]["id"]);
+    for (const Json& one : answer["results"]) {
+      // Two ideographs of three bytes come before: bytes = code points + 4.
+      const size_t start = one["start"].get<size_t>(), end = one["end"].get<size_t>();
+      if (start >= 3) {
+        EXPECT_EQ(contexts[i].substr(start + 4, end - start), one["answer"].get<std::string>());
+      }
+    }
+  }
+  ASSERT_TRUE(std::getline(stream, line));
+  EXPECT_THAT(line, HasSubstr("\"error\""));
+}
+
+TEST_F(QuestionAnsweringTest, OneQuestionOnTheCommandLine) {
+  const CommandResult result = Call({"predict", "--task", "question-answering", "--model_name_or_path", Model(),
+                                     "--question", "Where?", "--context", "over the sea", "--top_k", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_LE(ParseJson(result.out, "answer")["results"].size(), 2U);
+}
+
+TEST_F(QuestionAnsweringTest, AFinishedRunIsLeftAloneUnlessAnswersAreAskedForDifferently) {
+  const CommandResult again = Call(Train("run", {"--resume_from_checkpoint", "auto"}));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(ParseJson(again.out, "stdout")["train_runtime"], (*results_)["train_runtime"]) << "nothing was done";
+  EXPECT_THAT(Wrong(Train("run", {"--resume_from_checkpoint", "auto"}, "8"), 2), HasSubstr("--doc_stride: "));
+}
+
+TEST_F(QuestionAnsweringTest, ResumedItIsTheSameRun) {
+  const Words words = Train("stopped", {"--n_best_size", "5"});
+  ASSERT_EQ(Call(words).status, 0);
+  for (const char* name : {"trainer_state.json", "model.safetensors", "predictions.json"})
+    fs::remove(*folder_ / "stopped" + "/" + name);
+  fs::remove_all(*folder_ / "stopped" + "/checkpoint-4");
+  // Other answers may be asked for; the training is the same.
+  const CommandResult result = Call(Train("stopped", {"--resume_from_checkpoint", "auto", "--n_best_size", "20"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(folder_->Read("stopped/model.safetensors"), folder_->Read("run/model.safetensors"));
+  EXPECT_EQ(folder_->Read("stopped/predictions.json"), folder_->Read("run/predictions.json"));
+}
+
+TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {
+  const Words predict{"predict", "--task", "question-answering", "--model_name_or_path", Model()};
+  const auto wrong = [&](Words words, const Words& more, int status = 2) {
+    words.insert(words.end(), more.begin(), more.end());
+    return Wrong(words, status);
+  };
+  EXPECT_THAT(wrong(predict, {}), HasSubstr("--input: expected a JSONL file"));
+  EXPECT_THAT(wrong(predict, {"--question", "x"}), HasSubstr("--question and --context: expected both"));
+  EXPECT_THAT(wrong(predict, {"--text", "x"}), HasSubstr("--text: --task question-answering takes --question"));
+  EXPECT_THAT(wrong(predict, {"--question", "x", "--context", "y", "--null_score_diff_threshold", "1"}),
+              HasSubstr("--null_score_diff_threshold: needs --version_2_with_negative"));
+  EXPECT_THAT(wrong(predict, {"--question", "x", "--context", " "}, 1), HasSubstr("--question: \"context\" has no"));
+  EXPECT_THAT(
+      Wrong({"predict", "--task", "fill-mask", "--model_name_or_path", Model(), "--text", "x", "--n_best_size", "3"},
+            2),
+      HasSubstr("--n_best_size: is for --task question-answering"));
+  EXPECT_THAT(Wrong({"predict", "--task", "fill-mask", "--model_name_or_path", Model(), "--text", "[MASK]"}, 1),
+              HasSubstr("this model has no head for the task"));
+  EXPECT_THAT(Wrong(Train("other", {"--task_name", "sst2"}), 2), HasSubstr("--task_name: is for"));
+  EXPECT_THAT(Wrong({"synth", "--task", "text", "--length", "9", "--output", "-"}, 2),
+              HasSubstr("--length: does not belong to --task text"));
+}
+
+TEST_F(QuestionAnsweringTest, BadDataNamesFileAndQuestion) {
+  const std::string bad =
+      folder_->Write("bad.json", R"({"data": [{"paragraphs": [{"context": "short", "qas": [{"id": "q8", "question": "?",
+                     "answers": [{"text": "x", "answer_start": 640}]}]}]}]})");
+  EXPECT_THAT(
+      Wrong({"evaluate", "--task", "question-answering", "--model_name_or_path", Model(), "--validation_file", bad}, 1),
+      HasSubstr("bad.json: question \"q8\": answers[0]: \"answer_start\" is 640, the context has 5 characters"));
+}
+
+class ScoreSquadTest : public ::testing::Test {
+ protected:
+  CommandResult Score(const Words& more) {
+    Words words{"evaluate", "--task", "question-answering", "--predictions", predictions_, "--references", references_};
+    words.insert(words.end(), more.begin(), more.end());
+    return Call(words);
+  }
+  TempFolder folder_;
+  const std::string references_ =
+      folder_.Write("R.json", R"({"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "a", "question": "?",
+        "answers": [{"text": "The Cat", "answer_start": 0}]}, {"id": "b", "question": "?",
+        "answers": [{"text": "mat", "answer_start": 0}]}]}]}]})");
+  const std::string predictions_ = folder_.Write("P.json", R"({"a": "cat!", "b": "a red mat"})");
+};
+
+TEST_F(ScoreSquadTest, ByTheOldRules) {
+  const CommandResult result = Score({});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Json scores = ParseJson(result.out, "stdout");
+  EXPECT_DOUBLE_EQ(scores["exact"].get<double>(), 50);
+  EXPECT_DOUBLE_EQ(scores["f1"].get<double>(), 50 * (1 + 2.0 / 3));
+  EXPECT_EQ(scores["total"], 2);
+}
+
+TEST_F(ScoreSquadTest, ByTheNewRulesWithProbabilities) {
+  const std::string na = folder_.Write("N.json", R"({"b": 0.9, "a": 0.1})");
+  const CommandResult result = Score({"--version_2_with_negative", "--na_prob_file", na, "--na_prob_thresh", "0.5"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json scores = ParseJson(result.out, "stdout");
+  EXPECT_DOUBLE_EQ(scores["exact"].get<double>(), 50);
+  EXPECT_DOUBLE_EQ(scores["f1"].get<double>(), 50) << "the second counts as unanswered";
+  EXPECT_DOUBLE_EQ(scores["best_exact_thresh"].get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(scores["best_f1_thresh"].get<double>(), 0.9);
+}
+
+TEST_F(ScoreSquadTest, WrongFlagsAreNamed) {
+  const auto wrong = [&](const Words& more) {
+    const CommandResult result = Score(more);
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_THAT(wrong({"--na_prob_file", "x"}), HasSubstr("--na_prob_file: needs --version_2_with_negative"));
+  EXPECT_THAT(wrong({"--model_name_or_path", "x"}), HasSubstr("--model_name_or_path: --predictions are scored"));
+  EXPECT_THAT(wrong({"--task_name", "sst2"}), HasSubstr("--task_name: is for --task text-classification"));
+}
+
+}  // namespace
+}  // namespace lshformer::cli

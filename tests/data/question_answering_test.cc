@@ -1,0 +1,219 @@
+// Windows, labels and the search for answers, against HF's tokenizer and numpy
+// (tools/make_question_answering_golden.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "data/answer_search.h"
+#include "data/small_tokenizer.h"
+#include "data/squad_windows.h"
+#include "text/code_points.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::SmallTokenizer;
+using testing::TempFolder;
+
+const Json& Golden() {
+  static const Json golden = ReadJsonFile(LSHFORMER_SOURCE_DIR "/tests/golden/question_answering.json");
+  return golden;
+}
+
+std::shared_ptr<const Tokenizer> GoldenTokenizer() {
+  std::string vocabulary;
+  for (const Json& token : Golden()["vocab"]) vocabulary += token.get<std::string>() + "\n";
+  const TempFolder folder;
+  folder.Write("vocab.txt", vocabulary);
+  return Tokenizer::Load(folder.path());
+}
+
+SquadData DataOf(const Json& item) {
+  SquadData data{"golden", {item["context"].get<std::string>()}, {{"q", item["question"].get<std::string>(), 0, {}}}};
+  if (!item["answer"].is_null())
+    data.questions[0].answers = {
+        {item["answer"]["text"].get<std::string>(), item["answer"]["answer_start"].get<int32_t>()}};
+  return data;
+}
+
+SquadWindows WindowsOf(const Json& item, const Tokenizer& tokenizer) {
+  SquadWindows windows;
+  windows.keep_places = true;
+  AddSquadWindows(DataOf(item), tokenizer, {item["max_seq_length"].get<int>(), item["doc_stride"].get<int>()}, windows);
+  return windows;
+}
+
+TEST(SquadWindows, AreThoseOfHf) {
+  const auto tokenizer = GoldenTokenizer();
+  int64_t labelled = 0, total = 0;
+  for (const Json& item : Golden()["cases"]) {
+    SCOPED_TRACE(item["context"].dump());
+    const SquadWindows windows = WindowsOf(item, *tokenizer);
+    ASSERT_EQ(windows.set.size(), static_cast<int64_t>(item["windows"].size()));
+    for (int64_t i = 0; i < windows.set.size(); ++i) {
+      const Json& want = item["windows"][static_cast<size_t>(i)];
+      const auto ids = windows.set.ids(i);
+      EXPECT_EQ(std::vector<int32_t>(ids.begin(), ids.end()), want["input_ids"].get<std::vector<int32_t>>());
+      EXPECT_EQ(windows.set.type_ids(i), want["token_type_ids"].get<std::vector<int32_t>>());
+      EXPECT_EQ(windows.set.span(i), (std::pair{want["start"].get<int32_t>(), want["end"].get<int32_t>()}));
+      labelled += windows.set.span(i).first > 0;
+      ++total;
+    }
+  }
+  EXPECT_GT(labelled, 30);
+  EXPECT_GT(total, labelled + 30);
+}
+
+TEST(AnswerSearch, FindsWhatNumpyFinds) {
+  const auto tokenizer = GoldenTokenizer();
+  int nones = 0, found = 0;
+  for (const Json& item : Golden()["cases"]) {
+    const SquadWindows windows = WindowsOf(item, *tokenizer);
+    const std::string text = item["context"].get<std::string>();
+    const CodePointIndex context(text);
+    for (const Json& want : item["found"]) {
+      SCOPED_TRACE(want.dump());
+      AnswerSearch search({want["n_best_size"].get<int>(), want["max_answer_length"].get<int>(),
+                           want["version_2"].get<bool>(), want["threshold"].get<double>()});
+      for (size_t i = 0; i < windows.windows.size(); ++i)
+        search.AddWindow(item["windows"][i]["start_logits"].get<std::vector<float>>(),
+                         item["windows"][i]["end_logits"].get<std::vector<float>>(), windows.windows[i],
+                         windows.places[0]);
+      const FoundAnswer got = search.Finish();
+      EXPECT_EQ(context.Slice(got.answer.begin, got.answer.end), want["answer"].get<std::string>());
+      EXPECT_NEAR(got.null_odds, want["null_odds"].get<double>(), 1e-6);
+      ASSERT_EQ(got.best.size(), want["best"].size());
+      for (size_t i = 0; i < got.best.size(); ++i) {
+        const Json& candidate = want["best"][i];
+        EXPECT_EQ(got.best[i].begin, candidate["begin"]);
+        EXPECT_EQ(got.best[i].end, candidate["end"]);
+        EXPECT_EQ(got.best[i].start_logit, candidate["start_logit"]);
+        EXPECT_EQ(got.best[i].end_logit, candidate["end_logit"]);
+        EXPECT_NEAR(got.probabilities[i], candidate["probability"].get<double>(), 1e-12);
+      }
+      (got.answer.none() ? nones : found) += 1;
+    }
+  }
+  EXPECT_GT(nones, 20);
+  EXPECT_GT(found, 100);
+}
+
+TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
+  AnswerSearch search({20, 30, false, 0});
+  const TokenPlaces places{{0, 1}, {2, 3}, {4, 5}};
+  // The same three tokens in two windows: [CLS] q [SEP] a b c [SEP].
+  const SquadWindow window{0, 3, {0, 3}};
+  search.AddWindow(std::vector<float>{0, 0, 0, 5, 1, 1, 0}, std::vector<float>{0, 0, 0, 5, 1, 1, 0}, window, places);
+  search.AddWindow(std::vector<float>{0, 0, 0, 4, 1, 1, 0}, std::vector<float>{0, 0, 0, 4, 1, 1, 0}, window, places);
+  const FoundAnswer all = search.Finish(), once = WithoutRepetitions(all);
+  EXPECT_EQ(all.best.size(), 12U);
+  ASSERT_EQ(once.best.size(), 6U);
+  EXPECT_EQ(once.best[0].score(), 10);
+  double sum = 0;
+  for (const double probability : once.probabilities) sum += probability;
+  EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+TEST(AnswerOptions, AreChecked) {
+  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({0, 30, false, 0}); }), HasSubstr("--n_best_size: expected 1 to"));
+  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({20, 0, false, 0}); }), HasSubstr("--max_answer_length"));
+}
+
+std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, int longest, int stride) {
+  std::vector<std::pair<int32_t, int32_t>> windows;
+  for (const ContextWindow& window : CutContext(question, context, {longest, stride}))
+    windows.emplace_back(window.begin, window.end);
+  return windows;
+}
+
+TEST(CutContext, WindowsCoverTheContextAndOverlap) {
+  EXPECT_THAT(Cut(2, 10, 15, 3), ElementsAre(std::pair{0, 10}));
+  EXPECT_THAT(Cut(2, 11, 15, 3), ElementsAre(std::pair{0, 10}, std::pair{7, 11}));
+  EXPECT_THAT(Cut(2, 24, 15, 3), ElementsAre(std::pair{0, 10}, std::pair{7, 17}, std::pair{14, 24}));
+  EXPECT_THAT(Cut(2, 5, 8, 0), ElementsAre(std::pair{0, 3}, std::pair{3, 5}));
+}
+
+TEST(CutContext, AQuestionMayFillASequenceOnlyIfTheContextFits) {
+  EXPECT_THAT(Cut(10, 2, 15, 128), ElementsAre(std::pair{0, 2})) << "nothing is cut, so nothing overlaps";
+  EXPECT_THAT(ErrorOf([] { Cut(10, 3, 15, 2); }),
+              HasSubstr("the question has 10 tokens, at most 9 leave room for the context (max_seq_length 15, "
+                        "doc_stride 2)"));
+  EXPECT_THAT(ErrorOf([] { Cut(1, 300, 100, 128); }), HasSubstr("at most 0 leave room"));
+}
+
+TEST(DocStride, FollowsTheLengthUnlessGiven) {
+  EXPECT_EQ(DocStride({384, -1}), 128);
+  EXPECT_EQ(DocStride({512, -1}), 128);
+  EXPECT_EQ(DocStride({96, -1}), 32);
+  EXPECT_EQ(DocStride({96, 50}), 50);
+}
+
+TEST(SquadWindows, NameTheQuestionThatCannotBeCut) {
+  const auto tokenizer = SmallTokenizer();
+  SquadData data{"dev.json", {"a b c d e f"}, {{"q1", "a b c d e f", 0, {}}}};
+  SquadWindows windows;
+  EXPECT_THAT(ErrorOf([&] {
+                AddSquadWindows(data, *tokenizer, {10, 2}, windows);
+              }),
+              HasSubstr("dev.json: question \"q1\": the question has 6 tokens, at most 4"));
+  data.questions[0].text = "\u200b";
+  EXPECT_THAT(ErrorOf([&] {
+                AddSquadWindows(data, *tokenizer, {10, 2}, windows);
+              }),
+              HasSubstr("question \"q1\": \"question\" has no tokens"));
+}
+
+TEST(SquadWindows, ManyContextsKeepTheirQuestions) {
+  const auto tokenizer = SmallTokenizer();
+  SquadData data{"dev.json", {}, {}};
+  const std::string filler(1 << 20, ' ');  // pieces of 4 MiB: several of them
+  for (int c = 0; c < 10; ++c) {
+    const std::string letter(1, static_cast<char>('a' + c));
+    data.contexts.push_back(filler + letter);
+    for (int q = 0; q < c % 3; ++q)
+      data.questions.push_back({letter + std::to_string(q), "x", c, {{letter, static_cast<int32_t>(filler.size())}}});
+  }
+  SquadWindows windows;
+  windows.keep_places = true;
+  AddSquadWindows(data, *tokenizer, {16, 2}, windows);
+  ASSERT_EQ(windows.windows.size(), data.questions.size());
+  EXPECT_EQ(windows.places.size(), data.contexts.size());
+  for (size_t i = 0; i < windows.windows.size(); ++i) {
+    const SquadQuestion& question = data.questions[i];
+    EXPECT_EQ(windows.windows[i].question, static_cast<int32_t>(i));
+    EXPECT_EQ(windows.set.ids(static_cast<int64_t>(i))[3], tokenizer->Id(question.id.substr(0, 1)));
+    EXPECT_EQ(windows.set.span(static_cast<int64_t>(i)), (std::pair{3, 3}));
+    EXPECT_EQ(windows.places[static_cast<size_t>(question.context)][0].first, 1 << 20);
+  }
+}
+
+TEST(SequenceSet, SpansFollowTheirSequences) {
+  SequenceSet set;
+  for (int32_t i = 0; i < 4; ++i) {
+    set.Add(std::vector<int32_t>{i, i});
+    set.AddSpan(i, i + 1);
+  }
+  const uint64_t fingerprint = set.Fingerprint();
+  const std::vector<int64_t> chosen{2, 0};
+  const PackedBatch batch = MakeBatch(set, chosen);
+  EXPECT_THAT(batch.start_positions, ElementsAre(2, 0));
+  EXPECT_THAT(batch.end_positions, ElementsAre(3, 1));
+  const SequenceSet front = set.SplitFront(1);
+  EXPECT_EQ(front.span(0), (std::pair{0, 1}));
+  EXPECT_EQ(set.span(0), (std::pair{1, 2}));
+  set.KeepFirst(2);
+  EXPECT_EQ(set.span(1), (std::pair{2, 3}));
+  SequenceSet other;
+  for (int32_t i = 0; i < 4; ++i) {
+    other.Add(std::vector<int32_t>{i, i});
+    other.AddSpan(i, i + (i < 3 ? 1 : 0));
+  }
+  EXPECT_NE(other.Fingerprint(), fingerprint) << "a label is part of the data";
+}
+
+}  // namespace
+}  // namespace lshformer
