@@ -173,6 +173,24 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
               : EvaluateLabels(flags, *model, *tokenizer, options);
 }
 
+void AddScoringFlags(CLI::App& command, EvaluateFlags& flags) {
+  const char* group = "Files alone (with --task_name, or --task question-answering)";
+  command
+      .add_option("--predictions", flags.predictions,
+                  "predict_results_TASK.txt: index, prediction; or JSON: question id to answer")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--references", flags.references, "the task's dev.tsv, or SQuAD JSON")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--na_prob_file", flags.na_prob_file, "JSON: question id to probability of no answer")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--na_prob_thresh", flags.na_prob_thresh, "above it the answer is none")
+      ->check(AnyNumber())
+      ->group(group);
+}
+
 }  // namespace
 
 void AddEvaluate(CLI::App& app, CommonFlags& common) {
@@ -210,21 +228,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   AddMaskingFlags(*command, flags->mlm_probability, flags->masking, group);
   AddAnswerFlags(*command, flags->answers, flags->doc_stride,
                  "Question answering (of files alone: --version_2_with_negative)");
-  group = "Files alone (with --task_name, or --task question-answering)";
-  command
-      ->add_option("--predictions", flags->predictions,
-                   "predict_results_TASK.txt: index, prediction; or JSON: question id to answer")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--references", flags->references, "the task's dev.tsv, or SQuAD JSON")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--na_prob_file", flags->na_prob_file, "JSON: question id to probability of no answer")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--na_prob_thresh", flags->na_prob_thresh, "above it the answer is none")
-      ->check(AnyNumber())
-      ->group(group);
+  AddScoringFlags(*command, *flags);
   group = "Output";
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
   command
