@@ -95,7 +95,7 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("--do_eval"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "question-answering"; }), StartsWith("--task"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("--task"));
 }
 
 TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {
