@@ -52,12 +52,18 @@ function(lshformer_torch_header target)
   lshformer_reuse_torch_header(${target})
 endfunction()
 
+set(LSHFORMER_TORCH_HEADERS <torch/csrc/autograd/custom_function.h> <torch/types.h> ${LSHFORMER_SLOW_HEADERS})
+
+# FROM: the target that makes the precompiled header (default lshformer_ops); its own name: it does, with EXTRA headers.
 function(lshformer_reuse_torch_header target)
-  if(target STREQUAL "lshformer_ops")
-    target_precompile_headers(${target} PRIVATE <torch/csrc/autograd/custom_function.h> <torch/types.h>
-                               ${LSHFORMER_SLOW_HEADERS})
+  cmake_parse_arguments(TORCH "" "FROM" "EXTRA" ${ARGN})
+  if(NOT TORCH_FROM)
+    set(TORCH_FROM lshformer_ops)
+  endif()
+  if(target STREQUAL TORCH_FROM)
+    target_precompile_headers(${target} PRIVATE ${LSHFORMER_TORCH_HEADERS} ${TORCH_EXTRA})
   else()
-    target_precompile_headers(${target} REUSE_FROM lshformer_ops)
+    target_precompile_headers(${target} REUSE_FROM ${TORCH_FROM})
   endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)

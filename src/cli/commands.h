@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/attention_spec.h"
+#include "base/json.h"
 
 namespace CLI {
 class App;  // CLI/CLI.hpp takes seconds to compile; only files that declare flags need it
@@ -44,6 +46,8 @@ struct AttentionFlags {
   std::optional<int> rounds, chunk, look_back, look_ahead;
   std::optional<std::string> buckets, scale;  // buckets: auto, N or N,M
   std::optional<bool> cross_bucket, wrap, causal, count_pairs_once;
+  // Every --lsh_* without its prefix, with the value given or null: the one list of them.
+  std::vector<std::pair<std::string, Json>> Keys() const;
   // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
   // key).
   void Apply(std::vector<AttentionSpec>& specs) const;

@@ -200,31 +200,34 @@ AttentionSpec ParseAttentionFlag(std::string_view value) {
   }
 }
 
+std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
+  std::vector<std::pair<std::string, Json>> keys;
+  const auto add = [&](const char* key, const auto& value) { keys.emplace_back(key, value ? Json(*value) : Json()); };
+  add("bands", bands);
+  add("hashes", hashes);
+  add("table_size", table_size);
+  add("fill", fill);
+  add("pairs", pairs);
+  add("resample", resample);
+  add("center_keys", center_keys);
+  add("min_length", min_length);
+  add("rounds", rounds);
+  keys.emplace_back("buckets", buckets ? BucketsOf(*buckets) : Json());
+  add("chunk", chunk);
+  add("look_back", look_back);
+  add("look_ahead", look_ahead);
+  add("scale", scale);
+  add("cross_bucket", cross_bucket);
+  add("wrap", wrap);
+  add("causal", causal);
+  add("count_pairs_once", count_pairs_once);
+  return keys;
+}
+
 void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
-  std::vector<std::pair<std::string, Json>> changes;
-  const auto change = [&](const char* key, const auto& value) {
-    if (value) changes.emplace_back(key, *value);
-  };
-  change("bands", bands);
-  change("hashes", hashes);
-  change("table_size", table_size);
-  change("fill", fill);
-  change("pairs", pairs);
-  change("resample", resample);
-  change("center_keys", center_keys);
-  change("min_length", min_length);
-  change("rounds", rounds);
-  if (buckets) changes.emplace_back("buckets", BucketsOf(*buckets));
-  change("chunk", chunk);
-  change("look_back", look_back);
-  change("look_ahead", look_ahead);
-  change("scale", scale);
-  change("cross_bucket", cross_bucket);
-  change("wrap", wrap);
-  change("causal", causal);
-  change("count_pairs_once", count_pairs_once);
-  for (const auto& [key, value] : changes) {
+  for (const auto& [key, value] : Keys()) {
+    if (value.is_null()) continue;
     // Layers may differ: a key changes those whose type has it.
     bool used = false;
     for (AttentionSpec& spec : specs) {

@@ -85,19 +85,8 @@ Json Settings(const ModelSource& source) {
                    {"config_name", CanonicalPath(source.config_name)},
                    {"config_overrides", source.config_overrides},
                    {"tokenizer_name", CanonicalPath(source.tokenizer_name)}};
-  const AttentionFlags& flags = source.attention;
-  settings["attention"] = flags.attention;
-  const auto add = [&](const char* name, const auto& flag) {
-    settings[std::string("lsh_") + name] = flag ? Json(*flag) : Json();
-  };
-  add("bands", flags.bands);
-  add("hashes", flags.hashes);
-  add("table_size", flags.table_size);
-  add("min_length", flags.min_length);
-  add("fill", flags.fill);
-  add("pairs", flags.pairs);
-  add("resample", flags.resample);
-  add("center_keys", flags.center_keys);
+  settings["attention"] = source.attention.attention;
+  for (const auto& [key, value] : source.attention.Keys()) settings["lsh_" + key] = value;
   return settings;
 }
 

@@ -137,7 +137,8 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
   command
-      ->add_option("--top_k", flags->options.top_k, "fill-mask: candidates per mask; question-answering: answers (1)")
+      ->add_option("--top_k", flags->options.top_k,
+                   "fill-mask: candidates per mask; for question-answering answers, and 1 is the default there")
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
   command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")

@@ -10,7 +10,8 @@
 namespace lshformer::cli {
 
 void AddPretrain(CLI::App& app, CommonFlags& common) {
-  CLI::App* command = app.add_subcommand("pretrain", "masked language modelling on plain text");
+  CLI::App* command = app.add_subcommand(
+      "pretrain", "masked language modelling on plain text, with or without next-sentence prediction");
   auto options = std::make_shared<PretrainOptions>();
   AddModelFlags(*command, options->model);
   const char* group = "Data";

@@ -40,19 +40,19 @@ void AddModelFlags(CLI::App& command, ModelSource& model) {
 }
 
 void AddMaskingFlags(CLI::App& command, double& mlm_probability, MaskedChoice& choice, const char* group) {
-  command.add_option("--mlm_probability", mlm_probability, "fill-mask: share of tokens to predict")
+  command.add_option("--mlm_probability", mlm_probability, "masked LM: share of tokens to predict")
       ->check(NumberIn(0, 1))
       ->group(group);
   command
       .add_option_function<std::string>(
           "--masking", [&choice](const std::string& name) { choice.whole_words = name == "whole_word"; },
-          "fill-mask: tokens by themselves, or all pieces of a word")
+          "masked LM: tokens by themselves, or all pieces of a word")
       ->check(OneOf({"token", "whole_word"}))
       ->default_str("token")
       ->group(group);
   command
       .add_option("--max_predictions_per_seq", choice.max_predictions,
-                  "fill-mask: a fixed number per sequence, at most this many, as BERT was trained; 0: no limit")
+                  "masked LM: a fixed number per sequence, at most this many, as BERT was trained; 0: no limit")
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
 }

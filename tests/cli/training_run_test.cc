@@ -305,6 +305,13 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
     const std::string error = Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", change[0], change[1]}), 2);
     EXPECT_THAT(error, AllOf(HasSubstr(change[0] + ": "), HasSubstr("was made with"))) << change[0];
   }
+  // Every attention flag that is kept is compared.
+  const std::vector<std::string> reformer{"--attention", "reformer", "--lsh_rounds", "1", "--overwrite_output_dir"};
+  Succeeds(Pretrain("reformer", reformer));
+  EXPECT_THAT(
+      Fails(Pretrain("reformer", {"--attention", "reformer", "--lsh_rounds", "2", "--resume_from_checkpoint", "auto"}),
+            2),
+      HasSubstr("--lsh_rounds: "));
   // Other text under the same name.
   folder_.Write("text.txt", folder_.Read("text.txt") + folder_.Read("text.txt"));
   EXPECT_THAT(Fails(Pretrain("run", {"--resume_from_checkpoint", folder_ / "run/checkpoint-55"}), 2),
