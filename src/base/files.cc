@@ -78,6 +78,15 @@ void SyncFolder(const std::string& folder) {
   if (handle.get() >= 0) fsync(handle.get());
 }
 
+// Opening a named pipe waits for a writer; a signal ends the wait.
+int OpenToRead(const std::string& path) {
+  while (true) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file >= 0 || errno != EINTR) return file;
+    ThrowIfStopped("reading");
+  }
+}
+
 }  // namespace
 
 size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
@@ -100,7 +109,7 @@ size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
 }
 
 std::string ReadFile(const std::string& path, uint64_t limit) {
-  const FileHandle handle(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileHandle handle(path == "-" ? STDIN_FILENO : OpenToRead(path));
   struct stat status {};
   if (handle.get() < 0 || fstat(handle.get(), &status) != 0)
     Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));

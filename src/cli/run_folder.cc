@@ -146,6 +146,13 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
     if (!start.resume_from.empty()) CheckSameRun(start.resume_from, settings);
   }
   if (!dry_run) RequireWritable(folder.output_dir);
+  if (!dry_run && folder.report_to == "tensorboard") {
+    // Before an older run is cleared away, not after.
+    const fs::path events = fs::path(folder.output_dir) / kEventFolder;
+    if (fs::is_symlink(events) ? !fs::is_directory(events) : fs::exists(events) && !fs::is_directory(events))
+      Fail("{}: is no folder, TensorBoard's files go there; --report_to none writes none", events.string());
+    if (fs::exists(events)) AtomicFile((events / ".probe").string()).Flush();  // and never committed
+  }
   return start;
 }
 

@@ -55,6 +55,8 @@ void Pipeline::Ask(std::string question, std::string context, Request& request) 
   AskedQuestion& asked = *request.asked;
   asked.question = EncodeBare(*tokenizer_, question).ids;
   if (asked.question.empty()) Fail("\"question\" has no tokens: it is blank");
+  constexpr size_t kMostBytes = size_t{16} << 20;  // some three million words; a process stays below 400 MB
+  if (context.size() > kMostBytes) Fail("\"context\" has {} bytes, expected at most {}", context.size(), kMostBytes);
   Encoding encoding = EncodeBare(*tokenizer_, context);
   asked.context = std::move(context);
   asked.context_ids = std::move(encoding.ids);

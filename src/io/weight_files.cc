@@ -35,7 +35,8 @@ std::map<std::string, std::string> ParseWeightIndex(const Json& index, std::stri
     if (!file.is_string()) Fail("{}: expected the name of a file, got {}", entry, ShownValue(file));
     const std::string name = file.get<std::string>();
     const bool plain = name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
-    if (name.empty() || name == "." || name == ".." || !plain)
+    constexpr size_t kLongestName = 255;  // of a file, in bytes
+    if (name.empty() || name == "." || name == ".." || !plain || name.size() > kLongestName)
       Fail("{}: expected the name of a file in this folder, got \"{}\"", entry, Shown(name, 100));
     shards.emplace(tensor, name);
   }

@@ -330,6 +330,16 @@ TEST_F(TrainingRunTest, AFolderInUseIsNotOverwritten) {
   EXPECT_EQ(folder_.Read("precious/notes.txt"), "mine");
 }
 
+TEST_F(TrainingRunTest, AnEventFolderThatIsNoneLeavesTheOlderRunAlone) {
+  Succeeds(Pretrain("run", {"--max_steps", "5"}));
+  fs::remove_all(folder_ / "run/runs");
+  folder_.Write("run/runs", "mine");
+  EXPECT_THAT(Fails(Pretrain("run", {"--max_steps", "1", "--overwrite_output_dir"}), 1), HasSubstr("run/runs: is no"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/trainer_state.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-5"));
+  Succeeds(Pretrain("run", {"--max_steps", "1", "--overwrite_output_dir", "--report_to", "none"}));
+}
+
 TEST_F(TrainingRunTest, ADamagedNewestCheckpointIsSkipped) {
   Succeeds(Pretrain("whole"));
   fs::copy(folder_ / "whole", folder_ / "damaged", fs::copy_options::recursive);

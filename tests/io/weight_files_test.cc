@@ -88,6 +88,8 @@ TEST_F(WeightFilesTest, NamesDoNotLeadOut) {
     Index("{\"a\": \"" + std::string(name) + "\"}");
     EXPECT_THAT(ErrorOfOpening(), HasSubstr("expected the name of a file in this folder")) << name;
   }
+  Index("{\"a\": \"" + std::string(5000, 'a') + "\"}");
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("expected the name of a file in this folder"));
   Index(R"({"a": 3})");
   EXPECT_THAT(ErrorOfOpening(), HasSubstr("expected the name of a file, got 3"));
   Index("{}");
