@@ -87,7 +87,7 @@ TEST(ParseModelConfig, UnknownKeysAreKeptInOrder) {
 
 TEST(ToJson, ReadsBackAsTheSame) {
   for (
-      const std::string text :
+      const std::string& text :
       {std::string("{}"), std::string(kVersion4), std::string(kVersion5),
        std::string(R"({"num_labels":1,"problem_type":"regression"})"),
        std::string(
