@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
+#include "data/squad_windows.h"
 #include "text/sentences.h"
 
 namespace lshformer {
@@ -139,14 +140,9 @@ class PairMaker {
   }
 
   void Add(int32_t label) {
-    std::vector<int32_t> ids{tokenizer_.cls_id()}, types;
-    ids.insert(ids.end(), first_.begin(), first_.end());
-    ids.push_back(tokenizer_.sep_id());
-    types.assign(ids.size(), 0);
-    ids.insert(ids.end(), second_.begin(), second_.end());
-    ids.push_back(tokenizer_.sep_id());
-    types.resize(ids.size(), 1);
-    pairs_.Add(ids, types);
+    const WindowSequence pair =
+        MakeWindow(first_, second_, {0, static_cast<int32_t>(second_.size())}, tokenizer_);  // all of B
+    pairs_.Add(pair.ids, pair.type_ids);
     pairs_.AddLabel(label);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/code_points.h"
 
 namespace lshformer {
 namespace {
@@ -89,9 +90,7 @@ std::pair<int32_t, int32_t> LabelWindow(const SquadQuestion& question, const Tok
                                         const ContextWindow& window, int32_t first) {
   if (question.answers.empty()) return {0, 0};
   const SquadAnswer& answer = question.answers[0];
-  const auto length = std::count_if(answer.text.begin(), answer.text.end(),
-                                    [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; });
-  const int32_t begin = answer.start, end = begin + static_cast<int32_t>(length);
+  const int32_t begin = answer.start, end = begin + static_cast<int32_t>(CountCodePoints(answer.text));
   if (places[static_cast<size_t>(window.begin)].first > begin ||
       places[static_cast<size_t>(window.end) - 1].second < end)
     return {0, 0};
