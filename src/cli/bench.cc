@@ -149,11 +149,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
       bench.add_subcommand("attention", "the attention operator, forward and backward, variants in turn");
   auto flags = std::make_shared<BenchAttentionFlags>();
   const char* group = "What is timed";
-  command->add_option("--attention", flags->attention, "a type or a JSON object; repeat it for several")
-      ->type_name("TYPE|JSON")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(group);
+  AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
   command->add_option("--lengths", flags->lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
@@ -165,13 +161,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   command->add_option("--direction", flags->direction, "what a run does")
       ->check(OneOf({"both", "forward", "forward_backward"}))
       ->group(group);
-  group = "Measuring";
-  command->add_option("--runs", flags->runs, "timed runs of each variant")
-      ->check(IntegerIn(1, 1'000'000))
-      ->group(group);
-  command->add_flag("--no_machine", flags->no_machine, "leave out the machine's own GEMM rate and memory bandwidth")
-      ->group(group);
-  command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
+  AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->lsh);
   command->callback([flags, &common] { BenchAttention(*flags, common.seed); });
 }

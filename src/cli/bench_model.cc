@@ -202,18 +202,8 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
   command->add_option("--batch_tokens", flags->batch_tokens, "tokens a forward call")
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
-  command->add_option("--attention", flags->attention, "instead of the model's own; repeat it for several")
-      ->type_name("TYPE|JSON")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(group);
-  group = "Measuring";
-  command->add_option("--runs", flags->runs, "timed runs of each variant")
-      ->check(IntegerIn(1, 1'000'000))
-      ->group(group);
-  command->add_flag("--no_machine", flags->no_machine, "leave out the machine's own GEMM rate and memory bandwidth")
-      ->group(group);
-  command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
+  AddVariantsFlag(*command, flags->attention, "instead of the model's own; repeat it for several", group);
+  AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->lsh);
   command->callback([command, flags, &common] { BenchModel(*command, *flags, common.seed); });
 }

@@ -112,11 +112,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   command->add_option("--config_overrides", flags->config_overrides, "changes to it")
       ->type_name("KEY=VALUE,…")
       ->group(group);
-  command->add_option("--attention", flags->attention, "a type or a JSON object; repeat it for several")
-      ->type_name("TYPE|JSON")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(group);
+  AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
   command->add_option("--lengths", flags->lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
@@ -124,13 +120,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   command->add_option("--batch_size", flags->batch_size, "sequences a step")
       ->check(IntegerIn(1, 1 << 20))
       ->group(group);
-  group = "Measuring";
-  command->add_option("--runs", flags->runs, "timed steps of each variant")
-      ->check(IntegerIn(1, 1'000'000))
-      ->group(group);
-  command->add_flag("--no_machine", flags->no_machine, "leave out the machine's own GEMM rate and memory bandwidth")
-      ->group(group);
-  command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
+  AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->lsh);
   command->callback([flags, &common] { BenchTrain(*flags, common.seed); });
 }

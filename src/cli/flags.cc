@@ -185,6 +185,21 @@ void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
       ->group("Attention (changes the model's own; defaults of a new simhash)");
 }
 
+void AddVariantsFlag(CLI::App& app, std::vector<std::string>& attention, const char* help, const char* group) {
+  app.add_option("--attention", attention, help)
+      ->type_name("TYPE|JSON")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+}
+
+void AddMeasuringFlags(CLI::App& app, int& runs, bool& no_machine, bool& json) {
+  const char* group = "Measuring";
+  app.add_option("--runs", runs, "timed runs of each variant")->check(IntegerIn(1, 1'000'000))->group(group);
+  app.add_flag("--no_machine", no_machine, "leave out the machine's own GEMM rate and memory bandwidth")->group(group);
+  app.add_flag("--json", json, "JSON instead of a table")->group(group);
+}
+
 AttentionSpec ParseAttentionFlag(std::string_view value) {
   try {
     if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");

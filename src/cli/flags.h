@@ -32,6 +32,10 @@ void CheckAnswerFlags(const CLI::App& app, const AnswerOptions& answers, bool qu
 // No flag is taken and ignored: UsageError "FLAG: reason" for the first that was given.
 void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> names, const char* reason);
 
+// Of the bench commands: --attention, repeated for several variants; --runs, --no_machine, --json.
+void AddVariantsFlag(CLI::App& app, std::vector<std::string>& attention, const char* help, const char* group);
+void AddMeasuringFlags(CLI::App& app, int& runs, bool& no_machine, bool& json);
+
 // The value of one --attention: a type name or a JSON object. UsageError.
 AttentionSpec ParseAttentionFlag(std::string_view value);
 

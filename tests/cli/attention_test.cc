@@ -38,6 +38,14 @@ class AttentionCommand : public ::testing::Test {
     auto& kept = integers_.emplace_back(std::make_unique<std::vector<int32_t>>(std::move(values)));
     tensors_.push_back({name, {DType::kI32, std::move(shape), std::as_bytes(std::span(*kept))}});
   }
+  const std::vector<float>& AddNormal(const std::string& name, std::vector<int64_t> shape, uint64_t seed) {
+    PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
+    auto& values = floats_.emplace_back(std::make_unique<std::vector<float>>());
+    values->resize(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+    for (float& value : *values) value = static_cast<float>(stream.Normal());
+    tensors_.push_back({name, {DType::kF32, std::move(shape), std::as_bytes(std::span(*values))}});
+    return *values;
+  }
   void AddOperands(int64_t tokens, int64_t head_dim = 4) {
     for (const auto& [name, step] : {std::pair("query", 0.3f), {"key", 0.4f}, {"value", 0.5f}, {"grad_output", 0.2f}}) {
       Add(name, {tokens, 2, head_dim}, step);
@@ -115,14 +123,6 @@ class AttentionOnFiles : public AttentionCommand, public ::testing::WithParamInt
   const std::vector<int32_t> borders_{0, 0, 1, 301, 301, 310};
   const int64_t tokens_ = borders_.back();
 
-  const std::vector<float>& AddNormal(const std::string& name, std::vector<int64_t> shape, uint64_t seed) {
-    PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
-    auto& values = floats_.emplace_back(std::make_unique<std::vector<float>>());
-    values->resize(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
-    for (float& value : *values) value = static_cast<float>(stream.Normal());
-    tensors_.push_back({name, {DType::kF32, std::move(shape), std::as_bytes(std::span(*values))}});
-    return *values;
-  }
   std::vector<int32_t> Draw(int64_t count, uint64_t seed) const {
     PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
     std::vector<int32_t> values(count);
@@ -263,15 +263,6 @@ class ReformerOnFiles : public AttentionCommand, public ::testing::WithParamInte
   static constexpr int kHeads = 2, kHeadDim = 16;
   const std::vector<int32_t> borders_{0, 0, 1, 301, 301, 310};
   const int64_t tokens_ = borders_.back();
-
-  const std::vector<float>& AddNormal(const std::string& name, std::vector<int64_t> shape, uint64_t seed) {
-    PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
-    auto& values = floats_.emplace_back(std::make_unique<std::vector<float>>());
-    values->resize(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
-    for (float& value : *values) value = static_cast<float>(stream.Normal());
-    tensors_.push_back({name, {DType::kF32, std::move(shape), std::as_bytes(std::span(*values))}});
-    return *values;
-  }
 
   // Buckets [heads, rounds, tokens] by docs/attention.md, in double.
   std::vector<int32_t> HashByHand(const std::vector<float>& query, const std::vector<float>& rotations) const {
