@@ -31,8 +31,9 @@ struct QuickstartSide {
   std::vector<AttentionTiming> attention;  // by length, ascending
   Json pretrain_train, pretrain_eval;      // as in train_results.json and eval_results.json
   Json sentiment_train, sentiment_eval;
-  Json pretrain_history = Json::array(), sentiment_history = Json::array();  // log_history
-  double pretrain_peak_mb = 0, sentiment_peak_mb = 0;                        // of the whole process, while training
+  Json questions_train, questions_eval;
+  Json pretrain_history = Json::array(), sentiment_history = Json::array(), questions_history = Json::array();
+  double pretrain_peak_mb = 0, sentiment_peak_mb = 0, questions_peak_mb = 0;  // of the process, while training
 };
 
 struct QuickstartResult {
@@ -42,7 +43,7 @@ struct QuickstartResult {
   std::vector<std::string> commands;  // to try next
 };
 
-// The paper's Tables 1 to 3 in one: exact | SimHash | ratio.
+// The paper's Tables 1 to 4 in one: exact | SimHash | ratio.
 Table QuickstartTable(const QuickstartResult& result);
 // Two sentences, from the numbers alone: what hashing gained, and what it cost.
 std::string QuickstartSummary(const QuickstartResult& result);

@@ -62,13 +62,14 @@ void AddJob(Lines& lines, Json QuickstartSide::*train, Json QuickstartSide::*eva
   };
   add("training loss", train, "train_loss");
   add("evaluation loss", eval, "eval_loss");
-  add("evaluation accuracy, %", eval, "eval_accuracy", 100);
-  const bool masked_lm = train == &QuickstartSide::pretrain_train;
-  if (masked_lm) {
-    add("perplexity", eval, "perplexity");
+  if (train == &QuickstartSide::questions_train) {
+    add("exact answers, %", eval, "eval_exact");
+    add("evaluation F1, %", eval, "eval_f1");
   } else {
-    add("evaluation F1, %", eval, "eval_f1", 100);
+    add("evaluation accuracy, %", eval, "eval_accuracy", 100);
   }
+  if (train == &QuickstartSide::pretrain_train) add("perplexity", eval, "perplexity");
+  if (train == &QuickstartSide::sentiment_train) add("evaluation F1, %", eval, "eval_f1", 100);
   add("training runtime, s", train, "train_runtime");
   add("training samples/s", train, "train_samples_per_second");
   add("training steps/s", train, "train_steps_per_second");
@@ -94,21 +95,26 @@ bool Differ(double a, double b, double samples) {
 }
 
 std::string Quality(const QuickstartResult& result) {
-  const double exact = Number(result.exact.sentiment_eval, "eval_accuracy"),
-               hashed = Number(result.simhash.sentiment_eval, "eval_accuracy");
-  const double samples = Number(result.exact.sentiment_eval, "eval_samples");
   const double exact_loss = Number(result.exact.pretrain_eval, "eval_loss"),
                hashed_loss = Number(result.simhash.pretrain_eval, "eval_loss");
   // The masks are the same for both, so losses compare closely; a hundredth is about what another seed changes.
-  const bool worse_loss = hashed_loss > 1.01 * exact_loss, better_loss = hashed_loss < 0.99 * exact_loss;
-  const bool differ = Differ(exact, hashed, samples);
+  bool worse = hashed_loss > 1.01 * exact_loss, better = hashed_loss < 0.99 * exact_loss;
+  const auto judge = [&](Json QuickstartSide::*eval, const char* key, double whole) {
+    const double exact = Number(result.exact.*eval, key) / whole, hashed = Number(result.simhash.*eval, key) / whole;
+    const bool differ = Differ(exact, hashed, Number(result.exact.*eval, "eval_samples"));
+    worse |= differ && hashed < exact;
+    better |= differ && hashed > exact;
+    return fmt::format("{:.1f} % instead of {:.1f} %", 100 * hashed, 100 * exact);
+  };
+  const std::string sentiment = judge(&QuickstartSide::sentiment_eval, "eval_accuracy", 1),
+                    questions = judge(&QuickstartSide::questions_eval, "eval_exact", 100);
   const std::string figures = fmt::format(
-      "masked words were guessed right {:.1f} % of the time instead of {:.1f} % and sentiment {:.1f} % instead of "
-      "{:.1f} %",
+      "masked words were guessed right {:.1f} % of the time instead of {:.1f} %, sentiment {} and questions on long "
+      "documents {}",
       100 * Number(result.simhash.pretrain_eval, "eval_accuracy"),
-      100 * Number(result.exact.pretrain_eval, "eval_accuracy"), 100 * hashed, 100 * exact);
-  if (worse_loss || (differ && hashed < exact)) return "in quality it cost something: " + figures;
-  if (better_loss || differ) return "in quality it cost nothing here: " + figures;
+      100 * Number(result.exact.pretrain_eval, "eval_accuracy"), sentiment, questions);
+  if (worse) return "in quality it cost something: " + figures;
+  if (better) return "in quality it cost nothing here: " + figures;
   return "in quality no difference can be seen: " + figures;
 }
 
@@ -158,6 +164,8 @@ Table QuickstartTable(const QuickstartResult& result) {
   AddJob(lines, &QuickstartSide::pretrain_train, &QuickstartSide::pretrain_eval, &QuickstartSide::pretrain_peak_mb);
   lines.Section("Sentiment fine-tuning (Table 3)");
   AddJob(lines, &QuickstartSide::sentiment_train, &QuickstartSide::sentiment_eval, &QuickstartSide::sentiment_peak_mb);
+  lines.Section("Questions on long documents (Table 4)");
+  AddJob(lines, &QuickstartSide::questions_train, &QuickstartSide::questions_eval, &QuickstartSide::questions_peak_mb);
   return lines.Take();
 }
 
@@ -193,7 +201,7 @@ std::string QuickstartPage(const QuickstartResult& result) {
   page.Heading("The table");
   page.Add(QuickstartTable(result));
   page.Paragraph(
-      "Ratio: SimHash divided by exact. The rows follow Tables 1 to 3 of the BERT-LSH paper. Its count of KFLOPs takes "
+      "Ratio: SimHash divided by exact. The rows follow Tables 1 to 4 of the BERT-LSH paper. Its count of KFLOPs takes "
       "the "
       "hashing alone for SimHash and the products q·k alone for exact attention; the full count takes all of both.");
   page.Heading("Attention");
@@ -205,6 +213,9 @@ std::string QuickstartPage(const QuickstartResult& result) {
   page.Heading("Sentiment");
   page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::sentiment_history),
             Curves(result, "Evaluation accuracy", "eval_accuracy", "share", &QuickstartSide::sentiment_history)});
+  page.Heading("Questions on long documents");
+  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::questions_history),
+            Curves(result, "Evaluation F1", "eval_f1", "%", &QuickstartSide::questions_history)});
   page.Heading("Try next");
   page.Commands(result.commands);
   page.Heading("How it was made");

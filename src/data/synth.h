@@ -27,9 +27,10 @@ struct SyntheticQuestion {
   std::string context, question, answer;  // ASCII
   int64_t answer_start = 0;
 };
-// A document of about `words` words of SyntheticDocument's grammar, in which six people each hide something somewhere
-// ("Karla hid the rusty anchor behind the old mill."), and a question about one of them: what, or where. The sentence
-// that answers it lies in the second half of the document, the other five anywhere.
+// A document of about `words` words of SyntheticDocument's grammar, in which four people each hide something somewhere
+// ("Karla hid the canary behind the old mill."), each a thing of another kind, and a question about one kind ("Which
+// bird was hidden? Name the bird."). The sentence that answers it lies in the second half of the document, the other
+// three anywhere.
 SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words);
 
 // Takes the next piece of text; `done` words or examples are written with it.

@@ -11,7 +11,7 @@
 namespace lshformer {
 namespace {
 
-constexpr int kFacts = 6;
+constexpr int kFacts = 4;
 constexpr uint32_t kQuestionKind = 2;  // after those of synth.cc: keeps the streams apart
 
 class Dice {
@@ -28,21 +28,19 @@ class Dice {
 };
 
 struct Fact {
-  std::string name, thing, place;
-  std::string Sentence() const { return name + " hid " + thing + " " + place + "."; }
+  std::string name, kind, thing, place;
+  std::string Sentence() const { return name + " hid the " + thing + " " + place + "."; }
 };
 
-// Of different people.
+// Of different people and different kinds of things.
 std::vector<Fact> MakeFacts(Dice& dice) {
   std::vector<Fact> facts;
   while (facts.size() < kFacts) {
-    Fact fact;
-    fact.name = dice.Pick(synth::People()).name;
-    if (std::any_of(facts.begin(), facts.end(), [&](const Fact& other) { return other.name == fact.name; })) continue;
-    const synth::Topic& topic = dice.Pick(synth::Topics());
-    fact.thing = fmt::format("the {} {}", dice.Pick(topic.adjectives), dice.Pick(topic.nouns));
-    fact.place = dice.Pick(dice.Pick(synth::Topics()).places);
-    facts.push_back(std::move(fact));
+    const synth::Kind& kind = dice.Pick(synth::Kinds());
+    const Fact fact{std::string(dice.Pick(synth::People()).name), std::string(kind.name),
+                    std::string(dice.Pick(kind.members)), std::string(dice.Pick(dice.Pick(synth::Topics()).places))};
+    const auto clashes = [&](const Fact& other) { return other.name == fact.name || other.kind == fact.kind; };
+    if (std::none_of(facts.begin(), facts.end(), clashes)) facts.push_back(fact);
   }
   return facts;
 }
@@ -76,11 +74,9 @@ SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t w
     sentences.insert(sentences.begin() + static_cast<int64_t>(dice.Below(sentences.size() + 1)), facts[i].Sentence());
   // The one that is asked for comes last, so that its half is that of the whole document.
   const size_t half = (sentences.size() + 1) / 2, place = half + dice.Below(sentences.size() + 1 - half);
-  const bool where = dice.Below(2) == 0;
   SyntheticQuestion made;
-  made.answer = where ? facts[0].place : facts[0].thing;
-  made.question =
-      where ? fmt::format("Where did {} hide it?", facts[0].name) : fmt::format("What did {} hide?", facts[0].name);
+  made.answer = facts[0].thing;
+  made.question = fmt::format("Which {0} was hidden? Name the {0}.", facts[0].kind);
   const std::string fact = facts[0].Sentence();
   for (size_t i = 0; i <= sentences.size(); ++i) {
     if (i == place) {

@@ -110,6 +110,23 @@ constexpr std::array<Person, 24> kPeople{{
     {"Teresa", true}, {"Ulrich", false},  {"Vera", true},   {"Walter", false}, {"Yvonne", true}, {"Zachary", false},
 }};
 
+constexpr List<8> kAnimals{"badger", "beaver", "camel", "donkey", "otter", "rabbit", "squirrel", "zebra"};
+constexpr List<8> kBirds{"canary", "eagle", "falcon", "heron", "parrot", "pigeon", "sparrow", "swan"};
+constexpr List<8> kFlowers{"daisy", "iris", "jasmine", "lilac", "orchid", "poppy", "tulip", "lily"};
+constexpr List<8> kFruits{"apple", "cherry", "grape", "lemon", "mango", "melon", "peach", "plum"};
+constexpr List<8> kGarments{"apron", "belt", "boot", "glove", "jacket", "scarf", "shirt", "sock"};
+constexpr List<8> kGems{"amber", "diamond", "emerald", "opal", "pearl", "ruby", "sapphire", "topaz"};
+constexpr List<8> kInstruments{"banjo", "cello", "clarinet", "flute", "guitar", "harp", "trumpet", "violin"};
+constexpr List<8> kTools{"chisel", "drill", "hammer", "ladder", "pliers", "rake", "shovel", "wrench"};
+constexpr std::array<Kind, 8> kKinds{{{"animal", kAnimals},
+                                      {"bird", kBirds},
+                                      {"flower", kFlowers},
+                                      {"fruit", kFruits},
+                                      {"garment", kGarments},
+                                      {"gem", kGems},
+                                      {"instrument", kInstruments},
+                                      {"tool", kTools}}};
+
 constexpr List<10> kTimePhrases{"in the morning", "late in the evening", "on the next day", "after the rain",
                                 "before dawn",    "during the winter",   "every week",      "at noon",
                                 "for many years", "without a word"};
@@ -167,6 +184,7 @@ std::string AddS(std::string_view word) {
 
 std::span<const Topic> Topics() { return kTopics; }
 std::span<const Person> People() { return kPeople; }
+std::span<const Kind> Kinds() { return kKinds; }
 Words TimePhrases() { return kTimePhrases; }
 Words Quantities() { return kQuantities; }
 Words SpeechVerbs() { return kSpeechVerbs; }

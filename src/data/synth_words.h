@@ -17,6 +17,14 @@ struct Person {
 };
 std::span<const Person> People();
 
+// "canary" is one of the birds. None of the members is a word of the other lists: a text names one of them only where
+// it is put.
+struct Kind {
+  std::string_view name;
+  std::span<const std::string_view> members;
+};
+std::span<const Kind> Kinds();
+
 std::span<const std::string_view> TimePhrases();
 std::span<const std::string_view> Quantities();   // before a plural
 std::span<const std::string_view> SpeechVerbs();  // in the past: "said"

@@ -43,6 +43,8 @@ QuickstartSide Side(const AttentionSpec& spec, double near_ms, double far_ms, do
   side.pretrain_history =
       Json::parse(R"([{"step": 1, "loss": 8.0}, {"step": 2, "loss": 5.0}, {"step": 2, "eval_accuracy": 0.4}])");
   side.sentiment_history = side.pretrain_history;
+  side.questions_train = side.pretrain_train;
+  side.questions_eval = {{"eval_loss", 0.3}, {"eval_exact", 90.0}, {"eval_f1", 91.0}, {"eval_samples", 300}};
   return side;
 }
 
@@ -104,6 +106,20 @@ TEST(QuickstartSummaryTest, ADifferenceWithinChanceIsNone) {
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
   result.simhash.sentiment_eval["eval_accuracy"] = 0.99;
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost nothing"));
+}
+
+TEST(QuickstartSummaryTest, QuestionsCountToo) {
+  QuickstartResult result = Result();
+  EXPECT_THAT(QuickstartSummary(result), HasSubstr("questions on long documents 90.0 % instead of 90.0 %"));
+  result.simhash.questions_eval["eval_exact"] = 88.0;  // six of 300
+  EXPECT_THAT(QuickstartSummary(result), HasSubstr("no difference can be seen"));
+  result.simhash.questions_eval["eval_exact"] = 60.0;
+  EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
+}
+
+TEST(QuickstartTableTest, QuestionsHaveSharesInPercentAlready) {
+  const Table table = QuickstartTable(Result());
+  EXPECT_EQ(Row(table, "exact answers, %"), (std::vector<std::string>{"exact answers, %", "90", "90", "1"}));
 }
 
 TEST(QuickstartSummaryTest, SpeedsThatTheClockCannotTellApartAreEqual) {

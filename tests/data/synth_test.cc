@@ -173,31 +173,50 @@ TEST(SyntheticQuestions, AreAFunctionOfSeedIndexAndLength) {
   EXPECT_NE(one.context, MakeSyntheticQuestion(42, 4, 200).context);
 }
 
+// How many of a kind's members the text names, as whole words.
+int MembersIn(const std::string& text, const synth::Kind& kind) {
+  int found = 0;
+  std::string word;
+  for (const char c : text + " ") {
+    if (std::isalpha(static_cast<unsigned char>(c))) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      continue;
+    }
+    found += std::find(kind.members.begin(), kind.members.end(), word) != kind.members.end();
+    word.clear();
+  }
+  return found;
+}
+
 TEST(SyntheticQuestions, TheAnswerIsThereOnceAndFarFromTheBeginning) {
-  int where = 0;
+  std::set<std::string> kinds;
   for (const int64_t words : {1, 50, 1000}) {
     for (uint64_t i = 0; i < 200; ++i) {
       const SyntheticQuestion made = MakeSyntheticQuestion(7, i, words);
       SCOPED_TRACE(made.question + " " + made.context.substr(0, 500));
       EXPECT_EQ(made.context.substr(static_cast<size_t>(made.answer_start), made.answer.size()), made.answer);
-      // The sentence that says it: one of its kind for this person.
-      const std::string name = made.question.substr(made.question.find("did ") + 4);
-      const std::string begin = name.substr(0, name.find(' ')) + " hid the ";
-      const size_t fact = made.context.find(begin);
-      ASSERT_NE(fact, std::string::npos);
-      EXPECT_EQ(made.context.find(begin, fact + 1), std::string::npos);
-      EXPECT_EQ(made.context.substr(fact, made.context.find('.', fact) - fact).find(made.answer) != std::string::npos,
-                true);
+      const std::string fact = " hid the " + made.answer + " ";
+      EXPECT_EQ(made.context.find(fact), static_cast<size_t>(made.answer_start) - 9);
+      const std::string kind = made.question.substr(6, made.question.find(' ', 6) - 6);
+      EXPECT_EQ(made.question, "Which " + kind + " was hidden? Name the " + kind + ".");
+      kinds.insert(kind);
+      for (const synth::Kind& listed : synth::Kinds()) {
+        const int members = MembersIn(made.context, listed);
+        if (listed.name == kind) {
+          EXPECT_EQ(members, 1) << "only the answer is a " << kind;
+          EXPECT_NE(std::find(listed.members.begin(), listed.members.end(), made.answer), listed.members.end());
+        }
+        EXPECT_LE(members, 1) << listed.name;
+      }
       EXPECT_GE(2 * std::count(made.context.begin(), made.context.begin() + made.answer_start, '.') + 1,
                 std::count(made.context.begin(), made.context.end(), '.') - 1)
           << "half of the sentences come before";
       const int64_t written = Words(made.context);
       EXPECT_GE(written, words);
-      EXPECT_LE(written, words + 100) << "six facts and the end of a sentence more";
-      where += made.question.starts_with("Where");
+      EXPECT_LE(written, words + 70) << "four facts and the end of a sentence more";
     }
   }
-  EXPECT_NEAR(where, 300, 5 * std::sqrt(600 / 4.0)) << "what and where are asked as often";
+  EXPECT_EQ(kinds.size(), synth::Kinds().size()) << "every kind is asked for";
 }
 
 TEST(SyntheticQuestions, TheFileIsSquad) {
