@@ -47,8 +47,7 @@ endfunction()
 # libtorch's headers take ten seconds a file: they are compiled once, in ops, and reused. Loading them takes seconds as well, so
 # sources that never reach them do without.
 function(lshformer_torch_header target)
-  target_link_libraries(${target} PUBLIC ${TORCH_LIBRARIES} DNNL::dnnl)
-  target_include_directories(${target} SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(${target} PUBLIC DNNL::dnnl Torch::cpu)
   lshformer_reuse_torch_header(${target})
 endfunction()
 
