@@ -38,10 +38,10 @@ constexpr int kPretrainLength = 32, kPretrainBatch = 16, kReviewLength = 128, kR
 constexpr double kPretrainRate = 1e-3, kReviewRate = 5e-4, kHeldOutPercent = 2;
 constexpr int64_t kPretrainSteps = 3000;
 constexpr double kReviewEpochs = 3;
-constexpr int64_t kTrainQuestions = 8000, kTestQuestions = 300, kDocumentWords = 280;
-constexpr int kQuestionLength = 512, kQuestionBatch = 8;
+constexpr int64_t kTrainQuestions = 12'000, kTestQuestions = 500, kDocumentWords = 150;
+constexpr int kQuestionLength = 512, kQuestionBatch = 16;
 constexpr double kQuestionRate = 1e-3;
-constexpr int64_t kQuestionSteps = 1000;
+constexpr int64_t kQuestionSteps = 800;
 constexpr int kStages = 9;
 
 // The paper's model (its section 4.1): 2 layers, 128 wide, 2 heads. Wider initial weights and no dropout, as it is
