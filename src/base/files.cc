@@ -162,10 +162,12 @@ void AtomicFile::OpenTemporary() {
   for (int attempt = 0; attempt < 100; ++attempt) {
     // Short, so that a name of the greatest length can be written; the process number keeps runs apart.
     temporary_ = fmt::format("{}/.lshformer-{}-{}.tmp", FolderOf(target_), getpid(), count++);
+    name_.Set(temporary_);  // first: a signal may come in between
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ >= 0 || errno != EEXIST) break;
   }
   if (file_ < 0) {
+    name_.Clear();
     temporary_.clear();
     return;
   }
@@ -220,6 +222,7 @@ void AtomicFile::Commit() {
   if (direct_) return;
   if (rename(temporary_.c_str(), target_.c_str()) != 0) FailWrite(errno);
   temporary_.clear();
+  name_.Clear();
   SyncFolder(FolderOf(target_));
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/temporaries.h"
+
 namespace lshformer {
 
 // Reads a whole regular file (or pipe; "-" is stdin); Error if missing, a directory, unreadable or longer than `limit`.
@@ -32,6 +34,7 @@ class AtomicFile {
   std::string path_;       // as given, for errors
   std::string target_;     // links followed
   std::string temporary_;  // beside target_
+  TemporaryName name_;     // of temporary_, for a signal that ends the process at once
   int file_ = -1;
   bool direct_ = false;  // stdout, a device or a pipe
   std::string buffer_;

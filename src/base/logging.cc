@@ -1,12 +1,15 @@
 #include "base/logging.h"
 
 #include <fmt/chrono.h>
+#include <spdlog/details/log_msg_buffer.h>
 #include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -55,6 +58,39 @@ void SetUpLogging(const std::string& level, LogFormat format) {
   auto logger = std::make_shared<spdlog::logger>("lshformer", std::make_shared<LineSink>(format));
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
+}
+
+class HeldLog::Sink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::vector<spdlog::details::log_msg_buffer> messages;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override { messages.emplace_back(message); }
+  void flush_() override {}
+};
+
+HeldLog::HeldLog() : logger_(spdlog::default_logger()), exceptions_(std::uncaught_exceptions()) {
+  if (logger_->level() < spdlog::level::warn) {
+    logger_.reset();
+    return;
+  }
+  sink_ = std::make_shared<Sink>();
+  auto holding = std::make_shared<spdlog::logger>("held", sink_);
+  holding->set_level(logger_->level());
+  spdlog::set_default_logger(std::move(holding));
+}
+
+HeldLog::~HeldLog() {
+  if (std::uncaught_exceptions() > exceptions_ && sink_ != nullptr) sink_->messages.clear();
+  Release();
+}
+
+void HeldLog::Release() {
+  if (logger_ == nullptr) return;
+  spdlog::set_default_logger(logger_);
+  for (const auto& message : sink_->messages)
+    for (const auto& sink : logger_->sinks()) sink->log(message);
+  logger_.reset();
 }
 
 }  // namespace lshformer

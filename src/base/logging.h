@@ -2,6 +2,7 @@
 #pragma once
 #include <spdlog/spdlog.h>
 
+#include <memory>
 #include <string>
 
 namespace lshformer {
@@ -10,5 +11,23 @@ enum class LogFormat { kText, kJson };
 
 // level: "trace", "debug", "info", "warn", "error", "off". Default of the program: warn.
 void SetUpLogging(const std::string& level, LogFormat format);
+
+// Keeps warnings back while something may still refuse the work: a command that fails says one line, the error. They
+// are written by Release or at the end; where an exception ends it, they are dropped. Of a level that asks for more
+// than warnings nothing is kept back.
+class HeldLog {
+ public:
+  HeldLog();
+  ~HeldLog();
+  HeldLog(const HeldLog&) = delete;
+  HeldLog& operator=(const HeldLog&) = delete;
+  void Release();
+
+ private:
+  class Sink;
+  std::shared_ptr<spdlog::logger> logger_;  // the one that is held; null once it is released
+  std::shared_ptr<Sink> sink_;
+  int exceptions_;
+};
 
 }  // namespace lshformer

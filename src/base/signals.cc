@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "base/error.h"
+#include "base/temporaries.h"
 
 namespace lshformer {
 namespace {
@@ -16,7 +17,9 @@ static_assert(std::atomic<int>::is_always_lock_free);  // what a signal handler 
 
 void OnStopSignal(int signal) {
   int none = 0;
-  if (!stop_signal.compare_exchange_strong(none, signal)) _exit(128 + signal);
+  if (stop_signal.compare_exchange_strong(none, signal)) return;
+  RemoveTemporaries();
+  _exit(128 + signal);
 }
 
 // The handler must not run on the stack of whatever it interrupts: oneDNN's matrix kernels use a small piece of the

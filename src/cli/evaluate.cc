@@ -37,9 +37,11 @@ struct EvaluateFlags {
 };
 
 constexpr const char* kQuestionAnswering = "question-answering";
+constexpr const char* kSimilarity = "sentence-similarity";
 
 Task TaskOf(const EvaluateFlags& flags) {
   if (flags.task == "fill-mask") return Task::kMaskedLm;
+  if (flags.task == kSimilarity) return Task::kEncoder;
   if (flags.task == "text-classification" || !flags.task_name.empty()) return Task::kSequenceClassification;
   if (flags.task == kQuestionAnswering) return Task::kQuestionAnswering;
   const std::string path = flags.model.model_name_or_path + "/config.json";
@@ -55,20 +57,62 @@ TextTable ReadTable(const EvaluateFlags& flags) {
   return ReadGlue(task, flags.data_dir, Split::kValidation);
 }
 
+SequenceSet Encoded(const EvaluateFlags& flags, const TextTable& table, std::span<const int32_t> labels,
+                    const Model& model, const Tokenizer& tokenizer) {
+  const int limit = SequenceLimit(flags.max_seq_length, model.config());
+  int64_t truncated = 0;
+  SequenceSet set = EncodeTable(table, labels, tokenizer, limit, &truncated);
+  if (truncated > 0) spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, set.size(), limit);
+  return set;
+}
+
+Json EvaluateValues(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer,
+                    const EvaluateOptions& options) {
+  if (!flags.task_name.empty() && !FindGlueTask(flags.task_name).regression())
+    Fail("--task_name {}: its labels are classes, but {} is a regression", flags.task_name,
+         flags.model.model_name_or_path);
+  if (model.config().num_labels != 1)
+    Fail("{}: a regression with {} outputs; labels are one number", flags.model.model_name_or_path,
+         model.config().num_labels);
+  const TextTable table = ReadTable(flags);
+  const std::vector<float> values = LabelValues(table);
+  SequenceSet set = Encoded(flags, table, {}, model, tokenizer);
+  for (const float value : values) set.AddValue(value);
+  set.KeepFirst(flags.max_eval_samples);
+  return EvaluateRegression(model, set, options).metrics;
+}
+
 Json EvaluateLabels(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer, EvaluateOptions options) {
+  if (model.config().regression()) return EvaluateValues(flags, model, tokenizer, options);
   const GlueTask* task = flags.task_name.empty() ? nullptr : &FindGlueTask(flags.task_name);
+  if (task != nullptr && task->regression())
+    Fail("--task_name {}: its labels are values, but {} has {} classes", flags.task_name,
+         flags.model.model_name_or_path, model.config().num_labels);
   std::vector<std::string> labels = model.config().labels;
   if (labels.empty() && task != nullptr) labels = task->labels;
   for (int64_t id = static_cast<int64_t>(labels.size()); id < model.config().num_labels; ++id)
     labels.push_back(model.config().label_name(id));
   const TextTable table = ReadTable(flags);
-  const int limit = SequenceLimit(flags.max_seq_length, model.config());
-  int64_t truncated = 0;
-  SequenceSet set = EncodeTable(table, LabelIds(table, labels), tokenizer, limit, &truncated);
-  if (truncated > 0) spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, set.size(), limit);
+  SequenceSet set = Encoded(flags, table, LabelIds(table, labels), model, tokenizer);
   set.KeepFirst(flags.max_eval_samples);
   options.f1 = task == nullptr || task->f1;
   return EvaluateClassification(model, set, options).metrics;
+}
+
+Json EvaluateSentences(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer,
+                       const EvaluateOptions& options) {
+  const TextTable table = ReadTable(flags);
+  if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
+  std::vector<float> similarities = LabelValues(table);
+  TextTable sentences{.path = table.path};
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    sentences.texts.push_back(table.texts[row]);
+    sentences.texts.push_back(table.pairs[row]);
+  }
+  SequenceSet set = Encoded(flags, sentences, {}, model, tokenizer);
+  set.KeepFirst(2 * flags.max_eval_samples);
+  similarities.resize(static_cast<size_t>(set.size() / 2));
+  return EvaluateSimilarity(model, set, similarities, options).metrics;
 }
 
 Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tokenizer, const EvaluateOptions& options,
@@ -120,7 +164,8 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   }
   RefuseFlags(command, {"--version_2_with_negative", "--na_prob_file", "--na_prob_thresh"},
               "is for --task question-answering");
-  if (flags.task == "fill-mask") FailUsage("--task fill-mask: has no --predictions to score");
+  if (flags.task == "fill-mask" || flags.task == kSimilarity)
+    FailUsage("--task {}: has no --predictions to score", flags.task);
   if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions (or --task question-answering)");
 }
 
@@ -140,6 +185,9 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
     FailUsage("--model_name_or_path, or --predictions and --references: required");
   if (!flags.task_name.empty()) FindGlueTask(flags.task_name);
   if (!flags.data_dir.empty() && flags.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  constexpr int64_t kMostPairs = INT64_MAX / 2;
+  if (flags.task == kSimilarity && flags.max_eval_samples > kMostPairs)
+    FailUsage("--max_eval_samples: expected at most {}, got {}", kMostPairs, flags.max_eval_samples);
   if (flags.task == "fill-mask" && !flags.task_name.empty())
     FailUsage("--task_name: is for --task text-classification");
   if (flags.validation_file.empty() && flags.data_dir.empty())
@@ -168,6 +216,7 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
                                    [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
+  if (task == Task::kEncoder) return EvaluateSentences(flags, *model, *tokenizer, options);
   if (questions) return EvaluateQuestions(flags, *model, *tokenizer, options);
   return text ? EvaluateText(flags, *model, *tokenizer, options, seed)
               : EvaluateLabels(flags, *model, *tokenizer, options);
@@ -204,8 +253,11 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   command->add_option("--tokenizer_name", flags->model.tokenizer_name, "tokenizer folder, if not the checkpoint")
       ->type_name("DIR")
       ->group(group);
-  command->add_option("--task", flags->task, "which head; default: the one that the model has")
-      ->check(OneOf({"fill-mask", "text-classification", kQuestionAnswering}))
+  command
+      ->add_option("--task", flags->task,
+                   "which head; default: the one that the model has; sentence-similarity: the cosine of mean "
+                   "embeddings of two texts")
+      ->check(OneOf({"fill-mask", "text-classification", kQuestionAnswering, kSimilarity}))
       ->group(group);
   group = "Data";
   command

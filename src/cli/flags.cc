@@ -103,6 +103,10 @@ CLI::Validator NumberBelow(double low, double high) {
                      [=](double x) { return x >= low && x < high; });
 }
 
+CLI::Validator NumberBetween(double low, double high) {
+  return NumberCheck(fmt::format("above {} and below {}", low, high), [=](double x) { return x > low && x < high; });
+}
+
 namespace {
 
 void AddReformerFlags(CLI::App& app, AttentionFlags& flags) {

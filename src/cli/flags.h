@@ -16,10 +16,11 @@ namespace lshformer::cli {
 // Checks for option->check(…). A list is checked value by value. The help shows what they expect.
 CLI::Validator OneOf(
     std::vector<std::string> names);  // "expected zero, mean or none, got "zreo" (did you mean "zero"?)"
-CLI::Validator IntegerIn(int64_t low, int64_t high);  // both included; high ≥ INT32_MAX reads "at least low"
-CLI::Validator NumberIn(double low, double high);     // both included; high DBL_MAX reads "at least low"
-CLI::Validator AnyNumber();                           // finite
-CLI::Validator NumberBelow(double low, double high);  // low ≤ x < high
+CLI::Validator IntegerIn(int64_t low, int64_t high);    // both included; high ≥ INT32_MAX reads "at least low"
+CLI::Validator NumberIn(double low, double high);       // both included; high DBL_MAX reads "at least low"
+CLI::Validator AnyNumber();                             // finite
+CLI::Validator NumberBelow(double low, double high);    // low ≤ x < high
+CLI::Validator NumberBetween(double low, double high);  // low < x < high
 
 // --lsh_*: all of AttentionFlags but --attention itself, for commands that take several --attention.
 void AddLshFlags(CLI::App& app, AttentionFlags& flags);

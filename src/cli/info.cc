@@ -30,16 +30,6 @@ struct InfoFlags {
 
 using Blocks = std::vector<std::pair<std::string, int64_t>>;
 
-Task HeadOf(const ModelConfig& config) {
-  for (const std::string& name : config.architectures) {
-    if (name.ends_with("ForMaskedLM")) return Task::kMaskedLm;
-    if (name.ends_with("ForPreTraining")) return Task::kPretraining;
-    if (name.ends_with("ForSequenceClassification")) return Task::kSequenceClassification;
-    if (name.ends_with("ForQuestionAnswering")) return Task::kQuestionAnswering;
-  }
-  return Task::kEncoder;
-}
-
 int64_t Total(const Blocks& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}, [](int64_t sum, auto& b) { return sum + b.second; });
 }
@@ -93,7 +83,8 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
 Json ModelInfo(const InfoFlags& flags) {
   ModelConfig config = ReadModelConfig(flags.folder + "/config.json");
   flags.attention.Apply(config.attention);
-  const Blocks blocks = ParametersByBlock(config, HeadOf(config));
+  // Of a head that is not known here the encoder is still told.
+  const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
   Json parameters = Json::object();
   for (const auto& [name, count] : blocks) parameters[name] = count;
   return Json{{"config", ToJson(config)},

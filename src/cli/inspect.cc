@@ -49,8 +49,7 @@ LabelKind Labels(Task task, const ModelConfig& config) {
   if (task == Task::kMaskedLm) return LabelKind::kToken;
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
   if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
-  const bool regression = config.problem_type.empty() ? config.num_labels == 1 : config.problem_type == "regression";
-  return regression ? LabelKind::kValue : LabelKind::kClass;
+  return config.regression() ? LabelKind::kValue : LabelKind::kClass;
 }
 
 void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& output) {

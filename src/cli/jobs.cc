@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "base/signals.h"
 #include "cli/label_data.h"
 #include "cli/model_source.h"
@@ -43,6 +44,8 @@ struct Job {
   const SequenceSet* train_set = nullptr;
   std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch = {};
   std::function<Json()> evaluate = {};
+  std::vector<std::string> figures = {};  // that `evaluate` writes
+  HeldLog* warnings = nullptr;            // let go once nothing can refuse the run any more
 };
 
 Json Settings(const TrainingOptions& options) {
@@ -60,6 +63,7 @@ Json Settings(const TrainingOptions& options) {
           {"warmup_steps", options.warmup_steps},
           {"warmup_ratio", options.warmup_ratio},
           {"optim", Name(options.optim)},
+          {"ema_decay", options.ema_decay > 0 ? Json(options.ema_decay) : Json()},
           {"load_best_model_at_end", options.load_best_model_at_end},
           {"metric_for_best_model", options.metric_for_best_model},
           {"seed", options.seed}};
@@ -84,11 +88,12 @@ Json Settings(const PretrainOptions& options) {
                    {"line_by_line", options.line_by_line},
                    {"mlm_probability", options.mlm_probability},
                    {"objective", options.objective},
-                   {"short_seq_prob", options.short_seq_prob},
-                   {"dupe_factor", options.dupe_factor},
                    {"masking", options.masking.whole_words ? "whole_word" : "token"},
                    {"max_predictions_per_seq", options.masking.max_predictions},
                    {"do_eval", options.do_eval}});
+  if (options.objective == "mlm") return settings;
+  settings["short_seq_prob"] = options.short_seq_prob;
+  settings["dupe_factor"] = options.dupe_factor;
   return settings;
 }
 
@@ -106,14 +111,26 @@ Json Settings(const TrainOptions& options) {
                    {"max_seq_length", options.max_seq_length},
                    {"do_eval", options.do_eval},
                    {"do_predict", options.do_predict}});
-  if (!options.question_answering()) return settings;
+  if (!options.question_answering()) {
+    settings["do_regression"] = options.do_regression ? Json(*options.do_regression) : Json();
+    return settings;
+  }
   const AnswerOptions& answers = options.answers;
   settings["doc_stride"] = options.doc_stride;
   settings["version_2_with_negative"] = answers.version_2;
-  settings["answers"] = {{"max_answer_length", answers.max_answer_length},
-                         {"n_best_size", answers.n_best_size},
-                         {"null_score_diff_threshold", answers.null_score_diff_threshold}};
+  settings["answers"] = {{"max_answer_length", answers.max_answer_length}, {"n_best_size", answers.n_best_size}};
+  if (answers.version_2) settings["answers"]["null_score_diff_threshold"] = answers.null_score_diff_threshold;
   return settings;
+}
+
+// What the settings leave out, since it does not change the result; with them a run can be made again.
+Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
+  return {{"per_device_eval_batch_size", options.per_device_eval_batch_size},
+          {"logging_steps", options.logging_steps},
+          {"eval_steps", options.eval_steps},
+          {"save_steps", options.save_steps},
+          {"save_total_limit", options.save_total_limit},
+          {"report_to", folder.report_to}};
 }
 
 DType SaveType(const std::string& name) {
@@ -141,6 +158,8 @@ Json Plan(const Job& job, const TrainingData& data) {
   TrainingOptions trial = job.training;
   trial.max_steps = kTrialSteps;
   trial.logging_steps = trial.eval_steps = trial.save_steps = 0;
+  trial.load_best_model_at_end = false;
+  trial.metric_for_best_model = TrainingOptions().metric_for_best_model;
   const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
   const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
   const int64_t steps = TotalSteps(job.training, steps_per_epoch);
@@ -191,6 +210,7 @@ Json FinalEvaluation(const Job& job, Json& trainer_state, bool best_loaded) {
 JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   JobResult result;
   result.output_dir = job.folder.output_dir;
+  CheckBestMetric(job.training, job.figures);
   TrainingData data{job.train_set->size(), job.batch};
   if (job.dry_run) {
     result.plan = Plan(job, data);
@@ -202,7 +222,8 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
                     {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}}}};
   if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, read);
   job.settings.update(read);
-  BeginRun(job.folder, job.start, job.settings);
+  BeginRun(job.folder, job.start, job.settings, OtherFlags(job.training, job.folder));
+  job.warnings->Release();
   const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
   std::optional<EventFile> events;
   if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
@@ -317,6 +338,8 @@ JobResult RunTrainQuestions(const TrainOptions& options, Job& job) {
                           config.labels.clear();
                           config.problem_type.clear();
                         });
+  job.figures = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, false, options.answers.version_2);
+  CheckBestMetric(job.training, job.figures);  // before the questions are read
   const QuestionSets data = ReadQuestions(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the questions");
   job.train_set = &data.train;
@@ -342,6 +365,27 @@ JobResult RunTrainQuestions(const TrainOptions& options, Job& job) {
   });
 }
 
+JobResult RunTrainLabels(const TrainOptions& options, Job& job) {
+  LabelTables tables = ReadLabelTables(options, job.do_eval);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
+                        options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
+  const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
+  ThrowIfStopped("reading the training data");
+  job.train_set = &data.train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
+  EvaluateOptions evaluating = Evaluating(options.training);
+  evaluating.f1 = tables.f1;
+  job.figures = EvaluationKeys(job.model->config(), Task::kSequenceClassification, tables.f1, false);
+  const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+  job.evaluate = [&] { return evaluate(*job.model, data.validation, evaluating).metrics; };
+  return RunJob(job, [&] {
+    if (!options.do_predict) return;
+    const Evaluation predicted = evaluate(*job.model, data.test, evaluating);
+    if (tables.regression) return WriteValues(PredictionsPath(options), predicted.values);
+    WritePredictions(PredictionsPath(options), predicted.predictions, tables.labels);
+  });
+}
+
 }  // namespace
 
 JobResult RunPretrain(const PretrainOptions& options) {
@@ -353,7 +397,9 @@ JobResult RunPretrain(const PretrainOptions& options) {
   if (!pairs && options.objective != "mlm")
     FailUsage("--objective: expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
   if (pairs && options.line_by_line) FailUsage("--line_by_line: is for --objective mlm; pairs are made of sentences");
+  HeldLog warnings;
   Job job{.title = "pretraining", .folder = options.folder, .training = options.training};
+  job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
   job.settings = Settings(options);
@@ -362,6 +408,8 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.tokenizer = LoadTokenizer(options.model);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training.seed);
+  job.figures = EvaluationKeys(job.model->config(), job.model->task(), false, false);
+  CheckBestMetric(job.training, job.figures);  // before the text is read
   const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the training text");
@@ -380,29 +428,16 @@ JobResult RunTrain(const TrainOptions& options) {
   CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
   CheckModelSource(options.model);
   CheckLabelSource(options);
+  HeldLog warnings;
   Job job{.title = "fine-tuning", .folder = options.folder, .training = options.training};
+  job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.tokenizer = LoadTokenizer(options.model);
-  if (options.question_answering()) return RunTrainQuestions(options, job);
-  LabelTables tables = ReadLabelTables(options, job.do_eval);
-  job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
-                        options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
-  const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
-  ThrowIfStopped("reading the training data");
-  job.train_set = &data.train;
-  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
-  EvaluateOptions evaluating = Evaluating(options.training);
-  evaluating.f1 = tables.f1;
-  job.evaluate = [&] { return EvaluateClassification(*job.model, data.validation, evaluating).metrics; };
-  return RunJob(job, [&] {
-    if (!options.do_predict) return;
-    const Evaluation predicted = EvaluateClassification(*job.model, data.test, evaluating);
-    WritePredictions(PredictionsPath(options), predicted.predictions, tables.labels);
-  });
+  return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
 }
 
 }  // namespace lshformer::cli

@@ -55,6 +55,7 @@ struct TrainOptions {
   TrainingOptions training;
   std::string task = "text-classification";
   std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv
+  std::optional<bool> do_regression;     // not given: as the labels look
   std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json
   std::string validation_file, test_file;
   int64_t max_train_samples = 0, max_eval_samples = 0;

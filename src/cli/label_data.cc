@@ -31,17 +31,22 @@ void Append(SequenceSet& all, const SequenceSet& part) {
   for (int64_t i = 0; i < part.size(); ++i) {
     all.Add(part.ids(i), part.type_ids(i));
     if (part.labelled()) all.AddLabel(part.label(i));
+    if (part.has_values()) all.AddValue(part.value(i));
   }
 }
 
-SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const std::vector<std::string>* labels,
-                        const Tokenizer& tokenizer, int max_seq_length) {
+// With the labels that `known` describes; null: without.
+SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
+                        int max_seq_length) {
   SequenceSet all;
   int64_t truncated = 0;
   for (const TextTable& table : tables) {
-    const std::vector<int32_t> ids = labels != nullptr ? LabelIds(table, *labels) : std::vector<int32_t>();
+    const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
+    const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
+    const std::vector<float> values = regression ? LabelValues(table) : std::vector<float>();
     int64_t cut = 0;
     SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
+    for (const float value : values) part.AddValue(value);
     truncated += cut;
     if (tables.size() == 1) {
       all = std::move(part);
@@ -60,6 +65,9 @@ void CheckLabelSource(const TrainOptions& options) {
   if (options.task != "text-classification" && !options.question_answering())
     FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
   if (!options.data_dir.empty() && options.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  if (!options.task_name.empty() && options.do_regression &&
+      *options.do_regression != FindGlueTask(options.task_name).regression())
+    FailUsage("--do_regression {}: --task_name {} decides otherwise", *options.do_regression, options.task_name);
   if (!options.task_name.empty()) FindGlueTask(options.task_name);
   if (!options.data_dir.empty() && !options.train_files.empty())
     FailUsage("--train_file: --data_dir {} already has the training data", options.data_dir);
@@ -91,7 +99,10 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   }
   if (options.do_predict) tables.test.push_back(read(options.test_file, Split::kTest));
   // Labels first: those of all rows, however few are then trained on.
-  tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
+  tables.regression = task != nullptr         ? task->regression()
+                      : options.do_regression ? *options.do_regression
+                                              : AreValues(tables.train);
+  if (!tables.regression) tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
   tables.f1 = task == nullptr || task->f1;
   int64_t left = options.max_train_samples;
   for (TextTable& table : tables.train) {
@@ -108,6 +119,12 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
 }
 
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
+  if (tables.regression) {
+    if (config.labels.size() != 1) config.labels.clear();
+    config.num_labels = 1;
+    config.problem_type = "regression";
+    return;
+  }
   const std::set<std::string> known(config.labels.begin(), config.labels.end());
   if (known == std::set<std::string>(tables.labels.begin(), tables.labels.end())) {
     tables.labels = config.labels;
@@ -120,8 +137,8 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
 
 LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
   LabelData data;
-  data.train = EncodeAllOf(tables.train, &tables.labels, tokenizer, max_seq_length);
-  data.validation = EncodeAllOf(tables.validation, &tables.labels, tokenizer, max_seq_length);
+  data.train = EncodeAllOf(tables.train, &tables, tokenizer, max_seq_length);
+  data.validation = EncodeAllOf(tables.validation, &tables, tokenizer, max_seq_length);
   data.test = EncodeAllOf(tables.test, nullptr, tokenizer, max_seq_length);
   return data;
 }

@@ -19,15 +19,18 @@ void CheckLabelSource(const TrainOptions& options);
 struct LabelTables {
   std::vector<TextTable> train;             // one per file
   std::vector<TextTable> validation, test;  // one or none
-  std::vector<std::string> labels;          // in order of id
+  bool regression = false;                  // labels are values
+  std::vector<std::string> labels;          // else in order of id
   bool f1 = true;
 };
 
 // Reads the tables and limits them to max_train_samples and max_eval_samples. Labels are the GLUE task's, else all that
-// the training files have. Error if they have fewer than two.
+// the training files have: values where do_regression says so or, if it says nothing, the labels look like values
+// (AreValues). Error if there are fewer than two classes.
 LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval);
 
-// A model that knows exactly these labels keeps its order of them; otherwise it learns the tables'.
+// A model that knows exactly these labels keeps its order of them; otherwise it learns the tables'. For values the
+// model gets one output and problem_type "regression".
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config);
 
 struct LabelData {

@@ -28,8 +28,6 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
   };
   const bool asking = options.task == PredictTask::kQuestionAnswering;
-  if (asking && command.count("--top_k") > 0) options.top_answers = options.top_k;
-  if (asking) options.top_k = PredictOptions{}.top_k;  // a range of its own
   if (!asking) only_for("--top_k", PredictTask::kFillMask, "fill-mask and question-answering");
   only_for("--question", PredictTask::kQuestionAnswering, "question-answering");
   only_for("--context", PredictTask::kQuestionAnswering, "question-answering");
@@ -52,17 +50,23 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   return options;
 }
 
+// The flag that an error is about: it begins with the name of what it says in quotes, "context" has no tokens.
+std::string FlagOf(const std::string& error, const PredictFlags& flags) {
+  for (const char* name : {"text", "text_pair", "question", "context"})
+    if (error.starts_with(fmt::format("\"{}\"", name))) return fmt::format("--{}", name);
+  return flags.question ? "--question" : "--text";
+}
+
 void PredictText(const Pipeline& pipeline, const PredictFlags& flags) {
-  const char* flag = flags.question ? "--question" : "--text";
   std::vector<Request> requests;
   try {
     requests.push_back(flags.question ? pipeline.PrepareQuestion(*flags.question, *flags.context)
                                       : pipeline.PrepareText(*flags.text, flags.text_pair.value_or("")));
   } catch (const Error& error) {
-    Fail("{}: {}", flag, error.what());
+    Fail("{}: {}", FlagOf(error.what(), flags), error.what());
   }
   pipeline.Run(requests);
-  if (!requests[0].error.empty()) Fail("{}: {}", flag, requests[0].error);
+  if (!requests[0].error.empty()) Fail("{}: {}", FlagOf(requests[0].error, flags), requests[0].error);
   AtomicFile output(flags.output);
   pipeline.Write(requests[0], [&](std::string_view json) { output.Write(json); });
   output.Write("\n");
@@ -136,10 +140,9 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->type_name("TEXT")
       ->group(group);
   group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
-  command
-      ->add_option("--top_k", flags->options.top_k,
-                   "fill-mask: candidates per mask; for question-answering answers, and 1 is the default there")
+  command->add_option("--top_k", flags->options.top_k, "fill-mask: candidates per mask; question-answering: answers")
       ->check(IntegerIn(1, INT32_MAX))
+      ->default_str("5, or 1 answer")
       ->group(group);
   command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
       ->check(OneOf({"none", "cls", "mean"}))

@@ -60,6 +60,8 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
   command->callback([options, command, &common] {
     for (const char* flag : {"--short_seq_prob", "--dupe_factor"})
       if (options->objective == "mlm" && command->count(flag) > 0) FailUsage("{}: is for --objective mlm+nsp", flag);
+    if (!options->do_eval && options->training.eval_steps == 0)
+      RefuseFlags(*command, {"--validation_file"}, "needs --do_eval or --eval_steps");
     options->training.seed = common.seed;
     PrintJobResult(RunPretrain(*options));
   });

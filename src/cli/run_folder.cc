@@ -1,5 +1,6 @@
 #include "cli/run_folder.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -101,6 +102,20 @@ void CheckSettings(const std::string& where, const Json& before, const Json& now
   }
 }
 
+// Settings as flags: without those that were not given, and what is no flag ("command", "training data").
+void AddFlags(const Json& settings, Json& flags) {
+  for (const auto& [key, value] : settings.items()) {
+    if (value.is_null() || value == "" || key == "command" || key.find(' ') != key.npos) continue;
+    if (value.is_object()) {
+      AddFlags(value, flags);  // "answers"
+    } else if (key == "lsh_buckets" && value.is_array()) {
+      flags[key] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
+    } else if (!value.is_array() || !value.empty()) {
+      flags[key] = value;
+    }
+  }
+}
+
 std::string FindCheckpoint(const RunFolder& folder) {
   if (folder.resume_from_checkpoint == "auto") {
     const std::string newest = NewestCheckpoint(folder.output_dir);
@@ -161,7 +176,7 @@ void CheckSameRun(const std::string& checkpoint, const Json& settings) {
   CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings);
 }
 
-void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings) {
+void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {
   MakeFolder(folder.output_dir);
   std::error_code ignored;
   // The state says "finished", so it goes first: killed in between, the run counts as unfinished.
@@ -178,7 +193,10 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
   } else {
     RemovePartialCheckpoints(folder.output_dir);
   }
-  WriteFileAtomically(folder.output_dir + "/" + kArguments, settings.dump(2) + "\n");
+  Json flags = Json::object();
+  AddFlags(settings, flags);
+  AddFlags(more_flags, flags);
+  WriteFileAtomically(folder.output_dir + "/" + kArguments, flags.dump(2) + "\n");
 }
 
 void FinishRun(const std::string& output_dir, const Json& train, const Json& eval, const Json& trainer_state) {

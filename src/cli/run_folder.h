@@ -25,8 +25,10 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
 // data, model, batches, seed. Flags of the optimizer and the length of the run may change, with a warning.
 void CheckSameRun(const std::string& checkpoint, const Json& settings);
 
-// Clears what an earlier run left (with --overwrite_output_dir its checkpoints too) and writes training_args.json.
-void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings);
+// Clears what an earlier run left (with --overwrite_output_dir its checkpoints too) and writes training_args.json: the
+// settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes
+// the run again.
+void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags);
 
 // Writes train_results.json, eval_results.json, all_results.json and, last, trainer_state.json, which says that the run
 // is finished. Both results without prefix or suffix beyond HF's keys.

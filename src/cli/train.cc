@@ -23,6 +23,12 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group(group);
   command
+      ->add_flag_function(
+          "--do_regression", [options](int64_t count) { options->do_regression = count > 0; },
+          "labels are values; default: where all are numbers and not all integers")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(group);
+  command
       ->add_option("--train_file", options->train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated")
       ->type_name("FILE")
       ->group(group);
@@ -57,7 +63,10 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   command->callback([command, options, &common] {
     CheckAnswerFlags(*command, options->answers, options->question_answering());
     if (options->question_answering())
-      RefuseFlags(*command, {"--task_name", "--data_dir"}, "is for --task text-classification");
+      RefuseFlags(*command, {"--task_name", "--data_dir", "--do_regression"}, "is for --task text-classification");
+    if (!options->do_eval && options->training.eval_steps == 0)
+      RefuseFlags(*command, {"--validation_file"}, "needs --do_eval or --eval_steps");
+    if (!options->do_predict) RefuseFlags(*command, {"--test_file"}, "needs --do_predict");
     options->training.seed = common.seed;
     PrintJobResult(RunTrain(*options));
   });

@@ -111,6 +111,14 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
       ->group(group);
   number("--warmup_steps", training.warmup_steps, "updates of linear warm-up", IntegerIn(0, INT64_MAX), group);
   number("--warmup_ratio", training.warmup_ratio, "or their share of all updates", NumberIn(0, 1), group);
+  command
+      .add_option(
+          "--ema_decay", training.ema_decay,
+          "evaluate and save the exponential moving average of the weights; 0.999 looks back about 1000 updates")
+      ->check(NumberBetween(0, 1))
+      ->type_name("NUMBER")
+      ->default_str("none")
+      ->group(group);
   group = "Logging and checkpoints (in updates)";
   number("--logging_steps", training.logging_steps, "between log entries; 0: none", IntegerIn(0, INT64_MAX), group);
   number("--eval_steps", training.eval_steps, "between evaluations; 0: only at the end", IntegerIn(0, INT64_MAX),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <set>
@@ -113,7 +114,7 @@ class TableReader {
   TextTable ReadJsonLines() {
     bool first = true;
     while (NextLine()) {
-      if (line_.find_first_not_of(" \t") == std::string_view::npos) continue;
+      if (IsBlank(line_)) continue;
       const Json object = ParseJson(line_, lines_.where(), kJsonLineLimits);
       if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
       if (first) ChooseFrom(object);
@@ -161,8 +162,8 @@ class TableReader {
     const auto found = object.find(key);
     if (found == object.end()) Fail("{}: no key \"{}\"", lines_.where(), Shown(key));
     if (found->is_string()) return found->get<std::string>();
-    if (found->is_number_integer()) return found->dump();
-    Fail("{}: \"{}\" is {}, expected a string or an integer", lines_.where(), Shown(key), found->type_name());
+    if (found->is_number()) return found->dump();
+    Fail("{}: \"{}\" is {}, expected a string or a number", lines_.where(), Shown(key), found->type_name());
   }
 
   void Add(std::string_view text, std::string_view pair, std::string_view label) {
@@ -196,6 +197,43 @@ TextTable ReadTextTable(const std::string& path, bool need_label, const TableCol
   return IsJsonLines(path) ? reader.ReadJsonLines() : reader.ReadTsv();
 }
 
+bool AreValues(std::span<const TextTable> tables) {
+  struct Place {
+    const TextTable* table = nullptr;
+    size_t row = 0;
+    std::string where() const { return fmt::format("{}:{}", table->path, table->lines[row]); }
+    std::string shown() const { return Shown(table->labels[row]); }
+  };
+  Place real, name;  // the first of each
+  bool integers = true;
+  for (const TextTable& table : tables) {
+    for (size_t row = 0; row < table.labels.size(); ++row) {
+      const std::string& label = table.labels[row];
+      if (ParseNumber<int64_t>(label)) continue;
+      integers = false;
+      const std::optional<double> number = ParseNumber<double>(label);
+      if (!number && name.table == nullptr) name = {&table, row};
+      if (number && std::isfinite(*number) && real.table == nullptr) real = {&table, row};
+    }
+  }
+  if (real.table != nullptr && name.table != nullptr)
+    Fail("{}: label \"{}\" is no number, but {} has {}; expected numbers alone (regression) or names alone (classes)",
+         name.where(), name.shown(), real.where(), real.shown());
+  return !integers && name.table == nullptr;
+}
+
+std::vector<float> LabelValues(const TextTable& table) {
+  std::vector<float> values;
+  values.reserve(table.labels.size());
+  for (size_t row = 0; row < table.labels.size(); ++row) {
+    const std::optional<double> number = ParseNumber<double>(table.labels[row]);
+    values.push_back(static_cast<float>(number.value_or(NAN)));
+    if (!std::isfinite(values.back()))
+      Fail("{}:{}: label \"{}\": expected a finite number", table.path, table.lines[row], Shown(table.labels[row]));
+  }
+  return values;
+}
+
 std::vector<std::string> DiscoverLabels(const TextTable& table) {
   const std::set<std::string> distinct(table.labels.begin(), table.labels.end());
   std::vector<std::string> labels(distinct.begin(), distinct.end());
@@ -207,8 +245,6 @@ std::vector<std::string> DiscoverLabels(const TextTable& table) {
     std::sort(labels.begin(), labels.end(), [](const std::string& a, const std::string& b) {
       return ParseNumber<int64_t>(a) < ParseNumber<int64_t>(b);
     });
-  } else if (all(ParseNumber<double>)) {
-    Fail("{}: labels such as {} are real numbers, expected classes", table.path, Shown(labels.front()));
   }
   if (labels.size() < 2) {
     Fail("{}: expected at least two different labels, got {}", table.path,
@@ -298,6 +334,7 @@ const std::vector<GlueTask>& GlueTasks() {
        "test",
        false,
        false},
+      {"stsb", {"sentence1", "sentence2", "score"}, {}, "train", "dev", "test", false, false},
   };
   return tasks;
 }

@@ -33,9 +33,15 @@ struct TextTable {
 // blank lines too. The column rule of HF's run_glue.py: sentence1 and sentence2 where both exist, else the first one or
 // two columns that are not "label"; columns named id, idx or index and JSON values that are not strings are no text
 // either. Error with path:line: no rows, a missing column, another number of fields, invalid UTF-8, a label that is
-// neither string nor integer. With need_label a missing label column is an error; without, labels are read where they
+// neither string nor number. With need_label a missing label column is an error; without, labels are read where they
 // exist.
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns = {});
+
+// Whether the labels are values to regress on and not names of classes. HF run_glue's rule: all are numbers, and not
+// all integers. Error with path:line where some are real numbers and others no numbers at all.
+bool AreValues(std::span<const TextTable> tables);
+// All labels of the table as numbers; Error with path:line for one that is none, or not finite as float32.
+std::vector<float> LabelValues(const TextTable& table);
 
 // The labels of a table in order of id: sorted as text, or by value if all are integers.
 std::vector<std::string> DiscoverLabels(const TextTable& table);
@@ -49,10 +55,11 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
 struct GlueTask {
   std::string name;  // "sst2"
   TableColumns columns;
-  std::vector<std::string> labels;      // in order of HF's ids; files hold them by name or by number
+  std::vector<std::string> labels;      // in order of HF's ids; files hold them by name or by number; empty: values
   std::string train, validation, test;  // names of the files, without ".tsv"
   bool f1;                              // F1 of class 1 is reported besides accuracy
   bool skip_short_rows;                 // QQP has broken rows, which HF's reader leaves out too
+  bool regression() const { return labels.empty(); }
 };
 const std::vector<GlueTask>& GlueTasks();
 const GlueTask& FindGlueTask(std::string_view name);  // UsageError lists the names and suggests the nearest

@@ -19,8 +19,6 @@ namespace {
 constexpr size_t kPieceBytes = size_t{4} << 20;
 constexpr size_t kPieceRows = 20000;
 
-bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos; }
-
 // A prefix of at most `limit` bytes that ends at a space or, failing that, between two UTF-8 characters.
 size_t CutPoint(std::string_view text, size_t limit) {
   if (text.size() <= limit) return text.size();

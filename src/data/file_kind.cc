@@ -19,6 +19,8 @@ bool IsJsonLines(std::string_view path) {
   return extension == "jsonl" || extension == "json";
 }
 
+bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }
+
 void StripByteOrderMark(std::string& line) {
   if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
 }

@@ -14,6 +14,9 @@ bool IsJsonLines(std::string_view path);  // .jsonl or .json
 // Of one line of a data file: no example has more values, and a hostile line cannot take much memory.
 inline constexpr JsonLimits kJsonLineLimits{.values = size_t{1} << 20};
 
+// No character but ASCII white space.
+bool IsBlank(std::string_view text);
+
 // Removes U+FEFF from the beginning of a file's first line.
 void StripByteOrderMark(std::string& line);
 

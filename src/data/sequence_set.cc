@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -91,6 +92,7 @@ void SequenceSet::KeepFirst(int64_t examples) {
   offsets_.resize(static_cast<size_t>(examples) + 1);
   first_type_.resize(static_cast<size_t>(examples));
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
+  if (has_values()) values_.resize(static_cast<size_t>(examples));
   if (has_spans()) spans_.resize(static_cast<size_t>(examples));
 }
 
@@ -105,6 +107,10 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
   if (labelled()) {
     front.labels_.assign(labels_.begin(), labels_.begin() + examples);
     labels_.erase(labels_.begin(), labels_.begin() + examples);
+  }
+  if (has_values()) {
+    front.values_.assign(values_.begin(), values_.begin() + examples);
+    values_.erase(values_.begin(), values_.begin() + examples);
   }
   if (has_spans()) {
     front.spans_.assign(spans_.begin(), spans_.begin() + examples);
@@ -121,6 +127,7 @@ uint64_t SequenceSet::Fingerprint() const {
     for (const int32_t id : ids(i)) add(static_cast<uint32_t>(id));
     add(static_cast<uint32_t>(first_type_[i]));
     if (labelled()) add(static_cast<uint32_t>(labels_[i]));
+    if (has_values()) add(std::bit_cast<uint32_t>(values_[i]));
     if (has_spans()) {
       add(static_cast<uint32_t>(spans_[i].first));
       add(static_cast<uint32_t>(spans_[i].second));
@@ -151,6 +158,7 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
     const std::span<const int32_t> ids = set.ids(example);
     AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(example), static_cast<uint64_t>(example));
     if (set.labelled()) batch.class_labels.push_back(set.label(example));
+    if (set.has_values()) batch.float_labels.push_back(set.value(example));
     if (!set.has_spans()) continue;
     batch.start_positions.push_back(set.span(example).first);
     batch.end_positions.push_back(set.span(example).second);

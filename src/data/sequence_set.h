@@ -24,6 +24,7 @@ class SequenceSet {
 
   void Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids = {});  // type_ids empty: all 0
   void AddLabel(int32_t label) { labels_.push_back(label); }
+  void AddValue(float value) { values_.push_back(value); }                       // a label to regress on
   void AddSpan(int32_t start, int32_t end) { spans_.emplace_back(start, end); }  // of an answer: first and last token
   void KeepFirst(int64_t examples);          // 0: all; --max_train_samples, --max_eval_samples
   SequenceSet SplitFront(int64_t examples);  // removes the first `examples` and returns them
@@ -32,12 +33,15 @@ class SequenceSet {
   int64_t tokens() const { return offsets_.back() - offsets_.front(); }
   int length(int64_t i) const { return static_cast<int>(offsets_[i + 1] - offsets_[i]); }
   int max_length() const;
-  uint64_t Fingerprint() const;  // of all tokens, types, labels and spans in their order; reads everything
+  uint64_t Fingerprint() const;  // of all tokens, types, labels, values and spans in their order; reads everything
   std::span<const int32_t> ids(int64_t i) const;
   std::vector<int32_t> type_ids(int64_t i) const;  // [length]
   bool labelled() const { return !labels_.empty(); }
   int32_t label(int64_t i) const { return labels_[i]; }
   const std::vector<int32_t>& labels() const { return labels_; }
+  bool has_values() const { return !values_.empty(); }
+  float value(int64_t i) const { return values_[i]; }
+  const std::vector<float>& values() const { return values_; }
   bool has_spans() const { return !spans_.empty(); }
   std::pair<int32_t, int32_t> span(int64_t i) const { return spans_[i]; }
 
@@ -47,11 +51,12 @@ class SequenceSet {
   std::vector<int64_t> offsets_{0};                 // [size + 1] into tokens_
   std::vector<int32_t> first_type_;                 // [size] number of leading tokens of type 0; the others have type 1
   std::vector<int32_t> labels_;                     // [size] or empty
+  std::vector<float> values_;                       // [size] or empty
   std::vector<std::pair<int32_t, int32_t>> spans_;  // [size] or empty
 };
 
-// The chosen examples in the given order. sequence_ids are their indices; class labels and spans where the set has
-// some.
+// The chosen examples in the given order. sequence_ids are their indices; class labels, values and spans where the set
+// has some.
 PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples);
 // The same, masked for `visit` (the epoch; 0 for evaluation), with token_labels as well.
 PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,

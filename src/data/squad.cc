@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/file_kind.h"
 #include "io/gzip.h"
 #include "text/code_points.h"
 
@@ -14,8 +15,6 @@ namespace lshformer {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-
-bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }
 
 Json& ListOf(Json& object, const char* key, const std::string& where) {
   if (!object.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(object));

@@ -78,12 +78,39 @@ class EvaluationLoop {
   AttentionCounts counts_;
 };
 
+std::span<const float> Part(const torch::Tensor& logits, int32_t begin, int32_t end) {  // of [n] or [n, 1]
+  return {logits.data_ptr<float>() + begin, static_cast<size_t>(end - begin)};
+}
+
 std::vector<int32_t> RowMaxima(const torch::Tensor& logits) {  // [n, classes] → [n]
   const torch::Tensor best = logits.argmax(1).to(torch::kInt32).contiguous();
   return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
 }
 
 }  // namespace
+
+std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bool f1, bool version_2) {
+  std::vector<std::string> keys{"eval_loss"};
+  const auto add = [&keys](std::initializer_list<const char*> more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  if (task == Task::kQuestionAnswering) {
+    for (const char* part : {"", "HasAns_", "NoAns_"})
+      for (const char* score : {"exact", "f1"}) keys.push_back(fmt::format("eval_{}{}", part, score));
+    add({"eval_AvNA"});
+    if (version_2) add({"eval_best_exact", "eval_best_f1"});
+    if (!version_2) add({"eval_exact_match"});
+  } else if (task == Task::kSequenceClassification && config.regression()) {
+    add({"eval_mse", "eval_pearson", "eval_spearmanr", "eval_combined_score"});
+  } else if (task == Task::kSequenceClassification) {
+    add({"eval_accuracy"});
+    if (f1 && config.num_labels == 2) add({"eval_f1"});
+  } else {
+    add({"eval_accuracy", "eval_mlm_loss", "eval_mlm_accuracy", "perplexity"});
+    if (task == Task::kPretraining) add({"eval_nsp_loss", "eval_nsp_accuracy"});
+  }
+  return keys;
+}
 
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker,
                             const EvaluateOptions& options) {
@@ -149,6 +176,70 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
 
 namespace {
 
+void AddCorrelations(std::span<const double> values, std::span<const double> labels, Json& metrics) {
+  const double pearson = Pearson(values, labels), spearman = Spearman(values, labels);
+  for (const auto& [name, value] : {std::pair("eval_pearson", pearson), std::pair("eval_spearmanr", spearman),
+                                    std::pair("eval_combined_score", (pearson + spearman) / 2)})
+    metrics[name] = std::isnan(value) ? Json() : Json(value);
+}
+
+}  // namespace
+
+Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const EvaluateOptions& options) {
+  EvaluationLoop loop(model, set, options);
+  Evaluation evaluation;
+  WeightedMean loss;
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    const torch::Tensor outputs = output.logits.contiguous();  // [B, 1]
+    for (const float value : Part(outputs, 0, batch.sequences())) {
+      if (!std::isfinite(value)) Fail("example {}: the model's output is not finite", evaluation.values.size());
+      evaluation.values.push_back(value);
+    }
+    if (set.has_values()) loss.Add(output.loss.item<double>(), batch.sequences());
+  });
+  if (set.has_values()) {
+    evaluation.labelled = loss.count();
+    Json& metrics = evaluation.metrics;
+    metrics["eval_loss"] = metrics["eval_mse"] = loss.mean();
+    const std::vector<double> labels(set.values().begin(), set.values().end());
+    AddCorrelations(evaluation.values, labels, metrics);
+  }
+  loop.Finish(evaluation);
+  return evaluation;
+}
+
+Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const float> similarities,
+                              const EvaluateOptions& options) {
+  EvaluationLoop loop(model, sentences, options);
+  Evaluation evaluation;
+  torch::Tensor first;  // [H], of a pair whose second sentence is still to come
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(sentences, examples); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    for (int b = 0; b < batch.sequences(); ++b) {
+      const torch::Tensor rows = output.last_hidden_state.slice(0, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
+      const torch::Tensor embedding = rows.to(torch::kDouble).mean(0);  // [n, H] → [H]
+      if (!first.defined()) {
+        first = embedding;
+        continue;
+      }
+      const double cosine = (first.dot(embedding) / (first.norm() * embedding.norm())).item<double>();
+      if (!std::isfinite(cosine)) Fail("pair {}: the model's output is not finite", evaluation.values.size());
+      evaluation.values.push_back(cosine);
+      first.reset();
+    }
+  });
+  const std::vector<double> labels(similarities.begin(), similarities.end());
+  AddCorrelations(evaluation.values, labels, evaluation.metrics);
+  loop.Finish(evaluation);
+  evaluation.labelled = static_cast<int64_t>(labels.size());
+  evaluation.metrics["eval_pairs_fraction"] =
+      static_cast<double>(evaluation.counts.pairs_computed) / static_cast<double>(evaluation.counts.pairs_total);
+  return evaluation;
+}
+
+namespace {
+
 // The figures of the answers given; the threshold of no-answer has been applied.
 void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answers, bool version_2, Json& metrics) {
   std::vector<SquadReference> references;
@@ -165,10 +256,6 @@ void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answe
   const SquadScoring scoring{version_2, std::numeric_limits<double>::infinity()};
   const Json scores = ScoreSquad(references, predictions, "predictions", null_odds, "null_odds", scoring);
   for (const auto& [key, value] : scores.items()) metrics["eval_" + key] = value;
-}
-
-std::span<const float> Part(const torch::Tensor& logits, int32_t begin, int32_t end) {  // of [T]
-  return {logits.data_ptr<float>() + begin, static_cast<size_t>(end - begin)};
 }
 
 bool AllFinite(std::span<const float> values) {

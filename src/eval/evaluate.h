@@ -1,6 +1,7 @@
 // A model on a data set: losses and figures under the names that HF's Trainer writes.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,14 @@ struct EvaluateOptions {
 struct Evaluation {
   Json metrics;                       // keys as HF writes them, "eval_" included; see below
   std::vector<int32_t> predictions;   // classification: [examples]
+  std::vector<double> values;         // regression: [examples]
   AttentionCounts counts;             // summed over layers and batches
   int64_t samples = 0, labelled = 0;  // sequences; masked tokens or labelled examples
 };
+
+// The figures that the evaluations below write for a model, without sizes and times: what a best model can be chosen
+// by. `f1` as in EvaluateOptions; question answering: all that some data may have.
+std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bool f1, bool version_2);
 
 // Masked LM under masks drawn once from the masker's seed (visit 0), so that figures compare between models and steps.
 // eval_loss = mean cross-entropy over all masked tokens (not a mean of batch means), eval_accuracy = share predicted
@@ -36,6 +42,18 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
 
 // eval_loss (mean over examples), eval_accuracy, eval_f1; without labels only predictions and runtime figures.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+// A model with one output and a set with values, or without any. eval_loss = eval_mse = mean of (output − value)²,
+// eval_pearson, eval_spearmanr, and their mean eval_combined_score; a correlation that is undefined, as of equal
+// outputs, is null. Without values only the outputs and runtime figures. Error if an output is not finite.
+Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+// How well the cosine of two sentences' embeddings, the means of their last hidden states, follows `similarities`
+// [pairs]; sentences 2i and 2i + 1 are pair i. eval_pearson, eval_spearmanr, their mean eval_combined_score (null where
+// undefined), and eval_pairs_fraction, the share of pairs of tokens that the attention computed. `values` are the
+// cosines. Error if a hidden state is not finite.
+Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const float> similarities,
+                              const EvaluateOptions& options);
 
 struct AnswerEvaluation {
   Evaluation evaluation;

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -15,14 +16,15 @@
 namespace lshformer {
 namespace {
 
-// [examples] class ids in order of index.
-std::vector<int32_t> ReadPredictions(const std::string& path, const std::vector<std::string>& labels, size_t examples) {
+// One row of a predictions file after another, each index below `examples` once; `take` gets index, text and place.
+using TakePrediction = std::function<void(size_t index, std::string_view text, const std::string& where)>;
+void ReadPredictions(const std::string& path, size_t examples, const TakePrediction& take) {
   LineReader lines(path);
   std::string line;
   if (!lines.Next(line) || line != "index\tprediction") {
     Fail("{}:1: expected the header \"index<TAB>prediction\"", path);
   }
-  std::vector<int32_t> predictions(examples, -1);
+  std::vector<bool> seen(examples, false);
   size_t rows = 0;
   while (lines.Next(line)) {
     const size_t tab = line.find('\t');
@@ -33,16 +35,48 @@ std::vector<int32_t> ReadPredictions(const std::string& path, const std::vector<
       Fail("{}: expected index<TAB>prediction", lines.where());
     }
     if (index >= examples) Fail("{}: index {}, but the references have {} rows", lines.where(), index, examples);
-    if (predictions[index] >= 0) Fail("{}: index {} for the second time", lines.where(), index);
-    const std::string_view label = std::string_view(line).substr(tab + 1);
-    predictions[index] = LabelId(label, labels);
-    if (predictions[index] < 0) {
-      Fail("{}: label \"{}\" is unknown, known: {}", lines.where(), Shown(label), fmt::join(labels, ", "));
-    }
+    if (seen[index]) Fail("{}: index {} for the second time", lines.where(), index);
+    seen[index] = true;
+    take(index, std::string_view(line).substr(tab + 1), lines.where());
     ++rows;
   }
   if (rows < examples) Fail("{}: {} predictions, but the references have {} rows", path, rows, examples);
+}
+
+std::vector<int32_t> ReadClasses(const std::string& path, const std::vector<std::string>& labels, size_t examples) {
+  std::vector<int32_t> predictions(examples);
+  ReadPredictions(path, examples, [&](size_t index, std::string_view label, const std::string& where) {
+    predictions[index] = LabelId(label, labels);
+    if (predictions[index] < 0)
+      Fail("{}: label \"{}\" is unknown, known: {}", where, Shown(label), fmt::join(labels, ", "));
+  });
   return predictions;
+}
+
+std::vector<double> ReadValues(const std::string& path, size_t examples) {
+  std::vector<double> predictions(examples);
+  ReadPredictions(path, examples, [&](size_t index, std::string_view text, const std::string& where) {
+    double& value = predictions[index];
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+      Fail("{}: prediction \"{}\": expected a finite number", where, Shown(text));
+  });
+  return predictions;
+}
+
+// null where undefined
+Json Correlation(double value) { return std::isnan(value) ? Json() : Json(value); }
+
+Json ScoreValues(const TextTable& references, const std::string& predictions_path) {
+  const std::vector<float> labels = LabelValues(references);
+  const std::vector<double> x = ReadValues(predictions_path, labels.size()), y(labels.begin(), labels.end());
+  const double pearson = Pearson(x, y), spearman = Spearman(x, y);
+  WeightedMean squares;
+  for (size_t i = 0; i < x.size(); ++i) squares.Add((x[i] - y[i]) * (x[i] - y[i]), 1);
+  return {{"pearson", Correlation(pearson)},
+          {"spearmanr", Correlation(spearman)},
+          {"corr", Correlation((pearson + spearman) / 2)},
+          {"mse", squares.mean()}};
 }
 
 }  // namespace
@@ -50,8 +84,9 @@ std::vector<int32_t> ReadPredictions(const std::string& path, const std::vector<
 Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictions_path,
                               const std::string& references_path) {
   const TextTable references = ReadGlueFile(task, references_path, true);
+  if (task.regression()) return ScoreValues(references, predictions_path);
   const std::vector<int32_t> labels = LabelIds(references, task.labels);
-  const std::vector<int32_t> predictions = ReadPredictions(predictions_path, task.labels, labels.size());
+  const std::vector<int32_t> predictions = ReadClasses(predictions_path, task.labels, labels.size());
   Json scores;
   scores["accuracy"] = Accuracy(predictions, labels);
   if (task.f1) {
@@ -61,7 +96,7 @@ Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictio
   const std::vector<double> x(predictions.begin(), predictions.end()), y(labels.begin(), labels.end());
   scores["matthews_correlation"] = Matthews(predictions, labels);
   for (const auto& [name, value] : {std::pair("pearson", Pearson(x, y)), std::pair("spearmanr", Spearman(x, y))})
-    scores[name] = std::isnan(value) ? Json() : Json(value);
+    scores[name] = Correlation(value);
   return scores;
 }
 
@@ -70,6 +105,13 @@ void WritePredictions(const std::string& path, std::span<const int32_t> predicti
   AtomicFile file(path);
   file.Write("index\tprediction\n");
   for (size_t i = 0; i < predictions.size(); ++i) file.Write(fmt::format("{}\t{}\n", i, labels.at(predictions[i])));
+  file.Commit();
+}
+
+void WriteValues(const std::string& path, std::span<const double> values) {
+  AtomicFile file(path);
+  file.Write("index\tprediction\n");
+  for (size_t i = 0; i < values.size(); ++i) file.Write(fmt::format("{}\t{:.3f}\n", i, values[i]));
   file.Commit();
 }
 

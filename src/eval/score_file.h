@@ -12,12 +12,15 @@ namespace lshformer {
 
 // predictions: HF's predict_results_TASK.txt, header "index<TAB>prediction", labels by number or name; the rows in any
 // order, each index 0 … n − 1 once. references: the task's dev.tsv. Returns {"accuracy", and for tasks with F1 "f1",
-// "acc_and_f1"}. Errors: file:line and what is wrong.
+// "acc_and_f1"}, and the three correlations. A task of values (STS-B): {"pearson", "spearmanr", their mean "corr",
+// "mse"}; an undefined correlation is null. Errors: file:line and what is wrong.
 Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictions_path,
                               const std::string& references_path);
 
 // Writes such a predictions file: "index<TAB>prediction", label names.
 void WritePredictions(const std::string& path, std::span<const int32_t> predictions,
                       const std::vector<std::string>& labels);
+// The same of a regression, with three decimals as HF's run_glue writes them.
+void WriteValues(const std::string& path, std::span<const double> values);
 
 }  // namespace lshformer

@@ -63,12 +63,12 @@ void Pipeline::WriteAnswers(const Request& request, const JsonSink& sink) const 
 }
 
 void Pipeline::Write(const Request& request, const JsonSink& sink) const {
-  const std::string id = request.id.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string id = request.id.value_or(Json()).dump(-1, ' ', false, Json::error_handler_t::replace);
   if (!request.error.empty()) {
     sink(fmt::format(R"({{"id": {}, "error": {}}})", id, Quoted(request.error)));
     return;
   }
-  sink(request.id.is_null() ? "{" : fmt::format(R"({{"id": {}, )", id));
+  sink(request.id ? fmt::format(R"({{"id": {}, )", id) : "{");
   if (options_.task == PredictTask::kFeatureExtraction) {
     const auto width = static_cast<size_t>(config().hidden_size);
     sink("\"embedding\": ");

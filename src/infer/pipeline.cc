@@ -110,8 +110,13 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
     FailUsage("--max_seq_length: expected {} to {} (the model's position table), got {}", kShortest, positions,
               options_.max_seq_length);
   }
-  if (options_.top_k < 1 || options_.top_k > config().vocab_size) {
-    FailUsage("--top_k: expected 1 to {} (the model's vocabulary), got {}", config().vocab_size, options_.top_k);
+  const bool asking = options_.task == PredictTask::kQuestionAnswering;
+  if (asking) ValidateAnswerOptions(options_.answers);
+  if (options_.top_k == 0) options_.top_k = asking ? 1 : static_cast<int>(std::min<int64_t>(5, config().vocab_size));
+  const int64_t most = asking ? options_.answers.n_best_size : config().vocab_size;
+  if (options_.top_k < 1 || options_.top_k > most) {
+    FailUsage("--top_k: expected 1 to {} ({}), got {}", most, asking ? "--n_best_size" : "the model's vocabulary",
+              options_.top_k);
   }
   if (options_.batch_tokens < 1) FailUsage("--batch_tokens: expected at least 1, got {}", options_.batch_tokens);
   if (tokenizer_->vocab_size() > config().vocab_size) {
@@ -119,7 +124,6 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
          tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");
-  if (options_.task == PredictTask::kQuestionAnswering) ValidateAnswerOptions(options_.answers);
   if (options_.task != PredictTask::kFillMask) return;
   if (tokenizer_->mask_id() < 0) Fail("the tokenizer has no mask token");
   for (int32_t id = 0; id < config().vocab_size; ++id) {
@@ -138,8 +142,8 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
                   std::move(tokenizer), options);
 }
 
-void Pipeline::Run(std::span<Request> requests) const {
-  if (options_.task == PredictTask::kQuestionAnswering) return RunQuestions(requests);
+void Pipeline::Run(std::span<Request> requests, const Finished& finished) const {
+  if (options_.task == PredictTask::kQuestionAnswering) return RunQuestions(requests, finished);
   std::vector<Request*> order;
   for (Request& request : requests) {
     if (request.error.empty()) order.push_back(&request);
@@ -164,6 +168,7 @@ void Pipeline::Run(std::span<Request> requests) const {
     masks += added;
   }
   if (!batch.empty()) RunBatch(batch);
+  if (finished) finished(requests.size());
 }
 
 void Pipeline::RunBatch(const std::vector<Request*>& batch) const {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,7 @@ struct PredictOptions {
   PredictTask task = PredictTask::kFillMask;
   int max_seq_length = 0;            // longer texts are cut; 0: the position table
   int64_t batch_tokens = 4096;       // tokens a forward call; a longer text stands alone
-  int top_k = 5;                     // fill-mask; for requests that do not say
-  int top_answers = 1;               // question answering, likewise ("top_k")
+  int top_k = 0;                     // for requests that do not say; 0: fill-mask 5, question answering 1
   AnswerOptions answers;             // question answering: the search for a span
   int doc_stride = -1;               // tokens that windows of a long context share; −1: as in WindowOptions
   Pooling pooling = Pooling::kNone;  // feature extraction, likewise
@@ -49,8 +49,8 @@ struct AskedQuestion {
 
 // One line of input on its way to one line of output.
 struct Request {
-  Json id;            // null: the line has none
-  std::string error;  // not empty: the answer is this error
+  std::optional<Json> id;  // none: the line has none
+  std::string error;       // not empty: the answer is this error
   Encoding encoding;
   std::vector<int32_t> masks;  // places of [MASK] in encoding.ids
   int top_k = 0;
@@ -71,8 +71,8 @@ using JsonSink = std::function<void(std::string_view)>;
 
 class Pipeline {
  public:
-  // Error if the head the task needs is missing, the vocabulary is larger than the model's, or max_seq_length is out
-  // of range (UsageError).
+  // Error if the head the task needs is missing, the vocabulary is larger than the model's, or max_seq_length or top_k
+  // is out of range (UsageError).
   Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options);
   // `adjust` as in LoadModel. The tokenizer is read from `tokenizer_folder`, or from `folder` where that is empty.
   static Pipeline Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
@@ -88,7 +88,10 @@ class Pipeline {
   int64_t AnswerSize(const Request& request) const;
 
   // Fills in the answers: requests of similar length share a forward call. Requests with an error are left alone.
-  void Run(std::span<Request> requests) const;
+  // `finished` is told how many of the first requests have their answers, as more of them do: questions are answered in
+  // their order, all else is finished together.
+  using Finished = std::function<void(size_t requests)>;
+  void Run(std::span<Request> requests, const Finished& finished = {}) const;
 
   // The answer as one JSON object without line end, in pieces.
   void Write(const Request& request, const JsonSink& sink) const;
@@ -97,11 +100,12 @@ class Pipeline {
   const PredictOptions& options() const { return options_; }
 
  private:
+  Request NewRequest() const;
   Request PrepareLine(std::string_view json, std::string_view where) const;
   void Encode(std::string_view text, std::string_view text_pair, Request& request) const;
   void Ask(std::string question, std::string context, Request& request) const;
   void RunBatch(const std::vector<Request*>& batch) const;
-  void RunQuestions(std::span<Request> requests) const;
+  void RunQuestions(std::span<Request> requests, const Finished& finished) const;
   void WriteFillMask(const Request& request, const JsonSink& sink) const;
   void WriteAnswers(const Request& request, const JsonSink& sink) const;
 

@@ -44,8 +44,7 @@ FoundAnswer ForOutput(const FoundAnswer& all, const AnswerOptions& options, int 
 }  // namespace
 
 Request Pipeline::PrepareQuestion(std::string_view question, std::string_view context) const {
-  Request request;
-  request.top_k = options_.top_answers;
+  Request request = NewRequest();
   Ask(std::string(question), std::string(context), request);
   return request;
 }
@@ -67,10 +66,20 @@ void Pipeline::Ask(std::string question, std::string context, Request& request) 
                  {options_.max_seq_length, options_.doc_stride});
 }
 
-void Pipeline::RunQuestions(std::span<Request> requests) const {
+void Pipeline::RunQuestions(std::span<Request> requests, const Finished& finished) const {
   torch::NoGradGuard no_gradients;
   std::vector<AnswerSearch> searches(requests.size(), AnswerSearch(options_.answers));
   WindowBatch batch;
+  size_t answered = 0;  // requests
+  const auto answer_before = [&](size_t end) {
+    if (end == answered) return;
+    for (; answered < end; ++answered) {
+      Request& request = requests[answered];
+      if (request.error.empty())
+        request.asked->found = ForOutput(searches[answered].Finish(), options_.answers, request.top_k);
+    }
+    if (finished) finished(answered);
+  };
   const auto run = [&] {
     ThrowIfStopped("predict");
     const ModelOutput output = model_->Forward(batch.packed, {});
@@ -97,16 +106,16 @@ void Pipeline::RunQuestions(std::span<Request> requests) const {
     for (const ContextWindow& window : asked.windows) {
       const WindowSequence sequence = MakeWindow(asked.question, asked.context_ids, window, *tokenizer_);
       const auto tokens = batch.packed.tokens() + static_cast<int64_t>(sequence.ids.size());
-      if (!batch.places.empty() && tokens > options_.batch_tokens) run();
+      if (!batch.places.empty() && tokens > options_.batch_tokens) {
+        run();
+        answer_before(number);  // whose windows have all been run
+      }
       AppendSequence(batch.packed, sequence.ids, sequence.type_ids, batch.places.size());
       batch.places.push_back({number, window});
     }
   }
   if (!batch.places.empty()) run();
-  for (size_t number = 0; number < requests.size(); ++number) {
-    if (!requests[number].error.empty()) continue;
-    requests[number].asked->found = ForOutput(searches[number].Finish(), options_.answers, requests[number].top_k);
-  }
+  answer_before(requests.size());
 }
 
 }  // namespace lshformer

@@ -47,11 +47,16 @@ Pooling ParsePooling(const std::string& name) {
   return Choose<Pooling>(name, "pooling", {{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}});
 }
 
-Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair) const {
+Request Pipeline::NewRequest() const {
   Request request;
-  request.top_k = options_.task == PredictTask::kQuestionAnswering ? options_.top_answers : options_.top_k;
+  request.top_k = options_.top_k;
   request.pooling = options_.pooling;
   request.normalize = options_.normalize;
+  return request;
+}
+
+Request Pipeline::PrepareText(std::string_view text, std::string_view text_pair) const {
+  Request request = NewRequest();
   Encode(text, text_pair, request);
   return request;
 }
@@ -69,10 +74,7 @@ Request Pipeline::Prepare(std::string_view json, std::string_view where) const {
 }
 
 Request Pipeline::PrepareLine(std::string_view json, std::string_view where) const {
-  Request request;
-  request.top_k = options_.task == PredictTask::kQuestionAnswering ? options_.top_answers : options_.top_k;
-  request.pooling = options_.pooling;
-  request.normalize = options_.normalize;
+  Request request = NewRequest();
   try {
     const Json object = ParseJson(json, where, kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());

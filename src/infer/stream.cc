@@ -65,17 +65,20 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
         if (size > kAnswers && end > begin) break;
       }
       const std::span<Request> piece(requests.data() + begin, end - begin);
-      pipeline.Run(piece);
-      for (Request& request : piece) {
-        pipeline.Write(request, sink.write);
-        sink.write("\n");
-        ++statistics.lines;
-        statistics.truncated += request.error.empty() && request.encoding.truncated;
-        if (!request.error.empty() && ++statistics.bad == 1) statistics.first_error = request.error;
-        request = Request();  // its answer is written
-      }
-      sink.flush();
-      if (progress) progress(statistics.lines);
+      size_t written = 0;  // of the piece
+      pipeline.Run(piece, [&](size_t finished) {
+        for (; written < finished; ++written) {
+          Request& request = piece[written];
+          pipeline.Write(request, sink.write);
+          sink.write("\n");
+          ++statistics.lines;
+          statistics.truncated += request.error.empty() && request.encoding.truncated;
+          if (!request.error.empty() && ++statistics.bad == 1) statistics.first_error = request.error;
+          request = Request();  // its answer is written
+        }
+        sink.flush();
+        if (progress) progress(statistics.lines);
+      });
     }
   }
   return statistics;

@@ -20,7 +20,8 @@ struct StreamStatistics {
 };
 
 // Reads ahead a window of lines (kWindowLines or kWindowBytes, less where the reader has no more at hand), encodes them
-// on all cores, runs those of similar length together and writes the answers in the order of the lines. Work memory:
+// on all cores, runs those of similar length together and writes the answers in the order of the lines: those of a
+// window, or less where it has many, together; questions', whose contexts may be long, as they are found. Work memory:
 // the window, its answers (kAnswers numbers, at least one line's) and one forward call of batch_tokens.
 // Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
 inline constexpr int64_t kWindowLines = 1024;

@@ -47,6 +47,8 @@ struct ModelConfig {
     return attention[attention.size() == 1 ? 0 : static_cast<size_t>(layer)];
   }
   std::string label_name(int64_t id) const;
+  // HF's rule: as problem_type says, else one output is a regression.
+  bool regression() const { return problem_type.empty() ? num_labels == 1 : problem_type == "regression"; }
 };
 
 ModelConfig ParseModelConfig(const Json& json, std::string_view where);  // also applies ValidateModelConfig

@@ -71,7 +71,9 @@ void WeightFiles::OpenShards(const std::string& folder) {
       if (!fresh)
         Fail("{}: tensor \"{}\" is in {} too", Shown(file, 120), Shown(name, 100), Shown(other->second->path(), 120));
       const auto listed = shard_of.find(name);
-      if (listed != shard_of.end() && listed->second != shard)
+      if (listed == shard_of.end())
+        Fail("{}: does not list tensor \"{}\", which \"{}\" has", Shown(path_, 120), Shown(name, 80), Shown(shard, 60));
+      if (listed->second != shard)
         Fail("{}: lists tensor \"{}\" in \"{}\", but \"{}\" has it", Shown(path_, 120), Shown(name, 80),
              Shown(listed->second, 60), Shown(shard, 60));
     }

@@ -19,7 +19,7 @@ class WeightFiles {
  public:
   // Opens and validates all files. Error names the file: none of the two is there (other weight files are named, so
   // that the user learns why they do not serve), a shard is missing, its name leads out of the folder, a tensor is not
-  // in the shard that the index names, or is in two shards.
+  // in the shard that the index names, is in two shards, or in a shard and not in the index.
   explicit WeightFiles(const std::string& folder);
 
   const std::string& path() const { return path_; }  // of the one file, or of the index

@@ -30,12 +30,16 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 
 }  // namespace
 
-Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
+std::optional<Task> FindTask(const ModelConfig& config) {
   for (const std::string& name : config.architectures)
     for (const Task task :
          {Task::kEncoder, Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification, Task::kQuestionAnswering})
       if (name == Architecture(task)) return task;
-  if (config.architectures.empty()) return Task::kEncoder;
+  return config.architectures.empty() ? std::optional(Task::kEncoder) : std::nullopt;
+}
+
+Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
+  if (const std::optional<Task> task = FindTask(config)) return *task;
   Fail(
       "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForPreTraining, "
       "BertForSequenceClassification or BertForQuestionAnswering",

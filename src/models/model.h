@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,9 @@ namespace lshformer {
 
 // Heads; kEncoder has none. kPretraining: masked LM and next-sentence prediction.
 enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification, kQuestionAnswering };
-Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);
+// The head that "architectures" names; kEncoder where it names none, nullopt where none of these.
+std::optional<Task> FindTask(const ModelConfig& config);
+Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);  // the same; nullopt is an Error
 
 struct ForwardOptions {
   bool train = false;       // dropout on

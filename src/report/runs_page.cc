@@ -35,12 +35,15 @@ int Best(const std::vector<double>& values, int direction) {
   return direction != 0 && differ ? best : -1;
 }
 
-// Losses and accuracies compare only between models with the same head.
+// Losses and accuracies compare only between models with the same head; a regression has another loss than classes.
 bool OneKind(const std::vector<RunRecord>& runs) {
-  std::set<Json> kinds;
+  std::set<std::pair<Json, bool>> kinds;
   for (const RunRecord& run : runs) {
     if (run.results.empty()) continue;
-    kinds.insert(run.config.is_object() && run.config.contains("architectures") ? run.config["architectures"] : Json());
+    const auto get = [&run](const char* key) {
+      return run.config.is_object() && run.config.contains(key) ? run.config[key] : Json();
+    };
+    kinds.emplace(get("architectures"), get("problem_type") == "regression");
   }
   return kinds.size() <= 1;
 }

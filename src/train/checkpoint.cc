@@ -116,10 +116,13 @@ void CopyInto(const NamedTensors& tensors, const SafetensorsFile& file) {
   }
 }
 
-void WriteOptimizer(const std::string& folder, const Optimizer& optimizer, const TrainingOptions& options) {
+void WriteOptimizer(const std::string& folder, const CheckpointParts& parts) {
+  const Optimizer& optimizer = parts.optimizer;
+  const TrainingOptions& options = parts.options;
   std::vector<NamedTensor> tensors;
   const NamedTensors state = optimizer.State();
-  for (const auto& [name, tensor] : state) tensors.push_back({name, ViewOf(tensor)});
+  for (const NamedTensors* list : {&state, &parts.more_state})
+    for (const auto& [name, tensor] : *list) tensors.push_back({name, ViewOf(tensor)});
   WriteSafetensors(folder + "/optimizer.safetensors", tensors, {{"format", "pt"}});
   const Json json = {{"type", Name(options.optim)},          {"steps", optimizer.steps()},
                      {"adam_beta1", options.adam_beta1},     {"adam_beta2", options.adam_beta2},
@@ -199,7 +202,7 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
     MakeFolder(partial);
     SaveModel(parts.model, partial);
     if (parts.save_extra) parts.save_extra(partial);
-    WriteOptimizer(partial, parts.optimizer, parts.options);
+    WriteOptimizer(partial, parts);
     WriteFileAtomically(partial + "/trainer_state.json", ToJson(parts.state, parts.options).dump(2) + "\n");
     SyncFolder(partial);
     Replace(partial, folder);
@@ -219,12 +222,15 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
   return folder;
 }
 
-TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer) {
+TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,
+                            const NamedTensors& more_state) {
   const std::string state_path = folder + "/trainer_state.json", optimizer_path = folder + "/optimizer.json";
   TrainerState state = ParseTrainerState(ReadJsonFile(state_path), state_path);
   const int64_t steps = GetInt(ReadJsonFile(optimizer_path), "steps", optimizer_path, 0);
   CopyInto(model.NamedParameters(), SafetensorsFile(folder + "/model.safetensors"));
-  CopyInto(optimizer.State(), SafetensorsFile(folder + "/optimizer.safetensors"));
+  const SafetensorsFile optimizer_file(folder + "/optimizer.safetensors");
+  CopyInto(optimizer.State(), optimizer_file);
+  CopyInto(more_state, optimizer_file);
   optimizer.set_steps(steps);
   return state;
 }

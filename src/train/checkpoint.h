@@ -2,7 +2,8 @@
 //
 // output_dir/checkpoint-N, in the layout of transformers' Trainer, without pickles:
 //   config.json, model.safetensors, tokenizer files     a model folder like any other
-//   optimizer.safetensors, optimizer.json               the optimizer's state, its type and step count
+//   optimizer.safetensors, optimizer.json               the optimizer's state, its type and step count; with ema_decay
+//                                                       also the weights it trains, the model being their average
 //   trainer_state.json                                  step, log history and what TrainerState adds to HF's keys
 // Random states are not saved: every number is drawn from (seed, step, …).
 //
@@ -48,14 +49,16 @@ struct CheckpointParts {
   const TrainerState& state;
   const TrainingOptions& options;
   std::function<void(const std::string& folder)> save_extra;  // may be empty
+  NamedTensors more_state;                                    // kept beside the optimizer's (WeightAverage::State)
 };
 // Writes output_dir/checkpoint-N (replacing one of the same step), then deletes those of later steps, which belong to a
 // course that was left, and the oldest beyond save_total_limit, but never the best one.
 // Error (disk full …) leaves the earlier checkpoints as they were. Returns the folder.
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
 
-// Copies weights and optimizer state out of `folder`; Error if they do not fit the model.
-TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer);
+// Copies weights, optimizer state and `more_state` out of `folder`; Error if they do not fit the model.
+TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,
+                            const NamedTensors& more_state = {});
 
 // The weights of the best checkpoint.
 void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model);

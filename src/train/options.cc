@@ -1,5 +1,8 @@
 #include "train/options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -67,6 +70,7 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   RequireWithin("learning_rate", options.learning_rate, 0, kFinite, "a number ≥ 0");
   RequireWithin("weight_decay", options.weight_decay, 0, kFinite, "a number ≥ 0");
   const double below_one = std::nextafter(1.0, 0.0);
+  constexpr double kAboveZero = std::numeric_limits<double>::min();
   RequireWithin("adam_beta1", options.adam_beta1, 0, below_one, "a number in [0, 1)");
   RequireWithin("adam_beta2", options.adam_beta2, 0, below_one, "a number in [0, 1)");
   RequireWithin("adam_epsilon", options.adam_epsilon, 0, kFinite, "a number ≥ 0");
@@ -79,12 +83,27 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   RequireAtLeast("eval_steps", options.eval_steps, 0);
   RequireAtLeast("save_steps", options.save_steps, 0);
   RequireAtLeast("save_total_limit", options.save_total_limit, 0);
+  if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)
+    FailUsage("--metric_for_best_model: needs --load_best_model_at_end");
+  // 0: off
+  if (options.ema_decay != 0)
+    RequireWithin("ema_decay", options.ema_decay, kAboveZero, below_one, "a number in (0, 1)");
   if (!options.load_best_model_at_end) return;
   if (options.eval_steps == 0 || options.save_steps == 0 || options.save_steps % options.eval_steps != 0)
     FailUsage("--load_best_model_at_end: needs --eval_steps, and --save_steps a multiple of it, got {} and {}",
               options.eval_steps, options.save_steps);
 }
 
-bool GreaterIsBetter(const std::string& metric) { return !metric.ends_with("loss") && metric != "perplexity"; }
+bool GreaterIsBetter(const std::string& metric) {
+  return !metric.ends_with("loss") && !metric.ends_with("mse") && metric != "perplexity";
+}
+
+void CheckBestMetric(const TrainingOptions& options, const std::vector<std::string>& keys) {
+  const std::string& name = options.metric_for_best_model;
+  const auto known = [&](const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); };
+  if (!options.load_best_model_at_end || known(name) || known("eval_" + name)) return;
+  FailUsage("--metric_for_best_model: the evaluation has no \"{}\", only {}{}", Shown(name), fmt::join(keys, ", "),
+            Suggestion(name, keys));
+}
 
 }  // namespace lshformer

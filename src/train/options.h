@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lshformer {
 
@@ -34,11 +35,17 @@ struct TrainingOptions {
   int save_total_limit = 0;                    // newest checkpoints kept; 0: all
   bool load_best_model_at_end = false;         // the checkpoint with the best metric_for_best_model is the result
   std::string metric_for_best_model = "loss";  // of the evaluations, "eval_" may be left out; see GreaterIsBetter
+  double ema_decay = 0;                        // of weight_average.h; 0: none
   uint64_t seed = 42;                          // data order, masking, dropout, new weights
 };
 
-// As transformers decides: smaller is better for what ends in "loss" (and for perplexity), greater for all else.
+// As transformers decides: smaller is better for what ends in "loss" (and for perplexity and mse), greater for all
+// else.
 bool GreaterIsBetter(const std::string& metric);
+
+// UsageError if a best model is asked for and metric_for_best_model is none of `keys`, those that the evaluations
+// write.
+void CheckBestMetric(const TrainingOptions& options, const std::vector<std::string>& keys);
 
 // Error (exit 2) that names the flag, the range and the value.
 void ValidateTrainingOptions(const TrainingOptions& options);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -17,6 +18,7 @@
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
+#include "train/weight_average.h"
 
 namespace lshformer {
 namespace {
@@ -44,6 +46,21 @@ int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters) {
   return count;
 }
 
+// While it lives, the model's weights are their average, if there is one.
+class Averaged {
+ public:
+  explicit Averaged(std::optional<WeightAverage>& average) : average_(average) { Swap(); }
+  ~Averaged() { Swap(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  void Swap() {
+    if (average_) average_->Swap();
+  }
+  std::optional<WeightAverage>& average_;
+};
+
 class Trainer {
  public:
   Trainer(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
@@ -64,6 +81,7 @@ class Trainer {
   }
 
   TrainResult Run() {
+    if (options_.ema_decay > 0) average_.emplace(options_.ema_decay, parameters_);
     if (!place_.resume_from.empty()) Resume();
     begin_ = Clock::now();
     runtime_before_ = state_.train_runtime;
@@ -78,6 +96,7 @@ class Trainer {
     }
     StopIfAsked();
     progress_->Finish();
+    if (average_) average_->Swap();  // the result is the average
     if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
       LoadBestModel(place_.output_dir, state_, model_);
       result_.best_step = state_.best_global_step;
@@ -89,7 +108,8 @@ class Trainer {
   void Resume() {
     const int threads = state_.threads;
     const int64_t max_steps = state_.max_steps;
-    state_ = LoadCheckpoint(place_.resume_from, model_, *optimizer_);
+    state_ = LoadCheckpoint(place_.resume_from, model_, *optimizer_, average_ ? average_->State() : NamedTensors());
+    if (average_) average_->Swap();  // a checkpoint's model is the average
     if (state_.threads != threads)
       spdlog::warn("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
                    place_.resume_from, state_.threads, threads);
@@ -119,6 +139,7 @@ class Trainer {
     if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
     learning_rate_ = LearningRate(schedule_, step);
     optimizer_->Step(learning_rate_, ClipScale(gradient_norm_, options_.max_grad_norm));
+    if (average_) average_->Update();
 
     ++state_.global_step;
     state_.loss_sum += loss;
@@ -191,6 +212,7 @@ class Trainer {
     }
     Json metrics;
     try {
+      const Averaged averaged(average_);
       metrics = hooks_.evaluate();
     } catch (const Interrupted& interrupted) {
       StopWith(interrupted.signal());
@@ -221,13 +243,12 @@ class Trainer {
     const Json& entry = state_.log_history.back();
     if (!entry.contains("eval_loss") || entry["step"] != state_.global_step) return;
     const std::string& name = options_.metric_for_best_model;
+    std::vector<std::string> keys;
+    for (const auto& [metric, value] : entry.items())
+      if (metric != "epoch" && metric != "step") keys.push_back(metric);
+    CheckBestMetric(options_, keys);
     const std::string key = entry.contains(name) ? name : "eval_" + name;
-    if (!entry.contains(key) || !entry[key].is_number()) {
-      std::string known;
-      for (const auto& [metric, value] : entry.items())
-        if (metric != "epoch" && metric != "step") known += (known.empty() ? "" : ", ") + metric;
-      FailUsage("--metric_for_best_model: the evaluation has no \"{}\", only {}", Shown(name), known);
-    }
+    if (!entry[key].is_number()) return;  // undefined for these outputs, so no better than any other
     const double metric = entry[key].get<double>();
     const bool better = state_.best_global_step == 0 ||
                         (GreaterIsBetter(name) ? metric > state_.best_metric : metric < state_.best_metric);
@@ -240,7 +261,9 @@ class Trainer {
     if (place_.output_dir.empty() || saved_step_ == state_.global_step) return;
     if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     state_.train_runtime = runtime_before_ + SecondsSince(begin_);
-    last_good_ = SaveCheckpoint(place_.output_dir, {model_, *optimizer_, state_, options_, hooks_.save_extra});
+    const Averaged averaged(average_);
+    last_good_ = SaveCheckpoint(place_.output_dir, {model_, *optimizer_, state_, options_, hooks_.save_extra,
+                                                    average_ ? average_->State() : NamedTensors()});
     saved_step_ = state_.global_step;
   }
 
@@ -290,6 +313,7 @@ class Trainer {
   const TrainerHooks& hooks_;
   NamedTensors parameters_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WeightAverage> average_;
   TrainSampler sampler_;
   double flos_per_token_;
   Schedule schedule_;

@@ -39,6 +39,8 @@ struct TrainerPlace {
   Json run_settings = Json::object();  // flags that decide the result, kept in checkpoints
 };
 
+// With ema_decay, evaluations, the models of checkpoints and the model that is left are the average's; the weights that
+// are trained go on beside it (weight_average.h).
 struct TrainResult {
   int64_t global_step = 0, total_steps = 0;
   int64_t best_step = 0;  // > 0: the model's weights are those after this step (load_best_model_at_end)

@@ -37,6 +37,21 @@ void Update(const AdamWUpdate& update, const float* gradient, float* parameter, 
   for (; i < count; ++i) UpdateVector(single, update, gradient + i, parameter + i, exp_avg + i, exp_avg_sq + i);
 }
 
+template <class D>
+void AverageVector(D d, float share, const float* weight, float* average) {
+  const auto old = hn::LoadU(d, average);
+  hn::StoreU(hn::MulAdd(hn::Set(d, share), hn::Sub(hn::LoadU(d, weight), old), old), d, average);
+}
+
+void Average(float share, const float* weight, float* average, int64_t count) {
+  const hn::ScalableTag<float> wide;
+  const hn::CappedTag<float, 1> single;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) AverageVector(wide, share, weight + i, average + i);
+  for (; i < count; ++i) AverageVector(single, share, weight + i, average + i);
+}
+
 double Squares(const float* values, int64_t count) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
@@ -62,11 +77,16 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 
 HWY_EXPORT(Update);
+HWY_EXPORT(Average);
 HWY_EXPORT(Squares);
 
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count) {
   HWY_DYNAMIC_DISPATCH(Update)(update, gradient, parameter, exp_avg, exp_avg_sq, count);
+}
+
+void UpdateAverage(float share, const float* weight, float* average, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Average)(share, weight, average, count);
 }
 
 double SumOfSquares(const float* values, int64_t count) { return HWY_DYNAMIC_DISPATCH(Squares)(values, count); }

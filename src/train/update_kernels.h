@@ -23,6 +23,9 @@ struct AdamWUpdate {
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count);
 
+// average += share · (weight − average)
+void UpdateAverage(float share, const float* weight, float* average, int64_t count);
+
 // Σ x², in double: finite exactly when every x is finite.
 double SumOfSquares(const float* values, int64_t count);
 

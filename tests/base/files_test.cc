@@ -12,8 +12,10 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "base/signals.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -280,6 +282,26 @@ TEST(IsEmptyFolder, MissingEmptyAndFull) {
   const std::string path = folder.Write(".hidden", "");
   EXPECT_FALSE(IsEmptyFolder(folder.path()));
   EXPECT_EQ(ErrorOf([&] { IsEmptyFolder(path); }), path + ": is a file, expected a folder");
+}
+
+// A second signal ends the process at once, and still leaves no temporary file.
+TEST(AtomicFile, TwoSignalsLeaveNoTemporaryFile) {
+  TempFolder folder;
+  EXPECT_EQ(InChild([&] {
+              InstallSignalHandlers();
+              AtomicFile first(folder / "first"), second(folder / "second"), third(folder / "third");
+              first.Write("whole");
+              first.Commit();
+              second.Write("half");
+              second.Flush();
+              raise(SIGINT);
+              raise(SIGTERM);
+              return 0;
+            }),
+            128 + SIGTERM);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) names.push_back(entry.path().filename().string());
+  EXPECT_EQ(names, std::vector<std::string>{"first"});
 }
 
 }  // namespace

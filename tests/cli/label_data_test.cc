@@ -65,6 +65,40 @@ TEST_F(LabelDataTest, AModelKeepsItsOwnOrderOfTheSameLabels) {
   EXPECT_EQ(config.problem_type, "single_label_classification");
 }
 
+// HF run_glue's rule, unless --do_regression says otherwise.
+TEST_F(LabelDataTest, RealNumbersAreValues) {
+  const std::string scores = folder_.Write("scores.tsv", "text\tlabel\na\t1\nb\t2.5\n");
+  const std::string more =
+      folder_.Write("more.jsonl", "{\"text\": \"c\", \"label\": 3.0}\n{\"text\": \"d\", \"label\": 4}\n");
+  TrainOptions options = Options({scores, more});
+  options.validation_file = folder_.Write("dev.tsv", "text\tlabel\na\tnan\n");
+  LabelTables tables = ReadLabelTables(options, false);
+  EXPECT_TRUE(tables.regression);
+  EXPECT_THAT(tables.labels, IsEmpty());
+  ModelConfig config;
+  config.labels = {"red", "blue"};
+  AgreeOnLabels(tables, config);
+  EXPECT_EQ(config.num_labels, 1);
+  EXPECT_EQ(config.problem_type, "regression");
+  EXPECT_EQ(config.label_name(0), "LABEL_0");
+  config.labels = {"similarity"};
+  AgreeOnLabels(tables, config);
+  EXPECT_EQ(config.label_name(0), "similarity");
+
+  folder_.Write("tokenizer/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  const auto tokenizer = Tokenizer::Load(folder_ / "tokenizer");
+  EXPECT_THAT(Encode(tables, *tokenizer, 8).train.values(), ElementsAre(1, 2.5, 3, 4));
+  EXPECT_THAT(ErrorOf([&] { Encode(ReadLabelTables(options, true), *tokenizer, 8); }),
+              HasSubstr("dev.tsv:2: label \"nan\": expected a finite number"));
+
+  options.do_regression = false;
+  EXPECT_THAT(ReadLabelTables(options, false).labels, ElementsAre("1", "2.5", "3.0", "4"));
+  options = Options({folder_.Write("stars.tsv", "text\tlabel\na\t1\nb\t2\n")});
+  EXPECT_FALSE(ReadLabelTables(options, false).regression);
+  options.do_regression = true;
+  EXPECT_TRUE(ReadLabelTables(options, false).regression);
+}
+
 TEST_F(LabelDataTest, ValidationHasTheColumnsOfTheTrainingFile) {
   TrainOptions options = Options({folder_.Write("train.tsv", "a\tb\tlabel\nx\ty\t0\nz\tw\t1\n")});
   options.validation_file = folder_.Write("dev.tsv", "b\ta\tlabel\ny\tx\t1\n");
@@ -96,6 +130,8 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("--task"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task_name = "stsb", o.do_regression = false; }),
+              StartsWith("--do_regression false: --task_name stsb decides otherwise"));
 }
 
 TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {

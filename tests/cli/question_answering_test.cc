@@ -220,7 +220,8 @@ TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {
   EXPECT_THAT(wrong(predict, {"--text", "x"}), HasSubstr("--text: --task question-answering takes --question"));
   EXPECT_THAT(wrong(predict, {"--question", "x", "--context", "y", "--null_score_diff_threshold", "1"}),
               HasSubstr("--null_score_diff_threshold: needs --version_2_with_negative"));
-  EXPECT_THAT(wrong(predict, {"--question", "x", "--context", " "}, 1), HasSubstr("--question: \"context\" has no"));
+  EXPECT_THAT(wrong(predict, {"--question", "x", "--context", " "}, 1), HasSubstr("--context: \"context\" has no"));
+  EXPECT_THAT(wrong(predict, {"--question", " ", "--context", "x"}, 1), HasSubstr("--question: \"question\" has no"));
   EXPECT_THAT(
       Wrong({"predict", "--task", "fill-mask", "--model_name_or_path", Model(), "--text", "x", "--n_best_size", "3"},
             2),

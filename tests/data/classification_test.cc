@@ -142,10 +142,33 @@ TEST(Labels, AreSortedAsTextOrByValue) {
                 DiscoverLabels(TableOf({"a", "a"}));
               }),
               HasSubstr("t.tsv: expected at least two different labels, got only \"a\""));
-  EXPECT_THAT(ErrorOf([] {
-                DiscoverLabels(TableOf({"0.5", "2", "3.25"}));
+}
+
+TEST(Labels, AreValuesWhereAllAreNumbersAndNotAllIntegers) {
+  const auto are_values = [](std::vector<std::vector<std::string>> files) {
+    std::vector<TextTable> tables;
+    for (auto& labels : files) tables.push_back(TableOf(std::move(labels)));
+    return AreValues(tables);
+  };
+  EXPECT_TRUE(are_values({{"0.5", "2", "-3.25e-1"}}));
+  EXPECT_TRUE(are_values({{"1", "2"}, {"3", "2.0"}}));  // one column over several files
+  EXPECT_TRUE(are_values({{"1", "nan"}}));              // and then refused, by LabelValues
+  EXPECT_FALSE(are_values({{"1", "2"}, {"0"}}));
+  EXPECT_FALSE(are_values({{"good", "bad", "1"}}));
+  EXPECT_FALSE(are_values({{"nan", "fan"}}));
+  EXPECT_THAT(ErrorOf([&] {
+                are_values({{"3.5", "2"}, {"1", "high"}});
               }),
-              HasSubstr("t.tsv: labels such as 0.5 are real numbers"));
+              HasSubstr("t.tsv:3: label \"high\" is no number, but t.tsv:2 has 3.5"));
+}
+
+TEST(Labels, AsValuesAreFiniteNumbers) {
+  EXPECT_THAT(LabelValues(TableOf({"0", "5.000", "-1e2", "0.1"})), ElementsAre(0.0f, 5.0f, -100.0f, 0.1f));
+  for (const char* bad : {"nan", "inf", "-inf", "1e39", "five", "1,5", " 1", "0x1", "1 "})
+    EXPECT_THAT(ErrorOf([&] {
+                  LabelValues(TableOf({"1.5", bad}));
+                }),
+                HasSubstr(std::string("t.tsv:3: label \"") + bad + "\": expected a finite number"));
 }
 
 TEST(Labels, AreFoundByNameOrByNumber) {
@@ -184,6 +207,8 @@ TEST(Glue, ReadsEveryTask) {
       {"qnli", "index\tquestion\tsentence\tlabel", "0\tp\tq\tnot_entailment", "p", "q", 1},
       {"rte", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\tentailment", "p", "q", 0},
       {"wnli", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\t0", "p", "q", 0},
+      {"stsb", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+       "0\tg\tf\t2012\t0001\tnone\tnone\tp\tq\t3.800", "p", "q", 0},
   };
   for (const Case& example : cases) {
     TempFolder folder;
@@ -193,7 +218,11 @@ TEST(Glue, ReadsEveryTask) {
     EXPECT_THAT(table.texts, ElementsAre(example.text)) << example.name;
     EXPECT_EQ(table.pairs, *example.pair == '\0' ? std::vector<std::string>{} : std::vector<std::string>{example.pair})
         << example.name;
-    EXPECT_THAT(LabelIds(table, task.labels), ElementsAre(example.label)) << example.name;
+    if (task.regression()) {
+      EXPECT_THAT(LabelValues(table), ElementsAre(3.8f)) << example.name;
+    } else {
+      EXPECT_THAT(LabelIds(table, task.labels), ElementsAre(example.label)) << example.name;
+    }
   }
 }
 
@@ -237,12 +266,20 @@ TEST(Glue, RealFiles) {
       {"mrpc", "MRPC", Split::kTrain, 3668, 2474},       {"mrpc", "MRPC", Split::kValidation, 408, 279},
       {"rte", "RTE", Split::kTrain, 2490, -1},           {"wnli", "WNLI", Split::kTrain, 635, -1},
       {"mnli", "MNLI", Split::kTrain, 6999, -1},         {"mnli", "MNLI", Split::kValidation, 1521, -1},
-      {"mnli-mm", "MNLI", Split::kValidation, 1551, -1},
+      {"mnli-mm", "MNLI", Split::kValidation, 1551, -1}, {"stsb", "STS-B", Split::kTrain, 5749, 212},
+      {"stsb", "STS-B", Split::kValidation, 1500, 45},
   };
   for (const Case& example : cases) {
     const GlueTask& task = FindGlueTask(example.task);
     const TextTable table = ReadGlue(task, shared + "/data/glue/" + example.folder, example.split);
     EXPECT_EQ(table.rows(), example.rows) << example.task;
+    if (task.regression()) {
+      const std::vector<float> values = LabelValues(table);
+      EXPECT_EQ(std::count(values.begin(), values.end(), 1.0f), example.ones) << example.task;
+      EXPECT_EQ(*std::min_element(values.begin(), values.end()), 0);
+      EXPECT_EQ(*std::max_element(values.begin(), values.end()), 5);
+      continue;
+    }
     const std::vector<int32_t> labels = LabelIds(table, task.labels);
     if (example.ones >= 0) {
       EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), example.ones) << example.task;

@@ -98,6 +98,21 @@ TEST(Batch, PacksInTheOrderAskedFor) {
   EXPECT_TRUE(batch.token_labels.empty());
 }
 
+TEST(SequenceSet, ValuesFollowTheirExamples) {
+  SequenceSet set = RandomSet(SequenceSet::kInMemory, 6), other = RandomSet(SequenceSet::kInMemory, 6);
+  for (int i = 0; i < 6; ++i) {
+    set.AddValue(0.5f * static_cast<float>(i));
+    other.AddValue(i == 5 ? -1 : 0.5f * static_cast<float>(i));
+  }
+  EXPECT_NE(set.Fingerprint(), other.Fingerprint());
+  SequenceSet front = set.SplitFront(2);
+  EXPECT_THAT(front.values(), ElementsAre(0, 0.5));
+  set.KeepFirst(3);
+  EXPECT_THAT(set.values(), ElementsAre(1, 1.5, 2));
+  const std::vector<int64_t> order{2, 0};
+  EXPECT_THAT(MakeBatch(set, order).float_labels, ElementsAre(2, 1));
+}
+
 TEST(Batch, RefusesTypesOfAnotherLength) {
   PackedBatch batch;
   EXPECT_THAT(ErrorOf([&] {

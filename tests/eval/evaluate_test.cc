@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/small_tokenizer.h"
@@ -18,6 +19,7 @@ using testing::SmallTokenizer;
 // Logits that are a fixed function of the tokens alone: every figure can be computed by hand from them.
 class FormulaModel : public Model {
  public:
+  void set_outputs(int64_t outputs) { config_.num_labels = outputs; }
   explicit FormulaModel(Task task, int64_t vocab_size) : Model(ModelConfig{}, task) { config_.vocab_size = vocab_size; }
 
   static std::vector<float> Row(int64_t classes, int32_t input) {
@@ -48,6 +50,13 @@ class FormulaModel : public Model {
     output.logits = torch::tensor(rows).view({-1, classes});
     if (!labels.empty() && (masked || !batch.class_labels.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
+    }
+    if (!batch.float_labels.empty())
+      output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.float_labels));
+    if (task() == Task::kEncoder) {  // [T, 2]
+      std::vector<float> hidden;
+      for (const int32_t id : batch.ids) hidden.insert(hidden.end(), {1, static_cast<float>(id)});
+      output.last_hidden_state = torch::tensor(hidden).view({-1, 2});
     }
     options.counts->pairs_computed += batch.tokens();
     options.counts->pairs_total += 2 * batch.tokens();
@@ -139,6 +148,96 @@ TEST(EvaluateClassification, FiguresAndPredictions) {
   EXPECT_FALSE(predicted.metrics.contains("eval_loss"));
   EXPECT_FALSE(predicted.metrics.contains("eval_accuracy"));
   EXPECT_EQ(predicted.metrics["eval_samples"], 37);
+}
+
+TEST(EvaluateRegression, FiguresAndOutputs) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet set = Texts(*tokenizer, 31), unlabelled = Texts(*tokenizer, 31);
+  std::vector<double> outputs, labels;
+  double squares = 0;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    outputs.push_back(FormulaModel::Row(1, set.ids(i)[0])[0]);
+    set.AddValue(static_cast<float>(i % 7));
+    labels.push_back(static_cast<double>(i % 7));
+    squares += (outputs.back() - labels.back()) * (outputs.back() - labels.back());
+  }
+  FormulaModel model(Task::kSequenceClassification, tokenizer->vocab_size());
+  model.set_outputs(1);
+  for (const int batch_size : {1, 8, 64}) {
+    const Evaluation evaluation = EvaluateRegression(model, set, Quiet(batch_size));
+    EXPECT_EQ(evaluation.values, outputs);
+    EXPECT_NEAR(evaluation.metrics["eval_loss"], squares / 31, 1e-5);
+    EXPECT_EQ(evaluation.metrics["eval_mse"], evaluation.metrics["eval_loss"]);
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_pearson"], Pearson(outputs, labels));
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_spearmanr"], Spearman(outputs, labels));
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_combined_score"],
+                     (Pearson(outputs, labels) + Spearman(outputs, labels)) / 2);
+  }
+  const Evaluation predicted = EvaluateRegression(model, unlabelled, Quiet(8));
+  EXPECT_EQ(predicted.values, outputs);
+  EXPECT_FALSE(predicted.metrics.contains("eval_loss"));
+  EXPECT_FALSE(predicted.metrics.contains("eval_pearson"));
+  // One example has no correlation, which is no error.
+  set.KeepFirst(1);
+  EXPECT_TRUE(EvaluateRegression(model, set, Quiet(8)).metrics["eval_combined_score"].is_null());
+}
+
+// Mean embeddings are (1, mean id): the cosine of every pair is known.
+TEST(EvaluateSimilarity, IsTheCosineOfMeans) {
+  const auto tokenizer = SmallTokenizer();
+  const SequenceSet set = Texts(*tokenizer, 22);
+  const auto mean = [&](int64_t i) {
+    double sum = 0;
+    for (const int32_t id : set.ids(i)) sum += id;
+    return sum / set.length(i);
+  };
+  std::vector<float> similarities;
+  std::vector<double> cosines;
+  for (int64_t i = 0; i < set.size(); i += 2) {
+    const double a = mean(i), b = mean(i + 1);
+    cosines.push_back((1 + a * b) / std::sqrt((1 + a * a) * (1 + b * b)));
+    similarities.push_back(static_cast<float>(i * 5 % 7));
+  }
+  FormulaModel model(Task::kEncoder, tokenizer->vocab_size());
+  for (const int batch_size : {1, 3, 100}) {  // pairs fall into two batches
+    const Evaluation evaluation = EvaluateSimilarity(model, set, similarities, Quiet(batch_size));
+    ASSERT_EQ(evaluation.values.size(), cosines.size());
+    for (size_t i = 0; i < cosines.size(); ++i) EXPECT_NEAR(evaluation.values[i], cosines[i], 1e-9);
+    EXPECT_NEAR(evaluation.metrics["eval_spearmanr"],
+                Spearman(cosines, std::vector<double>(similarities.begin(), similarities.end())), 1e-12);
+    EXPECT_EQ(evaluation.metrics["eval_pairs_fraction"], 0.5);
+  }
+}
+
+// What may be named as --metric_for_best_model is what the evaluations write, without sizes and times.
+TEST(EvaluationKeys, AreThoseOfTheEvaluations) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet classes = Texts(*tokenizer, 9), values = Texts(*tokenizer, 9);
+  for (int i = 0; i < 9; ++i) {
+    classes.AddLabel(i % 2);
+    values.AddValue(static_cast<float>(i));
+  }
+  const auto same = [](const Json& metrics, std::vector<std::string> keys) {
+    std::vector<std::string> written;
+    for (const auto& [key, value] : metrics.items())
+      if (key.find("runtime") == key.npos && key.find("samples") == key.npos && key.find("per_second") == key.npos)
+        written.push_back(key);
+    std::sort(written.begin(), written.end());
+    std::sort(keys.begin(), keys.end());
+    EXPECT_EQ(written, keys);
+  };
+  FormulaModel model(Task::kSequenceClassification, tokenizer->vocab_size());
+  for (const bool f1 : {false, true}) {
+    EvaluateOptions options = Quiet(4);
+    options.f1 = f1;
+    same(EvaluateClassification(model, classes, options).metrics,
+         EvaluationKeys(model.config(), model.task(), f1, false));
+  }
+  model.set_outputs(1);
+  same(EvaluateRegression(model, values, Quiet(4)).metrics, EvaluationKeys(model.config(), model.task(), true, false));
+  FormulaModel masked(Task::kMaskedLm, tokenizer->vocab_size());
+  same(EvaluateMaskedLm(masked, classes, Masker(*tokenizer, 0.5, 1), Quiet(4)).metrics,
+       EvaluationKeys(masked.config(), masked.task(), false, false));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "eval/metrics.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -53,6 +54,26 @@ TEST_F(ScoreFile, ReadsWhatItWrites) {
   EXPECT_EQ(folder_.Read("predict_results_sst2.txt"),
             "index\tprediction\n0\tpositive\n1\tnegative\n2\tnegative\n3\tnegative\n");
   EXPECT_EQ(ScoreClassificationFiles(FindGlueTask("sst2"), path, folder_.Write("dev.tsv", kDev))["accuracy"], 0.75);
+}
+
+TEST_F(ScoreFile, ValuesOfARegression) {
+  const std::string dev = "sentence1\tsentence2\tscore\na\tb\t5.000\nc\td\t0.5\ne\tf\t3\n";
+  const Json scores = Score("index\tprediction\n2\t2.5\n0\t4\n1\t1\n", dev, "stsb");
+  EXPECT_EQ(scores["spearmanr"], 1);
+  const std::vector<double> x{4, 1, 2.5}, y{5, 0.5, 3};
+  EXPECT_DOUBLE_EQ(scores["pearson"], Pearson(x, y));
+  EXPECT_DOUBLE_EQ(scores["corr"], (1 + Pearson(x, y)) / 2);
+  EXPECT_DOUBLE_EQ(scores["mse"], (1 + 0.25 + 0.25) / 3);
+  EXPECT_FALSE(scores.contains("accuracy"));
+  EXPECT_TRUE(Score("index\tprediction\n0\t1\n1\t1\n2\t1\n", dev, "stsb")["corr"].is_null());
+  for (const char* bad : {"", "nan", "inf", "high", "1 "})
+    EXPECT_THAT(ErrorOf([&] { Score(std::string("index\tprediction\n0\t") + bad + "\n", dev, "stsb"); }),
+                HasSubstr(std::string("predictions.txt:2: prediction \"") + bad + "\": expected a finite number"));
+  EXPECT_THAT(ErrorOf([&] { Score("index\tprediction\n0\t1\n", "sentence1\tsentence2\tscore\na\tb\tnone\n", "stsb"); }),
+              HasSubstr("dev.tsv:2: label \"none\": expected a finite number"));
+  const std::string path = folder_ / "predict_results_stsb.txt";
+  WriteValues(path, std::vector<double>{1.23456, -0.5, 12});
+  EXPECT_EQ(folder_.Read("predict_results_stsb.txt"), "index\tprediction\n0\t1.235\n1\t-0.500\n2\t12.000\n");
 }
 
 TEST_F(ScoreFile, BadFilesAreNamedWithTheirLine) {

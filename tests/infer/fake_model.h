@@ -70,7 +70,7 @@ inline const std::vector<std::string> kFakeVocabulary{"[PAD]", "[UNK]", "[CLS]",
 struct FakeSetup {
   explicit FakeSetup(PredictTask predict_task) {
     options.task = predict_task;
-    options.top_k = 2;
+    if (predict_task != PredictTask::kQuestionAnswering) options.top_k = 2;
     config.vocab_size = static_cast<int64_t>(kFakeVocabulary.size());
     config.hidden_size = 4;
     config.num_attention_heads = 1;

@@ -187,6 +187,14 @@ TEST(PrepareTest, IdsOfAnyKindAreCopied) {
   }
 }
 
+TEST(PrepareTest, AnIdThatIsNullIsAnIdAndNoIdIsNone) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  EXPECT_EQ(Keys(Answer(pipeline, R"({"id": null, "text": "a"})")), (std::vector<std::string>{"id", "results"}));
+  EXPECT_TRUE(Answer(pipeline, R"({"id": null, "text": "a"})")["id"].is_null());
+  EXPECT_EQ(Keys(Answer(pipeline, R"({"text": "a"})")), (std::vector<std::string>{"results"}));
+}
+
 TEST(PrepareTest, LongTextsAreCutAndMarked) {
   FakeSetup setup(PredictTask::kTextClassification);
   setup.options.max_seq_length = 6;

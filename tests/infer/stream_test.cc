@@ -1,10 +1,12 @@
 #include "infer/stream.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <sstream>
 #include <thread>
 
@@ -188,6 +190,43 @@ TEST(PredictLinesTest, LargeAnswersAreWrittenInPieces) {
   const LineSink sink{[](std::string_view) {}, [&] { ++flushes; }};
   EXPECT_EQ(PredictLines(pipeline, reader, sink).lines, 12);
   EXPECT_GE(flushes, 3);  // 12 lines of 5 x 200000 numbers, at most 2^22 a piece
+}
+
+// Long contexts take their time: whoever waits has the first answers while the later questions are worked on.
+TEST(PredictLinesTest, QuestionsAreAnsweredAsTheyAreFinished) {
+  FakeSetup setup(PredictTask::kQuestionAnswering);
+  setup.options.batch_tokens = 64;
+  const Pipeline pipeline = setup.Make();
+  std::string input;
+  for (int i = 0; i < 40; ++i) {
+    if (i == 7) input += "{\"id\": 7}\n";
+    std::string context = "sat";
+    for (int word = 0; word < i * 11 % 60; ++word) context += " cat";
+    if (i != 7) input += fmt::format("{{\"id\": {}, \"question\": \"a\", \"context\": \"{}\"}}\n", i, context);
+  }
+  LineReader reader(setup.folder.Write("in.jsonl", input));
+  std::string out;
+  std::vector<size_t> calls_at_flush, lines_at_flush;
+  const LineSink sink{[&](std::string_view piece) { out += piece; },
+                      [&] {
+                        calls_at_flush.push_back(setup.model->calls.size());
+                        lines_at_flush.push_back(static_cast<size_t>(std::count(out.begin(), out.end(), '\n')));
+                      }};
+  EXPECT_EQ(PredictLines(pipeline, reader, sink).lines, 40);
+  ASSERT_GE(lines_at_flush.size(), 5u);
+  EXPECT_GT(lines_at_flush.front(), 0u);
+  EXPECT_LT(calls_at_flush.front(), setup.model->calls.size() / 2);
+  int64_t tokens = 0;
+  for (const int64_t call : setup.model->calls) tokens += call;
+  EXPECT_LE(static_cast<int64_t>(setup.model->calls.size()), tokens / 44 + 1);  // batches stay full
+  std::istringstream lines(out), questions(input);
+  std::string line, question;
+  for (int i = 0; std::getline(lines, line) && std::getline(questions, question); ++i) {
+    EXPECT_EQ(ParseJson(line, "out")["id"], i);
+    if (i != 7) {
+      EXPECT_EQ(ParseJson(line, "out"), Answer(pipeline, question));
+    }
+  }
 }
 
 }  // namespace

@@ -82,6 +82,13 @@ TEST_F(WeightFilesTest, SaysWhatIsWrong) {
   EXPECT_THAT(ErrorOfOpening(), HasSubstr("torn.safetensors: has 2 bytes"));
 }
 
+TEST_F(WeightFilesTest, AnIndexListsEveryTensorOfItsShards) {
+  Shard("one.safetensors", {"a", "forgotten"});
+  Index(R"({"a": "one.safetensors"})");
+  EXPECT_THAT(ErrorOfOpening(),
+              HasSubstr("index.json: does not list tensor \"forgotten\", which \"one.safetensors\" has"));
+}
+
 TEST_F(WeightFilesTest, NamesDoNotLeadOut) {
   Shard("one.safetensors", {"a"});
   for (const char* name : {"", ".", "..", "../x", "/etc/passwd", "sub/one.safetensors", "a\\\\b", "one\\u0000"}) {

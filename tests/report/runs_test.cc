@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -98,6 +99,29 @@ TEST_F(RunsTest, ModelsWithDifferentHeadsAreNotRanked) {
   const std::vector<RunRecord> runs = ReadRuns({words, labels});
   for (const Table::Line& line : ResultsTable(runs).lines) EXPECT_EQ(line.best, -1) << line.cells[0];
   EXPECT_THAT(RunsPage(runs, "t"), HasSubstr("different heads"));
+}
+
+TEST_F(RunsTest, RegressionsAreRankedAmongThemselves) {
+  std::vector<std::string> paths;
+  for (const auto& [name, mse, pearson] : {std::tuple("a", 0.5, 0.8), std::tuple("b", 0.7, 0.85)}) {
+    paths.push_back(MakeRun(name, "\"dense\"", mse, 0));
+    Write(name + std::string("/config.json"),
+          R"({"architectures": ["BertForSequenceClassification"], "problem_type": "regression"})");
+    Write(name + std::string("/eval_results.json"),
+          fmt::format(R"({{"eval_loss": {}, "eval_mse": {}, "eval_pearson": {}, "eval_combined_score": {}}})", mse, mse,
+                      pearson, pearson));
+  }
+  const auto best = [](const std::vector<RunRecord>& runs) {
+    std::map<std::string, int> best;
+    for (const Table::Line& line : ResultsTable(runs).lines) best[line.cells[0]] = line.best;
+    return best;
+  };
+  std::map<std::string, int> among = best(ReadRuns(paths));
+  for (const char* key : {"eval_loss", "eval_mse"}) EXPECT_EQ(among[key], 1) << key;
+  for (const char* key : {"eval_pearson", "eval_combined_score"}) EXPECT_EQ(among[key], 2) << key;
+  // A squared error beside a cross-entropy says nothing.
+  Write("b/config.json", R"({"architectures": ["BertForSequenceClassification"]})");
+  EXPECT_EQ(best(ReadRuns(paths))["eval_loss"], -1);
 }
 
 TEST_F(RunsTest, EqualNamesGetTheirFolders) {

@@ -123,6 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"num_train_epochs", [](TrainingOptions& o) { o.num_train_epochs = -1; }},
         BadOption{"max_steps", [](TrainingOptions& o) { o.max_steps = -2; }},
         BadOption{"logging_steps", [](TrainingOptions& o) { o.logging_steps = -1; }},
+        BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = 1; }},
+        BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = -0.5; }},
+        BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = NAN; }},
         BadOption{"save_total_limit", [](TrainingOptions& o) { o.save_total_limit = -1; }}));
 
 TEST(TrainingOptions, NamesAreParsedAndTyposGetASuggestion) {

@@ -1,9 +1,11 @@
 #include "train/trainer.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <ostream>
 
@@ -11,6 +13,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "io/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
 #include "util/temp_folder.h"
@@ -75,6 +78,7 @@ struct ResumeCase {
   double dropout;
   int accumulation;
   int64_t examples;  // 4 a batch: 18 make an epoch of 5 batches, so checkpoints lie in the middle of epochs
+  double ema_decay = 0;
 };
 
 void PrintTo(const ResumeCase& c, std::ostream* stream) { *stream << c.name; }
@@ -84,6 +88,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
   TrainingOptions Options() const {
     TrainingOptions options = TinyOptions();
     options.gradient_accumulation_steps = GetParam().accumulation;
+    options.ema_decay = GetParam().ema_decay;
     options.logging_steps = 5;
     options.save_steps = 4;
     options.warmup_steps = 3;
@@ -120,6 +125,7 @@ TEST_P(ResumeTest, EndsAtTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                          ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
                                            ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
+                                           ResumeCase{"averaged", AttentionType::kDense, 0.1, 1, 18, 0.7},
                                            ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
                                            ResumeCase{"reformer_dropout", AttentionType::kReformer, 0.1, 1, 18},
                                            ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3,
@@ -300,6 +306,69 @@ TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
   EXPECT_TRUE(GreaterIsBetter("accuracy"));
   EXPECT_FALSE(GreaterIsBetter("eval_mlm_loss"));
   EXPECT_FALSE(GreaterIsBetter("perplexity"));
+  EXPECT_FALSE(GreaterIsBetter("eval_mse"));
+  EXPECT_TRUE(GreaterIsBetter("spearmanr"));
+  // A metric that decides nothing.
+  options.load_best_model_at_end = false;
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              ThrowsMessage<UsageError>(HasSubstr("--metric_for_best_model: needs --load_best_model_at_end")));
+}
+
+// The result, what is evaluated and the models of checkpoints are the average, here computed once more from the weights
+// of a run without one; and averaging does not change the course of training.
+TEST_F(TrainerTest, TheAverageOfTheWeightsIsEvaluatedAndSaved) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 6;
+  options.save_steps = 1;
+  const ModelPtr plain = TinyModel();
+  NamedTensors average = Copies(*plain);
+  Train(*plain, TinyData(18), options, {.output_dir = folder_ / "plain"}, {});
+  constexpr double kDecay = 0.75;  // exact in float
+  for (int step = 1; step <= 6; ++step) {
+    const ModelPtr at = LoadModel(folder_ / fmt::format("plain/checkpoint-{}", step), Task::kMaskedLm, 0, true);
+    const NamedTensors weights = Copies(*at);
+    for (size_t i = 0; i < average.size(); ++i)
+      average[i].second = kDecay * average[i].second + (1 - kDecay) * weights[i].second;
+  }
+  options.ema_decay = kDecay;
+  options.save_steps = options.eval_steps = 3;
+  const ModelPtr averaged = TinyModel();
+  NamedTensors evaluated;
+  const TrainerHooks hooks{[&] {
+                             evaluated = Copies(*averaged);
+                             return Json{{"eval_loss", 1.0}};
+                           },
+                           {}};
+  Train(*averaged, TinyData(18), options, {.output_dir = folder_ / "averaged"}, hooks);
+  const NamedTensors result = Copies(*averaged);
+  for (size_t i = 0; i < result.size(); ++i)
+    EXPECT_TRUE(torch::allclose(result[i].second, average[i].second, 1e-5, 1e-7)) << result[i].first;
+  EXPECT_THAT(Different(result, evaluated), IsEmpty());
+  const ModelPtr saved = LoadModel(folder_ / "averaged/checkpoint-6", Task::kMaskedLm, 0, true);
+  EXPECT_THAT(Different(result, Copies(*saved)), IsEmpty());
+  // What is trained is what was trained without an average.
+  const SafetensorsFile state(folder_ / "averaged/checkpoint-6/optimizer.safetensors");
+  for (const auto& [name, weight] : Copies(*plain)) {
+    const TensorView& view = state.Get("weight." + name, DType::kF32, weight.sizes().vec());
+    EXPECT_EQ(std::memcmp(view.bytes.data(), weight.data_ptr(), view.bytes.size()), 0) << name;
+  }
+  EXPECT_THAT(Different(Copies(*plain), result), Not(IsEmpty()));
+}
+
+// An evaluation that some outputs leave undefined is no better than any other, and no end of the run.
+TEST_F(TrainerTest, AnUndefinedMetricIsNeverTheBest) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 6;
+  options.eval_steps = options.save_steps = 2;
+  options.load_best_model_at_end = true;
+  options.metric_for_best_model = "pearson";
+  int evaluations = 0;
+  const TrainerHooks hooks{[&] {
+                             ++evaluations;
+                             return Json{{"eval_loss", 1.0}, {"eval_pearson", evaluations == 2 ? Json(-0.5) : Json()}};
+                           },
+                           {}};
+  EXPECT_EQ(Train(*TinyModel(), TinyData(18), options, {.output_dir = folder_ / "run"}, hooks).best_step, 4);
 }
 
 TEST_F(TrainerTest, AnInfiniteLossStopsTheRunAndKeepsTheLastGoodCheckpoint) {

@@ -1,0 +1,122 @@
+// Training as a shell sees it: regression, averages of weights, files of flags, refusals.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "cli/training_run.h"
+
+namespace lshformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::lshformer::testing::CommandResult;
+using ::lshformer::testing::RunCommand;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(TrainingRunTest, RegressionFromTrainingToItsFiles) {
+  // The score is how many of three words are "good"; GLUE's columns around it.
+  const std::string header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2";
+  std::string train = header + "\tscore\n", dev = train, test = header + "\n";
+  for (int i = 0; i < 80; ++i) {
+    std::string words;
+    int good = 0;
+    for (int word = 0; word < 3; ++word) {
+      const bool is_good = (i * 5 + word * 3 + i / 7) % 4 < 2;
+      words += is_good ? "good " : "bad ";
+      good += is_good;
+    }
+    const std::string row = fmt::format("{}\tg\tf\t2012\t1\tnone\tnone\t{}\tcat", i, words);
+    (i < 64 ? train : dev) += fmt::format("{}\t{:.3f}\n", row, good * 5 / 3.0);
+    if (i >= 64) test += row + "\n";
+  }
+  folder_.Write("sts/train.tsv", train);
+  folder_.Write("sts/dev.tsv", dev);
+  folder_.Write("sts/test.tsv", test);
+  const std::vector<std::string> task{"--task_name", "stsb", "--data_dir", folder_ / "sts"};
+  std::vector<std::string> more = task;
+  more.insert(more.end(),
+              {"--do_eval", "--do_predict", "--num_train_epochs", "25", "--learning_rate", "5e-3", "--eval_steps", "50",
+               "--save_steps", "50", "--load_best_model_at_end", "--metric_for_best_model", "spearmanr"});
+  Succeeds(Train("run", more));
+  const Json eval = Results("run/eval_results.json");
+  EXPECT_GT(eval["eval_pearson"].get<double>(), 0.9);
+  EXPECT_NEAR(eval["eval_combined_score"].get<double>(),
+              (eval["eval_pearson"].get<double>() + eval["eval_spearmanr"].get<double>()) / 2, 1e-12);
+  const Json config = Results("run/config.json");
+  EXPECT_EQ(config["problem_type"], "regression");
+  EXPECT_EQ(config["id2label"], Json({{"0", "LABEL_0"}}));
+  // A new process finds the same figures, and the file of predictions has them but for its three decimals.
+  std::vector<std::string> words{LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path",
+                                 folder_ / "run"};
+  words.insert(words.end(), task.begin(), task.end());
+  EXPECT_EQ(Json::parse(Succeeds(words).out)["eval_spearmanr"], eval["eval_spearmanr"]);
+  const Json scored =
+      Json::parse(Succeeds({LSHFORMER_BINARY, "evaluate", "--task_name", "stsb", "--predictions",
+                            folder_ / "run/predict_results_stsb.txt", "--references", folder_ / "sts/dev.tsv"})
+                      .out);
+  EXPECT_NEAR(scored["pearson"].get<double>(), eval["eval_pearson"].get<double>(), 1e-4);
+  EXPECT_NEAR(scored["mse"].get<double>(), eval["eval_loss"].get<double>(), 1e-2);
+  // HF's pipeline: one label, the raw score.
+  const auto answer = [&](const std::string& text) {
+    return Json::parse(Succeeds({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder_ / "run", "--task",
+                                 "text-classification", "--text", text, "--text_pair", "cat"})
+                           .out)["results"];
+  };
+  const Json good = answer("good good good"), bad = answer("bad bad bad");
+  ASSERT_EQ(good.size(), 1u);
+  EXPECT_EQ(good[0]["label"], "LABEL_0");
+  EXPECT_GT(good[0]["score"].get<double>(), bad[0]["score"].get<double>() + 2);
+  // What cannot be: classes for a regression, and the other way round.
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path", folder_ / "run",
+                     "--task_name", "sst2", "--data_dir", folder_ / "glue"},
+                    1),
+              HasSubstr("--task_name sst2: its labels are classes"));
+  folder_.Write("sts/dev.tsv", dev + "99\tg\tf\t2012\t1\tnone\tnone\ta\tb\thigh\n");
+  EXPECT_THAT(Fails(Train("other", more), 1), HasSubstr("dev.tsv:18: label \"high\": expected a finite number"));
+}
+
+// A changed learning rate is worth a warning, another seed refuses: one line, the refusal.
+TEST_F(TrainingRunTest, ARefusedResumeSaysOneLine) {
+  Succeeds(Pretrain("run", {"--max_steps", "10"}));
+  fs::remove(folder_ / "run/trainer_state.json");
+  fs::resize_file(folder_ / "run/checkpoint-10/optimizer.safetensors", 1000);  // a warning of its own
+  const std::vector<std::string> changed{"--resume_from_checkpoint", "auto", "--max_steps", "12",
+                                         "--learning_rate",          "2e-3"};
+  std::vector<std::string> refused = changed;
+  refused.insert(refused.end(), {"--seed", "43"});
+  EXPECT_THAT(Fails(Pretrain("run", refused), 2), HasSubstr("--seed: "));
+  const CommandResult result = RunCommand(Pretrain("run", changed));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("checkpoint-10: skipped"), HasSubstr("--learning_rate: ")));
+}
+
+TEST_F(TrainingRunTest, ItsArgumentsAreAFileOfFlags) {
+  Succeeds(Train("run", {"--do_eval", "--ema_decay", "0.9", "--eval_steps", "10", "--save_steps", "20",
+                         "--load_best_model_at_end", "--metric_for_best_model", "accuracy", "--seed", "5"}));
+  Succeeds({LSHFORMER_BINARY, "train", folder_ / "run/training_args.json", "--output_dir", folder_ / "again",
+            "--no_progress", "--threads", "2"});
+  EXPECT_EQ(Weights("run"), Weights("again"));
+  EXPECT_EQ(History("run"), History("again"));
+  EXPECT_EQ(folder_.Read("run/training_args.json"), folder_.Read("again/training_args.json"));
+  Succeeds(
+      Pretrain("text", {"--attention", "reformer", "--lsh_buckets", "2,2", "--lsh_chunk", "4", "--max_steps", "3"}));
+  Succeeds({LSHFORMER_BINARY, "pretrain", folder_ / "text/training_args.json", "--output_dir", folder_ / "text2",
+            "--no_progress", "--threads", "2"});
+  EXPECT_EQ(Weights("text"), Weights("text2"));
+}
+
+TEST_F(TrainingRunTest, AnAverageOfTheWeightsIsAnotherModel) {
+  Succeeds(Train("plain", {"--num_train_epochs", "2"}));
+  Succeeds(Train("averaged", {"--num_train_epochs", "2", "--ema_decay", "0.9"}));
+  EXPECT_NE(Weights("plain"), Weights("averaged"));
+  for (const char* bad : {"0", "1", "-0.1", "nan"})
+    EXPECT_THAT(Fails(Train("bad", {"--ema_decay", bad}), 2), HasSubstr("--ema_decay: expected"));
+  EXPECT_THAT(
+      Fails(Train("averaged", {"--num_train_epochs", "3", "--ema_decay", "0.5", "--resume_from_checkpoint", "auto"}),
+            2),
+      HasSubstr("--ema_decay: "));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
