@@ -242,7 +242,7 @@ double MeasuredTrainingBytes(const ModelConfig& config, int length) {
 }
 
 TEST(ModelCost, TrainingMemoryIsWhatTensorsTake) {
-  constexpr int kLength = 2048;
+  constexpr int kLength = 1024;
   for (const bool reversible : {false, true})
     for (const int64_t chunk : {0, 256})
       for (const int64_t layers : {2, 8}) {

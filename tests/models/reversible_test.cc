@@ -65,7 +65,7 @@ struct Result {
   AttentionCounts counts;
 };
 
-Result Run(Model& model, const PackedBatch& batch, ForwardOptions options) {
+Result Step(Model& model, const PackedBatch& batch, ForwardOptions options) {
   Result result;
   options.counts = &result.counts;
   for (const auto& [name, parameter] : model.NamedParameters()) parameter.mutable_grad().reset();
@@ -79,8 +79,8 @@ Result Run(Model& model, const PackedBatch& batch, ForwardOptions options) {
 }
 
 // Weights of the same seed under another config of the same names.
-Result RunWith(const ModelConfig& config, const PackedBatch& batch, const ForwardOptions& options) {
-  return Run(*CreateModel(config, Task::kMaskedLm, 3), batch, options);
+Result StepWith(const ModelConfig& config, const PackedBatch& batch, const ForwardOptions& options) {
+  return Step(*CreateModel(config, Task::kMaskedLm, 3), batch, options);
 }
 
 double Largest(const Result& result) {
@@ -149,7 +149,7 @@ TEST(ReversibleModelTest, AgreesWithStoredActivations) {
       const ModelConfig config = Config(true, type, dropout);
       const Result stored = RunStored(config, batch);
       const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-      const Result got = Run(*model, batch, Training());
+      const Result got = Step(*model, batch, Training());
       EXPECT_TRUE(got.last_hidden_state.equal(stored.last_hidden_state));
       EXPECT_NEAR(got.loss, stored.loss, 1e-6 * stored.loss);
       ExpectClose(got, stored, 2e-5, *model);
@@ -216,7 +216,7 @@ TEST(ReversibleModelTest, AgreesWithTheEquationsInDouble) {
   config.attention_probs_dropout_prob = 0;
   const PackedBatch batch = MakeBatch({40, 1, 29});
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-  const Result got = Run(*model, batch, Training());
+  const Result got = Step(*model, batch, Training());
   ExactModel exact{{}, config, &batch, MakePass(batch).tokens};
   for (const auto& [name, parameter] : model->NamedParameters())
     exact.parameters[name] = parameter.detach().to(torch::kFloat64).requires_grad_(true);
@@ -295,10 +295,10 @@ TEST(RecomputedLayersTest, ChangeNoBit) {
     SCOPED_TRACE(Name(type));
     const ModelConfig config = Config(false, type);
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-    const Result plain = Run(*model, batch, Training());
+    const Result plain = Step(*model, batch, Training());
     ForwardOptions options = Training();
     options.gradient_checkpointing = true;
-    const Result checkpointed = Run(*model, batch, options);
+    const Result checkpointed = Step(*model, batch, options);
     EXPECT_TRUE(checkpointed.last_hidden_state.equal(plain.last_hidden_state));
     EXPECT_EQ(checkpointed.loss, plain.loss);
     EXPECT_EQ(checkpointed.counts.pairs_computed, plain.counts.pairs_computed);
@@ -315,15 +315,16 @@ TEST(ChunkedFeedForwardTest, ChangesOnlyTheOrderOfSumsOverTokens) {
   const PackedBatch batch = MakeBatch({40, 1, 129, 17});
   for (const bool reversible : {false, true})
     for (const bool checkpointing : {false, true}) {
+      if (reversible && checkpointing) continue;  // it does that anyway
       ModelConfig config = Config(reversible);
       const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-      const Result whole = Run(*model, batch, Training());
-      for (const int64_t chunk : {1, 64, 1000}) {
+      const Result whole = Step(*model, batch, Training());
+      for (const int64_t chunk : {13, 64, 1000}) {
         SCOPED_TRACE(::testing::Message() << (reversible ? "reversible" : "ordinary") << ", pieces of " << chunk);
         config.chunk_size_feed_forward = chunk;
         ForwardOptions options = Training();
         options.gradient_checkpointing = checkpointing;
-        const Result pieces = RunWith(config, batch, options);
+        const Result pieces = StepWith(config, batch, options);
         EXPECT_TRUE(pieces.last_hidden_state.equal(whole.last_hidden_state));
         EXPECT_EQ(pieces.loss, whole.loss);
         ExpectClose(pieces, whole, 187 * 0x1p-24 * 2, *model);  // sums over 187 tokens
@@ -338,7 +339,7 @@ TEST(ChunkedFeedForwardTest, ChangesOnlyTheOrderOfSumsOverTokens) {
 ModelConfig WideBatchConfig(bool reversible, int64_t layers) {
   ModelConfig config = Config(reversible, AttentionType::kReformer, 0.1);
   config.hidden_size = 64, config.intermediate_size = 256, config.num_attention_heads = 4;
-  config.num_hidden_layers = layers, config.max_position_embeddings = 2048;
+  config.num_hidden_layers = layers, config.max_position_embeddings = 1024;
   return config;
 }
 
@@ -346,7 +347,7 @@ ModelConfig WideBatchConfig(bool reversible, int64_t layers) {
 // gradient of one parameter of the embeddings.
 int64_t ActivationBytes(const ModelConfig& config, const ForwardOptions& options = Training()) {
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-  const PackedBatch batch = MakeBatch({2048});
+  const PackedBatch batch = MakeBatch({1024});
   const Tensor first = model->NamedParameters()[3].second;
   EXPECT_EQ(model->NamedParameters()[3].first, "bert.embeddings.LayerNorm.weight");
   const TensorMemory memory;
