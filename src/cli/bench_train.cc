@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "data/masking.h"
 #include "models/model.h"
+#include "ops/tensor_memory.h"
 #include "train/optimizer.h"
 
 namespace lshformer::cli {
@@ -17,7 +18,9 @@ namespace {
 constexpr double kLabelled = 0.15;
 
 struct BenchTrainFlags {
-  std::string model_type = "bert", config_name, config_overrides;
+  std::string model_type = "bert", config_name;
+  std::vector<std::string> config_overrides;  // each a model; empty: the config as it is
+  bool gradient_checkpointing = false;
   std::vector<int> lengths{128, 512};
   int batch_size = 8, runs = 5;
   std::vector<std::string> attention;  // empty: the config's own
@@ -25,32 +28,53 @@ struct BenchTrainFlags {
   bool json = false, no_machine = false;
 };
 
-// One model with its optimizer: all that a step touches.
+// One model with its optimizer and data: all that a step touches.
 class Trainee {
  public:
-  Trainee(const ModelConfig& config, uint64_t seed)
-      : seed_(seed),
-        model_(CreateModel(config, Task::kMaskedLm, seed)),
+  Trainee(const ModelConfig& config, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
+      : model_(CreateModel(config, Task::kMaskedLm, seed)),
         parameters_(model_->NamedParameters()),
-        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)) {}
+        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)),
+        batch_(std::move(batch)) {
+    options_.train = true;
+    options_.seed = seed;
+    options_.gradient_checkpointing = gradient_checkpointing;
+  }
 
-  void Step(const PackedBatch& batch) {
-    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
-    ForwardOptions forward;
-    forward.train = true;
-    forward.seed = seed_;
-    forward.step = step_++;
-    model_->Forward(batch, forward).loss.backward();
+  void Step() {
+    ClearGradients();
+    Loss().backward();
     optimizer_->Step(kLearningRate, ClipScale(GradientNorm(parameters_), 1));
+  }
+
+  // Tensors alive at once in a forward and backward, beside weights, their gradients and the optimizer's state: asked
+  // for one gradient alone, at the very beginning of the model, the backward keeps none of the others.
+  int64_t ActivationBytes() {
+    ClearGradients();
+    std::vector<torch::Tensor> first;
+    for (const auto& [name, parameter] : parameters_)
+      if (name == "bert.embeddings.LayerNorm.weight") first.push_back(parameter);
+    const TensorMemory memory;
+    Loss().backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
+    ClearGradients();
+    return memory.peak();
   }
 
  private:
   static constexpr double kLearningRate = 5e-5;  // of no consequence for time; keeps random data from diverging
-  uint64_t seed_;
+  void ClearGradients() {
+    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+  }
+  torch::Tensor Loss() {
+    ++options_.step;
+    return model_->Forward(batch_, options_).loss;
+  }
+
   ModelPtr model_;
   NamedTensors parameters_;
   std::unique_ptr<Optimizer> optimizer_;
-  int64_t step_ = 0;
+  PackedBatch batch_;
+  ForwardOptions options_;
 };
 
 PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
@@ -61,40 +85,71 @@ PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, 
   return batch;
 }
 
-ModelConfig BaseConfig(const BenchTrainFlags& flags) {
-  ModelConfig config;
-  if (!flags.config_name.empty()) config = ReadModelConfig(flags.config_name);
-  if (!flags.config_overrides.empty()) ApplyOverrides(config, flags.config_overrides, "--config_overrides");
-  return config;
+// Every --config_overrides with every --attention, in the order of the flags.
+std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
+  ModelConfig base;
+  if (!flags.config_name.empty()) base = ReadModelConfig(flags.config_name);
+  const std::string where = flags.config_name.empty() ? "--config_overrides" : flags.config_name;
+  std::vector<std::string> overrides = flags.config_overrides, names;
+  if (overrides.empty()) overrides.emplace_back();
+  std::vector<ModelVariant> variants;
+  for (const std::string& changes : overrides) {
+    ModelConfig config = base;
+    ApplyOverrides(config, changes, "--config_overrides");
+    if (flags.gradient_checkpointing && config.reversible)
+      FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
+    for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, where)) {
+      names.push_back(
+          fmt::format("{}{}", config.reversible ? "reversible " : "", Name(variant.config.layer_attention(0).type)));
+      variants.push_back(std::move(variant));
+    }
+  }
+  names = UniqueNames(names);
+  for (size_t v = 0; v < variants.size(); ++v) variants[v].name = names[v];
+  return variants;
 }
 
 Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrainFlags& flags, uint64_t seed) {
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<std::function<void()>> runs;
-  const PackedBatch batch = LabelledBatch(variants[0].config, flags.batch_size, length, seed);
+  std::vector<int64_t> activation_bytes;
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(std::make_unique<Trainee>(variant.config, seed));
-    runs.push_back([trainee = trainees.back().get(), &batch] { trainee->Step(batch); });
+    trainees.push_back(std::make_unique<Trainee>(variant.config,
+                                                 LabelledBatch(variant.config, flags.batch_size, length, seed), seed,
+                                                 flags.gradient_checkpointing));
+    activation_bytes.push_back(trainees.back()->ActivationBytes());
+    runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }
   const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
   Json rows = Json::array();
-  for (size_t v = 0; v < variants.size(); ++v)
-    rows.push_back(ModelRow(variants[v], "forward_backward", flags.batch_size, length, batch.tokens(), timings[v]));
+  for (size_t v = 0; v < variants.size(); ++v) {
+    rows.push_back(ModelRow(variants[v], "forward_backward", flags.batch_size, length,
+                            int64_t{length} * flags.batch_size, timings[v]));
+    rows.back()["layers"] = variants[v].config.num_hidden_layers;
+    rows.back()["activation_bytes"] = activation_bytes[v];
+  }
   return rows;
 }
 
 void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
-  const ModelConfig config = BaseConfig(flags);
-  const std::vector<ModelVariant> variants = ModelVariants(
-      config, flags.attention, flags.lsh, flags.config_name.empty() ? "--config_overrides" : flags.config_name);
-  CheckLengths(flags.lengths, flags.batch_size, config, "--batch_size");
+  const std::vector<ModelVariant> variants = Variants(flags);
+  for (const ModelVariant& variant : variants)
+    CheckLengths(flags.lengths, flags.batch_size, variant.config, "--batch_size");
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
   for (const int length : Distinct(flags.lengths)) {
     for (Json& row : Rows(length, variants, flags, seed)) results.push_back(std::move(row));
   }
-  const std::vector<std::string> columns{
-      "name", "length", "tokens", "median_ms", "p10_ms", "p90_ms", "tokens_per_second", "sequences_per_second"};
+  const std::vector<std::string> columns{"name",
+                                         "layers",
+                                         "length",
+                                         "tokens",
+                                         "median_ms",
+                                         "p10_ms",
+                                         "p90_ms",
+                                         "tokens_per_second",
+                                         "sequences_per_second",
+                                         "activation_bytes"};
   const std::string text = FormatBenchmark(machine, results, columns, flags.json);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
@@ -109,8 +164,14 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   command->add_option("--config_name", flags->config_name, "its config.json; default BERT base")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--config_overrides", flags->config_overrides, "changes to it")
+  command->add_option("--config_overrides", flags->config_overrides, "changes to it; repeat it for several models")
       ->type_name("KEY=VALUE,…")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  command
+      ->add_flag("--gradient_checkpointing", flags->gradient_checkpointing,
+                 "keep the input of each layer alone, as pretrain and train do with this flag")
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
   command->add_option("--lengths", flags->lengths, "tokens a sequence")

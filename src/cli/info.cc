@@ -74,6 +74,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
                       {"linear_flops", cost.linear_flops},
                       {"total_flops", cost.total_flops()},
                       {"activation_bytes", cost.activation_bytes},
+                      {"training_bytes", cost.training_bytes},
                       {"attention_work_bytes", cost.attention_work_bytes}});
     }
   }
@@ -101,6 +102,7 @@ void PrintModel(const Json& info) {
                                 config["hidden_size"].dump(), config["num_attention_heads"].dump(),
                                 config["vocab_size"].dump(), config["max_position_embeddings"].dump());
   out += "attention: " + config["attention"].dump() + "\n";
+  if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (info["weights"].is_object())
     out += fmt::format("weights: {}, {} tensors, {}, {} MB\n", info["weights"]["file"].get<std::string>(),
                        info["weights"]["tensors"].dump(), info["weights"]["dtype"].get<std::string>(),
@@ -108,11 +110,13 @@ void PrintModel(const Json& info) {
   Table parameters{{"block", "parameters"}, {}};
   for (const auto& [name, count] : info["parameters"].items()) parameters.Row({name, count.dump()});
   parameters.Row({"total", info["parameters_total"].dump()});
-  Table costs{{"one sequence, forward", "length", "attention MFLOP", "linear MFLOP", "activations MB", "work MB"}, {}};
+  Table costs{{"one sequence, forward", "length", "attention MFLOP", "linear MFLOP", "activations MB", "in training MB",
+               "work MB"},
+              {}};
   for (const Json& row : info["costs"]) {
     const auto mega = [&](const char* key) { return FormatNumber(row[key].get<double>() / 1e6); };
     costs.Row({row["attention"].get<std::string>(), row["length"].dump(), mega("attention_flops"), mega("linear_flops"),
-               mega("activation_bytes"), mega("attention_work_bytes")});
+               mega("activation_bytes"), mega("training_bytes"), mega("attention_work_bytes")});
   }
   out += "\n" + PlainText(parameters) + "\n" + PlainText(costs);
   std::fputs(out.c_str(), stdout);

@@ -208,6 +208,8 @@ Json FinalEvaluation(const Job& job, Json& trainer_state, bool best_loaded) {
 
 // Trains, evaluates, writes the folder. `after` is what else a command leaves (predictions).
 JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
+  if (job.training.gradient_checkpointing && job.model->config().reversible)
+    FailUsage("--gradient_checkpointing: the model is reversible and keeps no layer's activations anyway");
   JobResult result;
   result.output_dir = job.folder.output_dir;
   CheckBestMetric(job.training, job.figures);

@@ -93,6 +93,11 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
          NumberIn(0, 1e9), group);
   number("--max_steps", training.max_steps, "updates, whatever the epochs; -1: not given", IntegerIn(-1, INT64_MAX),
          group);
+  command
+      .add_flag("--gradient_checkpointing", training.gradient_checkpointing,
+                "keep the input of each layer alone and compute the rest again in the backward: the same result with "
+                "less memory, a third more time")
+      ->group(group);
   group = "Optimizer";
   AddNamed<OptimizerType>(command, "--optim", training.optim, ParseOptimizerType, {"adamw", "adamw_bert"},
                           "adamw_bert: without bias correction, as BERT was trained (there --adam_epsilon 1e-6)")

@@ -37,10 +37,12 @@ double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int 
 double PaperDenseKflops(int head_dim, int64_t length, int heads);
 
 struct ModelCost {
-  double attention_flops = 0;       // all layers
-  double linear_flops = 0;          // all matrix products of the encoder
-  double head_flops = 0;            // masked-LM head on `labelled` positions; 0 without
-  double activation_bytes = 0;      // forward only, float32: what is alive at the widest place
+  double attention_flops = 0;   // all layers
+  double linear_flops = 0;      // all matrix products of the encoder
+  double head_flops = 0;        // masked-LM head on `labelled` positions; 0 without
+  double activation_bytes = 0;  // forward only, float32: what is alive at the widest place
+  double training_bytes = 0;  // forward and backward of the encoder, float32: activations and their gradients alive at
+                              // once, without weights, their gradients and the head
   double attention_work_bytes = 0;  // plan and work memory of a forward and backward call (kernels/attention.h)
   double total_flops() const { return attention_flops + linear_flops + head_flops; }
 };

@@ -43,6 +43,8 @@ const std::vector<std::string>& KnownKeys() {
                                              "num_hidden_layers",
                                              "num_attention_heads",
                                              "intermediate_size",
+                                             "reversible",
+                                             "chunk_size_feed_forward",
                                              "hidden_act",
                                              "hidden_dropout_prob",
                                              "attention_probs_dropout_prob",
@@ -204,6 +206,8 @@ ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
   integer("num_hidden_layers", config.num_hidden_layers);
   integer("num_attention_heads", config.num_attention_heads);
   integer("intermediate_size", config.intermediate_size);
+  if (json.contains("reversible")) config.reversible = GetBool(json, "reversible", where);
+  integer("chunk_size_feed_forward", config.chunk_size_feed_forward);
   integer("max_position_embeddings", config.max_position_embeddings);
   integer("type_vocab_size", config.type_vocab_size);
   if (HasValue(json, "pad_token_id")) integer("pad_token_id", config.pad_token_id);
@@ -244,6 +248,7 @@ void ValidateModelConfig(const ModelConfig& config, std::string_view where) {
   CheckRange("num_hidden_layers", config.num_hidden_layers, 1, kMostLayers, where);
   CheckRange("num_attention_heads", config.num_attention_heads, 1, kMostHidden, where);
   CheckRange("intermediate_size", config.intermediate_size, 1, kMostIntermediate, where);
+  CheckRange("chunk_size_feed_forward", config.chunk_size_feed_forward, 0, INT32_MAX, where);
   CheckRange("max_position_embeddings", config.max_position_embeddings, 1, kMostPositions, where);
   CheckRange("type_vocab_size", config.type_vocab_size, 1, kMostTypes, where);
   CheckRange("pad_token_id", config.pad_token_id, 0, config.vocab_size - 1, where);
@@ -285,6 +290,9 @@ Json ToJson(const ModelConfig& config) {
   json["num_hidden_layers"] = config.num_hidden_layers;
   json["num_attention_heads"] = config.num_attention_heads;
   json["intermediate_size"] = config.intermediate_size;
+  // Of what every BERT has the defaults, only what differs is written.
+  if (config.reversible) json["reversible"] = true;
+  if (config.chunk_size_feed_forward > 0) json["chunk_size_feed_forward"] = config.chunk_size_feed_forward;
   json["hidden_act"] = Name(config.hidden_act);
   json["hidden_dropout_prob"] = config.hidden_dropout_prob;
   json["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;

@@ -25,6 +25,8 @@ struct ModelConfig {
   int64_t vocab_size = 30522;
   int64_t hidden_size = 768;
   int64_t num_hidden_layers = 12;
+  bool reversible = false;              // two-stream layers that the backward rebuilds (nn/reversible_blocks.h)
+  int64_t chunk_size_feed_forward = 0;  // tokens that go through the feed-forward at a time; 0: all
   int64_t num_attention_heads = 12;
   int64_t intermediate_size = 3072;
   Activation hidden_act = Activation::kGelu;

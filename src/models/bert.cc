@@ -42,9 +42,10 @@ std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) 
   const std::string square = fmt::format("hidden_size {}", hidden);
   std::vector<ParameterSpec> specs;
   BertEmbeddings::AppendSpecs(specs, "bert.embeddings", config);
+  const auto append_layer = config.reversible ? ReversibleBertLayer::AppendSpecs : BertLayer::AppendSpecs;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    BertLayer::AppendSpecs(specs, fmt::format("bert.encoder.layer.{}", layer), fmt::format("encoder.layer.{}", layer),
-                           config);
+    append_layer(specs, fmt::format("bert.encoder.layer.{}", layer), fmt::format("encoder.layer.{}", layer), config);
+  if (config.reversible) AppendLayerNorm(specs, "bert.encoder.LayerNorm", hidden, "encoder.LayerNorm");
   if (HasPooler(task)) AppendLinear(specs, "bert.pooler.dense", hidden, hidden, "pooler", square);
   if (HasMaskedLm(task)) {
     specs.push_back({"cls.predictions.bias",
@@ -69,8 +70,14 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
     : Model(std::move(config), task), embeddings_(parameters, "bert.embeddings", config_) {
   for (const ParameterSpec& spec : CheckedParameters(config_, task))
     named_.emplace_back(spec.name, GetParameter(parameters, spec.name));
-  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
-    layers_.emplace_back(parameters, fmt::format("bert.encoder.layer.{}", layer), config_, layer);
+  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+    const std::string prefix = fmt::format("bert.encoder.layer.{}", layer);
+    if (config_.reversible)
+      reversible_layers_.emplace_back(parameters, prefix, config_, layer);
+    else
+      layers_.emplace_back(parameters, prefix, config_, layer);
+  }
+  if (config_.reversible) encoder_norm_.emplace(parameters, "bert.encoder.LayerNorm", config_.layer_norm_eps);
   if (HasPooler(task)) pooler_ = MakeLinear(parameters, "bert.pooler.dense");
   if (HasMaskedLm(task)) {
     transform_ = MakeLinear(parameters, "cls.predictions.transform.dense");
@@ -110,11 +117,23 @@ void BertModel::CheckBatch(const PackedBatch& batch) const {
 torch::Tensor BertModel::Encode(const Pass& pass, ModelOutput& output, bool record) const {
   torch::Tensor hidden = embeddings_(pass);  // [T, H]
   if (record) output.hidden_states.push_back(hidden);
+  if (config_.reversible) return EncodeReversibly(hidden, pass, output, record);
+  const Pass replay = ReplayPass(pass);
   for (const BertLayer& layer : layers_) {
-    hidden = layer(hidden, pass);  // [T, H]
+    hidden = layer(hidden, pass, replay);  // [T, H]
     if (record) output.hidden_states.push_back(hidden);
   }
   return hidden;
+}
+
+torch::Tensor BertModel::EncodeReversibly(const torch::Tensor& embeddings, const Pass& pass, ModelOutput& output,
+                                          bool record) const {
+  const Pass replay = ReplayPass(pass);
+  std::vector<ReversibleLayer> layers;
+  for (const ReversibleBertLayer& layer : reversible_layers_) layers.push_back(layer(pass, replay));
+  const auto visit = [&](const torch::Tensor& mean) { output.hidden_states.push_back(mean); };
+  const torch::Tensor mean = record ? RunReversible(embeddings, layers, visit) : RunReversible(embeddings, layers);
+  return (*encoder_norm_)(mean, {}, {});
 }
 
 torch::Tensor BertModel::Pool(const PackedBatch& batch, const torch::Tensor& hidden) const {
@@ -208,6 +227,7 @@ ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& o
   pass.seed = options.seed;
   pass.step = static_cast<uint64_t>(options.step);
   pass.dropout_step = pass.step | static_cast<uint64_t>(options.micro_step) << 40;
+  pass.recompute_layers = options.gradient_checkpointing;
   pass.counts = options.counts;
   ModelOutput output;
   if (options.attentions) pass.attentions = &output.attentions;

@@ -5,6 +5,7 @@
 
 #include "models/model.h"
 #include "nn/bert_blocks.h"
+#include "nn/reversible_blocks.h"
 
 namespace lshformer {
 
@@ -19,7 +20,9 @@ class BertModel final : public Model {
 
  private:
   void CheckBatch(const PackedBatch& batch) const;
-  torch::Tensor Encode(const Pass& pass, ModelOutput& output, bool record) const;   // [T, H]
+  torch::Tensor Encode(const Pass& pass, ModelOutput& output, bool record) const;  // [T, H]
+  torch::Tensor EncodeReversibly(const torch::Tensor& embeddings, const Pass& pass, ModelOutput& output,
+                                 bool record) const;                                // [T, H]
   torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
   torch::Tensor Transform(const torch::Tensor& hidden) const;                       // [n, H]
   void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
@@ -29,7 +32,9 @@ class BertModel final : public Model {
 
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   BertEmbeddings embeddings_;
-  std::vector<BertLayer> layers_;
+  std::vector<BertLayer> layers_;                       // or, of a reversible model,
+  std::vector<ReversibleBertLayer> reversible_layers_;  // these,
+  std::optional<LayerNorm> encoder_norm_;               // with this on the mean of the two streams behind the last
   std::optional<Linear> pooler_, transform_, decoder_, seq_relationship_, classifier_, qa_outputs_;
   std::optional<LayerNorm> transform_norm_;
   torch::Tensor decoder_bias_;

@@ -22,11 +22,13 @@ std::optional<Task> FindTask(const ModelConfig& config);
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);  // the same; nullopt is an Error
 
 struct ForwardOptions {
-  bool train = false;       // dropout on
-  uint64_t seed = 42;       // dropout
-  int64_t step = 0;         // optimizer step for dropout and resampled planes; 0 outside training
-  int64_t micro_step = 0;   // which piece of an accumulated step
-  bool all_logits = false;  // masked LM: logits of every position, not only of labelled ones
+  bool train = false;                   // dropout on
+  uint64_t seed = 42;                   // dropout
+  int64_t step = 0;                     // optimizer step for dropout and resampled planes; 0 outside training
+  int64_t micro_step = 0;               // which piece of an accumulated step
+  bool gradient_checkpointing = false;  // in the backward compute every layer again from its input, all that is kept of
+                                        // it: the same bits; a reversible model keeps less than that anyway
+  bool all_logits = false;              // masked LM: logits of every position, not only of labelled ones
   bool hidden_states = false, attentions = false;  // record them (inspect)
   AttentionCounts* counts = nullptr;               // summed over layers where given
 };
@@ -40,7 +42,8 @@ struct ModelOutput {
   torch::Tensor start_logits, end_logits;    // [T], question answering
   torch::Tensor last_hidden_state;           // [T, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler
-  std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first
+  std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first; reversible: the mean of the two
+                                             // streams, of which last_hidden_state is the LayerNorm
   std::vector<std::vector<torch::Tensor>> attentions;  // [layer][sequence] → [heads, n, n]
 };
 

@@ -71,6 +71,14 @@ torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const std:
   return tensor;
 }
 
+// Why an encoder's tensor may be missing where another encoder's are there.
+std::string OtherKind(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
+  const bool reversible = by_name.contains("bert.encoder.LayerNorm.weight");
+  if (reversible == config.reversible) return "";
+  return reversible ? ": the weights are those of a reversible model, which config.json does not say"
+                    : ": config.json says \"reversible\", the weights are those of an ordinary model";
+}
+
 }  // namespace
 
 torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config, uint64_t seed) {
@@ -111,7 +119,9 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
     if (of_head && require_head)
       Fail("{}: tensor \"{}\" is missing: this model has no head for the task; fine-tune it first (train, pretrain)",
            path, spec.name);
-    if (!of_head) Fail("{}: tensor \"{}\" is missing, expected shape {}", path, spec.name, ShapeText(spec.shape));
+    if (!of_head)
+      Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
+           OtherKind(by_name, config));
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
     head |= spec.block == "head";

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "ops/recompute.h"
 
 namespace lshformer {
 
@@ -70,18 +71,13 @@ torch::Tensor BertEmbeddings::operator()(const Pass& pass) const {
   return Dropout(normal, PassDropout(pass, dropout_, 0, DropoutSite::kEmbeddings, pass.tokens));
 }
 
-void BertLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
-                            const ModelConfig& config) {
-  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+void BertAttention::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
+                                const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size;
   const std::string square = fmt::format("hidden_size {}", hidden);
-  const std::string wide = fmt::format("intermediate_size {}, hidden_size {}", inner, hidden);
   for (const char* part : {"query", "key", "value"})
     AppendLinear(specs, fmt::format("{}.attention.self.{}", prefix, part), hidden, hidden, block, square);
   AppendLinear(specs, prefix + ".attention.output.dense", hidden, hidden, block, square);
-  AppendLayerNorm(specs, prefix + ".attention.output.LayerNorm", hidden, block);
-  AppendLinear(specs, prefix + ".intermediate.dense", inner, hidden, block, wide);
-  AppendLinear(specs, prefix + ".output.dense", hidden, inner, block, wide);
-  AppendLayerNorm(specs, prefix + ".output.LayerNorm", hidden, block);
 }
 
 namespace {
@@ -100,22 +96,16 @@ Linear QueryKeyValue(const ParameterMap& parameters, const std::string& prefix, 
 
 }  // namespace
 
-BertLayer::BertLayer(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config,
-                     int64_t layer)
+BertAttention::BertAttention(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config,
+                             int64_t layer)
     : layer_(static_cast<uint32_t>(layer)),
       heads_(static_cast<int>(config.num_attention_heads)),
       attention_(config.layer_attention(layer)),
-      function_(Function(config.hidden_act)),
-      hidden_dropout_(config.hidden_dropout_prob),
       attention_dropout_(config.attention_probs_dropout_prob),
       query_key_value_(QueryKeyValue(parameters, prefix, attention_)),
-      attention_output_(MakeLinear(parameters, prefix + ".attention.output.dense")),
-      intermediate_(MakeLinear(parameters, prefix + ".intermediate.dense")),
-      output_(MakeLinear(parameters, prefix + ".output.dense")),
-      attention_norm_(parameters, prefix + ".attention.output.LayerNorm", config.layer_norm_eps),
-      output_norm_(parameters, prefix + ".output.LayerNorm", config.layer_norm_eps) {}
+      attention_output_(MakeLinear(parameters, prefix + ".attention.output.dense")) {}
 
-torch::Tensor BertLayer::Attend(const torch::Tensor& hidden, const Pass& pass) const {
+torch::Tensor BertAttention::Attend(const torch::Tensor& hidden, const Pass& pass) const {
   auto options = std::make_shared<AttentionOptions>();
   options->spec = attention_;
   options->heads = heads_;
@@ -134,14 +124,96 @@ torch::Tensor BertLayer::Attend(const torch::Tensor& hidden, const Pass& pass) c
   return SelfAttention(qkv, std::move(options));
 }
 
-torch::Tensor BertLayer::operator()(const torch::Tensor& hidden, const Pass& pass) const {
-  const torch::Tensor context = attention_output_(Attend(hidden, pass));  // [T, H]
+torch::Tensor BertAttention::operator()(const torch::Tensor& hidden, const Pass& pass) const {
+  return attention_output_(Attend(hidden, pass));
+}
+
+namespace {
+
+std::string InnerSizes(const ModelConfig& config) {
+  return fmt::format("intermediate_size {}, hidden_size {}", config.intermediate_size, config.hidden_size);
+}
+
+std::vector<torch::Tensor> FeedForwardParameters(const ParameterMap& parameters, const std::string& prefix,
+                                                 const ModelConfig& config) {
+  std::vector<ParameterSpec> specs;
+  BertFeedForward::AppendInner(specs, prefix, "", config);
+  BertFeedForward::AppendOuter(specs, prefix, "", config);
+  return GetParameters(parameters, specs);
+}
+
+std::vector<torch::Tensor> LayerParameters(const ParameterMap& parameters, const std::string& prefix,
+                                           const ModelConfig& config) {
+  std::vector<ParameterSpec> specs;
+  BertLayer::AppendSpecs(specs, prefix, "", config);
+  return GetParameters(parameters, specs);
+}
+
+}  // namespace
+
+void BertFeedForward::AppendInner(std::vector<ParameterSpec>& specs, const std::string& prefix,
+                                  const std::string& block, const ModelConfig& config) {
+  AppendLinear(specs, prefix + ".intermediate.dense", config.intermediate_size, config.hidden_size, block,
+               InnerSizes(config));
+}
+
+void BertFeedForward::AppendOuter(std::vector<ParameterSpec>& specs, const std::string& prefix,
+                                  const std::string& block, const ModelConfig& config) {
+  AppendLinear(specs, prefix + ".output.dense", config.hidden_size, config.intermediate_size, block,
+               InnerSizes(config));
+}
+
+BertFeedForward::BertFeedForward(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config)
+    : function_(Function(config.hidden_act)),
+      intermediate_(MakeLinear(parameters, prefix + ".intermediate.dense")),
+      output_(MakeLinear(parameters, prefix + ".output.dense")),
+      parameters_(FeedForwardParameters(parameters, prefix, config)) {}
+
+torch::Tensor BertFeedForward::operator()(const torch::Tensor& x) const {
+  return output_(Apply(function_, intermediate_(x)));  // [n, H] → [n, I] → [n, H]
+}
+
+void BertLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
+                            const ModelConfig& config) {
+  BertAttention::AppendSpecs(specs, prefix, block, config);
+  AppendLayerNorm(specs, prefix + ".attention.output.LayerNorm", config.hidden_size, block);
+  BertFeedForward::AppendInner(specs, prefix, block, config);
+  BertFeedForward::AppendOuter(specs, prefix, block, config);
+  AppendLayerNorm(specs, prefix + ".output.LayerNorm", config.hidden_size, block);
+}
+
+BertLayer::BertLayer(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config,
+                     int64_t layer)
+    : layer_(static_cast<uint32_t>(layer)),
+      chunk_(config.chunk_size_feed_forward),
+      hidden_dropout_(config.hidden_dropout_prob),
+      attention_(parameters, prefix, config, layer),
+      feed_forward_(parameters, prefix, config),
+      attention_norm_(parameters, prefix + ".attention.output.LayerNorm", config.layer_norm_eps),
+      output_norm_(parameters, prefix + ".output.LayerNorm", config.layer_norm_eps),
+      parameters_(LayerParameters(parameters, prefix, config)) {}
+
+torch::Tensor BertLayer::FeedForward(const torch::Tensor& attended) const {
+  if (chunk_ == 0 || attended.size(0) <= chunk_) return feed_forward_(attended);
+  const auto run = [feed_forward = feed_forward_](const torch::Tensor& x, const RowCall&) { return feed_forward(x); };
+  return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
+}
+
+torch::Tensor BertLayer::Run(const torch::Tensor& hidden, const Pass& pass) const {
+  const torch::Tensor context = attention_(hidden, pass);  // [T, H]
   const torch::Tensor attended = attention_norm_(
       context, hidden, PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kAttentionOutput, pass.tokens));
-  const torch::Tensor inner = Apply(function_, intermediate_(attended));  // [T, I]
   return output_norm_(
-      output_(inner), attended,
+      FeedForward(attended), attended,
       PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kFeedForwardOutput, pass.tokens));  // [T, H]
+}
+
+torch::Tensor BertLayer::operator()(const torch::Tensor& hidden, const Pass& pass, const Pass& replay) const {
+  if (!pass.recompute_layers) return Run(hidden, pass);
+  const auto run = [layer = *this, first = &pass, replay](const torch::Tensor& x, const RowCall& call) {
+    return layer.Run(x, call.again ? replay : *first);
+  };
+  return Recomputed({run, parameters_, /*chunk=*/0}, hidden);
 }
 
 }  // namespace lshformer

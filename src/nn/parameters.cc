@@ -16,6 +16,12 @@ const torch::Tensor& GetParameter(const ParameterMap& parameters, const std::str
   return found->second;
 }
 
+std::vector<torch::Tensor> GetParameters(const ParameterMap& parameters, const std::vector<ParameterSpec>& specs) {
+  std::vector<torch::Tensor> found;
+  for (const ParameterSpec& spec : specs) found.push_back(GetParameter(parameters, spec.name));
+  return found;
+}
+
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                   const std::string& block, const std::string& reason) {
   specs.push_back({prefix + ".weight", {out, in}, Initial::kNormal, block, reason});

@@ -24,6 +24,7 @@ struct ParameterSpec {
 using ParameterMap = std::unordered_map<std::string, torch::Tensor>;
 // Error naming the parameter if it is absent.
 const torch::Tensor& GetParameter(const ParameterMap& parameters, const std::string& name);
+std::vector<torch::Tensor> GetParameters(const ParameterMap& parameters, const std::vector<ParameterSpec>& specs);
 
 // Appends "<prefix>.weight" [out, in] and "<prefix>.bias" [out] of a linear map, or of a LayerNorm [size].
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,

@@ -20,6 +20,18 @@ Pass MakePass(const PackedBatch& batch) {
   return pass;
 }
 
+Pass ReplayPass(const Pass& pass) {
+  auto batch = std::make_shared<PackedBatch>();
+  batch->cu_seqlens = pass.batch->cu_seqlens;
+  batch->sequence_ids = pass.batch->sequence_ids;
+  Pass replay = pass;
+  replay.batch = batch.get();
+  replay.own_batch = std::move(batch);
+  replay.counts = nullptr;
+  replay.attentions = nullptr;
+  return replay;
+}
+
 DropoutSpec PassDropout(const Pass& pass, double probability, uint32_t layer, DropoutSite site,
                         std::shared_ptr<const RowIdentities> rows) {
   if (!pass.train || probability <= 0) return {};

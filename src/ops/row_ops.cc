@@ -4,27 +4,13 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "ops/kept.h"
 
 namespace lshformer {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Any value beside the tensors that a backward needs.
-template <class T>
-struct Kept : torch::CustomClassHolder {
-  explicit Kept(T kept) : value(std::move(kept)) {}
-  T value;
-};
-template <class T>
-void Keep(AutogradContext* context, T value) {
-  context->saved_data["kept"] = c10::IValue::make_capsule(c10::make_intrusive<Kept<T>>(std::move(value)));
-}
-template <class T>
-const T& GetKept(AutogradContext* context) {
-  return static_cast<const Kept<T>*>(context->saved_data["kept"].toCapsule().get())->value;
-}
 
 std::span<const float> Values(const torch::Tensor& x) { return {x.data_ptr<float>(), static_cast<size_t>(x.numel())}; }
 

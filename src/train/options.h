@@ -29,6 +29,7 @@ struct TrainingOptions {
   int64_t warmup_steps = 0;  // > 0 wins over warmup_ratio
   double warmup_ratio = 0;
   OptimizerType optim = OptimizerType::kAdamW;
+  bool gradient_checkpointing = false;         // less memory, the same bits: see ForwardOptions
   int64_t logging_steps = 500;                 // 0: only the summary at the end
   int64_t eval_steps = 0;                      // 0: no evaluation before the end
   int64_t save_steps = 500;                    // 0: no checkpoints, except when a signal stops the run

@@ -160,6 +160,7 @@ class Trainer {
     forward.seed = options_.seed;
     forward.step = state_.global_step;
     forward.micro_step = micro_step;
+    forward.gradient_checkpointing = options_.gradient_checkpointing;
     const ModelOutput output = model_.Forward(batch, forward);
     torch::Tensor sum;
     double value = 0;

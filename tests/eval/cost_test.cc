@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "kernels/attention.h"
 #include "models/model.h"
+#include "ops/tensor_memory.h"
 
 namespace lshformer {
 namespace {
@@ -221,6 +222,38 @@ TEST(ModelCost, MemoryIsLinearInLength) {
               2.001 * (one.activation_bytes + one.attention_work_bytes));
     EXPECT_GT(two.attention_flops, 3.5 * one.attention_flops);
   }
+}
+
+// What a masked-LM step of one sequence has in tensors at once, gradients of weights left out: asked for one gradient
+// alone, of the embeddings, the backward keeps no other.
+double MeasuredTrainingBytes(const ModelConfig& config, int length) {
+  const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
+  PackedBatch batch;
+  AppendSequence(batch, std::vector<int32_t>(length, 7), {}, 0);
+  batch.token_labels.assign(length, -100);
+  batch.token_labels[0] = 7;
+  const torch::Tensor first = model->NamedParameters()[3].second;
+  EXPECT_EQ(model->NamedParameters()[3].first, "bert.embeddings.LayerNorm.weight");
+  ForwardOptions options;
+  options.train = true;
+  const TensorMemory memory;
+  model->Forward(batch, options).loss.backward({}, c10::nullopt, false, std::vector<torch::Tensor>{first});
+  return static_cast<double>(memory.peak());
+}
+
+TEST(ModelCost, TrainingMemoryIsWhatTensorsTake) {
+  constexpr int kLength = 1024;
+  for (const bool reversible : {false, true})
+    for (const int64_t chunk : {0, 256})
+      for (const int64_t layers : {2, 8}) {
+        ModelConfig config = Bert(layers, 64, 4, 256);
+        config.vocab_size = 50, config.max_position_embeddings = kLength, config.reversible = reversible;
+        config.chunk_size_feed_forward = chunk;
+        if (layers == 8) config.attention[0].type = AttentionType::kReformer;
+        const double said = CostOfForward(config, kLength).training_bytes;
+        EXPECT_NEAR(said / MeasuredTrainingBytes(config, kLength), 1, 0.1)
+            << (reversible ? "reversible, " : "ordinary, ") << layers << " layers, pieces of " << chunk;
+      }
 }
 
 }  // namespace

@@ -99,6 +99,25 @@ TEST(ToJson, ReadsBackAsTheSame) {
   }
 }
 
+TEST(ParseModelConfig, ReversibleLayersAndPiecesOfTheFeedForward) {
+  EXPECT_FALSE(Parse("{}").reversible);
+  EXPECT_EQ(Parse("{}").chunk_size_feed_forward, 0);
+  const ModelConfig config = Parse(R"({"reversible": true, "chunk_size_feed_forward": 64})");
+  EXPECT_TRUE(config.reversible);
+  EXPECT_EQ(config.chunk_size_feed_forward, 64);
+  EXPECT_EQ(ToJson(config)["reversible"], true);
+  EXPECT_EQ(ToJson(config)["chunk_size_feed_forward"], 64);
+  // HF writes neither key into an ordinary model's file, nor do we.
+  const Json plain = ToJson(Parse(R"({"reversible": false, "chunk_size_feed_forward": 0})"));
+  EXPECT_FALSE(plain.contains("reversible"));
+  EXPECT_FALSE(plain.contains("chunk_size_feed_forward"));
+  EXPECT_EQ(MemberError("\"reversible\": \"yes\""), "\"reversible\": expected true or false, got \"yes\"");
+  EXPECT_EQ(MemberError("\"reversible\": 1"), "\"reversible\": expected true or false, got 1");
+  EXPECT_THAT(MemberError("\"chunk_size_feed_forward\": -1"),
+              HasSubstr("\"chunk_size_feed_forward\": expected 0 to 2147483647, got -1"));
+  EXPECT_THAT(MemberError("\"chunk_size_feed_forward\": 1.5"), HasSubstr("got 1.5"));
+}
+
 TEST(ToJson, AttentionInFull) {
   EXPECT_EQ(ToJson(Parse(R"({"attention":"dense"})"))["attention"].dump(), R"({"type":"dense","seed":0})");
   EXPECT_EQ(ToJson(Parse(R"({"attention":{"type":"simhash","bands":4}})"))["attention"].dump(),
@@ -271,6 +290,19 @@ TEST(ApplyOverrides, SetsKeysOfAllTypes) {
   ApplyOverrides(config, "", "f");
   ApplyOverrides(config, "  ", "f");
   EXPECT_EQ(config.hidden_size, 128);
+}
+
+TEST(ApplyOverrides, ReversibleLayers) {
+  ModelConfig config;
+  ApplyOverrides(config, "reversible=true,chunk_size_feed_forward=128", "--config_overrides");
+  EXPECT_TRUE(config.reversible);
+  EXPECT_EQ(config.chunk_size_feed_forward, 128);
+  ApplyOverrides(config, "reversible=False", "--config_overrides");
+  EXPECT_FALSE(config.reversible);
+  EXPECT_THAT(ErrorOf([&] { ApplyOverrides(config, "reversible=maybe", "--config_overrides"); }),
+              HasSubstr("\"reversible\": expected true or false, got \"maybe\""));
+  EXPECT_THAT(ErrorOf([&] { ApplyOverrides(config, "reversibel=true", "--config_overrides"); }),
+              HasSubstr("did you mean \"reversible\"?"));
 }
 
 TEST(ApplyOverrides, LabelsFollow) {

@@ -54,8 +54,11 @@ inline PackedBatch TinyBatch(int64_t epoch, std::span<const int64_t> examples) {
 
 inline TrainingData TinyData(int64_t examples) { return {examples, TinyBatch}; }
 
-inline ModelPtr TinyModel(double dropout = 0.1, const AttentionSpec& attention = {}, uint64_t seed = 7) {
-  return CreateModel(TinyConfig(dropout, attention), Task::kMaskedLm, seed);
+inline ModelPtr TinyModel(double dropout = 0.1, const AttentionSpec& attention = {}, uint64_t seed = 7,
+                          bool reversible = false) {
+  ModelConfig config = TinyConfig(dropout, attention);
+  config.reversible = reversible;
+  return CreateModel(config, Task::kMaskedLm, seed);
 }
 
 inline TrainingOptions TinyOptions() {

@@ -79,6 +79,7 @@ struct ResumeCase {
   int accumulation;
   int64_t examples;  // 4 a batch: 18 make an epoch of 5 batches, so checkpoints lie in the middle of epochs
   double ema_decay = 0;
+  bool reversible = false;
 };
 
 void PrintTo(const ResumeCase& c, std::ostream* stream) { *stream << c.name; }
@@ -98,7 +99,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
     AttentionSpec attention;
     attention.type = GetParam().attention;
     attention.chunk = 4;  // of sequences of 5 to 24 tokens
-    return TinyModel(GetParam().dropout, attention, seed);
+    return TinyModel(GetParam().dropout, attention, seed, GetParam().reversible);
   }
 };
 
@@ -122,31 +123,56 @@ TEST_P(ResumeTest, EndsAtTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
-                         ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
-                                           ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
-                                           ResumeCase{"averaged", AttentionType::kDense, 0.1, 1, 18, 0.7},
-                                           ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
-                                           ResumeCase{"reformer_dropout", AttentionType::kReformer, 0.1, 1, 18},
-                                           ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3,
-                                                      30}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, ResumeTest,
+    ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
+                      ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
+                      ResumeCase{"averaged", AttentionType::kDense, 0.1, 1, 18, 0.7},
+                      ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
+                      ResumeCase{"reformer_dropout", AttentionType::kReformer, 0.1, 1, 18},
+                      ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3, 30},
+                      ResumeCase{"reversible_simhash", AttentionType::kSimHash, 0.1, 1, 18, 0, true},
+                      ResumeCase{"reversible_reformer_accumulated", AttentionType::kReformer, 0.1, 2, 18, 0, true}),
+    [](const auto& info) { return info.param.name; });
 
 // Reformer's keys are its queries: the key map of a checkpoint is neither used nor trained, not even decayed.
 TEST_F(TrainerTest, ReformerLeavesTheKeyMapAsItIs) {
   AttentionSpec reformer;
   reformer.type = AttentionType::kReformer;
   reformer.chunk = 4;
-  const ModelPtr model = TinyModel(0.1, reformer);
-  const NamedTensors before = Copies(*model);
-  TrainingOptions options = TinyOptions();
-  options.weight_decay = 0.1;
-  Train(*model, TinyData(18), options, {}, {});
-  const NamedTensors after = Copies(*model);
-  for (size_t i = 0; i < before.size(); ++i) {
-    const bool key = before[i].first.find(".self.key.") != std::string::npos;
-    EXPECT_EQ(after[i].second.equal(before[i].second), key) << before[i].first;
+  for (const bool reversible : {false, true}) {
+    const ModelPtr model = TinyModel(0.1, reformer, 7, reversible);
+    const NamedTensors before = Copies(*model);
+    TrainingOptions options = TinyOptions();
+    options.weight_decay = 0.1;
+    Train(*model, TinyData(18), options, {}, {});
+    const NamedTensors after = Copies(*model);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const bool key = before[i].first.find(".self.key.") != std::string::npos;
+      EXPECT_EQ(after[i].second.equal(before[i].second), key) << before[i].first;
+    }
   }
+}
+
+// The whole run, optimizer and all: layers that are computed again in the backward change nothing.
+TEST_F(TrainerTest, GradientCheckpointingEndsAtTheSameBits) {
+  AttentionSpec simhash;
+  simhash.type = AttentionType::kSimHash;
+  TrainingOptions options = TinyOptions();
+  const ModelPtr plain = TinyModel(0.1, simhash), checkpointed = TinyModel(0.1, simhash);
+  Train(*plain, TinyData(18), options, {}, {});
+  options.gradient_checkpointing = true;
+  Train(*checkpointed, TinyData(18), options, {}, {});
+  EXPECT_THAT(Different(Copies(*plain), Copies(*checkpointed)), IsEmpty());
+}
+
+TEST_F(TrainerTest, ReversibleModelsLearnToo) {
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 60;
+  const ModelPtr model = TinyModel(0, {}, 7, /*reversible=*/true);
+  const TrainResult result = Train(*model, TinyData(40), options, {}, {});
+  const Json& history = result.trainer_state["log_history"];
+  EXPECT_LT(history.back()["loss"].get<double>(), 0.6 * history.front()["loss"].get<double>());
 }
 
 TEST_F(TrainerTest, AnotherSeedIsAnotherRun) {
