@@ -21,6 +21,7 @@ struct BenchTrainFlags {
   std::vector<int> lengths{128, 512};
   int batch_size = 8, runs = 5;
   std::vector<std::string> attention;  // empty: the config's own
+  std::vector<std::string> dtypes{"float32"};
   AttentionFlags lsh;
   bool json = false, no_machine = false;
 };
@@ -28,11 +29,13 @@ struct BenchTrainFlags {
 // One model with its optimizer: all that a step touches.
 class Trainee {
  public:
-  Trainee(const ModelConfig& config, uint64_t seed)
+  Trainee(const ModelVariant& variant, uint64_t seed)
       : seed_(seed),
-        model_(CreateModel(config, Task::kMaskedLm, seed)),
+        model_(CreateModel(variant.config, Task::kMaskedLm, seed)),
         parameters_(model_->NamedParameters()),
-        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)) {}
+        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)) {
+    model_->set_precision(variant.precision);
+  }
 
   void Step(const PackedBatch& batch) {
     for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
@@ -73,7 +76,7 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
   std::vector<std::function<void()>> runs;
   const PackedBatch batch = LabelledBatch(variants[0].config, flags.batch_size, length, seed);
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(std::make_unique<Trainee>(variant.config, seed));
+    trainees.push_back(std::make_unique<Trainee>(variant, seed));
     runs.push_back([trainee = trainees.back().get(), &batch] { trainee->Step(batch); });
   }
   const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
@@ -85,8 +88,9 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
 
 void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
   const ModelConfig config = BaseConfig(flags);
-  const std::vector<ModelVariant> variants = ModelVariants(
-      config, flags.attention, flags.lsh, flags.config_name.empty() ? "--config_overrides" : flags.config_name);
+  const std::vector<ModelVariant> variants =
+      ModelVariants(config, flags.attention, flags.lsh, flags.dtypes,
+                    flags.config_name.empty() ? "--config_overrides" : flags.config_name);
   CheckLengths(flags.lengths, flags.batch_size, config, "--batch_size");
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
@@ -113,6 +117,10 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
       ->type_name("KEY=VALUE,…")
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
+  command->add_option("--dtype", flags->dtypes, "of the linear layers; repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16"}))
+      ->group(group);
   command->add_option("--lengths", flags->lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))

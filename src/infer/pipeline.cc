@@ -119,6 +119,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
          tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");
+  model_->set_precision(options_.precision);
   if (options_.task == PredictTask::kQuestionAnswering) ValidateAnswerOptions(options_.answers);
   if (options_.task != PredictTask::kFillMask) return;
   if (tokenizer_->mask_id() < 0) Fail("the tokenizer has no mask token");

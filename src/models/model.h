@@ -10,6 +10,7 @@
 #include "io/model_config.h"
 #include "io/safetensors.h"
 #include "kernels/attention.h"
+#include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -48,6 +49,9 @@ class Model {
   Model& operator=(const Model&) = delete;
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
+  // In what the linear layers of the encoder multiply; the masked-LM decoder follows kBFloat16. Other heads, the
+  // pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
+  void set_precision(Precision precision) { precision_ = precision; }
   Task task() const { return task_; }
   // Parameters under their HF tensor names, in file order; tied ones once.
   virtual std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const = 0;
@@ -56,6 +60,7 @@ class Model {
   Model(ModelConfig config, Task task) : config_(std::move(config)), task_(task) {}
   ModelConfig config_;
   Task task_;
+  Precision precision_ = Precision::kFloat32;
 };
 
 using ModelPtr = std::shared_ptr<Model>;

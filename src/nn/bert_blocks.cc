@@ -129,18 +129,18 @@ torch::Tensor BertLayer::Attend(const torch::Tensor& hidden, const Pass& pass) c
     for (int sequence = 0; sequence < pass.batch->sequences(); ++sequence)
       options->sequence_ids.push_back(pass.batch->sequence_ids.empty() ? sequence : pass.batch->sequence_ids[sequence]);
   }
-  const torch::Tensor qkv = query_key_value_(hidden);  // [T, 3·H], Reformer [T, 2·H]
+  const torch::Tensor qkv = query_key_value_(hidden, pass.precision);  // [T, 3·H], Reformer [T, 2·H]
   if (pass.attentions != nullptr) pass.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
   return SelfAttention(qkv, std::move(options));
 }
 
 torch::Tensor BertLayer::operator()(const torch::Tensor& hidden, const Pass& pass) const {
-  const torch::Tensor context = attention_output_(Attend(hidden, pass));  // [T, H]
+  const torch::Tensor context = attention_output_(Attend(hidden, pass), pass.precision);  // [T, H]
   const torch::Tensor attended = attention_norm_(
       context, hidden, PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kAttentionOutput, pass.tokens));
-  const torch::Tensor inner = Apply(function_, intermediate_(attended));  // [T, I]
+  const torch::Tensor inner = intermediate_.Then(function_, attended, pass.precision);  // [T, I]
   return output_norm_(
-      output_(inner), attended,
+      output_(inner, pass.precision), attended,
       PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kFeedForwardOutput, pass.tokens));  // [T, H]
 }
 

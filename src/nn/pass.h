@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "ops/attention.h"
+#include "ops/precision.h"
 #include "ops/row_ops.h"
 
 namespace lshformer {
@@ -15,6 +16,7 @@ struct Pass {
   uint64_t seed = 42;                           // dropout
   uint64_t step = 0;                            // optimizer step: planes
   uint64_t dropout_step = 0;                    // step and micro step: dropout
+  Precision precision = Precision::kFloat32;    // of the encoder's linear layers
   std::shared_ptr<const RowIdentities> tokens;  // of every token
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
