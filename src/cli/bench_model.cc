@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "data/file_kind.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
@@ -28,8 +29,9 @@ struct BenchModelFlags {
 };
 
 ModelPtr LoadVariant(const BenchModelFlags& flags, const ModelVariant& variant) {
-  const ModelPtr model = LoadModel(flags.folder, Task::kEncoder, /*seed=*/0, /*require_head=*/false,
-                                   [&](ModelConfig& config) { config.attention = variant.config.attention; });
+  const ModelPtr model = LoadModel(
+      flags.folder, Task::kEncoder, /*seed=*/0, /*require_head=*/false,
+      [&](ModelConfig& config) { config.attention = variant.config.attention; }, WeightPlace::kMappedFile);
   model->set_precision(variant.precision);
   return model;
 }

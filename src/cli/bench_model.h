@@ -7,6 +7,7 @@
 #include "cli/measure.h"
 #include "data/batch.h"
 #include "io/model_config.h"
+#include "ops/precision.h"
 
 namespace lshformer::cli {
 

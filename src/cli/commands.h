@@ -8,7 +8,6 @@
 
 #include "base/attention_spec.h"
 #include "base/json.h"
-#include "ops/precision.h"
 
 namespace CLI {
 class App;  // CLI/CLI.hpp takes seconds to compile; only files that declare flags need it
@@ -37,13 +36,6 @@ void AddReport(CLI::App& app, CommonFlags& common);
 void AddSynth(CLI::App& app, CommonFlags& common);
 void AddTokenizer(CLI::App& app, CommonFlags& common);
 void AddTrain(CLI::App& app, CommonFlags& common);
-
-// --bf16 and --int8: declared with AddPrecisionFlags.
-struct PrecisionFlags {
-  bool bf16 = false, int8 = false;
-  // UsageError for both at once, and for what this CPU has no instructions for.
-  Precision Checked() const;
-};
 
 // --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
 struct AttentionFlags {

@@ -165,8 +165,9 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   }
   flags.model.precision.Checked();
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
-  const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
-                                   [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
+  const ModelPtr model = LoadModel(
+      flags.model.model_name_or_path, task, seed, /*require_head=*/true,
+      [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
   model->set_precision(flags.model.precision.Checked());
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
@@ -238,7 +239,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
                    "question answering: folder for predictions.json, nbest_predictions.json, null_odds.json")
       ->type_name("DIR")
       ->group(group);
-  AddPrecisionFlags(*command, flags->model.precision, /*inference=*/true, "Speed");
+  AddPrecisionFlags(*command, flags->model.precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->model.attention);
   command->callback(
       [=, &common] { WriteFileAtomically(flags->output, Evaluate(*command, *flags, common.seed).dump(2) + "\n"); });

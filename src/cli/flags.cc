@@ -257,32 +257,6 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   }
 }
 
-Precision PrecisionFlags::Checked() const {
-  if (bf16 && int8) FailUsage("--bf16 and --int8: expected one of them, got both");
-  const Precision precision = bf16 ? Precision::kBFloat16 : int8 ? Precision::kInt8 : Precision::kFloat32;
-  RequirePrecision(precision, bf16 ? "--bf16" : "--int8");
-  return precision;
-}
-
-void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference, const char* group) {
-  app.add_flag("--bf16", flags.bf16,
-               inference ? "linear layers in bfloat16, for CPUs with AVX512_BF16 or AMX"
-                         : "linear layers in bfloat16, forward and backward; weights and all else stay float32")
-      ->group(group);
-  if (inference)
-    app.add_flag("--int8", flags.int8, "the encoder's linear layers in 8-bit integers, for CPUs with VNNI or AMX")
-        ->group(group);
-}
-
-Precision ParsePrecisionFlag(const std::string& value) {
-  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
-    if (value != Name(precision)) continue;
-    RequirePrecision(precision, fmt::format("--dtype {}", value).c_str());
-    return precision;
-  }
-  FailUsage("--dtype: expected float32, bfloat16 or int8, got \"{}\"", Shown(value));
-}
-
 void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group) {
   app.add_option("--doc_stride", doc_stride,
                  "tokens that windows of a long context share; -1: a third of --max_seq_length, at most 128")

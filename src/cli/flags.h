@@ -24,11 +24,6 @@ CLI::Validator NumberBelow(double low, double high);  // low ≤ x < high
 // --lsh_*: all of AttentionFlags but --attention itself, for commands that take several --attention.
 void AddLshFlags(CLI::App& app, AttentionFlags& flags);
 
-// --bf16, and where a model only infers --int8.
-void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference, const char* group);
-// The value of --dtype: a name of Precision that this CPU has instructions for. UsageError.
-Precision ParsePrecisionFlag(const std::string& value);
-
 // --doc_stride, --max_answer_length, --n_best_size, --version_2_with_negative, --null_score_diff_threshold.
 void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group);
 // Of a command that has them: none with another task, no threshold without --version_2_with_negative.

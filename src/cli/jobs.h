@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/precision_flags.h"
 #include "data/answer_search.h"
 #include "data/masking.h"
 #include "data/sentence_pairs.h"

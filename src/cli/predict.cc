@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "infer/stream.h"
 
 namespace lshformer::cli {
@@ -159,7 +160,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->add_option("--batch_tokens", flags->options.batch_tokens, "tokens a forward call; answers do not depend on it")
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
-  AddPrecisionFlags(*command, flags->precision, /*inference=*/true, "Speed");
+  AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->attention);
   command->callback([command, flags] { Predict(*command, *flags); });
 }

@@ -135,8 +135,9 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
                         const std::function<void(ModelConfig&)>& adjust) {
   std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? folder : tokenizer_folder);
   const Task head = HeadOf(options.task);
-  return Pipeline(LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust),
-                  std::move(tokenizer), options);
+  return Pipeline(
+      LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust, WeightPlace::kMappedFile),
+      std::move(tokenizer), options);
 }
 
 void Pipeline::Run(std::span<Request> requests) const {

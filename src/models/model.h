@@ -68,12 +68,16 @@ using ModelPtr = std::shared_ptr<Model>;
 // Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
 
+// Where a loaded model keeps its weights: in memory of its own, or, where a file holds them as float32, in the mapped
+// file, which a model that is only asked does not have to copy. Mapped weights must not be written.
+enum class WeightPlace { kMemory, kMappedFile };
+
 // config.json and the weights of `folder` (one file or shards; F32, F16, BF16 or F64). Weights of the encoder must all
 // be there with the right shapes; head weights that are missing are drawn from `seed` and named in one warning unless
 // `require_head`. NaN weights are refused. `adjust` may change the config (attention flags, labels) before the model is
 // built.
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
-                   const std::function<void(ModelConfig&)>& adjust = {});
+                   const std::function<void(ModelConfig&)>& adjust = {}, WeightPlace place = WeightPlace::kMemory);
 
 // Writes config.json and model.safetensors (kF32, kF16 or kBF16; HF names, tied aliases left out), atomically, weights
 // first. Error if a weight is too large for float16.

@@ -138,9 +138,8 @@ torch::Tensor BertLayer::operator()(const torch::Tensor& hidden, const Pass& pas
   const torch::Tensor context = attention_output_(Attend(hidden, pass), pass.precision);  // [T, H]
   const torch::Tensor attended = attention_norm_(
       context, hidden, PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kAttentionOutput, pass.tokens));
-  const torch::Tensor inner = intermediate_.Then(function_, attended, pass.precision);  // [T, I]
   return output_norm_(
-      output_(inner, pass.precision), attended,
+      intermediate_.Then(function_, output_, attended, pass.precision), attended,
       PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kFeedForwardOutput, pass.tokens));  // [T, H]
 }
 

@@ -1,9 +1,12 @@
 #include "ops/linear.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "ops/low_precision_kernels.h"
+#include "ops/memory.h"
 #include "ops/packed_linear.h"
 #include "ops/row_ops.h"
 
@@ -165,6 +168,26 @@ torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision) co
 torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision) const {
   CheckRows(x, weights_[0].size(1));
   return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision)) : Infer(x, precision, function);
+}
+
+torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                           Precision precision) const {
+  if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
+  CheckRows(x, weights_[0].size(1));
+  const auto one = FindPacked(precision), two = second.FindPacked(precision);
+  const int64_t rows = x.size(0), in = x.size(1), width = one->linear->out(), out = two->linear->out();
+  if (second.weights_[0].size(1) != width)
+    Fail("linear: {} outputs for a map of {} inputs", width, second.weights_[0].size(1));
+  const torch::Tensor from = x.contiguous();
+  torch::Tensor y = torch::empty({rows, out}, from.options());
+  const int64_t most = PackedRows(Threads());
+  float* inner = WorkspaceOf(WorkspaceUse::kInner, std::min(rows, most) * width * sizeof(float));
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const int64_t count = std::min(most, rows - begin);
+    one->linear->Run(count, from.data_ptr<float>() + begin * in, inner, function);
+    two->linear->Run(count, inner, y.data_ptr<float>() + begin * out, {});
+  }
+  return y;
 }
 
 torch::Tensor LinearReference(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {

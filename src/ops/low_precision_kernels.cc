@@ -158,9 +158,11 @@ void QuantizeWeight(const float* w, int64_t rows, int64_t columns, int8_t* out, 
 }
 
 void Dequantize(const Dequantization& call, float* y) {
-  const auto columns = static_cast<int64_t>(call.bias.size());
+  const size_t columns = call.bias.size();
   ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
-    HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, y + row * columns);
+    float* out = y + row * columns;
+    HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, out);
+    if (call.function) ApplyFunction(*call.function, {out, columns}, out);
   });
 }
 

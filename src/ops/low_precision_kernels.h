@@ -2,9 +2,11 @@
 // precision. Matrices are [rows, columns]; a row's result depends on that row alone, bit for bit.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ops/matmul.h"
+#include "ops/row_kernels.h"
 
 namespace lshformer {
 
@@ -30,13 +32,14 @@ void QuantizeRows(const float* x, int64_t rows, int64_t columns, uint8_t* out, R
 // over the columns of a row of the weight, that is per output; a row of zeros has scale 1. Contiguous.
 void QuantizeWeight(const float* w, int64_t rows, int64_t columns, int8_t* out, float* scales, int32_t* sums);
 
-//   y[i, j] = scale_i · weight_scale_j · (sum[i, j] − zero_i · weight_sum_j) + bias_j
+//   y[i, j] = f(scale_i · weight_scale_j · (sum[i, j] − zero_i · weight_sum_j) + bias_j)
 //
 // in place of the sums: y holds the int32 sums and then the floats. [rows, columns], contiguous.
 struct Dequantization {
   std::span<const RowScale> rows;
   std::span<const float> weight_scales, bias;  // [columns]
   std::span<const int32_t> weight_sums;
+  std::optional<UnaryFunction> function;  // f; or none
 };
 void Dequantize(const Dequantization& call, float* y);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "ops/low_precision_kernels.h"
 #include "ops/memory.h"
 
@@ -27,16 +28,18 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
+int64_t PackedRows(int threads) { return std::clamp<int64_t>(int64_t{64} * threads, 128, kMostPackedRows); }
+
 void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  for (int64_t begin = 0; begin < rows; begin += kPackedRows) {
-    const int64_t count = std::min(kPackedRows, rows - begin);
+  const int64_t most = PackedRows(Threads());
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const int64_t count = std::min(most, rows - begin);
     float* piece = y + begin * out();
-    RunPiece(count, x + begin * in_, piece);
-    if (function) ApplyFunction(*function, {piece, static_cast<size_t>(count * out())}, piece);
+    RunPiece(count, x + begin * in_, piece, function);
   }
 }
 
-void PackedLinear::RunPiece(int64_t rows, const float* x, float* y) const {
+void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
   const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());
@@ -49,8 +52,10 @@ void PackedLinear::RunPiece(int64_t rows, const float* x, float* y) const {
     auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
     QuantizeRows(x, rows, in_, quantized, scales);
     weight_->Multiply(rows, quantized, in_, reinterpret_cast<int32_t*>(y), out());
-    Dequantize({{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_}, y);
+    Dequantize({{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function}, y);
+    return;
   }
+  if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
 }
 
 }  // namespace lshformer

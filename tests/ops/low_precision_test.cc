@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Precisions, LowPrecisionTest,
 // A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two.
 TEST_P(LowPrecisionTest, RowsDoNotDependOnTheCall) {
   NEEDS(GetParam());
-  constexpr int64_t kRows = kPackedRows + 40;
+  constexpr int64_t kRows = kMostPackedRows + 40;
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
     const Layer layer(shape, kRows);
@@ -289,6 +289,27 @@ TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {
   EXPECT_LT(RelativeError(linear(x, Precision::kBFloat16), want), kBf16Error);
   EXPECT_TRUE(torch::equal(linear(x), want));
   EXPECT_TRUE(torch::equal(linear.Then(UnaryFunction::kRelu, x), torch::relu(want)));
+}
+
+// By pieces, as one after the other, and with gradients.
+TEST(LowPrecisionLinear, TwoMapsInARow) {
+  const Linear first({torch::randn({40, 24})}, {torch::randn({40})}),
+      second({torch::randn({12, 40})}, {torch::randn({12})});
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    if (!SupportsProducts(precision)) continue;
+    for (const int64_t rows : {int64_t{0}, int64_t{1}, kMostPackedRows, 2 * kMostPackedRows + 3}) {
+      const torch::NoGradGuard no_grad;
+      const Tensor x = torch::randn({rows, 24});
+      const Tensor want = second(first.Then(UnaryFunction::kGelu, x, precision), precision);
+      EXPECT_TRUE(torch::equal(first.Then(UnaryFunction::kGelu, second, x, precision), want)) << rows << " rows";
+    }
+  }
+  const Tensor x = torch::randn({5, 24}).requires_grad_(true);
+  first.Then(UnaryFunction::kGelu, second, x).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+  const torch::NoGradGuard no_grad;
+  EXPECT_THAT(ErrorOf([&] { first.Then(UnaryFunction::kGelu, first, x); }),
+              HasSubstr("40 outputs for a map of 24 inputs"));
 }
 
 TEST(LowPrecisionLinear, Int8HasNoGradients) {
