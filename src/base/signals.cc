@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/temporaries.h"
@@ -20,6 +22,26 @@ void OnStopSignal(int signal) {
   if (stop_signal.compare_exchange_strong(none, signal)) return;
   RemoveTemporaries();
   _exit(128 + signal);
+}
+
+// Mappings and the lines to say about them. What a handler reads must be ready before its range is.
+struct Guarded {
+  std::atomic<bool> taken{false};
+  std::atomic<uintptr_t> begin{0}, end{0};
+  char line[256] = {};
+};
+constexpr int kMostGuarded = 64;  // shards beyond that number die without a name
+Guarded guarded[kMostGuarded];
+static_assert(std::atomic<uintptr_t>::is_always_lock_free);
+
+void OnBusError(int signal, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (const Guarded& mapping : guarded) {
+    if (address < mapping.begin.load() || address >= mapping.end.load()) continue;
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, mapping.line, std::strlen(mapping.line));
+    _exit(1);
+  }
+  ::signal(signal, SIG_DFL);  // not ours: the access is tried again, and ends the process
 }
 
 // The handler must not run on the stack of whatever it interrupts: oneDNN's matrix kernels use a small piece of the
@@ -46,9 +68,33 @@ void InstallSignalHandlers() {
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction bus = {};
+  bus.sa_sigaction = OnBusError;
+  sigemptyset(&bus.sa_mask);
+  bus.sa_flags = SA_ONSTACK | SA_SIGINFO;
+  sigaction(SIGBUS, &bus, nullptr);
   action.sa_flags = 0;
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);  // a closed pipe is an Error of the write
+}
+
+GuardedMapping::GuardedMapping(const void* begin, size_t bytes, const std::string& path) : slot_(-1) {
+  for (int slot = 0; slot < kMostGuarded && slot_ < 0; ++slot) {
+    if (!guarded[slot].taken.exchange(true)) slot_ = slot;
+  }
+  if (slot_ < 0) return;
+  Guarded& mapping = guarded[slot_];
+  const auto end = fmt::format_to_n(mapping.line, sizeof(mapping.line) - 1,
+                                    "lshformer: {}: became shorter while it was being used\n", Shown(path, 120));
+  *end.out = '\0';
+  mapping.end = reinterpret_cast<uintptr_t>(begin) + bytes;
+  mapping.begin = reinterpret_cast<uintptr_t>(begin);
+}
+
+GuardedMapping::~GuardedMapping() {
+  if (slot_ < 0) return;
+  guarded[slot_].begin = UINTPTR_MAX;
+  guarded[slot_].taken = false;
 }
 
 int StopSignal() { return stop_signal.load(); }

@@ -1,11 +1,27 @@
 // SIGINT and SIGTERM: the first asks long work to stop at its next safe point, the second ends the process at once
 // with status 128 + signal.
 #pragma once
+#include <cstddef>
+#include <string>
 
 namespace lshformer {
 
 void InstallSignalHandlers();           // the command line calls it once; also ignores SIGPIPE
 int StopSignal();                       // 0, or the signal that asked to stop
 void ThrowIfStopped(const char* what);  // throws Interrupted
+
+// A file that somebody shortens while it is mapped cannot be read past its new end: the system sends SIGBUS. In a
+// program with InstallSignalHandlers that ends it with status 1 and one line that names the file; nothing can go on
+// from there, for the bytes are gone. In other programs SIGBUS does what they have decided.
+class GuardedMapping {
+ public:
+  GuardedMapping(const void* begin, size_t bytes, const std::string& path);
+  ~GuardedMapping();
+  GuardedMapping(const GuardedMapping&) = delete;
+  GuardedMapping& operator=(const GuardedMapping&) = delete;
+
+ private:
+  int slot_;
+};
 
 }  // namespace lshformer

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "data/file_kind.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
@@ -22,13 +23,17 @@ struct BenchModelFlags {
   int batch_size = 1, max_seq_length = 0, runs = 5;
   int64_t batch_tokens = PredictOptions().batch_tokens;
   std::vector<std::string> attention;  // empty: the model's own
+  std::vector<std::string> dtypes{"float32"};
   AttentionFlags lsh;
   bool json = false, no_machine = false;
 };
 
 ModelPtr LoadVariant(const BenchModelFlags& flags, const ModelVariant& variant) {
-  return LoadModel(flags.folder, Task::kEncoder, /*seed=*/0, /*require_head=*/false,
-                   [&](ModelConfig& config) { config.attention = variant.config.attention; });
+  const ModelPtr model = LoadModel(
+      flags.folder, Task::kEncoder, /*seed=*/0, /*require_head=*/false,
+      [&](ModelConfig& config) { config.attention = variant.config.attention; }, WeightPlace::kMappedFile);
+  model->set_precision(variant.precision);
+  return model;
 }
 
 Json LengthRows(const BenchModelFlags& flags, const std::vector<ModelVariant>& variants, uint64_t seed) {
@@ -80,8 +85,10 @@ Json TextRows(const BenchModelFlags& flags, const std::vector<ModelVariant>& var
   options.batch_tokens = flags.batch_tokens;
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(flags.folder);
   std::vector<std::unique_ptr<Pipeline>> pipelines;
-  for (const ModelVariant& variant : variants)
+  for (const ModelVariant& variant : variants) {
+    options.precision = variant.precision;
     pipelines.push_back(std::make_unique<Pipeline>(LoadVariant(flags, variant), tokenizer, options));
+  }
   int64_t tokens = 0;
   std::vector<Request> requests = ReadRequests(flags.input, *pipelines[0], tokens);
   std::vector<std::function<void()>> runs;
@@ -101,7 +108,7 @@ void BenchModel(const CLI::App& command, const BenchModelFlags& flags, uint64_t 
     if (!texts && command.count(flag) > 0) FailUsage("{}: is for the texts of --input", flag);
   const std::string path = flags.folder + "/config.json";
   const ModelConfig config = ReadModelConfig(path);
-  const std::vector<ModelVariant> variants = ModelVariants(config, flags.attention, flags.lsh, path);
+  const std::vector<ModelVariant> variants = ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, path);
   if (!texts) CheckLengths(flags.lengths, flags.batch_size, config, "--batch_size");
   const Json machine = DescribeMachine(!flags.no_machine);
   const Json rows = texts ? TextRows(flags, variants) : LengthRows(flags, variants, seed);
@@ -121,20 +128,26 @@ void BenchModel(const CLI::App& command, const BenchModelFlags& flags, uint64_t 
 }  // namespace
 
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
-                                        const AttentionFlags& lsh, const std::string& where) {
+                                        const AttentionFlags& lsh, const std::vector<std::string>& dtypes,
+                                        const std::string& where) {
+  std::vector<Precision> precisions;
+  for (const std::string& dtype : dtypes) precisions.push_back(ParsePrecisionFlag(dtype));
   std::vector<ModelVariant> variants;
   std::vector<std::string> names;
-  const size_t count = std::max<size_t>(1, attention.size());
-  for (size_t v = 0; v < count; ++v) {
+  for (size_t v = 0; v < std::max<size_t>(1, attention.size()); ++v) {
     ModelVariant variant{"", config};
     if (!attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(attention[v]));
     lsh.Apply(variant.config.attention);
     ValidateModelConfig(variant.config, where);
-    names.emplace_back(Name(variant.config.layer_attention(0).type));
-    variants.push_back(std::move(variant));
+    for (const Precision precision : precisions) {
+      variant.precision = precision;
+      const std::string suffix = precision == Precision::kFloat32 ? "" : fmt::format("-{}", Name(precision));
+      names.push_back(Name(variant.config.layer_attention(0).type) + suffix);
+      variants.push_back(variant);
+    }
   }
   names = UniqueNames(names);
-  for (size_t v = 0; v < count; ++v) variants[v].name = names[v];
+  for (size_t v = 0; v < variants.size(); ++v) variants[v].name = names[v];
   return variants;
 }
 
@@ -165,7 +178,7 @@ Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch,
               {"attention", Name(spec.type)},
               {"spec", ToJson(spec)},
               {"direction", direction},
-              {"dtype", "float32"},
+              {"dtype", Name(variant.precision)},
               {"batch", batch},
               {"heads", variant.config.num_attention_heads},
               {"head_dim", variant.config.head_dim()},
@@ -203,6 +216,10 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "instead of the model's own; repeat it for several", group);
+  command->add_option("--dtype", flags->dtypes, "of the linear layers; repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16", "int8"}))
+      ->group(group);
   AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->lsh);
   command->callback([command, flags, &common] { BenchModel(*command, *flags, common.seed); });

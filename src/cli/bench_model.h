@@ -7,17 +7,21 @@
 #include "cli/measure.h"
 #include "data/batch.h"
 #include "io/model_config.h"
+#include "ops/precision.h"
 
 namespace lshformer::cli {
 
 struct ModelVariant {
   std::string name;  // unique
   ModelConfig config;
+  Precision precision = Precision::kFloat32;
 };
 
-// The config with each --attention in place of its own (none: as it is), then --lsh_*. `where` names it in errors.
+// The config with each --attention in place of its own (none: as it is), then --lsh_*, and each of them with each
+// --dtype. `where` names it in errors.
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
-                                        const AttentionFlags& lsh, const std::string& where);
+                                        const AttentionFlags& lsh, const std::vector<std::string>& dtypes,
+                                        const std::string& where);
 
 // `sequences` sequences of `length` random ids.
 PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed);

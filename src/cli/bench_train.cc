@@ -24,6 +24,7 @@ struct BenchTrainFlags {
   std::vector<int> lengths{128, 512};
   int batch_size = 8, runs = 5;
   std::vector<std::string> attention;  // empty: the config's own
+  std::vector<std::string> dtypes{"float32"};
   AttentionFlags lsh;
   bool json = false, no_machine = false;
 };
@@ -31,11 +32,12 @@ struct BenchTrainFlags {
 // One model with its optimizer and data: all that a step touches.
 class Trainee {
  public:
-  Trainee(const ModelConfig& config, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
-      : model_(CreateModel(config, Task::kMaskedLm, seed)),
+  Trainee(const ModelVariant& variant, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
+      : model_(CreateModel(variant.config, Task::kMaskedLm, seed)),
         parameters_(model_->NamedParameters()),
         optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)),
         batch_(std::move(batch)) {
+    model_->set_precision(variant.precision);
     options_.train = true;
     options_.seed = seed;
     options_.gradient_checkpointing = gradient_checkpointing;
@@ -98,9 +100,8 @@ std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
     ApplyOverrides(config, changes, "--config_overrides");
     if (flags.gradient_checkpointing && config.reversible)
       FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
-    for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, where)) {
-      names.push_back(
-          fmt::format("{}{}", config.reversible ? "reversible " : "", Name(variant.config.layer_attention(0).type)));
+    for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, where)) {
+      names.push_back((config.reversible ? "reversible " : "") + variant.name);
       variants.push_back(std::move(variant));
     }
   }
@@ -114,7 +115,7 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
   std::vector<std::function<void()>> runs;
   std::vector<int64_t> activation_bytes;
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(std::make_unique<Trainee>(variant.config,
+    trainees.push_back(std::make_unique<Trainee>(variant,
                                                  LabelledBatch(variant.config, flags.batch_size, length, seed), seed,
                                                  flags.gradient_checkpointing));
     activation_bytes.push_back(trainees.back()->ActivationBytes());
@@ -174,6 +175,10 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
                  "keep the input of each layer alone, as pretrain and train do with this flag")
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
+  command->add_option("--dtype", flags->dtypes, "of the linear layers; repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16"}))
+      ->group(group);
   command->add_option("--lengths", flags->lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))

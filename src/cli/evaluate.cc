@@ -153,7 +153,7 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   RefuseFlags(command,
               {"--model_name_or_path", "--tokenizer_name", "--validation_file", "--data_dir", "--max_eval_samples",
                "--max_seq_length", "--per_device_eval_batch_size", "--output_dir", "--doc_stride",
-               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold"},
+               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold", "--bf16", "--int8"},
               kNoModel);
   RefuseFlags(command, kMaskingFlags, kNoModel);
   if (flags.task == kQuestionAnswering) {
@@ -211,9 +211,12 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   } else {
     RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
   }
+  flags.model.precision.Checked();
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
-  const ModelPtr model = LoadModel(flags.model.model_name_or_path, task, seed, /*require_head=*/true,
-                                   [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); });
+  const ModelPtr model = LoadModel(
+      flags.model.model_name_or_path, task, seed, /*require_head=*/true,
+      [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
+  model->set_precision(flags.model.precision.Checked());
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
   if (task == Task::kEncoder) return EvaluateSentences(flags, *model, *tokenizer, options);
@@ -288,6 +291,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
                    "question answering: folder for predictions.json, nbest_predictions.json, null_odds.json")
       ->type_name("DIR")
       ->group(group);
+  AddPrecisionFlags(*command, flags->model.precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->model.attention);
   command->callback(
       [=, &common] { WriteFileAtomically(flags->output, Evaluate(*command, *flags, common.seed).dump(2) + "\n"); });

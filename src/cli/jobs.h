@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/precision_flags.h"
 #include "data/answer_search.h"
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
@@ -21,6 +22,7 @@ struct ModelSource {
   std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
   std::string tokenizer_name;      // default: model_name_or_path
   AttentionFlags attention;
+  PrecisionFlags precision;
 };
 
 struct RunFolder {

@@ -29,6 +29,7 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
 }  // namespace
 
 void CheckModelSource(const ModelSource& source) {
+  source.precision.Checked();
   const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
   if (source.model_name_or_path.empty()) {
     if (!fresh) FailUsage("--model_name_or_path DIR, or for a new model --model_type bert: required");
@@ -57,10 +58,16 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
   };
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
-  if (!folder.empty()) return LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all);
-  ModelConfig config = NewConfig(source, tokenizer);
-  adjust_all(config);
-  return CreateModel(config, task, seed);
+  ModelPtr model;
+  if (folder.empty()) {
+    ModelConfig config = NewConfig(source, tokenizer);
+    adjust_all(config);
+    model = CreateModel(config, task, seed);
+  } else {
+    model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all);
+  }
+  model->set_precision(source.precision.Checked());
+  return model;
 }
 
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
@@ -85,6 +92,7 @@ Json Settings(const ModelSource& source) {
                    {"config_name", CanonicalPath(source.config_name)},
                    {"config_overrides", source.config_overrides},
                    {"tokenizer_name", CanonicalPath(source.tokenizer_name)}};
+  settings["bf16"] = source.precision.bf16;
   settings["attention"] = source.attention.attention;
   for (const auto& [key, value] : source.attention.Keys()) settings["lsh_" + key] = value;
   return settings;

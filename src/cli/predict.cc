@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "infer/stream.h"
 
 namespace lshformer::cli {
@@ -18,12 +19,14 @@ struct PredictFlags {
   std::optional<std::string> text, text_pair, question, context;
   PredictOptions options;
   AttentionFlags attention;
+  PrecisionFlags precision;
 };
 
 PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags) {
   PredictOptions options = flags.options;
   options.task = ParsePredictTask(flags.task);
   options.pooling = ParsePooling(flags.pooling);
+  options.precision = flags.precision.Checked();
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
   };
@@ -160,6 +163,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->add_option("--batch_tokens", flags->options.batch_tokens, "tokens a forward call; answers do not depend on it")
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
+  AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->attention);
   command->callback([command, flags] { Predict(*command, *flags); });
 }

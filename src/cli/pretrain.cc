@@ -56,6 +56,7 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
+  AddPrecisionFlags(*command, options->model.precision, /*inference=*/false);
   AddAttentionFlags(*command, options->model.attention);
   command->callback([options, command, &common] {
     for (const char* flag : {"--short_seq_prob", "--dupe_factor"})

@@ -59,6 +59,7 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
+  AddPrecisionFlags(*command, options->model.precision, /*inference=*/false);
   AddAttentionFlags(*command, options->model.attention);
   command->callback([command, options, &common] {
     CheckAnswerFlags(*command, options->answers, options->question_answering());

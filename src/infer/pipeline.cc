@@ -124,6 +124,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
          tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");
+  model_->set_precision(options_.precision);
   if (options_.task != PredictTask::kFillMask) return;
   if (tokenizer_->mask_id() < 0) Fail("the tokenizer has no mask token");
   for (int32_t id = 0; id < config().vocab_size; ++id) {
@@ -138,8 +139,9 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
                         const std::function<void(ModelConfig&)>& adjust) {
   std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? folder : tokenizer_folder);
   const Task head = HeadOf(options.task);
-  return Pipeline(LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust),
-                  std::move(tokenizer), options);
+  return Pipeline(
+      LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust, WeightPlace::kMappedFile),
+      std::move(tokenizer), options);
 }
 
 void Pipeline::Run(std::span<Request> requests, const Finished& finished) const {

@@ -35,6 +35,7 @@ struct PredictOptions {
   int doc_stride = -1;               // tokens that windows of a long context share; −1: as in WindowOptions
   Pooling pooling = Pooling::kNone;  // feature extraction, likewise
   bool normalize = false;
+  Precision precision = Precision::kFloat32;  // of the encoder's linear layers; see Model::set_precision
 };
 
 // A question, its context, and the way to the answer. The context is held until the answer is written.

@@ -194,6 +194,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
     const int error = errno;
     close(file);
     if (mapping_ == MAP_FAILED) Fail("{}: cannot map: {}", Shown(path, 120), std::strerror(error));
+    guard_.emplace(mapping_, mapping_bytes_, path);
   } else {  // a pipe may be opened only once: its writer ends with the first reader
     contents_ = ReadFile(path);
   }
@@ -202,12 +203,14 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   try {
     ParseSafetensors({begin, mapping_ ? mapping_bytes_ : contents_.size()}, Shown(path, 120), tensors_, metadata_);
   } catch (...) {
+    guard_.reset();
     if (mapping_) munmap(mapping_, mapping_bytes_);
     throw;
   }
 }
 
 SafetensorsFile::~SafetensorsFile() {
+  guard_.reset();
   if (mapping_) munmap(mapping_, mapping_bytes_);
 }
 

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/signals.h"
 
 namespace lshformer {
 
@@ -31,8 +34,8 @@ void ConvertTo(const TensorView& view, std::span<float> target, std::string_view
 
 // A file mapped into memory and fully validated on opening: header size and JSON, names, dtypes, shapes, byte ranges
 // without holes or overlaps. Error names the file and the tensor. A file that somebody shortens while it is mapped ends
-// the process (SIGBUS): that is the price of not reading it twice. Files written by WriteSafetensors are replaced,
-// never shortened. A pipe cannot be mapped and is read into memory instead.
+// the process (GuardedMapping): that is the price of not reading it twice. Files written by WriteSafetensors are
+// replaced, never shortened: a mapping keeps the old file. A pipe cannot be mapped and is read into memory instead.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
@@ -55,6 +58,7 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
   void* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
+  std::optional<GuardedMapping> guard_;
   std::string contents_;  // of what cannot be mapped
 };
 

@@ -142,7 +142,7 @@ torch::Tensor BertModel::Pool(const PackedBatch& batch, const torch::Tensor& hid
 }
 
 torch::Tensor BertModel::Transform(const torch::Tensor& hidden) const {
-  return (*transform_norm_)(Apply(Function(config_.hidden_act), (*transform_)(hidden)), {}, {});
+  return (*transform_norm_)(transform_->Then(Function(config_.hidden_act), hidden, DecoderPrecision()), {}, {});
 }
 
 void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const {
@@ -161,19 +161,21 @@ void BertModel::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& opti
   const bool has_labels = !batch.token_labels.empty(), gradients = torch::GradMode::is_enabled();
   if (has_labels && !options.all_logits) {
     const torch::Tensor rows = Transform(GatherRows(output.last_hidden_state, labelled));  // [labelled, H]
-    if (gradients) output.loss = DecoderCrossEntropy(rows, embeddings_.words(), decoder_bias_, labels);
+    if (gradients)
+      output.loss = DecoderCrossEntropy(rows, embeddings_.words(), decoder_bias_, labels, DecoderPrecision());
     if (gradients && options.train) return;
     const torch::NoGradGuard no_grad;
-    output.logits = (*decoder_)(rows);  // [labelled, V]
+    output.logits = (*decoder_)(rows, DecoderPrecision());  // [labelled, V]
     if (!gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
     return;
   }
   const torch::Tensor rows = Transform(output.last_hidden_state);  // [T, H]
   if (has_labels && gradients)
-    output.loss = DecoderCrossEntropy(GatherRows(rows, labelled), embeddings_.words(), decoder_bias_, labels);
+    output.loss =
+        DecoderCrossEntropy(GatherRows(rows, labelled), embeddings_.words(), decoder_bias_, labels, DecoderPrecision());
   // Where a loss carries the gradient, logits of every position are only looked at.
   const torch::AutoGradMode grad_mode(gradients && !has_labels);
-  output.logits = (*decoder_)(rows);  // [T, V]
+  output.logits = (*decoder_)(rows, DecoderPrecision());  // [T, V]
   if (has_labels && !gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, batch.token_labels));
 }
 
@@ -229,6 +231,7 @@ ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& o
   pass.dropout_step = pass.step | static_cast<uint64_t>(options.micro_step) << 40;
   pass.recompute_layers = options.gradient_checkpointing;
   pass.counts = options.counts;
+  pass.precision = precision_;
   ModelOutput output;
   if (options.attentions) pass.attentions = &output.attentions;
   output.last_hidden_state = Encode(pass, output, options.hidden_states);     // [T, H]

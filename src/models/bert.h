@@ -25,6 +25,8 @@ class BertModel final : public Model {
                                  bool record) const;                                // [T, H]
   torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
   torch::Tensor Transform(const torch::Tensor& hidden) const;                       // [n, H]
+  // int8's error would reorder the words at the top, and the decoder sees few rows.
+  Precision DecoderPrecision() const { return precision_ == Precision::kInt8 ? Precision::kFloat32 : precision_; }
   void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
   void RunClassification(const Pass& pass, ModelOutput& output) const;

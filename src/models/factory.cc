@@ -55,11 +55,12 @@ ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {
 }
 
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
-                   const std::function<void(ModelConfig&)>& adjust) {
+                   const std::function<void(ModelConfig&)>& adjust, WeightPlace place) {
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
   ValidateModelConfig(config, folder + "/config.json");
-  const ParameterMap parameters = LoadParameters(folder, BertParameters(config, task), config, seed, require_head);
+  const ParameterMap parameters =
+      LoadParameters(folder, BertParameters(config, task), config, seed, require_head, place);
   return Build(std::move(config), task, parameters);
 }
 

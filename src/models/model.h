@@ -11,6 +11,7 @@
 #include "io/model_config.h"
 #include "io/safetensors.h"
 #include "kernels/attention.h"
+#include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -54,6 +55,9 @@ class Model {
   Model& operator=(const Model&) = delete;
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
+  // In what the linear layers of the encoder multiply; the masked-LM decoder follows kBFloat16. Other heads, the
+  // pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
+  void set_precision(Precision precision) { precision_ = precision; }
   Task task() const { return task_; }
   // Parameters under their HF tensor names, in file order; tied ones once.
   virtual std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const = 0;
@@ -62,6 +66,7 @@ class Model {
   Model(ModelConfig config, Task task) : config_(std::move(config)), task_(task) {}
   ModelConfig config_;
   Task task_;
+  Precision precision_ = Precision::kFloat32;
 };
 
 using ModelPtr = std::shared_ptr<Model>;
@@ -69,12 +74,16 @@ using ModelPtr = std::shared_ptr<Model>;
 // Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
 
+// Where a loaded model keeps its weights: in memory of its own, or, where a file holds them as float32, in the mapped
+// file, which a model that is only asked does not have to copy. Mapped weights must not be written.
+enum class WeightPlace { kMemory, kMappedFile };
+
 // config.json and the weights of `folder` (one file or shards; F32, F16, BF16 or F64). Weights of the encoder must all
 // be there with the right shapes; head weights that are missing are drawn from `seed` and named in one warning unless
 // `require_head`. NaN weights are refused. `adjust` may change the config (attention flags, labels) before the model is
 // built.
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
-                   const std::function<void(ModelConfig&)>& adjust = {});
+                   const std::function<void(ModelConfig&)>& adjust = {}, WeightPlace place = WeightPlace::kMemory);
 
 // Writes config.json and model.safetensors (kF32, kF16 or kBF16; HF names, tied aliases left out), atomically, weights
 // first. Error if a weight is too large for float16.

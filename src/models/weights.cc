@@ -43,18 +43,44 @@ bool AllFinite(const float* values, int64_t count) {
   return bad == 0;
 }
 
-torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const std::string& path,
-                   const std::string& name) {
+using FilesPtr = std::shared_ptr<const WeightFiles>;
+
+// The numbers where they lie; undefined where they must be copied.
+torch::Tensor InPlace(const TensorView& view, const FilesPtr& files) {
+  const auto* bytes = view.bytes.data();
+  if (view.dtype != DType::kF32 || view.bytes.empty() || reinterpret_cast<uintptr_t>(bytes) % alignof(float) != 0)
+    return {};
+  return torch::from_blob(
+      const_cast<std::byte*>(bytes), view.shape, [files](void*) {}, torch::kFloat32);
+}
+
+// kPiece: copied and checked while in the cache.
+constexpr int64_t kPiece = 1 << 16;
+
+bool AllFiniteInParallel(const float* values, int64_t count) {
+  std::atomic<bool> finite{true};
+  ParallelFor(count, kPiece, [&](int64_t begin, int64_t end) {
+    if (!AllFinite(values + begin, end - begin)) finite = false;
+  });
+  return finite;
+}
+
+torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const FilesPtr& files, const std::string& name,
+                   WeightPlace place) {
+  const std::string& path = files->FileOf(name);
   const std::string where = fmt::format("{}: tensor \"{}\"", path, name);
   if (view.shape != spec.shape)
     Fail("{} has shape {}, expected {} (config.json: {})", where, ShapeText(view.shape), ShapeText(spec.shape),
          spec.reason);
-  torch::Tensor tensor = torch::empty(spec.shape, torch::kFloat32);
+  torch::Tensor tensor = place == WeightPlace::kMappedFile ? InPlace(view, files) : torch::Tensor();
+  const bool mapped = tensor.defined();
+  if (!mapped) tensor = torch::empty(spec.shape, torch::kFloat32);
   float* values = tensor.data_ptr<float>();
   const int64_t count = tensor.numel();
   std::atomic<bool> finite{true};
-  if (view.dtype == DType::kF32) {
-    constexpr int64_t kPiece = 1 << 16;  // copied and checked while in the cache
+  if (mapped) {
+    finite = AllFiniteInParallel(values, count);
+  } else if (view.dtype == DType::kF32) {
     ParallelFor(count, kPiece, [&](int64_t begin, int64_t end) {
       std::memcpy(values + begin, view.bytes.data() + begin * sizeof(float), (end - begin) * sizeof(float));
       if (!AllFinite(values + begin, end - begin)) finite = false;
@@ -101,10 +127,10 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
 }
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
-                            const ModelConfig& config, uint64_t seed, bool require_head) {
-  const WeightFiles files(folder);
-  const std::string& path = files.path();
-  const auto by_name = MapWeightNames(files.names(), path);
+                            const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place) {
+  const auto files = std::make_shared<const WeightFiles>(folder);
+  const std::string& path = files->path();
+  const auto by_name = MapWeightNames(files->names(), path);
   ParameterMap parameters;
   std::vector<std::string> drawn;
   bool head = false;  // a pooler alone, under features that do not pass through it, is no news
@@ -112,7 +138,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
     const auto found = by_name.find(spec.name);
     if (found != by_name.end()) {
       const std::string& name = found->second;
-      parameters[spec.name] = Read(*files.Find(name), spec, files.FileOf(name), name).requires_grad_(true);
+      parameters[spec.name] = Read(*files->Find(name), spec, files, name, place).requires_grad_(true);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";

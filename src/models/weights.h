@@ -6,6 +6,7 @@
 
 #include "io/model_config.h"
 #include "io/safetensors.h"
+#include "models/model.h"
 #include "nn/parameters.h"
 
 namespace lshformer {
@@ -13,12 +14,15 @@ namespace lshformer {
 // From (seed, name) alone: a parameter's numbers do not depend on which other parameters a model has.
 torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config, uint64_t seed);
 
-// Float32 copies of the tensors of `folder` (io/weight_files.h; F16, BF16 and F64 are converted). A parameter of the
+// The tensors of `folder` (io/weight_files.h) in float32: copies (F16, BF16 and F64 are converted), or with kMappedFile
+// F32 tensors where they lie in the mapped file, which stays mapped, and whole, as long as one of them lives, also when
+// another file takes its name. A parameter of the
 // block "head" or "pooler" that the files lack is drawn unless `require_head`; where a head is among them they are
 // named in one warning. Error names file and tensor: missing, another shape (with the config keys behind it), a dtype
 // that is no float, a value that is not finite.
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
-                            const ModelConfig& config, uint64_t seed, bool require_head);
+                            const ModelConfig& config, uint64_t seed, bool require_head,
+                            WeightPlace place = WeightPlace::kMemory);
 
 // As float32, float16 or bfloat16 (rounded to nearest even), under the names HF's `architecture` uses. Atomic. Error if
 // a value is too large for float16.

@@ -119,13 +119,13 @@ torch::Tensor BertAttention::Attend(const torch::Tensor& hidden, const Pass& pas
     for (int sequence = 0; sequence < pass.batch->sequences(); ++sequence)
       options->sequence_ids.push_back(pass.batch->sequence_ids.empty() ? sequence : pass.batch->sequence_ids[sequence]);
   }
-  const torch::Tensor qkv = query_key_value_(hidden);  // [T, 3·H], Reformer [T, 2·H]
+  const torch::Tensor qkv = query_key_value_(hidden, pass.precision);  // [T, 3·H], Reformer [T, 2·H]
   if (pass.attentions != nullptr) pass.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
   return SelfAttention(qkv, std::move(options));
 }
 
 torch::Tensor BertAttention::operator()(const torch::Tensor& hidden, const Pass& pass) const {
-  return attention_output_(Attend(hidden, pass));
+  return attention_output_(Attend(hidden, pass), pass.precision);
 }
 
 namespace {
@@ -169,8 +169,8 @@ BertFeedForward::BertFeedForward(const ParameterMap& parameters, const std::stri
       output_(MakeLinear(parameters, prefix + ".output.dense")),
       parameters_(FeedForwardParameters(parameters, prefix, config)) {}
 
-torch::Tensor BertFeedForward::operator()(const torch::Tensor& x) const {
-  return output_(Apply(function_, intermediate_(x)));  // [n, H] → [n, I] → [n, H]
+torch::Tensor BertFeedForward::operator()(const torch::Tensor& x, Precision precision) const {
+  return intermediate_.Then(function_, output_, x, precision);  // [n, H] → [n, I] → [n, H]
 }
 
 void BertLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
@@ -193,9 +193,11 @@ BertLayer::BertLayer(const ParameterMap& parameters, const std::string& prefix, 
       output_norm_(parameters, prefix + ".output.LayerNorm", config.layer_norm_eps),
       parameters_(LayerParameters(parameters, prefix, config)) {}
 
-torch::Tensor BertLayer::FeedForward(const torch::Tensor& attended) const {
-  if (chunk_ == 0 || attended.size(0) <= chunk_) return feed_forward_(attended);
-  const auto run = [feed_forward = feed_forward_](const torch::Tensor& x, const RowCall&) { return feed_forward(x); };
+torch::Tensor BertLayer::FeedForward(const torch::Tensor& attended, Precision precision) const {
+  if (chunk_ == 0 || attended.size(0) <= chunk_) return feed_forward_(attended, precision);
+  const auto run = [feed_forward = feed_forward_, precision](const torch::Tensor& x, const RowCall&) {
+    return feed_forward(x, precision);
+  };
   return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
 }
 
@@ -204,7 +206,7 @@ torch::Tensor BertLayer::Run(const torch::Tensor& hidden, const Pass& pass) cons
   const torch::Tensor attended = attention_norm_(
       context, hidden, PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kAttentionOutput, pass.tokens));
   return output_norm_(
-      FeedForward(attended), attended,
+      FeedForward(attended, pass.precision), attended,
       PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kFeedForwardOutput, pass.tokens));  // [T, H]
 }
 

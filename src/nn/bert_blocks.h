@@ -61,7 +61,7 @@ class BertFeedForward {
   static void AppendOuter(std::vector<ParameterSpec>& specs, const std::string& prefix, const std::string& block,
                           const ModelConfig& config);  // W_2 and b_2
   BertFeedForward(const ParameterMap& parameters, const std::string& prefix, const ModelConfig& config);
-  torch::Tensor operator()(const torch::Tensor& x) const;  // [n, H] → [n, H]
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision) const;  // [n, H] → [n, H]
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
 
  private:
@@ -81,7 +81,7 @@ class BertLayer {
 
  private:
   torch::Tensor Run(const torch::Tensor& hidden, const Pass& pass) const;
-  torch::Tensor FeedForward(const torch::Tensor& attended) const;  // in pieces of chunk_ tokens
+  torch::Tensor FeedForward(const torch::Tensor& attended, Precision precision) const;  // in pieces of chunk_ tokens
   uint32_t layer_;
   int64_t chunk_;
   double hidden_dropout_;

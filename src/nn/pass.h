@@ -5,17 +5,19 @@
 
 #include "data/batch.h"
 #include "ops/attention.h"
+#include "ops/precision.h"
 #include "ops/row_ops.h"
 
 namespace lshformer {
 
 struct Pass {
   const PackedBatch* batch = nullptr;
-  bool train = false;             // dropout on
-  uint64_t seed = 42;             // dropout
-  uint64_t step = 0;              // optimizer step: planes
-  uint64_t dropout_step = 0;      // step and micro step: dropout
-  bool recompute_layers = false;  // keep the input of a layer alone, compute the rest again in the backward
+  bool train = false;                         // dropout on
+  uint64_t seed = 42;                         // dropout
+  uint64_t step = 0;                          // optimizer step: planes
+  uint64_t dropout_step = 0;                  // step and micro step: dropout
+  bool recompute_layers = false;              // keep the input of a layer alone, compute the rest again in the backward
+  Precision precision = Precision::kFloat32;  // of the encoder's linear layers
   std::shared_ptr<const RowIdentities> tokens;  // of every token
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]

@@ -61,7 +61,7 @@ torch::Tensor ReversibleBertLayer::Attention(const torch::Tensor& x, const Pass&
 }
 
 torch::Tensor ReversibleBertLayer::FeedForward(const torch::Tensor& x, int64_t begin, const Pass& pass) const {
-  const torch::Tensor out = feed_forward_(feed_forward_norm_(x, {}, {}));  // [n, H]
+  const torch::Tensor out = feed_forward_(feed_forward_norm_(x, {}, {}), pass.precision);  // [n, H]
   return Dropout(out, PassDropout(pass, hidden_dropout_, layer_, DropoutSite::kFeedForwardOutput,
                                   Piece(pass.tokens, begin, x.size(0))));
 }

@@ -5,9 +5,13 @@
 // hidden: [n, H]; W: [V, H] (the tied word embeddings); bias: [V]; labels in [0, V), one per row. n = 0: loss 0.
 // Where gradients are wanted they are formed at once, in place of the logits, and kept until the backward asks for
 // them: of n × V numbers only one block of at most kCrossEntropyRows rows is ever held.
+//
+// With kBFloat16 the products take hidden, W and the gradient of z rounded to bfloat16; sums, the softmax and all
+// results are float32. kInt8: Error.
 #pragma once
 #include <vector>
 
+#include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -15,7 +19,7 @@ namespace lshformer {
 inline constexpr int64_t kCrossEntropyRows = 1024;  // 131 MB for 32,000 words
 
 torch::Tensor DecoderCrossEntropy(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias,
-                                  const std::vector<int32_t>& labels);
+                                  const std::vector<int32_t>& labels, Precision precision = Precision::kFloat32);
 torch::Tensor DecoderCrossEntropyReference(const torch::Tensor& hidden, const torch::Tensor& weight,
                                            const torch::Tensor& bias, const std::vector<int32_t>& labels);
 

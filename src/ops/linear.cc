@@ -1,10 +1,14 @@
 #include "ops/linear.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
-#include "ops/matmul.h"
-#include "ops/row_kernels.h"
+#include "base/parallel.h"
+#include "ops/low_precision_kernels.h"
+#include "ops/memory.h"
+#include "ops/packed_linear.h"
+#include "ops/row_ops.h"
 
 namespace lshformer {
 namespace {
@@ -17,24 +21,69 @@ void CheckRows(const torch::Tensor& x, int64_t columns) {
     Fail("linear: the input is {} {}, expected float32 [rows, {}]", x.toString(), c10::str(x.sizes()), columns);
 }
 
-// [out, in] seen as the [in, out] factor.
-MatrixView Transposed(const torch::Tensor& weight) { return {weight.data_ptr<float>(), 1, weight.size(1)}; }
-MatrixView RowMajor(const torch::Tensor& x) { return {x.data_ptr<float>(), x.size(1), 1}; }
+template <class T>
+MatrixOf<T> RowMajor(const torch::Tensor& x) {
+  return {static_cast<const T*>(x.data_ptr()), x.size(1), 1};
+}
+template <class T>
+MatrixOf<T> Transposed(const torch::Tensor& x) {
+  return {static_cast<const T*>(x.data_ptr()), 1, x.size(1)};
+}
+
+void Run(const MatrixProduct& product) { Multiply(product); }
+void Run(const ProductOf<BFloat16>& product) { MultiplyBf16(product); }
+
+// The three products of a linear map with factors of type T. x: [rows, in], w: [out, in], grad_y: [rows, out].
+template <class T>
+void Forward(const torch::Tensor& x, const torch::Tensor& w, const torch::Tensor& bias, torch::Tensor& y) {
+  Run(ProductOf<T>{.rows = x.size(0),
+                   .columns = w.size(0),
+                   .inner = w.size(1),
+                   .a = RowMajor<T>(x),
+                   .b = Transposed<T>(w),
+                   .bias = bias.data_ptr<float>(),
+                   .c = y.data_ptr<float>(),
+                   .c_stride = w.size(0)});
+}
+template <class T>
+void InputGradient(const torch::Tensor& grad_y, const torch::Tensor& w, torch::Tensor& grad_x) {
+  Run(ProductOf<T>{.rows = grad_y.size(0),
+                   .columns = w.size(1),
+                   .inner = w.size(0),
+                   .a = RowMajor<T>(grad_y),
+                   .b = RowMajor<T>(w),
+                   .c = grad_x.data_ptr<float>(),
+                   .c_stride = w.size(1)});
+}
+template <class T>
+void WeightGradient(const torch::Tensor& grad_y, const torch::Tensor& x, torch::Tensor& grad_w) {
+  Run(ProductOf<T>{.rows = grad_y.size(1),
+                   .columns = x.size(1),
+                   .inner = x.size(0),
+                   .a = Transposed<T>(grad_y),
+                   .b = RowMajor<T>(x),
+                   .c = grad_w.data_ptr<float>(),
+                   .c_stride = x.size(1),
+                   .inner_is_tokens = true});
+}
+
+torch::Tensor Rounded(const torch::Tensor& x) {
+  torch::Tensor rounded = torch::empty(x.sizes(), x.options().dtype(torch::kBFloat16));
+  RoundRows(x.data_ptr<float>(), x.size(1), x.size(0), x.size(1), static_cast<BFloat16*>(rounded.data_ptr()));
+  return rounded;
+}
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, const torch::Tensor& weight,
-                               const torch::Tensor& bias) {
-    const torch::Tensor x = input.contiguous(), w = weight.contiguous();
-    const int64_t rows = x.size(0), in = w.size(1), out = w.size(0);
-    torch::Tensor y = torch::empty({rows, out}, x.options());
-    Multiply({.rows = rows,
-              .columns = out,
-              .inner = in,
-              .a = RowMajor(x),
-              .b = Transposed(w),
-              .bias = bias.data_ptr<float>(),
-              .c = y.data_ptr<float>(),
-              .c_stride = out});
+                               const torch::Tensor& bias, bool bf16) {
+    torch::Tensor x = input.contiguous(), w = weight.contiguous();
+    torch::Tensor y = torch::empty({x.size(0), w.size(0)}, x.options());
+    if (bf16) {
+      x = Rounded(x), w = Rounded(w);
+      Forward<BFloat16>(x, w, bias, y);
+    } else {
+      Forward<float>(x, w, bias, y);
+    }
     context->save_for_backward({x, w});
     return y;
   }
@@ -42,29 +91,18 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const auto saved = context->get_saved_variables();
     const torch::Tensor &x = saved[0], &w = saved[1], grad_y = grads[0].contiguous();
-    const int64_t rows = x.size(0), in = w.size(1), out = w.size(0);
+    const bool bf16 = x.scalar_type() == torch::kBFloat16;
+    const torch::Tensor factor = bf16 ? Rounded(grad_y) : grad_y;
     torch::Tensor grad_x;
     if (context->needs_input_grad(0)) {
-      grad_x = torch::empty({rows, in}, x.options());
-      Multiply({.rows = rows,
-                .columns = in,
-                .inner = out,
-                .a = RowMajor(grad_y),
-                .b = RowMajor(w),
-                .c = grad_x.data_ptr<float>(),
-                .c_stride = in});
+      grad_x = torch::empty({x.size(0), x.size(1)}, grad_y.options());
+      bf16 ? InputGradient<BFloat16>(factor, w, grad_x) : InputGradient<float>(factor, w, grad_x);
     }
-    torch::Tensor grad_w = torch::empty({out, in}, x.options()), grad_b = torch::empty({out}, x.options());
-    Multiply({.rows = out,
-              .columns = in,
-              .inner = rows,
-              .a = {grad_y.data_ptr<float>(), 1, out},
-              .b = RowMajor(x),
-              .c = grad_w.data_ptr<float>(),
-              .c_stride = in,
-              .inner_is_tokens = true});
+    const int64_t rows = x.size(0), in = w.size(1), out = w.size(0);
+    torch::Tensor grad_w = torch::empty({out, in}, grad_y.options()), grad_b = torch::empty({out}, grad_y.options());
+    bf16 ? WeightGradient<BFloat16>(factor, x, grad_w) : WeightGradient<float>(factor, x, grad_w);
     SumRows(grad_y.data_ptr<float>(), out, rows, out, grad_b.data_ptr<float>());
-    return {grad_x, grad_w, grad_b};
+    return {grad_x, grad_w, grad_b, {}};
   }
 };
 
@@ -75,9 +113,9 @@ torch::Tensor Joined(const std::vector<torch::Tensor>& parts) {
 }  // namespace
 
 struct Linear::Packed {
+  Precision precision;
   std::vector<std::pair<const void*, uint32_t>> source;  // storage and version of every weight and bias
-  std::unique_ptr<PackedMatrix> weight;
-  torch::Tensor bias;
+  std::unique_ptr<const PackedLinear> linear;
 };
 
 struct Linear::Cache {
@@ -88,35 +126,67 @@ struct Linear::Cache {
 Linear::Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases)
     : weights_(std::move(weights)), biases_(std::move(biases)), cache_(std::make_shared<Cache>()) {}
 
-std::shared_ptr<const Linear::Packed> Linear::FindPacked() const {
+std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) const {
   std::vector<std::pair<const void*, uint32_t>> source;
   for (const auto* group : {&weights_, &biases_})
     for (const torch::Tensor& part : *group) source.emplace_back(part.data_ptr(), part._version());
   const std::lock_guard lock(cache_->mutex);
-  if (cache_->packed && cache_->packed->source == source) return cache_->packed;
-  const torch::Tensor weight = Joined(weights_).contiguous();
+  const auto& known = cache_->packed;
+  if (known && known->precision == precision && known->source == source) return known;
+  const torch::Tensor weight = Joined(weights_).contiguous(), bias = Joined(biases_).contiguous();
   auto packed = std::make_shared<Packed>();
+  packed->precision = precision;
   packed->source = std::move(source);
-  packed->weight = std::make_unique<PackedMatrix>(Transposed(weight), weight.size(1), weight.size(0));
-  packed->bias = Joined(biases_).contiguous();
+  packed->linear = std::make_unique<PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
+                                                  weight.size(0), weight.size(1));
   cache_->packed = packed;
   return packed;
 }
 
-torch::Tensor Linear::operator()(const torch::Tensor& x) const {
-  CheckRows(x, weights_[0].size(1));
-  if (torch::GradMode::is_enabled()) {
-    {
-      const std::lock_guard lock(cache_->mutex);
-      cache_->packed.reset();  // an optimizer may write the weights next
-    }
-    return LinearFunction::apply(x, Joined(weights_), Joined(biases_));
+torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision) const {
+  if (precision == Precision::kInt8) Fail("int8 is for inference: its rounding has no gradient");
+  {
+    const std::lock_guard lock(cache_->mutex);
+    cache_->packed.reset();  // an optimizer may write the weights next
   }
-  const auto packed = FindPacked();
+  return LinearFunction::apply(x, Joined(weights_), Joined(biases_), precision == Precision::kBFloat16);
+}
+
+torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function) const {
+  const auto packed = FindPacked(precision);
   const torch::Tensor rows = x.contiguous();
-  torch::Tensor y = torch::empty({rows.size(0), packed->bias.size(0)}, rows.options());
-  packed->weight->Multiply(rows.size(0), rows.data_ptr<float>(), rows.size(1), packed->bias.data_ptr<float>(),
-                           y.data_ptr<float>(), y.size(1));
+  torch::Tensor y = torch::empty({rows.size(0), packed->linear->out()}, rows.options());
+  packed->linear->Run(rows.size(0), rows.data_ptr<float>(), y.data_ptr<float>(), function);
+  return y;
+}
+
+torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision) const {
+  CheckRows(x, weights_[0].size(1));
+  return torch::GradMode::is_enabled() ? WithGradients(x, precision) : Infer(x, precision, {});
+}
+
+torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision) const {
+  CheckRows(x, weights_[0].size(1));
+  return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision)) : Infer(x, precision, function);
+}
+
+torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                           Precision precision) const {
+  if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
+  CheckRows(x, weights_[0].size(1));
+  const auto one = FindPacked(precision), two = second.FindPacked(precision);
+  const int64_t rows = x.size(0), in = x.size(1), width = one->linear->out(), out = two->linear->out();
+  if (second.weights_[0].size(1) != width)
+    Fail("linear: {} outputs for a map of {} inputs", width, second.weights_[0].size(1));
+  const torch::Tensor from = x.contiguous();
+  torch::Tensor y = torch::empty({rows, out}, from.options());
+  const int64_t most = PackedRows(Threads());
+  float* inner = WorkspaceOf(WorkspaceUse::kInner, std::min(rows, most) * width * sizeof(float));
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const int64_t count = std::min(most, rows - begin);
+    one->linear->Run(count, from.data_ptr<float>() + begin * in, inner, function);
+    two->linear->Run(count, inner, y.data_ptr<float>() + begin * out, {});
+  }
   return y;
 }
 

@@ -1,8 +1,11 @@
 // y = x · Wᵀ + b over packed rows.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "ops/precision.h"
+#include "ops/row_kernels.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -11,17 +14,29 @@ namespace lshformer {
 // x: [rows, in]; weights: [out_i, in]; biases: [out_i]; y: [rows, Σ out_i]. float32, contiguous.
 //
 // A row of y depends on that row of x alone, bit for bit (ops/matmul.h). Without gradients the weights are used in
-// oneDNN's own layout, packed on the first call and again whenever a weight's version counter or storage changed or a
-// call with gradients came between. Whoever writes weights through raw pointers outside of training steps must bump
-// the version counter. Safe to call from several threads.
+// oneDNN's own layout (ops/packed_linear.h), packed on the first call and again whenever a weight's version counter or
+// storage or the precision changed or a call with gradients came between. Whoever writes weights through raw pointers
+// outside of training steps must bump the version counter. Safe to call from several threads.
+//
+// With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
+// afresh in each call; sums, results and gradients are float32, and so are the weights that an optimizer keeps. kInt8
+// has no gradients: Error.
 class Linear {
  public:
   Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases);
-  torch::Tensor operator()(const torch::Tensor& x) const;
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
+  // f(y); without gradients f is applied to rows that the product has just written.
+  torch::Tensor Then(UnaryFunction function, const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
+  // second(f(y)); without gradients by pieces of PackedRows rows, so that the wide rows between the two products are
+  // never all in memory.
+  torch::Tensor Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                     Precision precision = Precision::kFloat32) const;
 
  private:
   struct Packed;
-  std::shared_ptr<const Packed> FindPacked() const;
+  std::shared_ptr<const Packed> FindPacked(Precision precision) const;
+  torch::Tensor WithGradients(const torch::Tensor& x, Precision precision) const;
+  torch::Tensor Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function) const;
   std::vector<torch::Tensor> weights_, biases_;
   struct Cache;
   std::shared_ptr<Cache> cache_;

@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -16,11 +17,32 @@ namespace lshformer {
 namespace {
 
 using Desc = dnnl::memory::desc;
-constexpr auto kFloat = dnnl::memory::data_type::f32;
+using Type = dnnl::memory::data_type;
+
+// What a product's factors, bias and result are made of.
+struct Types {
+  Type a, b, c;
+  int64_t a_bytes;  // of an element; those of c have 4
+};
+Types TypesOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return {Type::bf16, Type::bf16, Type::f32, 2};
+    case Precision::kInt8:
+      return {Type::u8, Type::s8, Type::s32, 1};
+  }
+  return {Type::f32, Type::f32, Type::f32, 4};
+}
+constexpr int64_t kResultBytes = 4;
 
 // Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
 // kernels take at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
+// Nobody has yet measured whether rows of AMX's bfloat16 kernels are independent. Four times as many rows: they are so
+// fast that reading the weights for 48 would take most of the time.
+constexpr int64_t kAmxRowBlock = 192;
 // Where rows are independent, a call of a packed matrix is cut into pieces of these many rows: pieces of 1024, one of a
 // multiple of 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of
 // rows, up to a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share
@@ -52,6 +74,7 @@ class OneThread {
 };
 
 struct Signature {
+  Precision precision;
   int64_t rows, columns, inner, a_row, a_column, b_row, b_column, c_stride;
   bool bias, accumulate;
   bool packed;  // b in the layout the implementation likes; strides of b are 0
@@ -65,13 +88,14 @@ struct Primitive {
   int64_t row_block;
 };
 
-Desc Strided(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
-  return Desc({rows, columns}, kFloat, dnnl::memory::dims{row_stride, column_stride});
+Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
 }
 
 // The layout of a packed b follows from its shape alone: what the implementation likes for kRowBlock rows.
-Signature PackingSignature(int64_t columns, int64_t inner) {
-  return {.rows = kRowBlock,
+Signature PackingSignature(Precision precision, int64_t columns, int64_t inner) {
+  return {.precision = precision,
+          .rows = kRowBlock,
           .columns = columns,
           .inner = inner,
           .a_row = inner,
@@ -86,12 +110,14 @@ Signature PackingSignature(int64_t columns, int64_t inner) {
 }
 
 dnnl::matmul::primitive_desc Describe(const Signature& s) {
-  const Signature packing = PackingSignature(s.columns, s.inner);
-  const Desc a = Strided(s.rows, s.inner, s.a_row, s.a_column), c = Strided(s.rows, s.columns, s.c_stride, 1);
-  const Desc b = !s.packed      ? Strided(s.inner, s.columns, s.b_row, s.b_column)
-                 : s == packing ? Desc({s.inner, s.columns}, kFloat, dnnl::memory::format_tag::any)
+  const Signature packing = PackingSignature(s.precision, s.columns, s.inner);
+  const Types types = TypesOf(s.precision);
+  const Desc a = Strided(types.a, s.rows, s.inner, s.a_row, s.a_column);
+  const Desc c = Strided(types.c, s.rows, s.columns, s.c_stride, 1);
+  const Desc b = !s.packed      ? Strided(types.b, s.inner, s.columns, s.b_row, s.b_column)
+                 : s == packing ? Desc({s.inner, s.columns}, types.b, dnnl::memory::format_tag::any)
                                 : Describe(packing).weights_desc();
-  const Desc bias = s.bias ? Desc({1, s.columns}, kFloat, dnnl::memory::format_tag::ab) : Desc();
+  const Desc bias = s.bias ? Desc({1, s.columns}, Type::f32, dnnl::memory::format_tag::ab) : Desc();
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.accumulate) {
@@ -121,7 +147,7 @@ std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   return primitive;
 }
 
-void Execute(const Primitive& primitive, const float* a, const void* b, const float* bias, float* c) {
+void Execute(const Primitive& primitive, const void* a, const void* b, const float* bias, void* c) {
   const auto& description = primitive.description;
   const auto memory = [](const Desc& desc, const void* data) {
     return dnnl::memory(desc, Engine(), const_cast<void*>(data));  // oneDNN has no const view
@@ -137,36 +163,59 @@ void Execute(const Primitive& primitive, const float* a, const void* b, const fl
   Stream().wait();
 }
 
-// `rows` rows by the primitive of signature.rows ≥ rows: filled up with zero rows.
-void ExecuteFilledUp(const Signature& signature, int64_t rows, const float* a, const void* b, const float* bias,
-                     float* c) {
-  if (rows == signature.rows) return Execute(*FindPrimitive(signature), a, b, bias, c);
-  Signature full = signature;
-  full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
-  std::vector<float> a_rows(full.rows * full.inner), c_rows(full.rows * full.columns);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t k = 0; k < full.inner; ++k)
-      a_rows[i * full.inner + k] = a[i * signature.a_row + k * signature.a_column];
-    if (full.accumulate) std::copy_n(c + i * signature.c_stride, full.columns, c_rows.data() + i * full.columns);
+// `count` elements of `bytes` bytes, the sources `stride` elements apart, into consecutive ones.
+void Gather(const std::byte* from, int64_t stride, int64_t count, int64_t bytes, std::byte* to) {
+  if (stride == 1) {
+    std::memcpy(to, from, count * bytes);
+    return;
   }
-  Execute(*FindPrimitive(full), a_rows.data(), b, bias, c_rows.data());
-  for (int64_t i = 0; i < rows; ++i)
-    std::copy_n(c_rows.data() + i * full.columns, full.columns, c + i * signature.c_stride);
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + i * stride * bytes, bytes);
 }
 
-// Rows in blocks of kRowBlock, each on one thread.
-void ExecuteInBlocks(Signature signature, const float* a, const void* b, const float* bias, float* c) {
+// Operands of a product whose types the signature tells.
+struct Operands {
+  const std::byte* a;
+  const void* b;
+  const float* bias;
+  std::byte* c;
+  Operands FromRow(const Signature& s, int64_t row) const {
+    return {a + row * s.a_row * TypesOf(s.precision).a_bytes, b, bias, c + row * s.c_stride * kResultBytes};
+  }
+};
+
+// `rows` rows by the primitive of signature.rows ≥ rows: filled up with zero rows.
+void ExecuteFilledUp(const Signature& signature, int64_t rows, const Operands& o) {
+  if (rows == signature.rows) return Execute(*FindPrimitive(signature), o.a, o.b, o.bias, o.c);
+  Signature full = signature;
+  full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
+  const int64_t a_bytes = TypesOf(signature.precision).a_bytes;
+  const int64_t a_row_bytes = full.inner * a_bytes, c_row_bytes = full.columns * kResultBytes;
+  auto* a = reinterpret_cast<std::byte*>(WorkspaceOf(WorkspaceUse::kFilledFactor, full.rows * a_row_bytes));
+  auto* c = reinterpret_cast<std::byte*>(WorkspaceOf(WorkspaceUse::kFilledResult, full.rows * c_row_bytes));
+  for (int64_t i = 0; i < rows; ++i) {
+    const Operands row = o.FromRow(signature, i);
+    Gather(row.a, signature.a_column, full.inner, a_bytes, a + i * a_row_bytes);
+    if (full.accumulate) std::memcpy(c + i * c_row_bytes, row.c, c_row_bytes);
+  }
+  std::memset(a + rows * a_row_bytes, 0, (full.rows - rows) * a_row_bytes);
+  if (full.accumulate) std::memset(c + rows * c_row_bytes, 0, (full.rows - rows) * c_row_bytes);
+  Execute(*FindPrimitive(full), a, o.b, o.bias, c);
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(o.FromRow(signature, i).c, c + i * c_row_bytes, c_row_bytes);
+}
+
+// Rows in blocks of `block`, each on one thread.
+void ExecuteInBlocks(Signature signature, int64_t block, const Operands& operands) {
   const int64_t rows = signature.rows;
-  signature.rows = kRowBlock;
+  signature.rows = block;
   signature.threads = 1;
-  ParallelFor(rows, kRowBlock, [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, block, [&](int64_t begin, int64_t end) {
     const OneThread one_thread;
-    ExecuteFilledUp(signature, end - begin, a + begin * signature.a_row, b, bias, c + begin * signature.c_stride);
+    ExecuteFilledUp(signature, end - begin, operands.FromRow(signature, begin));
   });
 }
 
 // Rows in pieces of few sizes, each by all threads.
-void ExecuteInPieces(Signature signature, const float* a, const void* b, const float* bias, float* c) {
+void ExecuteInPieces(Signature signature, const Operands& operands) {
   const int64_t rows = signature.rows;
   for (int64_t begin = 0; begin < rows;) {
     const int64_t left = rows - begin;
@@ -174,22 +223,16 @@ void ExecuteInPieces(Signature signature, const float* a, const void* b, const f
                           : left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece
                                                  : left;
     signature.rows = (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece;
-    ExecuteFilledUp(signature, piece, a + begin * signature.a_row, b, bias, c + begin * signature.c_stride);
+    ExecuteFilledUp(signature, piece, operands.FromRow(signature, begin));
     begin += piece;
   }
 }
 
-}  // namespace
-
-int64_t RowBlock(const std::string& implementation) {
-  // Measured for 1 … 300 rows and 1, 2 threads (tests/ops/matmul_test.cc): only the batch-reduce kernels of AVX-512 and
-  // later keep the order of summation of a row whatever the shape of the call.
-  return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
-}
-
-void Multiply(const MatrixProduct& p) {
+template <class T>
+void Multiply(Precision precision, const ProductOf<T>& p) {
   if (p.rows == 0 || p.columns == 0) return;
-  const Signature signature{.rows = p.rows,
+  const Signature signature{.precision = precision,
+                            .rows = p.rows,
                             .columns = p.columns,
                             .inner = p.inner,
                             .a_row = p.a.row_stride,
@@ -205,37 +248,94 @@ void Multiply(const MatrixProduct& p) {
   if (p.inner_is_tokens || primitive->row_block == 0) {
     Execute(*primitive, p.a.data, p.b.data, p.bias, p.c);
   } else {
-    ExecuteInBlocks(signature, p.a.data, p.b.data, p.bias, p.c);
+    ExecuteInBlocks(
+        signature, primitive->row_block,
+        {reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias, reinterpret_cast<std::byte*>(p.c)});
   }
 }
 
+}  // namespace
+
+int64_t RowBlock(const std::string& implementation) {
+  // Measured for 1 … 300 rows and 1, 2 threads (tests/ops/matmul_test.cc): only the batch-reduce kernels of AVX-512
+  // keep the order of summation of a row whatever the shape of the call. (Sums of integers have no order.)
+  if (implementation.find("amx_bf16") != implementation.npos) return kAmxRowBlock;
+  return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
+}
+
+bool SupportsProducts(Precision precision) {
+  const auto has = [](dnnl::cpu_isa isa) {  // a set of bits; that of another architecture is 0
+    const auto bits = static_cast<unsigned>(isa);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return has(dnnl::cpu_isa::avx512_core_bf16);
+    case Precision::kInt8:
+      return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+  }
+  return true;
+}
+
+void Multiply(const MatrixProduct& product) { Multiply(Precision::kFloat32, product); }
+void MultiplyBf16(const ProductOf<BFloat16>& product) { Multiply(Precision::kBFloat16, product); }
+
 struct PackedMatrix::Packed {
+  Precision precision;
   int64_t inner, columns;
   dnnl::memory b;
 };
 
 PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns) {
-  const auto primitive = FindPrimitive(PackingSignature(columns, inner));
+  Pack(Precision::kFloat32, b.data, b.row_stride, b.column_stride, inner, columns);
+}
+PackedMatrix::PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns) {
+  Pack(Precision::kBFloat16, b.data, b.row_stride, b.column_stride, inner, columns);
+}
+PackedMatrix::PackedMatrix(MatrixOf<int8_t> b, int64_t inner, int64_t columns) {
+  Pack(Precision::kInt8, b.data, b.row_stride, b.column_stride, inner, columns);
+}
+
+void PackedMatrix::Pack(Precision precision, const void* b, int64_t row_stride, int64_t column_stride, int64_t inner,
+                        int64_t columns) {
+  const auto primitive = FindPrimitive(PackingSignature(precision, columns, inner));
   dnnl::memory packed(primitive->description.weights_desc(), Engine());
-  dnnl::memory plain(Strided(inner, columns, b.row_stride, b.column_stride), Engine(), const_cast<float*>(b.data));
+  const Desc plain_desc = Strided(TypesOf(precision).b, inner, columns, row_stride, column_stride);
+  dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
   dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
   Stream().wait();
-  packed_.reset(new Packed{inner, columns, std::move(packed)});
+  packed_.reset(new Packed{precision, inner, columns, std::move(packed)});
 }
 
 PackedMatrix::~PackedMatrix() = default;
 
 void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, const float* bias, float* c,
                             int64_t c_stride) const {
+  Run(rows, a, a_stride, bias, c, c_stride);
+}
+void PackedMatrix::Multiply(int64_t rows, const BFloat16* a, int64_t a_stride, const float* bias, float* c,
+                            int64_t c_stride) const {
+  Run(rows, a, a_stride, bias, c, c_stride);
+}
+void PackedMatrix::Multiply(int64_t rows, const uint8_t* a, int64_t a_stride, int32_t* c, int64_t c_stride) const {
+  Run(rows, a, a_stride, nullptr, c, c_stride);
+}
+
+void PackedMatrix::Run(int64_t rows, const void* a, int64_t a_stride, const float* bias, void* c,
+                       int64_t c_stride) const {
   if (rows == 0 || packed_->columns == 0) return;
-  Signature signature = PackingSignature(packed_->columns, packed_->inner);
+  const Signature packing = PackingSignature(packed_->precision, packed_->columns, packed_->inner);
+  Signature signature = packing;
   signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
   signature.bias = bias != nullptr, signature.threads = Threads();
-  const void* b = packed_->b.get_data_handle();
+  const Operands operands{static_cast<const std::byte*>(a), packed_->b.get_data_handle(), bias,
+                          static_cast<std::byte*>(c)};
   // All calls of a packed matrix use one implementation, however many rows they have.
-  const auto primitive = FindPrimitive(PackingSignature(packed_->columns, packed_->inner));
-  if (primitive->row_block != 0) return ExecuteInBlocks(signature, a, b, bias, c);
-  ExecuteInPieces(signature, a, b, bias, c);
+  const int64_t block = packed_->precision == Precision::kInt8 ? 0 : FindPrimitive(packing)->row_block;
+  if (block != 0) return ExecuteInBlocks(signature, block, operands);
+  ExecuteInPieces(signature, operands);
 }
 
 }  // namespace lshformer

@@ -33,7 +33,7 @@ void KeepFreedMemory() {
 }
 
 float* WorkspaceOf(WorkspaceUse use, size_t bytes) {
-  thread_local std::array<Buffer, 2> buffers;
+  thread_local std::array<Buffer, kWorkspaceUses> buffers;
   Buffer& buffer = buffers[static_cast<size_t>(use)];
   if (bytes > buffer.capacity || !buffer.memory) {
     const bool huge = bytes >= kHugePage;

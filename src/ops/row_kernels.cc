@@ -92,7 +92,7 @@ void NormRow(const DropoutAddNorm& call, int64_t row, const float* HWY_RESTRICT 
   const float* x = call.x + row * columns;
   const float* residual = call.residual == nullptr ? nullptr : call.residual + row * columns;
   float* sum = call.sum + row * columns;
-  float* HWY_RESTRICT y = call.y + row * columns;
+  float* y = call.y + row * columns;  // perhaps sum
   Float total = hn::Zero(kTag);
   for (int64_t c = 0; c < columns; c += lanes) {
     Float v = LoadPart(x + c, columns - c);
@@ -115,8 +115,8 @@ void NormRow(const DropoutAddNorm& call, int64_t row, const float* HWY_RESTRICT 
     const Float normal = hn::Mul(hn::Sub(LoadPart(sum + c, n), means), inverses);
     StorePart(hn::MulAdd(normal, LoadPart(call.gamma + c, n), LoadPart(call.beta + c, n)), y + c, n);
   }
-  call.mean[row] = mean;
-  call.inverse_deviation[row] = inverse;
+  if (call.mean != nullptr) call.mean[row] = mean;
+  if (call.inverse_deviation != nullptr) call.inverse_deviation[row] = inverse;
 }
 
 // partial: gamma's sums, then beta's, of the rows so far of this block.

@@ -40,9 +40,9 @@ struct DropoutAddNorm {
   const float* beta = nullptr;
   float eps = 1e-12f;
   RowDropout dropout;
-  float* sum = nullptr;  // [rows, columns]; may be x
+  float* sum = nullptr;  // [rows, columns]; may be x, or y where no gradient will need it
   float* y = nullptr;
-  float* mean = nullptr;  // [rows]
+  float* mean = nullptr;  // [rows]; or nullptr, as the next: not kept
   float* inverse_deviation = nullptr;
 };
 void RunDropoutAddNorm(const DropoutAddNorm& call);

@@ -199,6 +199,20 @@ torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& r
     Fail("layer norm: {} columns, gamma has {}, beta has {}", x.size(1), gamma.numel(), beta.numel());
   CheckDropout(dropout, x.size(0));
   const torch::Tensor rows = x.contiguous();
+  if (!torch::GradMode::is_enabled() && dropout.probability <= 0) {  // the sum is needed no longer than its row
+    torch::Tensor y = torch::empty_like(rows);
+    const torch::Tensor added = residual.defined() ? residual.contiguous() : residual;
+    RunDropoutAddNorm({.rows = x.size(0),
+                       .columns = x.size(1),
+                       .x = rows.data_ptr<float>(),
+                       .residual = added.defined() ? added.data_ptr<float>() : nullptr,
+                       .gamma = gamma.contiguous().data_ptr<float>(),
+                       .beta = beta.contiguous().data_ptr<float>(),
+                       .eps = static_cast<float>(eps),
+                       .sum = y.data_ptr<float>(),
+                       .y = y.data_ptr<float>()});
+    return y;
+  }
   return DropoutAddNormOp::apply(rows, residual.defined() ? residual.contiguous() : rows, gamma.contiguous(),
                                  beta.contiguous(), NormSettings{static_cast<float>(eps), residual.defined(), dropout});
 }

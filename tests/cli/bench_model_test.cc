@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "models/model.h"
+#include "ops/matmul.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -47,6 +48,22 @@ TEST_F(BenchModelTest, OneRowPerLengthAndAttention) {
     EXPECT_EQ(rows[i]["tokens"], 3 * rows[i]["length"].get<int>());
     EXPECT_GT(rows[i]["median_ms"].get<double>(), 0);
   }
+}
+
+TEST_F(BenchModelTest, OneRowPerDtype) {
+  for (const Precision precision : {Precision::kBFloat16, Precision::kInt8})
+    if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision);
+  const CommandResult result = Bench({"--lengths", "7", "--attention", "dense", "--attention", "simhash", "--dtype",
+                                      "float32", "--dtype", "bfloat16,int8"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json rows = ParseJson(result.out, "stdout")["results"];
+  ASSERT_EQ(rows.size(), 6u);
+  const char* names[] = {"dense", "dense-bfloat16", "dense-int8", "simhash", "simhash-bfloat16", "simhash-int8"};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i]["name"], names[i]);
+    EXPECT_EQ(rows[i]["dtype"], i % 3 == 0 ? "float32" : i % 3 == 1 ? "bfloat16" : "int8");
+  }
+  EXPECT_THAT(Bench({"--dtype", "int4"}).err, HasSubstr("--dtype: expected float32, bfloat16 or int8"));
 }
 
 TEST_F(BenchModelTest, TextsCountTheirTokens) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "ops/matmul.h"
 #include "util/command.h"
 
 namespace lshformer::cli {
@@ -48,6 +49,17 @@ TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {
     EXPECT_NEAR(row["tokens_per_second"].get<double>() * seconds, row["tokens"].get<double>(), 1e-6);
     EXPECT_NEAR(row["sequences_per_second"].get<double>() * seconds, 3, 1e-6);
   }
+}
+
+TEST(BenchTrain, Dtypes) {
+  if (!SupportsProducts(Precision::kBFloat16)) GTEST_SKIP() << "this CPU has no bfloat16 instructions";
+  const CommandResult result = Bench({"--lengths", "7", "--dtype", "float32,bfloat16"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json rows = ParseJson(result.out, "stdout")["results"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["dtype"], "float32");
+  EXPECT_EQ(rows[1]["dtype"], "bfloat16");
+  EXPECT_EQ(Bench({"--dtype", "int8"}).status, 2) << "integers have no gradients";
 }
 
 TEST(BenchTrain, ALengthBeyondThePositionTableIsNamed) {

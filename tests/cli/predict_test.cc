@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "models/model.h"
+#include "ops/matmul.h"
 #include "util/command.h"
 
 namespace lshformer {
@@ -100,6 +101,31 @@ TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
     EXPECT_EQ(std::count(batched.begin(), batched.end(), '\n'), 200);
     EXPECT_EQ(with({"--threads", "1", "--batch_tokens", "1"}), batched) << attention;
   }
+}
+
+// --bf16 and --int8 change the numbers, not what they depend on; a CPU without the instructions refuses them.
+TEST_F(PredictTest, LowPrecision) {
+  const std::string input = folder_->Write("low.jsonl", Lines(60));
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--input", input, "--pooling", "mean"});
+    return Predict("lm", "feature-extraction", more);
+  };
+  const std::string plain = with({}).out;
+  for (const auto& [flag, precision] : {std::pair("--bf16", Precision::kBFloat16), {"--int8", Precision::kInt8}}) {
+    if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << flag;
+    const CommandResult low = with({flag, "--threads", "2"});
+    EXPECT_EQ(low.status, 0) << low.err;
+    EXPECT_EQ(low.err, "");
+    EXPECT_NE(low.out, plain);
+    EXPECT_EQ(with({flag, "--threads", "1", "--batch_tokens", "1"}).out, low.out) << flag;
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    const CommandResult refused = with({flag});
+    unsetenv("ONEDNN_MAX_CPU_ISA");
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr(std::string(flag) + ": this CPU has no instructions for"));
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  }
+  EXPECT_THAT(with({"--bf16", "--int8"}).err, HasSubstr("--bf16 and --int8: expected one of them"));
 }
 
 TEST_F(PredictTest, BadLinesEndWithStatusOneAndALineEach) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "ops/matmul.h"
+
 namespace lshformer::cli {
 namespace {
 
@@ -154,6 +156,9 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
     const std::string error = Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", change[0], change[1]}), 2);
     EXPECT_THAT(error, AllOf(HasSubstr(change[0] + ": "), HasSubstr("was made with"))) << change[0];
   }
+  if (SupportsProducts(Precision::kBFloat16))
+    EXPECT_THAT(Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", "--bf16"}), 2),
+                AllOf(HasSubstr("--bf16: "), HasSubstr("was made with false, got true")));
   // Every attention flag that is kept is compared.
   const std::vector<std::string> reformer{"--attention", "reformer", "--lsh_rounds", "1", "--overwrite_output_dir"};
   Succeeds(Pretrain("reformer", reformer));
@@ -231,7 +236,7 @@ TEST_F(TrainingRunTest, WrongFlagsAreNamedBeforeAnyWork) {
   EXPECT_THAT(wrong({"--adam_beta2", "1"}), HasSubstr("--adam_beta2: expected"));
   EXPECT_THAT(wrong({"--max_seq_length", "33"}), HasSubstr("--max_seq_length: expected 3 to 32"));
   EXPECT_THAT(wrong({"--model_name_or_path", "x"}), HasSubstr("--model_name_or_path: "));
-  EXPECT_THAT(wrong({"--bf16"}), HasSubstr("--bf16"));
+  EXPECT_THAT(wrong({"--int8"}), HasSubstr("--int8"));
   EXPECT_THAT(Fails(Train("run", {"--task_name", "sst3"}), 2), HasSubstr("did you mean"));
   EXPECT_THAT(wrong({"--validation_file", folder_ / "text.txt"}), HasSubstr("--validation_file: needs --do_eval"));
   EXPECT_THAT(Fails(Train("run", {"--validation_file", "x.tsv"}), 2), HasSubstr("--validation_file: needs --do_eval"));

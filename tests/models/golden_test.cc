@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "models/model.h"
+#include "ops/matmul.h"
 #include "util/rounding.h"
 
 namespace lshformer {
@@ -109,6 +110,37 @@ TEST_P(GoldenTest, AgreesWithHf) {
       ExpectTensor("gradients." + name, parameter.grad(), 1e-3, floor);
   }
   EXPECT_EQ(compared_ + 1, expected_.tensors().size()) << "every tensor of the file but cu_seqlens";
+}
+
+// What low precision costs: the cosine of every embedding (the mean of a sequence's hidden states) to that of float32,
+// and the size of its difference.
+TEST_P(GoldenTest, LowPrecisionIsNear) {
+  const std::string folder = Folder(GetParam());
+  const ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const Task task = TaskFromArchitectures(config, folder);
+  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config.num_labels == 1);
+  const ModelPtr model = LoadModel(folder, task, 0, true);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor want = model->Forward(batch, {}).last_hidden_state;
+  for (const auto& [precision, least] : {std::pair(Precision::kBFloat16, 0.999), {Precision::kInt8, 0.99}}) {
+    SCOPED_TRACE(Name(precision));
+    if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
+    model->set_precision(precision);
+    const torch::Tensor got = model->Forward(batch, {}).last_hidden_state;
+    EXPECT_FALSE(torch::equal(got, want));
+    for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
+      const auto mean = [&](const torch::Tensor& hidden) {
+        return hidden.slice(0, batch.cu_seqlens[sequence], batch.cu_seqlens[sequence + 1]).mean(0);
+      };
+      EXPECT_GE(torch::cosine_similarity(mean(got), mean(want), 0).item<double>(), least) << "sequence " << sequence;
+    }
+    // A sequence alone has the bits that it has in the batch.
+    PackedBatch alone;
+    const int32_t begin = batch.cu_seqlens[1], end = batch.cu_seqlens[2];
+    AppendSequence(alone, {batch.ids.begin() + begin, batch.ids.begin() + end},
+                   {batch.type_ids.begin() + begin, batch.type_ids.begin() + end}, 1);
+    EXPECT_TRUE(torch::equal(model->Forward(alone, {}).last_hidden_state, got.slice(0, begin, end)));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -240,6 +241,47 @@ TEST(SaveLoadTest, RoundTripIsExact) {
   }
 }
 
+// Weights in the mapped file are those of the copy, outlive the file's name, and are checked as the copy is.
+TEST(SaveLoadTest, MappedWeights) {
+  const TempFolder folder;
+  const std::string path = folder / "model";
+  SaveModel(*CreateModel(SmallConfig(), Task::kMaskedLm, 3), path);
+  const auto load = [&](WeightPlace place) { return LoadModel(path, Task::kMaskedLm, 0, true, {}, place); };
+  const PackedBatch batch = MakeBatch({3, 17, 40});
+  const torch::NoGradGuard no_grad;
+  const auto hidden = [&](const ModelPtr& model) { return model->Forward(batch, {}).last_hidden_state; };
+  const ModelPtr mapped = load(WeightPlace::kMappedFile), copied = load(WeightPlace::kMemory);
+  SaveModel(*CreateModel(SmallConfig(), Task::kMaskedLm, 4), path);  // by rename
+  const torch::Tensor before = hidden(copied);
+  EXPECT_TRUE(before.equal(hidden(mapped)));
+  EXPECT_FALSE(before.equal(hidden(load(WeightPlace::kMappedFile))));
+  // Half precision is converted, and so copied.
+  SaveModel(*copied, path, DType::kBF16);
+  EXPECT_TRUE(hidden(load(WeightPlace::kMappedFile)).equal(hidden(load(WeightPlace::kMemory))));
+}
+
+// Tensors whose bytes lie at odd places are copied; writers align them, but nothing says that they must.
+TEST(SaveLoadTest, MappedWeightsAtOddPlaces) {
+  const TempFolder folder;
+  SaveModel(*CreateModel(SmallConfig(), Task::kMaskedLm, 3), folder / "model");
+  const std::string file = folder.Read("model/model.safetensors");
+  uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof(header));
+  const uint64_t longer = header + 1;
+  std::string odd(reinterpret_cast<const char*>(&longer), sizeof(longer));
+  odd += file.substr(8, header) + " " + file.substr(8 + header);
+  const PackedBatch batch = MakeBatch({5});
+  const torch::NoGradGuard no_grad;
+  const auto hidden = [&] {
+    return LoadModel(folder / "model", Task::kMaskedLm, 0, true, {}, WeightPlace::kMappedFile)
+        ->Forward(batch, {})
+        .last_hidden_state;
+  };
+  const torch::Tensor want = hidden();
+  folder.Write("model/model.safetensors", odd);
+  EXPECT_TRUE(hidden().equal(want));
+}
+
 TEST(SaveLoadTest, HalfPrecisionRoundsToNearestEven) {
   const TempFolder folder;
   const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
@@ -319,7 +361,10 @@ std::string ErrorWith(const std::string& name, const std::vector<int64_t>& shape
     WriteSafetensors(folder / "new.safetensors", tensors);
   }
   std::filesystem::rename(folder / "new.safetensors", path);
-  return ErrorOf([&] { LoadModel(folder / "model", Task::kMaskedLm, 0, true); });
+  const std::string error = ErrorOf([&] { LoadModel(folder / "model", Task::kMaskedLm, 0, true); });
+  EXPECT_EQ(ErrorOf([&] { LoadModel(folder / "model", Task::kMaskedLm, 0, true, {}, WeightPlace::kMappedFile); }),
+            error);
+  return error;
 }
 
 TEST(SaveLoadTest, BadTensorsAreNamed) {

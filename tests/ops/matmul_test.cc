@@ -172,7 +172,8 @@ TEST_F(MatmulTest, NoRowsAreNoWork) {
 
 TEST(RowBlockTest, OnlyAvx512BatchReduceKernelsTakeAllRowsAtOnce) {
   EXPECT_EQ(RowBlock("brg:avx512_core"), 0);
-  EXPECT_EQ(RowBlock("brg:avx512_core_amx"), 0);
+  EXPECT_EQ(RowBlock("brg:avx512_core_bf16"), 0);
+  EXPECT_GT(RowBlock("brg:avx512_core_bf16_amx_bf16"), 0);
   EXPECT_GT(RowBlock("gemm:jit"), 0);
   EXPECT_GT(RowBlock("brg:avx2"), 0);
   EXPECT_GT(RowBlock("ref:any"), 0);

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "io/safetensors.h"
+#include "ops/matmul.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
 #include "util/temp_folder.h"
@@ -70,6 +71,30 @@ TEST_F(TrainerTest, AccumulationEqualsTheBigBatch) {
     const double moved = (a[i].second - start[i].second).abs().max().item<double>();
     EXPECT_LE((a[i].second - b[i].second).abs().max().item<double>(), 1e-3 * moved + 1e-7) << a[i].first;
   }
+}
+
+// The losses of a run in bfloat16 stay near those of float32: its gradients are off by less than 1 %, and its weights
+// are kept in float32, so that small updates are not lost.
+TEST_F(TrainerTest, Bf16LearnsLikeFloat32) {
+  if (!SupportsProducts(Precision::kBFloat16)) GTEST_SKIP() << "this CPU has no bfloat16 instructions";
+  TrainingOptions options = TinyOptions();
+  options.learning_rate = 2e-3;
+  options.max_steps = 60;
+  options.logging_steps = 10;
+  std::vector<Json> histories;
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kBFloat16}) {
+    const ModelPtr model = TinyModel(0);
+    model->set_precision(precision);
+    histories.push_back(Train(*model, TinyData(64), options, {}, {}).trainer_state["log_history"]);
+    for (const auto& [name, parameter] : model->NamedParameters()) EXPECT_EQ(parameter.scalar_type(), torch::kFloat32);
+  }
+  ASSERT_EQ(histories[0].size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    const double loss = histories[0][i]["loss"];
+    EXPECT_NEAR(histories[1][i]["loss"].get<double>(), loss, 0.01 * loss) << "log entry " << i;
+  }
+  EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
+  EXPECT_EQ(histories[1], histories[2]) << "the same run twice";
 }
 
 struct ResumeCase {

@@ -1,0 +1,38 @@
+#include "cli/precision_flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+
+namespace lshformer::cli {
+
+Precision PrecisionFlags::Checked() const {
+  if (bf16 && int8) FailUsage("--bf16 and --int8: expected one of them, got both");
+  const Precision precision = bf16 ? Precision::kBFloat16 : int8 ? Precision::kInt8 : Precision::kFloat32;
+  RequirePrecision(precision, bf16 ? "--bf16" : "--int8");
+  return precision;
+}
+
+void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
+  const char* group = "Speed (float32 is the default; docs/numerics.md tells what these cost)";
+  app.add_flag("--bf16", flags.bf16,
+               inference ? "linear layers in bfloat16, on CPUs with AVX512_BF16 or AMX"
+                         : "linear layers in bfloat16, forward and backward; weights and all else stay float32")
+      ->group(group);
+  if (!inference) return;
+  app.add_flag("--int8", flags.int8, "the encoder's linear layers in 8-bit integers, on CPUs with VNNI or AMX")
+      ->group(group);
+}
+
+Precision ParsePrecisionFlag(const std::string& value) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    if (value != Name(precision)) continue;
+    RequirePrecision(precision, fmt::format("--dtype {}", value).c_str());
+    return precision;
+  }
+  FailUsage("--dtype: expected float32, bfloat16 or int8, got \"{}\"", Shown(value));
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,26 @@
+// Flags that choose in what numbers linear layers multiply.
+#pragma once
+#include <string>
+
+#include "ops/precision.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lshformer::cli {
+
+// --bf16 and --int8.
+struct PrecisionFlags {
+  bool bf16 = false, int8 = false;
+  // UsageError for both at once, and for what this CPU has no instructions for.
+  Precision Checked() const;
+};
+
+// Declares --bf16, and where a model is only asked --int8.
+void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference);
+
+// The value of --dtype: a name of Precision that this CPU has instructions for. UsageError.
+Precision ParsePrecisionFlag(const std::string& value);
+
+}  // namespace lshformer::cli

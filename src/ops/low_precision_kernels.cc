@@ -1,0 +1,170 @@
+#include "ops/low_precision_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/low_precision_kernels.cc"
+#include <hwy/foreach_target.h>
+
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+#include "ops/row_kernels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer {
+namespace HWY_NAMESPACE {
+
+using IntTag = hn::Rebind<int32_t, FloatTag>;
+using Int = hn::Vec<IntTag>;
+
+// Vectors of fewer bits than lanes need are stored through a buffer at the end of a row.
+template <class T, class V>
+HWY_INLINE void StoreNarrow(V v, T* HWY_RESTRICT p, size_t count) {
+  const hn::Rebind<T, FloatTag> d;
+  if (HWY_LIKELY(count >= hn::Lanes(d))) return hn::StoreU(v, d, p);
+  HWY_ALIGN T part[16];
+  hn::StoreU(v, d, part);
+  std::memcpy(p, part, count * sizeof(T));
+}
+
+void RoundRow(const float* HWY_RESTRICT x, int64_t columns, BFloat16* HWY_RESTRICT out) {
+  const hn::Rebind<uint32_t, FloatTag> bits_tag;
+  const hn::Rebind<uint16_t, FloatTag> half_tag;
+  auto* to = reinterpret_cast<uint16_t*>(out);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  const auto half = hn::Set(bits_tag, 0x7FFFu), one = hn::Set(bits_tag, 1u), quiet = hn::Set(bits_tag, 0x7FC0u);
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const Float v = LoadPart(x + c, columns - c);
+    const auto bits = hn::BitCast(bits_tag, v);
+    const auto even = hn::And(hn::ShiftRight<16>(bits), one);
+    auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(half, even)));
+    rounded = hn::IfThenElse(hn::RebindMask(bits_tag, hn::IsNaN(v)), quiet, rounded);
+    StoreNarrow(hn::DemoteTo(half_tag, hn::BitCast(IntTag(), rounded)), to + c, columns - c);
+  }
+}
+
+// round(x / scale) + zero within [0, 255].
+void QuantizeRow(const float* HWY_RESTRICT x, int64_t columns, uint8_t* HWY_RESTRICT out, RowScale& row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  Float low = hn::Zero(kTag), high = hn::Zero(kTag), finite = hn::Zero(kTag);
+  for (int64_t c = 0; c < columns; c += lanes) {  // the zeros behind the last column change nothing
+    const Float v = LoadPart(x + c, columns - c);
+    low = hn::Min(low, v);
+    high = hn::Max(high, v);
+    finite = hn::MulAdd(v, hn::Zero(kTag), finite);  // NaN once one is not finite
+  }
+  const float least = hn::GetLane(hn::MinOfLanes(kTag, low)), most = hn::GetLane(hn::MaxOfLanes(kTag, high));
+  if (std::isnan(Sum(finite))) {
+    row = {std::numeric_limits<float>::quiet_NaN(), 0};
+    std::memset(out, 0, columns);
+    return;
+  }
+  const float scale = most / 255 - least / 255;  // each for itself: their difference may exceed the range of float
+  if (!(scale >= std::numeric_limits<float>::min())) {  // zeros, or too small to divide by
+    row = {1.0f, 0};
+    std::memset(out, 0, columns);
+    return;
+  }
+  const float inverse = 1 / scale;
+  row = {scale, static_cast<int32_t>(std::lround(std::min(255.0f, -least * inverse)))};
+  const Float factor = hn::Set(kTag, inverse);
+  const Int zero = hn::Set(IntTag(), row.zero);
+  const hn::Rebind<uint8_t, FloatTag> byte_tag;
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const Int q = hn::Add(hn::NearestInt(hn::Mul(LoadPart(x + c, columns - c), factor)), zero);
+    StoreNarrow(hn::DemoteTo(byte_tag, q), out + c, columns - c);  // saturates
+  }
+}
+
+void QuantizeWeightRow(const float* HWY_RESTRICT w, int64_t columns, int8_t* HWY_RESTRICT out, float& scale,
+                       int32_t& sum) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  Float largest = hn::Zero(kTag);
+  for (int64_t c = 0; c < columns; c += lanes) largest = hn::Max(largest, hn::Abs(LoadPart(w + c, columns - c)));
+  scale = hn::GetLane(hn::MaxOfLanes(kTag, largest)) / 127;
+  if (!(scale >= std::numeric_limits<float>::min())) scale = 1;  // weights below float's normal numbers become 0
+  const Float factor = hn::Set(kTag, 1 / scale);
+  const hn::Rebind<int8_t, FloatTag> byte_tag;
+  Int total = hn::Zero(IntTag());
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const Int q = hn::NearestInt(hn::Mul(LoadPart(w + c, columns - c), factor));
+    total = hn::Add(total, q);
+    StoreNarrow(hn::DemoteTo(byte_tag, q), out + c, columns - c);
+  }
+  sum = hn::GetLane(hn::SumOfLanes(IntTag(), total));
+}
+
+void DequantizeRow(const Dequantization& call, int64_t row, float* y) {
+  const int64_t columns = static_cast<int64_t>(call.bias.size()), lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  const Float scale = hn::Set(kTag, call.rows[row].scale);
+  const Int zero = hn::Set(IntTag(), call.rows[row].zero);
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const int64_t n = columns - c;
+    const auto load = [&](const int32_t* p) {
+      return hn::BitCast(IntTag(), LoadPart(reinterpret_cast<const float*>(p), n));
+    };
+    const Int sum =
+        hn::Sub(load(reinterpret_cast<const int32_t*>(y) + c), hn::Mul(zero, load(call.weight_sums.data() + c)));
+    const Float factor = hn::Mul(scale, LoadPart(call.weight_scales.data() + c, n));
+    StorePart(hn::MulAdd(hn::ConvertTo(kTag, sum), factor, LoadPart(call.bias.data() + c, n)), y + c, n);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lshformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+HWY_EXPORT(RoundRow);
+HWY_EXPORT(QuantizeRow);
+HWY_EXPORT(QuantizeWeightRow);
+HWY_EXPORT(DequantizeRow);
+
+namespace {
+
+constexpr int64_t kRows = 16;  // per piece of work: some ten microseconds
+
+template <class OfRow>
+void ForEachRow(int64_t rows, const OfRow& of_row) {
+  ParallelFor(rows, kRows, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) of_row(row);
+  });
+}
+
+}  // namespace
+
+void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out) {
+  ForEachRow(rows, [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(RoundRow)(x + row * x_stride, columns, out + row * columns);
+  });
+}
+
+void QuantizeRows(const float* x, int64_t rows, int64_t columns, uint8_t* out, RowScale* scales) {
+  ForEachRow(rows, [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(QuantizeRow)(x + row * columns, columns, out + row * columns, scales[row]);
+  });
+}
+
+void QuantizeWeight(const float* w, int64_t rows, int64_t columns, int8_t* out, float* scales, int32_t* sums) {
+  ForEachRow(rows, [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(QuantizeWeightRow)(w + row * columns, columns, out + row * columns, scales[row], sums[row]);
+  });
+}
+
+void Dequantize(const Dequantization& call, float* y) {
+  const size_t columns = call.bias.size();
+  ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
+    float* out = y + row * columns;
+    HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, out);
+    if (call.function) ApplyFunction(*call.function, {out, columns}, out);
+  });
+}
+
+}  // namespace lshformer
+#endif

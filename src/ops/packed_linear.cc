@@ -1,0 +1,61 @@
+#include "ops/packed_linear.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "ops/low_precision_kernels.h"
+#include "ops/memory.h"
+
+namespace lshformer {
+
+PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
+    : precision_(precision), in_(in), bias_(bias, bias + out) {
+  // [out, in] seen as the [in, out] factor.
+  if (precision == Precision::kFloat32) {
+    weight_ = std::make_unique<PackedMatrix>(MatrixView{weight, 1, in}, in, out);
+  } else if (precision == Precision::kBFloat16) {
+    std::vector<BFloat16> rounded(static_cast<size_t>(out * in));
+    RoundRows(weight, in, out, in, rounded.data());
+    weight_ = std::make_unique<PackedMatrix>(MatrixOf<BFloat16>{rounded.data(), 1, in}, in, out);
+  } else {
+    std::vector<int8_t> quantized(static_cast<size_t>(out * in));
+    scales_.resize(static_cast<size_t>(out));
+    sums_.resize(static_cast<size_t>(out));
+    QuantizeWeight(weight, out, in, quantized.data(), scales_.data(), sums_.data());
+    weight_ = std::make_unique<PackedMatrix>(MatrixOf<int8_t>{quantized.data(), 1, in}, in, out);
+  }
+}
+
+PackedLinear::~PackedLinear() = default;
+
+int64_t PackedRows(int threads) { return std::clamp<int64_t>(int64_t{64} * threads, 128, kMostPackedRows); }
+
+void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  const int64_t most = PackedRows(Threads());
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const int64_t count = std::min(most, rows - begin);
+    float* piece = y + begin * out();
+    RunPiece(count, x + begin * in_, piece, function);
+  }
+}
+
+void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
+  if (precision_ == Precision::kFloat32) {
+    weight_->Multiply(rows, x, in_, bias_.data(), y, out());
+  } else if (precision_ == Precision::kBFloat16) {
+    auto* rounded = reinterpret_cast<BFloat16*>(low(sizeof(BFloat16)));
+    RoundRows(x, in_, rows, in_, rounded);
+    weight_->Multiply(rows, rounded, in_, bias_.data(), y, out());
+  } else {
+    auto* quantized = reinterpret_cast<uint8_t*>(low(1));
+    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+    QuantizeRows(x, rows, in_, quantized, scales);
+    weight_->Multiply(rows, quantized, in_, reinterpret_cast<int32_t*>(y), out());
+    Dequantize({{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function}, y);
+    return;
+  }
+  if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,44 @@
+// y = f(x · Wᵀ + b) with weights prepared for inference.
+//
+//   kFloat32   as it stands
+//   kBFloat16  x and W rounded to bfloat16, products exact, sums in float32
+//   kInt8      x ≈ s_i · (q − z_i) per row, from the row's own range when it comes; W ≈ t_j · p per output;
+//              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (ops/low_precision_kernels.h)
+//
+// A row of y depends on that row of x alone, bit for bit. Work memory of the calling thread: kMostPackedRows
+// rows of x in the low precision, and what ops/matmul.h takes.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ops/matmul.h"
+#include "ops/row_kernels.h"
+
+namespace lshformer {
+
+// Rows of a piece of a call: few, so that what f and the next layer read is still in the cache where the product has
+// just written it (64 rows of BERT base's widest layer are 786 KB), and enough for all threads.
+inline constexpr int64_t kMostPackedRows = 512;
+int64_t PackedRows(int threads);
+
+class PackedLinear {
+ public:
+  // weight: [out, in], bias: [out], contiguous; both are copied.
+  PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in);
+  ~PackedLinear();
+  // x: [rows, in], y: [rows, out], contiguous.
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  int64_t out() const { return static_cast<int64_t>(bias_.size()); }
+
+ private:
+  void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  Precision precision_;
+  int64_t in_;
+  std::vector<float> bias_, scales_;  // scales_, sums_: kInt8
+  std::vector<int32_t> sums_;
+  std::unique_ptr<const PackedMatrix> weight_;
+};
+
+}  // namespace lshformer

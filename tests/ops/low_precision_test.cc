@@ -1,0 +1,371 @@
+// Linear layers in bfloat16 and in 8-bit integers: the rounding itself, the products behind it, and what a row of the
+// result may depend on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "kernels/attention.h"
+#include "ops/cross_entropy.h"
+#include "ops/linear.h"
+#include "ops/low_precision_kernels.h"
+#include "ops/packed_linear.h"
+#include "ops/threads.h"
+#include "util/command.h"
+#include "util/errors.h"
+#include "util/rounding.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::WithinRounding;
+using torch::Tensor;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> Random(int64_t count, uint64_t key, double scale = 1) {
+  std::vector<float> values(static_cast<size_t>(count));
+  PhiloxStream stream(key);
+  for (float& value : values) value = static_cast<float>(scale * stream.Normal());
+  return values;
+}
+
+float ToFloat(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+
+#define NEEDS(precision) \
+  if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)
+
+class EveryIsaTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceIsa(GetParam()); }
+  void TearDown() override { ForceIsa("auto"); }
+};
+INSTANTIATE_TEST_SUITE_P(Isas, EveryIsaTest, ::testing::ValuesIn(SupportedIsas()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(EveryIsaTest, RoundsAsTorchDoes) {
+  std::vector<float> x{0.0f,           -0.0f,  1.0f,           1.00390625f, 1.01171875f, -1.00390625f, 3.4028235e38f,
+                       -3.4028235e38f, 1e-45f, 1.1754944e-38f, kInfinity,   -kInfinity,  3.3961775e38f};
+  for (const float value : Random(200, 3, 10)) x.push_back(value);
+  for (const int64_t columns : {int64_t{1}, int64_t{7}, int64_t{16}, static_cast<int64_t>(x.size())}) {
+    std::vector<BFloat16> got(static_cast<size_t>(columns));
+    RoundRows(x.data(), columns, 1, columns, got.data());
+    const Tensor want = torch::tensor(x).to(torch::kBFloat16).to(torch::kFloat32);
+    for (int64_t i = 0; i < columns; ++i) {
+      EXPECT_EQ(std::bit_cast<uint32_t>(ToFloat(got[i])), std::bit_cast<uint32_t>(want.data_ptr<float>()[i]))
+          << x[i] << " of " << columns << " columns";
+    }
+  }
+  std::vector<BFloat16> nan(2);
+  const std::vector<float> nans{kNaN, std::bit_cast<float>(0x7F800001u)};
+  RoundRows(nans.data(), 2, 1, 2, nan.data());
+  EXPECT_TRUE(std::isnan(ToFloat(nan[0])) && std::isnan(ToFloat(nan[1])));
+}
+
+// x and scale · (q − zero) differ by half a step for the rounding of x and half a step for that of zero; 0 is exact.
+TEST_P(EveryIsaTest, QuantizedRowsAreNearTheRow) {
+  for (const int64_t columns : {1, 3, 16, 17, 70})
+    for (const double shift : {-5.0, 0.0, 5.0}) {
+      constexpr int64_t kRows = 9;
+      std::vector<float> x = Random(kRows * columns, 5, 2);
+      for (float& value : x) value += static_cast<float>(shift);
+      x[0] = 0;
+      std::vector<uint8_t> q(x.size());
+      std::vector<RowScale> rows(kRows);
+      QuantizeRows(x.data(), kRows, columns, q.data(), rows.data());
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        const RowScale& row = rows[i / columns];
+        const double back = double{row.scale} * (q[i] - row.zero);
+        EXPECT_LE(std::abs(back - x[i]), row.scale * 1.001) << columns << " columns, element " << i;
+        if (x[i] == 0) EXPECT_EQ(back, 0);
+      }
+      const auto [low, high] = std::minmax_element(x.begin(), x.begin() + columns);
+      EXPECT_NEAR(rows[0].scale * 255, columns == 1 ? 255 : std::max(*high, 0.0f) - std::min(*low, 0.0f), 1e-4);
+    }
+}
+
+TEST_P(EveryIsaTest, RowsThatHaveNoScale) {
+  std::vector<float> x(4 * 20, 0.0f);
+  x[25] = kNaN;
+  x[45] = -kInfinity;
+  x[65] = 1e-42f;
+  std::vector<uint8_t> q(x.size());
+  std::vector<RowScale> rows(4);
+  QuantizeRows(x.data(), 4, 20, q.data(), rows.data());
+  EXPECT_EQ(rows[0].scale, 1);
+  EXPECT_TRUE(std::isnan(rows[1].scale));
+  EXPECT_TRUE(std::isnan(rows[2].scale));
+  EXPECT_EQ(rows[3].scale, 1);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(q[i] - rows[0].zero, 0);
+  const std::vector<float> huge{3e38f, -3e38f};
+  QuantizeRows(huge.data(), 1, 2, q.data(), rows.data());
+  EXPECT_TRUE(std::isfinite(rows[0].scale));
+  EXPECT_NEAR(rows[0].scale * static_cast<float>(q[0] - rows[0].zero), 3e38, 3e36);
+  EXPECT_NEAR(rows[0].scale * static_cast<float>(q[1] - rows[0].zero), -3e38, 3e36);
+}
+
+TEST_P(EveryIsaTest, QuantizedWeights) {
+  const int64_t rows = 5, columns = 37;
+  std::vector<float> w = Random(rows * columns, 8);
+  std::fill_n(w.begin() + 2 * columns, columns, 0.0f);
+  std::vector<int8_t> q(w.size());
+  std::vector<float> scales(rows);
+  std::vector<int32_t> sums(rows);
+  QuantizeWeight(w.data(), rows, columns, q.data(), scales.data(), sums.data());
+  for (int64_t row = 0; row < rows; ++row) {
+    int32_t sum = 0, largest = 0;
+    for (int64_t i = row * columns; i < (row + 1) * columns; ++i) {
+      EXPECT_LE(std::abs(double{scales[row]} * q[i] - w[i]), scales[row] * 0.5001);
+      sum += q[i];
+      largest = std::max(largest, std::abs(int32_t{q[i]}));
+    }
+    EXPECT_EQ(sums[row], sum);
+    EXPECT_EQ(largest, row == 2 ? 0 : 127);
+  }
+}
+
+struct Shape {
+  int64_t out, in;
+};
+// Odd sizes that end inside a vector, all-MiniLM's and BERT base's layers.
+const Shape kShapes[] = {{3, 7}, {33, 50}, {128, 512}, {1536, 384}, {768, 768}};
+
+struct Layer {
+  Layer(const Shape& shape, int64_t rows)
+      : x(Random(rows * shape.in, 1)), weight(Random(shape.out * shape.in, 2, 0.1)), bias(Random(shape.out, 3)) {}
+  PackedLinear Packed(Precision precision, const Shape& shape) const {
+    return PackedLinear(precision, weight.data(), bias.data(), shape.out, shape.in);
+  }
+  std::vector<float> x, weight, bias;
+};
+
+class LowPrecisionTest : public ::testing::TestWithParam<Precision> {
+ protected:
+  ~LowPrecisionTest() override { SetAllThreads(HardwareThreads()); }
+};
+INSTANTIATE_TEST_SUITE_P(Precisions, LowPrecisionTest,
+                         ::testing::Values(Precision::kFloat32, Precision::kBFloat16, Precision::kInt8),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+// A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two.
+TEST_P(LowPrecisionTest, RowsDoNotDependOnTheCall) {
+  NEEDS(GetParam());
+  constexpr int64_t kRows = kMostPackedRows + 40;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
+    const Layer layer(shape, kRows);
+    const PackedLinear linear = layer.Packed(GetParam(), shape);
+    SetAllThreads(1);
+    std::vector<float> all(kRows * shape.out), some(all.size());
+    linear.Run(kRows, layer.x.data(), all.data(), UnaryFunction::kGelu);
+    for (const int threads : {1, 2}) {
+      SetAllThreads(threads);
+      for (int64_t rows = 1; rows <= kRows; rows += rows < 40 ? 1 : 37) {
+        const int64_t first = (rows * 7) % (kRows - rows + 1);
+        linear.Run(rows, layer.x.data() + first * shape.in, some.data(), UnaryFunction::kGelu);
+        ASSERT_EQ(std::memcmp(some.data(), all.data() + first * shape.out, rows * shape.out * sizeof(float)), 0)
+            << rows << " rows from " << first << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+// The formula of packed_linear.h in double, with the same rounded factors.
+TEST_P(LowPrecisionTest, AgreesWithDouble) {
+  NEEDS(GetParam());
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
+    const int64_t rows = 21, out = shape.out, in = shape.in;
+    const Layer layer(shape, rows);
+    std::vector<double> x(layer.x.begin(), layer.x.end()), w(layer.weight.begin(), layer.weight.end());
+    if (GetParam() == Precision::kBFloat16) {
+      std::vector<BFloat16> low(layer.x.size()), low_w(layer.weight.size());
+      RoundRows(layer.x.data(), in, rows, in, low.data());
+      RoundRows(layer.weight.data(), in, out, in, low_w.data());
+      std::transform(low.begin(), low.end(), x.begin(), ToFloat);
+      std::transform(low_w.begin(), low_w.end(), w.begin(), ToFloat);
+    } else if (GetParam() == Precision::kInt8) {
+      std::vector<uint8_t> low(layer.x.size());
+      std::vector<RowScale> scales(rows);
+      QuantizeRows(layer.x.data(), rows, in, low.data(), scales.data());
+      for (int64_t i = 0; i < rows * in; ++i) x[i] = double{scales[i / in].scale} * (low[i] - scales[i / in].zero);
+      std::vector<int8_t> low_w(layer.weight.size());
+      std::vector<float> scales_w(out);
+      std::vector<int32_t> sums(out);
+      QuantizeWeight(layer.weight.data(), out, in, low_w.data(), scales_w.data(), sums.data());
+      for (int64_t i = 0; i < out * in; ++i) w[i] = double{scales_w[i / in]} * low_w[i];
+    }
+    std::vector<double> exact(rows * out), bounds(exact.size());
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < out; ++j) {
+        double sum = layer.bias[j], size = std::abs(sum);
+        for (int64_t k = 0; k < in; ++k)
+          sum += x[i * in + k] * w[j * in + k], size += std::abs(x[i * in + k] * w[j * in + k]);
+        exact[i * out + j] = sum;
+        bounds[i * out + j] = static_cast<double>(in + 4) * 0x1p-24 * size;
+      }
+    std::vector<float> y(exact.size(), kNaN);
+    layer.Packed(GetParam(), shape).Run(rows, layer.x.data(), y.data(), {});
+    EXPECT_THAT(y, WithinRounding(exact, bounds));
+    std::vector<float> activated(y.size());
+    layer.Packed(GetParam(), shape).Run(rows, layer.x.data(), activated.data(), UnaryFunction::kGelu);
+    ApplyFunction(UnaryFunction::kGelu, y, y.data());
+    EXPECT_EQ(activated, y);
+  }
+}
+
+// What is not finite stays in its row, and makes it not finite.
+TEST_P(LowPrecisionTest, NotFiniteRows) {
+  NEEDS(GetParam());
+  const Shape shape{8, 40};
+  Layer layer(shape, 3);
+  const PackedLinear linear = layer.Packed(GetParam(), shape);
+  std::vector<float> before(3 * shape.out), after(before.size());
+  linear.Run(3, layer.x.data(), before.data(), {});
+  layer.x[45] = kNaN;
+  linear.Run(3, layer.x.data(), after.data(), {});
+  for (int64_t i = 0; i < 3 * shape.out; ++i) {
+    if (i / shape.out == 1) {
+      EXPECT_TRUE(std::isnan(after[i]));
+    } else {
+      EXPECT_EQ(after[i], before[i]);
+    }
+  }
+}
+
+double RelativeError(const Tensor& got, const Tensor& want) {
+  return ((got - want).norm() / want.norm()).item<double>();
+}
+
+// Rounding to 8 bits of mantissa is off by at most 2^-9; independent errors of two factors average to less than 2^-8.
+constexpr double kBf16Error = 0x1p-8;
+
+TEST(LowPrecisionLinear, GradientsAreNearThoseOfFloat32) {
+  NEEDS(Precision::kBFloat16);
+  torch::manual_seed(1);
+  const Tensor x = torch::randn({70, 48}), w = torch::randn({36, 48}), b = torch::randn({36}),
+               g = torch::randn({70, 36});
+  std::vector<Tensor> results, grads[2];
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+    std::vector<Tensor> in{x.clone().requires_grad_(true), w.clone().requires_grad_(true),
+                           b.clone().requires_grad_(true)};
+    const Tensor y = Linear({in[1]}, {in[2]})(in[0], precision);
+    (y * g).sum().backward();
+    results.push_back(y.detach());
+    for (const Tensor& input : in) {
+      EXPECT_EQ(input.grad().scalar_type(), torch::kFloat32);
+      grads[results.size() - 1].push_back(input.grad());
+    }
+  }
+  EXPECT_LT(RelativeError(results[1], results[0]), kBf16Error);
+  EXPECT_GT(RelativeError(results[1], results[0]), 1e-5) << "nothing was rounded";
+  EXPECT_LT(RelativeError(grads[1][0], grads[0][0]), kBf16Error);
+  EXPECT_LT(RelativeError(grads[1][1], grads[0][1]), kBf16Error);
+  EXPECT_TRUE(torch::equal(grads[1][2], grads[0][2])) << "the bias' gradient is a sum of float32";
+  // With factors that bfloat16 holds exactly the two agree to the last bits.
+  const auto whole = [](const Tensor& t) { return (t * 4).round(); };
+  Tensor exact_x = whole(x).requires_grad_(true);
+  const Tensor y = Linear({whole(w)}, {b})(exact_x, Precision::kBFloat16);
+  EXPECT_LT(RelativeError(y.detach(), LinearReference(whole(x), whole(w), b)), 1e-6);
+}
+
+TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {
+  NEEDS(Precision::kInt8);
+  NEEDS(Precision::kBFloat16);
+  const torch::NoGradGuard no_grad;
+  const Linear linear({torch::randn({24, 32})}, {torch::randn({24})});
+  const Tensor x = torch::randn({5, 32}), want = linear(x);
+  EXPECT_LT(RelativeError(linear(x, Precision::kInt8), want), 0.02);
+  EXPECT_FALSE(torch::equal(linear(x, Precision::kInt8), want));
+  EXPECT_LT(RelativeError(linear(x, Precision::kBFloat16), want), kBf16Error);
+  EXPECT_TRUE(torch::equal(linear(x), want));
+  EXPECT_TRUE(torch::equal(linear.Then(UnaryFunction::kRelu, x), torch::relu(want)));
+}
+
+// By pieces, as one after the other, and with gradients.
+TEST(LowPrecisionLinear, TwoMapsInARow) {
+  const Linear first({torch::randn({40, 24})}, {torch::randn({40})}),
+      second({torch::randn({12, 40})}, {torch::randn({12})});
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    if (!SupportsProducts(precision)) continue;
+    for (const int64_t rows : {int64_t{0}, int64_t{1}, kMostPackedRows, 2 * kMostPackedRows + 3}) {
+      const torch::NoGradGuard no_grad;
+      const Tensor x = torch::randn({rows, 24});
+      const Tensor want = second(first.Then(UnaryFunction::kGelu, x, precision), precision);
+      EXPECT_TRUE(torch::equal(first.Then(UnaryFunction::kGelu, second, x, precision), want)) << rows << " rows";
+    }
+  }
+  const Tensor x = torch::randn({5, 24}).requires_grad_(true);
+  first.Then(UnaryFunction::kGelu, second, x).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+  const torch::NoGradGuard no_grad;
+  EXPECT_THAT(ErrorOf([&] { first.Then(UnaryFunction::kGelu, first, x); }),
+              HasSubstr("40 outputs for a map of 24 inputs"));
+}
+
+TEST(LowPrecisionLinear, Int8HasNoGradients) {
+  const Linear linear({torch::randn({6, 8}).requires_grad_(true)}, {torch::randn({6})});
+  EXPECT_THAT(ErrorOf([&] { linear(torch::randn({4, 8}), Precision::kInt8); }), HasSubstr("int8 is for inference"));
+  EXPECT_THAT(
+      ErrorOf([&] {
+        DecoderCrossEntropy(torch::randn({1, 4}), torch::randn({5, 4}), torch::randn({5}), {0}, Precision::kInt8);
+      }),
+      HasSubstr("int8 has no gradients"));
+}
+
+TEST(LowPrecisionCrossEntropy, NearFloat32) {
+  NEEDS(Precision::kBFloat16);
+  for (const int64_t rows : {7, 40})
+    for (const int64_t words : {30, 2051}) {
+      torch::manual_seed(rows);
+      const Tensor hidden = torch::randn({rows, 32}), weight = torch::randn({words, 32}) * 0.2,
+                   bias = torch::randn({words});
+      std::vector<int32_t> labels;
+      for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i * 911 % words));
+      std::vector<Tensor> losses, grads[2];
+      for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+        std::vector<Tensor> in;
+        for (const Tensor& t : {hidden, weight, bias}) in.push_back(t.clone().requires_grad_(true));
+        losses.push_back(DecoderCrossEntropy(in[0], in[1], in[2], labels, precision));
+        losses.back().backward();
+        for (const Tensor& t : in) grads[losses.size() - 1].push_back(t.grad());
+      }
+      EXPECT_NEAR(losses[1].item<double>(), losses[0].item<double>(), 2e-3 * losses[0].item<double>());
+      for (int i = 0; i < 3; ++i) EXPECT_LT(RelativeError(grads[1][i], grads[0][i]), 2 * kBf16Error) << i;
+    }
+}
+
+// Run by the next test where oneDNN is told of an older CPU.
+TEST(RequirePrecision, RefusesWhatTheCpuHasNot) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr) GTEST_SKIP() << "oneDNN is not limited";
+  std::printf("%s\n%s\n", ErrorOf([] { RequirePrecision(Precision::kBFloat16, "--bf16"); }).c_str(),
+              ErrorOf([] { RequirePrecision(Precision::kInt8, "--int8"); }).c_str());
+}
+
+TEST(RequirePrecision, SaysWhatEmulationWouldCost) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "oneDNN is limited already";
+  for (const std::string isa : {"AVX512_CORE", "AVX2"}) {
+    setenv("ONEDNN_MAX_CPU_ISA", isa.c_str(), 1);
+    const auto result =
+        testing::RunCommand({"/proc/self/exe", "--gtest_filter=RequirePrecision.RefusesWhatTheCpuHasNot"});
+    unsetenv("ONEDNN_MAX_CPU_ISA");
+    EXPECT_THAT(result.out, HasSubstr("--bf16: this CPU has no instructions for bfloat16 products"));
+    EXPECT_THAT(result.out, HasSubstr("--int8: this CPU has no instructions for sums of 8-bit products"));
+    EXPECT_THAT(result.out,
+                ::testing::AnyOf(HasSubstr("times as long as float32"), HasSubstr("cannot emulate them here")));
+  }
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8})
+    if (SupportsProducts(precision)) RequirePrecision(precision, "--flag");
+}
+
+}  // namespace
+}  // namespace lshformer
