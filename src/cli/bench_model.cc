@@ -123,17 +123,17 @@ void BenchModel(const CLI::App& command, const BenchModelFlags& flags, uint64_t 
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
                                         const AttentionFlags& lsh, const std::string& where) {
   std::vector<ModelVariant> variants;
-  std::vector<std::string> names;
+  std::vector<AttentionSpec> specs;  // of the first layer
   const size_t count = std::max<size_t>(1, attention.size());
   for (size_t v = 0; v < count; ++v) {
     ModelVariant variant{"", config};
     if (!attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(attention[v]));
     lsh.Apply(variant.config.attention);
     ValidateModelConfig(variant.config, where);
-    names.emplace_back(Name(variant.config.layer_attention(0).type));
+    specs.push_back(variant.config.layer_attention(0));
     variants.push_back(std::move(variant));
   }
-  names = UniqueNames(names);
+  const std::vector<std::string> names = VariantNames(specs);
   for (size_t v = 0; v < count; ++v) variants[v].name = names[v];
   return variants;
 }
