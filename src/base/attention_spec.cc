@@ -42,11 +42,12 @@ Json NameOf(const std::array<const char*, n>& names, auto value) {
 
 const std::vector<std::string>& KeysOf(AttentionType type) {
   static const std::vector<std::string> dense{"type", "seed"};
-  static const std::vector<std::string> simhash{"type",  "bands",    "hashes",      "table_size", "fill",
-                                                "pairs", "resample", "center_keys", "min_length", "seed"};
+  static const std::vector<std::string> simhash{"type",       "bands",         "hashes",   "table_size",
+                                                "fill",       "pairs",         "resample", "center_keys",
+                                                "min_length", "tuned_lengths", "seed"};
   static const std::vector<std::string> reformer{
-      "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead", "scale", "cross_bucket",
-      "wrap", "causal", "count_pairs_once", "resample", "min_length", "seed"};
+      "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead",    "scale", "cross_bucket",
+      "wrap", "causal", "count_pairs_once", "resample", "min_length", "tuned_lengths", "seed"};
   return type == AttentionType::kDense ? dense : type == AttentionType::kSimHash ? simhash : reformer;
 }
 
@@ -98,6 +99,45 @@ Json BucketsJson(const std::array<int, 2>& buckets) {
   return Json::array({buckets[0], buckets[1]});
 }
 
+int GetMinLength(const Json& object, std::string_view where) {
+  const Json& value = object.at("min_length");
+  if (value.is_string() && value.get<std::string>() == "auto") return kAutoLength;
+  return static_cast<int>(GetInt(object, "min_length", where, 0, kMaxLength));
+}
+
+TunedLengths GetTunedLengths(const Json& object, std::string_view where) {
+  const Json& value = object.at("tuned_lengths");
+  if (!value.is_object()) Fail("{}: \"tuned_lengths\": expected an object, got {}", where, ShownValue(value));
+  const std::string inside = fmt::format("{}: \"tuned_lengths\"", where);
+  TunedLengths tuned;
+  for (const auto& [key, item] : value.items()) {
+    if (key == "machine") {
+      tuned.machine = GetString(value, key, inside);
+      continue;
+    }
+    if (key != "forward" && key != "forward_backward")
+      Fail("{}: unknown key \"{}\"{}", inside, Shown(key), Suggestion(key, {"forward", "forward_backward", "machine"}));
+    const bool never = item.is_string() && item.get<std::string>() == "never";
+    (key == "forward" ? tuned.forward : tuned.forward_backward) =
+        never ? kNeverHash : static_cast<int>(GetInt(value, key, inside, 0, kMaxLength));
+  }
+  if (!tuned.forward && !tuned.forward_backward)
+    Fail("{}: expected \"forward\" or \"forward_backward\", got neither", inside);
+  return tuned;
+}
+
+void LengthsToJson(const AttentionSpec& spec, Json& json) {
+  json["min_length"] = spec.min_length == kAutoLength ? Json("auto") : Json(spec.min_length);
+  if (!spec.tuned) return;
+  Json& tuned = json["tuned_lengths"] = Json::object();
+  const auto add = [&tuned](const char* key, const std::optional<int>& length) {
+    if (length) tuned[key] = *length == kNeverHash ? Json("never") : Json(*length);
+  };
+  add("forward", spec.tuned->forward);
+  add("forward_backward", spec.tuned->forward_backward);
+  if (!spec.tuned->machine.empty()) tuned["machine"] = spec.tuned->machine;
+}
+
 void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
   const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
     if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
@@ -129,7 +169,7 @@ void ReformerToJson(const AttentionSpec& spec, Json& json) {
   json["causal"] = spec.causal;
   json["count_pairs_once"] = spec.count_pairs_once;
   json["resample"] = NameOf(kResamples, spec.resample);
-  json["min_length"] = spec.min_length;
+  LengthsToJson(spec, json);
 }
 
 }  // namespace
@@ -146,7 +186,13 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   integer("bands", spec.bands, 1, kMaxBands);
   integer("hashes", spec.hashes, 1, kMaxHashes);
   integer("table_size", spec.table_size, 1, kMaxTableSize);
-  integer("min_length", spec.min_length, 0, kMaxLength);
+  if (value.contains("min_length")) spec.min_length = GetMinLength(value, where);
+  if (value.contains("tuned_lengths")) spec.tuned = GetTunedLengths(value, where);
+  if (spec.min_length == kAutoLength && !spec.tuned)
+    Fail(
+        "{}: \"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
+        "--model_name_or_path DIR\", or give a number",
+        where);
   if (value.contains("fill")) spec.fill = ParseName<Fill>(kFills, value, "fill", where);
   if (value.contains("pairs")) spec.pairs = ParseName<Pairs>(kPairs, value, "pairs", where);
   if (value.contains("resample")) spec.resample = ParseName<Resample>(kResamples, value, "resample", where);
@@ -166,7 +212,7 @@ Json ToJson(const AttentionSpec& spec) {
     json["pairs"] = NameOf(kPairs, spec.pairs);
     json["resample"] = NameOf(kResamples, spec.resample);
     json["center_keys"] = spec.center_keys;
-    json["min_length"] = spec.min_length;
+    LengthsToJson(spec, json);
   }
   if (spec.type == AttentionType::kReformer) ReformerToJson(spec, json);
   json["seed"] = spec.seed;
@@ -175,9 +221,30 @@ Json ToJson(const AttentionSpec& spec) {
 
 const char* Name(AttentionType type) { return kTypes[static_cast<size_t>(type)]; }
 
+int MinLength(const AttentionSpec& spec) {
+  if (spec.min_length != kAutoLength) return spec.min_length;
+  // A spec of our own making that asks for what was not measured: exact attention is always right.
+  if (!spec.tuned) return kNeverHash;
+  return std::max(spec.tuned->forward.value_or(0), spec.tuned->forward_backward.value_or(0));
+}
+
+int ShortestHashed(const AttentionSpec& spec) {
+  if (spec.type == AttentionType::kDense) return kNeverHash;
+  return std::max(MinLength(spec), spec.type == AttentionType::kReformer ? spec.chunk + 1 : 0);
+}
+
 bool UsesHash(const AttentionSpec& spec, int length) {
-  if (spec.type == AttentionType::kDense || length < spec.min_length) return false;
-  return spec.type != AttentionType::kReformer || length > spec.chunk;
+  const int shortest = ShortestHashed(spec);
+  return shortest != kNeverHash && length >= shortest;
+}
+
+bool SameWork(const AttentionSpec& a, const AttentionSpec& b) {
+  AttentionSpec alike = a;
+  alike.seed = b.seed;
+  alike.resample = b.resample;
+  alike.min_length = b.min_length;
+  alike.tuned = b.tuned;
+  return alike == b;
 }
 
 double ScaleOfScores(const AttentionSpec& spec, int head_dim) {

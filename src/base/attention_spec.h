@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,18 @@ enum class Pairs {
 };  // every colliding (query, key), or the BERT-LSH authors' mirrored upper triangle
 enum class Resample { kCall, kNever };    // new planes or rotations at every training step, or the same for ever
 enum class ScoreScale { kNone, kSqrtD };  // of Reformer's scores: q·k, or q·k / √d
+
+inline constexpr int kAutoLength = -1;        // a min_length "auto": by the lengths that `tune` measured
+inline constexpr int kNeverHash = INT32_MAX;  // a length that no sequence reaches; "never" in tuned_lengths
+
+// What `lshformer tune` measured: from how many tokens on hashing is faster than the type's exact form. They are
+// numbers of the config, so that a model computes the same on every machine.
+struct TunedLengths {
+  std::optional<int> forward, forward_backward;  // of each direction that was measured; at least one
+  std::string machine;                           // where, for people; "" if not said
+
+  bool operator==(const TunedLengths&) const = default;
+};
 
 struct AttentionSpec {
   AttentionType type = AttentionType::kDense;
@@ -40,7 +53,8 @@ struct AttentionSpec {
   bool count_pairs_once = false;  // whether a pair met in several rounds counts as one
   // both
   Resample resample = Resample::kCall;
-  int min_length = 0;  // shorter sequences use the type's exact form; 0: always hash
+  int min_length = 0;  // shorter sequences use the type's exact form; 0: always hash; kAutoLength
+  std::optional<TunedLengths> tuned;
   uint64_t seed = 0;
 
   bool operator==(const AttentionSpec&) const = default;
@@ -52,9 +66,17 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where);
 Json ToJson(const AttentionSpec& spec);  // only the keys that belong to the type; seed included
 const char* Name(AttentionType type);    // "dense", "simhash", "reformer"
 
-// Whether a sequence is hashed: the type is, length ≥ min_length and, for Reformer, length > chunk (one chunk is the
-// whole sequence).
-bool UsesHash(const AttentionSpec& spec, int length);
+// The min_length in force. "auto" is the largest of the tuned lengths: from there on hashing is slower in none of the
+// directions measured. One length for training and inference, because it is part of what the model computes: a sequence
+// that was hashed in training is hashed when the model is used.
+int MinLength(const AttentionSpec& spec);
+// The shortest sequence that is hashed: MinLength, for Reformer at least chunk + 1 (one chunk is the whole sequence).
+// kNeverHash where none is.
+int ShortestHashed(const AttentionSpec& spec);
+bool UsesHash(const AttentionSpec& spec, int length);  // length ≥ ShortestHashed
+
+// Whether lengths tuned for one spec hold for the other: they differ in seed, resample and lengths at most.
+bool SameWork(const AttentionSpec& a, const AttentionSpec& b);
 
 // What multiplies q·k: 1/√head_dim; 1 for Reformer without `scale`.
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);

@@ -26,6 +26,16 @@ bool TakesList(const CLI::Option& option) { return option.get_items_expected_max
 bool MayRepeat(const CLI::Option& option) {
   return TakesList(option) || option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
 }
+std::string TypeOf(const CLI::Option& option) {
+  return option.get_type_name().substr(0, option.get_type_name().find(':'));
+}
+bool IsNumeric(const CLI::Option& option) {
+  const std::string type = TypeOf(option);
+  return type == "INT" || type == "UINT" || type == "FLOAT";
+}
+bool LooksNumeric(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("0123456789,") == std::string::npos;
+}
 bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
@@ -65,17 +75,41 @@ class Reader {
       FailUsage("unknown flag {}; flags begin with two dashes", Shown(word));
     } else if (!CommandNames(command()).empty()) {
       EnterCommand(word);
-    } else if (next_ == after_command_ + 1 && word.ends_with(".json") && !(HasPositionals() && IsBenchmark(word))) {
+    } else if (next_ == after_command_ + 1 && word.ends_with(".json") && !IsInput(word)) {
       ReadFlagFile(word);
     } else {
       ReadPositional(word);
     }
   }
 
-  // Of the two kinds of JSON files that `report` takes: what `bench --json` wrote, not a file of flags.
-  static bool IsBenchmark(const std::string& path) {
+  // Of the two kinds of JSON files that `report` takes: timings and whatever else is no file of flags, which the
+  // command names in its own error.
+  bool IsInput(const std::string& path) const {
+    if (!HasPositionals()) return false;
     const Json file = ReadJsonFile(path);
-    return file.is_object() && file.contains("results");
+    if (!file.is_object() || file.contains("results")) return true;
+    const auto lists =
+        command().get_options([](auto* option) { return option->get_positional() && TakesList(*option); });
+    if (lists.empty() || file.empty()) return false;
+    return !HasFlag(file, KnownFlags());
+  }
+
+  // Whether a key is a flag, or a slip of one.
+  static bool HasFlag(const Json& file, const std::vector<std::string>& known) {
+    for (const auto& [key, value] : file.items()) {
+      const std::string flag = "--" + key;
+      if (std::find(known.begin(), known.end(), flag) != known.end() || !Nearest(flag, known).empty()) return true;
+    }
+    return false;
+  }
+
+  // Of the command and those it inherits from.
+  std::vector<std::string> KnownFlags() const {
+    std::vector<std::string> known{"--help"};
+    for (const CLI::App* app : path_)
+      for (const CLI::Option* option : app->get_options(nullptr))
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    return known;
   }
 
   void EnterCommand(const std::string& word) {
@@ -112,12 +146,8 @@ class Reader {
       const CLI::Option* option = path_[level]->get_option_no_throw(flag);
       if (option != nullptr && option->nonpositional()) return {level, option, {}};
     }
-    std::vector<std::string> known{"--help"};
-    for (const CLI::App* app : path_)
-      for (const CLI::Option* option : app->get_options(nullptr))
-        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     const std::string hint = path_.size() == 1 ? "; a command's own flags follow its name" : "";
-    const std::string suggestion = Suggestion(flag, known);
+    const std::string suggestion = Suggestion(flag, KnownFlags());
     FailUsage("{}unknown flag {}{}", where, Shown(flag), suggestion.empty() ? hint : suggestion);
   }
 
@@ -135,8 +165,10 @@ class Reader {
         FailUsage("{}: expected a value, got the flag {}; {}=TEXT gives it a value with two dashes", name,
                   Shown(words_[next_]), name);
       flag.values.push_back(words_[next_++]);
-      // Where the command has positional arguments, words after the first value are those.
-      while (TakesList(*flag.option) && !HasPositionals() && next_ < words_.size() && !IsFlag(words_[next_]))
+      // Where the command has positional arguments, words after the first value are those, but for numbers in a list of
+      // numbers.
+      while (TakesList(*flag.option) && next_ < words_.size() && !IsFlag(words_[next_]) &&
+             (!HasPositionals() || (IsNumeric(*flag.option) && LooksNumeric(words_[next_]))))
         flag.values.push_back(words_[next_++]);
     }
     Add(given_, std::move(flag), name);
@@ -157,11 +189,11 @@ class Reader {
   }
 
   static void CheckValue(const CLI::Option& option, std::string& value, const std::string& name) {
-    const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
+    const std::string type = TypeOf(option);
     if (value.find('\0') != std::string::npos) FailUsage("{}: a NUL character", name);
     if (IsBoolean(option) || type == "BOOLEAN") {
       if (value != "true" && value != "false") FailUsage("{}: expected true or false, got \"{}\"", name, Shown(value));
-    } else if (type == "INT" || type == "UINT" || type == "FLOAT") {
+    } else if (IsNumeric(option)) {
       std::string checked;
       const char delimiter = option.get_delimiter();
       for (size_t begin = 0; begin <= value.size();) {

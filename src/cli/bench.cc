@@ -4,11 +4,10 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "cli/attention_operands.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/measure.h"
-#include "kernels/attention.h"
 
 namespace lshformer::cli {
 namespace {
@@ -22,54 +21,6 @@ struct BenchAttentionFlags {
   bool json = false, no_machine = false;
 };
 
-// Random input of one length and the buffers of its results.
-class Operands {
- public:
-  Operands(int length, const BenchAttentionFlags& flags, uint64_t seed) : flags_(flags) {
-    for (int b = 0; b <= flags.batch; ++b) cu_seqlens_.push_back(b * length);
-    const int64_t count = int64_t{flags.batch} * length * flags.heads * flags.head_dim;
-    for (uint32_t t = 0; t < 4; ++t) {
-      PhiloxStream stream(StreamKey(seed, t, 0, 0, Purpose::kBenchmark));
-      inputs_[t].resize(count);
-      for (float& x : inputs_[t]) x = static_cast<float>(stream.Normal());
-    }
-    for (std::vector<float>& output : outputs_) output.resize(count);
-    lse_.resize(int64_t{flags.batch} * length * flags.heads);
-  }
-
-  AttentionShape shape() const { return {cu_seqlens_, flags_.heads, flags_.head_dim}; }
-
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
-    return BuildPlan(spec, shape(), Input(0), Input(1), numbers);
-  }
-
-  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward) {
-    const AttentionPlanPtr plan = Plan(spec, numbers);
-    AttentionForward forward;
-    forward.shape = shape();
-    forward.query = Input(0);
-    forward.key = Input(1);
-    forward.value = Input(2);
-    forward.out = Output(0);
-    forward.lse = lse_.data();
-    forward.scale = static_cast<float>(ScaleOfScores(spec, flags_.head_dim));
-    forward.plan = plan.get();
-    RunAttentionForward(forward);
-    if (backward) RunAttentionBackward({forward, Input(3), Output(1), Output(2), Output(3)});
-  }
-
- private:
-  int64_t TokenStride() const { return int64_t{flags_.heads} * flags_.head_dim; }
-  HeadTensor<const float> Input(int i) const { return {inputs_[i].data(), TokenStride(), flags_.head_dim}; }
-  HeadTensor<float> Output(int i) { return {outputs_[i].data(), TokenStride(), flags_.head_dim}; }
-
-  const BenchAttentionFlags& flags_;
-  std::vector<int32_t> cu_seqlens_;
-  std::array<std::vector<float>, 4> inputs_;   // query, key, value, gradient of the output
-  std::array<std::vector<float>, 4> outputs_;  // output, gradients of query, key, value
-  std::vector<float> lse_;
-};
-
 struct Variant {
   std::string name;
   AttentionSpec spec;
@@ -79,9 +30,7 @@ std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
   std::vector<AttentionSpec> specs;
   for (const std::string& value : flags.attention) specs.push_back(ParseAttentionFlag(value));
   flags.lsh.Apply(specs);
-  std::vector<std::string> names;
-  for (const AttentionSpec& spec : specs) names.emplace_back(Name(spec.type));
-  names = UniqueNames(names);
+  const std::vector<std::string> names = VariantNames(specs);
   std::vector<Variant> variants;
   for (size_t v = 0; v < specs.size(); ++v) variants.push_back({names[v], specs[v]});
   return variants;
@@ -91,7 +40,7 @@ std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
 constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionFlags& flags,
-          Operands& operands) {
+          const Json& machine, AttentionOperands& operands) {
   std::vector<HashNumbers> numbers;  // drawn before the clock runs
   for (const Variant& variant : variants)
     numbers.push_back(DrawHashNumbers(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
@@ -117,7 +66,8 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     AddTiming(timings[v], row);
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
-    row["work_bytes"] = WorkBytes(*plan);
+    row["work_bytes"] = backward ? WorkBytes(*plan) : ForwardWorkBytes(*plan);
+    AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -132,14 +82,15 @@ void BenchAttention(const BenchAttentionFlags& flags, uint64_t seed) {
   const Json machine = DescribeMachine(!flags.no_machine);
   Json results = Json::array();
   for (const int length : Distinct(flags.lengths)) {
-    Operands operands(length, flags, seed);
+    AttentionOperands operands(length, flags.batch, flags.heads, flags.head_dim, seed);
     for (const bool backward : {false, true}) {
       if (flags.direction == (backward ? "forward" : "forward_backward")) continue;
-      for (Json& row : Rows(length, backward, variants, flags, operands)) results.push_back(std::move(row));
+      for (Json& row : Rows(length, backward, variants, flags, machine, operands)) results.push_back(std::move(row));
     }
   }
-  const std::vector<std::string> columns{"name",   "length", "direction",      "median_ms", "p10_ms",
-                                         "p90_ms", "gflops", "pairs_fraction", "work_bytes"};
+  const std::vector<std::string> columns{"name",         "length",         "direction", "median_ms",
+                                         "p10_ms",       "p90_ms",         "gflops",    "gemm_share",
+                                         "memory_share", "pairs_fraction", "work_bytes"};
   const std::string text = FormatBenchmark(machine, results, columns, flags.json);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }

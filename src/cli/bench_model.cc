@@ -133,22 +133,25 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
   std::vector<Precision> precisions;
   for (const std::string& dtype : dtypes) precisions.push_back(ParsePrecisionFlag(dtype));
   std::vector<ModelVariant> variants;
-  std::vector<std::string> names;
+  std::vector<AttentionSpec> specs;  // of the first layer
   for (size_t v = 0; v < std::max<size_t>(1, attention.size()); ++v) {
     ModelVariant variant{"", config};
     if (!attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(attention[v]));
     lsh.Apply(variant.config.attention);
     ValidateModelConfig(variant.config, where);
+    specs.push_back(variant.config.layer_attention(0));
+    variants.push_back(std::move(variant));
+  }
+  const std::vector<std::string> names = VariantNames(specs);
+  std::vector<ModelVariant> all;
+  for (size_t v = 0; v < variants.size(); ++v) {
     for (const Precision precision : precisions) {
-      variant.precision = precision;
-      const std::string suffix = precision == Precision::kFloat32 ? "" : fmt::format("-{}", Name(precision));
-      names.push_back(Name(variant.config.layer_attention(0).type) + suffix);
-      variants.push_back(variant);
+      all.push_back(variants[v]);
+      all.back().precision = precision;
+      all.back().name = names[v] + (precision == Precision::kFloat32 ? "" : fmt::format("-{}", Name(precision)));
     }
   }
-  names = UniqueNames(names);
-  for (size_t v = 0; v < variants.size(); ++v) variants[v].name = names[v];
-  return variants;
+  return all;
 }
 
 PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {

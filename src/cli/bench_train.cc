@@ -1,5 +1,6 @@
 // lshformer bench train: masked-LM steps on random ids, forward, backward and AdamW, variants in turn.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -87,12 +88,15 @@ PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, 
   return batch;
 }
 
-// Every --config_overrides with every --attention, in the order of the flags.
+// Every --config_overrides, once each, with every --attention, in the order of the flags.
 std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
   ModelConfig base;
   if (!flags.config_name.empty()) base = ReadModelConfig(flags.config_name);
   const std::string where = flags.config_name.empty() ? "--config_overrides" : flags.config_name;
-  std::vector<std::string> overrides = flags.config_overrides, names;
+  std::vector<std::string> overrides;
+  for (const std::string& changes : flags.config_overrides) {
+    if (std::find(overrides.begin(), overrides.end(), changes) == overrides.end()) overrides.push_back(changes);
+  }
   if (overrides.empty()) overrides.emplace_back();
   std::vector<ModelVariant> variants;
   for (const std::string& changes : overrides) {
@@ -101,12 +105,10 @@ std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
     if (flags.gradient_checkpointing && config.reversible)
       FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
     for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, where)) {
-      names.push_back((config.reversible ? "reversible " : "") + variant.name);
+      if (overrides.size() > 1) variant.name += ", " + changes;
       variants.push_back(std::move(variant));
     }
   }
-  names = UniqueNames(names);
-  for (size_t v = 0; v < variants.size(); ++v) variants[v].name = names[v];
   return variants;
 }
 

@@ -36,11 +36,13 @@ void AddReport(CLI::App& app, CommonFlags& common);
 void AddSynth(CLI::App& app, CommonFlags& common);
 void AddTokenizer(CLI::App& app, CommonFlags& common);
 void AddTrain(CLI::App& app, CommonFlags& common);
+void AddTune(CLI::App& app, CommonFlags& common);
 
 // --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
 struct AttentionFlags {
   std::string attention;  // type name or JSON object
-  std::optional<int> bands, hashes, table_size, min_length;
+  std::optional<int> bands, hashes, table_size;
+  std::optional<std::string> min_length;  // auto or N
   std::optional<std::string> fill, pairs, resample;
   std::optional<bool> center_keys;
   std::optional<int> rounds, chunk, look_back, look_ahead;
@@ -49,7 +51,7 @@ struct AttentionFlags {
   // Every --lsh_* without its prefix, with the value given or null: the one list of them.
   std::vector<std::pair<std::string, Json>> Keys() const;
   // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
-  // key).
+  // key). A key that changes what `tune` measured drops its lengths.
   void Apply(std::vector<AttentionSpec>& specs) const;
 };
 void AddAttentionFlags(CLI::App& app, AttentionFlags& flags);

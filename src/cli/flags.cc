@@ -50,6 +50,17 @@ CLI::Validator AttentionKey(AttentionType type, const std::string& key) {
       "");
 }
 
+// auto or N as the "min_length" of an attention object; other text as it is, for the parser to refuse.
+Json MinLengthOf(const std::string& text) {
+  int64_t number = 0;
+  return ReadNumber(text, number) ? Json(number) : Json(text);
+}
+
+std::string MinLengthError(const std::string& text) {
+  if (text == "auto") return "";  // whether there is a length for it shows when the specs are known
+  return AttentionKeyError(AttentionType::kSimHash, "min_length", MinLengthOf(text));
+}
+
 // auto, N or N,M as the "buckets" of an attention object. What is no number stays as it is, for the parser to refuse.
 Json BucketsOf(const std::string& text) {
   if (text == "auto") return text;
@@ -171,8 +182,12 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
          "--lsh_center_keys", [&flags](int64_t count) { flags.center_keys = count > 0; }, "hash key − mean key")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->group(group);
-  number("min_length", flags.min_length, "shorter sequences use the type's exact form; 0: always hash",
-         defaults.min_length);
+  app.add_option("--lsh_min_length", flags.min_length,
+                 "shorter sequences use the type's exact form; 0: always hash; auto: what tune measured")
+      ->check(CLI::Validator([](std::string& value) { return MinLengthError(value); }, ""))
+      ->type_name("auto|N")
+      ->default_str(std::to_string(defaults.min_length))
+      ->group(group);
   AddReformerFlags(app, flags);
 }
 
@@ -229,7 +244,7 @@ std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
   add("pairs", pairs);
   add("resample", resample);
   add("center_keys", center_keys);
-  add("min_length", min_length);
+  keys.emplace_back("min_length", min_length ? MinLengthOf(*min_length) : Json());
   add("rounds", rounds);
   keys.emplace_back("buckets", buckets ? BucketsOf(*buckets) : Json());
   add("chunk", chunk);
@@ -245,6 +260,7 @@ std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
 
 void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
+  const std::vector<AttentionSpec> before = specs;
   for (const auto& [key, value] : Keys()) {
     if (value.is_null()) continue;
     // Layers may differ: a key changes those whose type has it.
@@ -258,6 +274,14 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
     }
     if (!used)
       FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (SameWork(specs[i], before[i])) continue;
+    specs[i].tuned.reset();
+    if (specs[i].min_length == kAutoLength)
+      FailUsage(
+          "--lsh_min_length: auto is what tune measured, and other --lsh_ flags change what it measured; give a "
+          "number, or run tune with those flags");
   }
 }
 

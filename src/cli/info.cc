@@ -34,10 +34,13 @@ int64_t Total(const Blocks& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}, [](int64_t sum, auto& b) { return sum + b.second; });
 }
 
-// {"file", "tensors", "parameters", "bytes", "dtype"}, or null where the folder has a config alone.
+// {"file", "tensors", "elements", "bytes", "dtype"}; {"unreadable": name} where the weights are in a format that is not
+// read; null where the folder has a config alone.
 Json Weights(const std::string& folder) {
-  const auto has = [&](const char* name) { return std::filesystem::exists(std::filesystem::path(folder) / name); };
-  if (!has("model.safetensors") && !has("model.safetensors.index.json")) return nullptr;
+  if (!HasWeights(folder)) {
+    const std::string unreadable = UnreadableWeights(folder);
+    return unreadable.empty() ? Json() : Json{{"unreadable", unreadable}};
+  }
   const WeightFiles weights(folder);
   int64_t elements = 0, bytes = 0;
   size_t tensors = 0;
@@ -88,11 +91,21 @@ Json ModelInfo(const InfoFlags& flags) {
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
   Json parameters = Json::object();
   for (const auto& [name, count] : blocks) parameters[name] = count;
-  return Json{{"config", ToJson(config)},
-              {"parameters", parameters},
-              {"parameters_total", Total(blocks)},
-              {"weights", Weights(flags.folder)},
-              {"costs", Costs(config, flags.lengths)}};
+  Json hashed_from = Json::array();  // of each attention object
+  for (const AttentionSpec& spec : config.attention) {
+    const int shortest = ShortestHashed(spec);
+    hashed_from.push_back(shortest == kNeverHash ? Json("never") : Json(shortest));
+  }
+  return Json{{"config", ToJson(config)},         {"hashed_from", hashed_from},
+              {"parameters", parameters},         {"parameters_total", Total(blocks)},
+              {"weights", Weights(flags.folder)}, {"costs", Costs(config, flags.lengths)}};
+}
+
+std::string Joined(const Json& values) {
+  std::string out;
+  for (const Json& value : values)
+    out += (out.empty() ? "" : ", ") + (value.is_string() ? value.get<std::string>() : value.dump());
+  return out;
 }
 
 void PrintModel(const Json& info) {
@@ -103,7 +116,14 @@ void PrintModel(const Json& info) {
                                 config["vocab_size"].dump(), config["max_position_embeddings"].dump());
   out += "attention: " + config["attention"].dump() + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
-  if (info["weights"].is_object())
+  if (config["attention"].is_array() || config["attention"]["type"] != "dense")
+    out += "hashed from this many tokens on" + std::string(config["attention"].is_array() ? ", by layer: " : ": ") +
+           Joined(info["hashed_from"]) + "\n";
+  const Json& weights = info["weights"];
+  if (weights.is_object() && weights.contains("unreadable"))
+    out += fmt::format("weights: {}, a format that is not read; save the model with safetensors first\n",
+                       weights["unreadable"].get<std::string>());
+  else if (weights.is_object())
     out += fmt::format("weights: {}, {} tensors, {}, {} MB\n", info["weights"]["file"].get<std::string>(),
                        info["weights"]["tensors"].dump(), info["weights"]["dtype"].get<std::string>(),
                        FormatNumber(info["weights"]["bytes"].get<double>() / 1e6));
@@ -123,19 +143,14 @@ void PrintModel(const Json& info) {
 }
 
 void PrintBuild(const Json& info) {
-  const auto list = [](const Json& names) {
-    std::string out;
-    for (const Json& name : names) out += (out.empty() ? "" : ", ") + name.get<std::string>();
-    return out;
-  };
   const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
   std::string out =
       fmt::format("lshformer {}, {}, {}\n", text(info["version"]), text(info["compiler"]), text(info["build"]));
   out += fmt::format("CPU: {}, {} cores, {} threads used\n", text(info["cpu"]["name"]), text(info["cpu"]["cores"]),
                      text(info["cpu"]["threads"]));
   out += fmt::format("instruction sets: {} in use; this machine runs {}; compiled {}\n", text(info["isa"]["active"]),
-                     list(info["isa"]["available"]), list(info["isa"]["compiled"]));
-  out += fmt::format("devices: {}\nlibraries:\n", list(info["devices"]));
+                     Joined(info["isa"]["available"]), Joined(info["isa"]["compiled"]));
+  out += fmt::format("devices: {}\nlibraries:\n", Joined(info["devices"]));
   for (const auto& [name, version] : info["libraries"].items()) out += fmt::format("  {:<14}{}\n", name, text(version));
   std::fputs(out.c_str(), stdout);
 }

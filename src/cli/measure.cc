@@ -59,20 +59,27 @@ double MemoryGbps() {
 
 }  // namespace
 
-std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs) {
+std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs) {
   std::vector<std::vector<double>> samples(variants.size());
   for (int run = -1; run < runs; ++run) {
     for (size_t v = 0; v < variants.size(); ++v) {
       const double elapsed = Milliseconds(variants[v]);
       if (run >= 0) samples[v].push_back(elapsed);
-      ThrowIfStopped("bench");
+      ThrowIfStopped("timing");
     }
   }
+  return samples;
+}
+
+Timing TimingOf(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return {Quantile(samples, 0.5), Quantile(samples, 0.1), Quantile(samples, 0.9), static_cast<int>(samples.size())};
+}
+
+std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs) {
   std::vector<Timing> timings;
-  for (std::vector<double>& sorted : samples) {
-    std::sort(sorted.begin(), sorted.end());
-    timings.push_back({Quantile(sorted, 0.5), Quantile(sorted, 0.1), Quantile(sorted, 0.9), runs});
-  }
+  for (std::vector<double>& samples : SampleInterleaved(variants, runs))
+    timings.push_back(TimingOf(std::move(samples)));
   return timings;
 }
 
@@ -127,14 +134,39 @@ std::vector<int> Distinct(const std::vector<int>& lengths) {
   return distinct;
 }
 
-std::vector<std::string> UniqueNames(const std::vector<std::string>& names) {
-  std::map<std::string, int> used;
-  std::vector<std::string> unique;
-  for (const std::string& name : names) {
-    const int count = ++used[name];
-    unique.push_back(count == 1 ? name : name + "-" + std::to_string(count));
+namespace {
+
+// "rounds 1, chunk 32": the keys of `spec` whose values are not those of all `others` of its type.
+std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSpec>& others) {
+  std::string text;
+  const Json mine = ToJson(spec);
+  for (const auto& [key, value] : mine.items()) {
+    const bool differs = std::any_of(others.begin(), others.end(), [&k = key, &v = value](const AttentionSpec& other) {
+      const Json theirs = ToJson(other);
+      return !theirs.contains(k) || theirs.at(k) != v;
+    });
+    // An object of measured lengths is no name; what it leads to is "min_length".
+    if (!differs || value.is_object()) continue;
+    text += (text.empty() ? "" : ", ") + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
   }
-  return unique;
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs) {
+  std::map<std::string, int> used;
+  std::vector<std::string> names;
+  for (const AttentionSpec& spec : specs) {
+    std::vector<AttentionSpec> alike;
+    for (const AttentionSpec& other : specs)
+      if (other.type == spec.type) alike.push_back(other);
+    const std::string differs = WhatDiffers(spec, alike);
+    const std::string name = Name(spec.type) + (differs.empty() ? "" : " " + differs);
+    const int count = ++used[name];
+    names.push_back(count == 1 ? name : name + "-" + std::to_string(count));
+  }
+  return names;
 }
 
 }  // namespace lshformer::cli

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/attention_spec.h"
 #include "base/json.h"
 
 namespace lshformer::cli {
@@ -14,6 +15,9 @@ struct Timing {
 };
 
 // Every round runs each variant once, in order, so that a busy moment hits all alike; one round before is not counted.
+// Milliseconds [variants][runs], in order of time; an Interrupted between two runs when a signal asks to stop.
+std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+Timing TimingOf(std::vector<double> samples);  // at least one
 std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs);
 void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90_ms", "runs"
 
@@ -28,7 +32,8 @@ std::string FormatBenchmark(const Json& machine, const Json& rows, const std::ve
 // In order, each once: a table has one row for each.
 std::vector<int> Distinct(const std::vector<int>& lengths);
 
-// What is called like a variant before it gets a number: "simhash", "simhash-2", …
-std::vector<std::string> UniqueNames(const std::vector<std::string>& names);
+// Unique names: the type, and where several specs are of one type what tells them apart: "dense", "reformer rounds 1",
+// "reformer rounds 4". Equal specs are numbered: "simhash", "simhash-2", …
+std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs);
 
 }  // namespace lshformer::cli

@@ -98,6 +98,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
   AddInspect(*program, common);
   AddAttention(*program, common);
   AddBench(*program, common);
+  AddTune(*program, common);
   AddSynth(*program, common);
   AddReport(*program, common);
   ArrangeHelp(*program);

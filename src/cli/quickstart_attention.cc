@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <functional>
 
-#include "base/philox.h"
 #include "base/progress.h"
+#include "cli/attention_operands.h"
 #include "cli/quickstart.h"
-#include "kernels/attention.h"
 
 namespace lshformer::cli {
 namespace {
@@ -16,58 +14,6 @@ using Clock = std::chrono::steady_clock;
 double MillisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
-
-std::vector<float> NormalNumbers(int64_t count, uint64_t seed, uint64_t stream) {
-  PhiloxStream random(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark), stream);
-  std::vector<float> numbers(static_cast<size_t>(count));
-  for (float& number : numbers) number = static_cast<float>(random.Normal());
-  return numbers;
-}
-
-// The operator on one random sequence.
-class Sequence {
- public:
-  Sequence(int64_t length, int heads, int head_dim, uint64_t seed)
-      : borders_{0, static_cast<int32_t>(length)}, shape_{borders_, heads, head_dim} {
-    const int64_t size = length * heads * head_dim;
-    query_ = NormalNumbers(size, seed, 0);
-    key_ = NormalNumbers(size, seed, 1);
-    value_ = NormalNumbers(size, seed, 2);
-    out_.resize(static_cast<size_t>(size));
-    lse_.resize(static_cast<size_t>(length * heads));
-  }
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
-
-  const AttentionShape& shape() const { return shape_; }
-
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
-    return BuildPlan(spec, shape_, Of(query_), Of(key_), numbers);
-  }
-
-  void Forward(const AttentionSpec& spec, const HashNumbers& numbers) {
-    const AttentionPlanPtr plan = Plan(spec, numbers);
-    AttentionForward call;
-    call.shape = shape_;
-    call.query = Of(query_);
-    call.key = Of(key_);
-    call.value = Of(value_);
-    call.out = {out_.data(), TokenStride(), shape_.head_dim};
-    call.lse = lse_.data();
-    call.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
-    call.plan = plan.get();
-    RunAttentionForward(call);
-  }
-
- private:
-  int64_t TokenStride() const { return int64_t{shape_.heads} * shape_.head_dim; }
-  HeadTensor<const float> Of(const std::vector<float>& tensor) const {
-    return {tensor.data(), TokenStride(), shape_.head_dim};
-  }
-  std::vector<int32_t> borders_;
-  AttentionShape shape_;
-  std::vector<float> query_, key_, value_, out_, lse_;
-};
 
 // A sample lasts at least a fifth of a millisecond, a length at most about two seconds.
 constexpr double kSampleMs = 0.2, kLengthMs = 2000;
@@ -79,7 +25,7 @@ constexpr int kDraws = 16;
 // One spec on one sequence.
 class Variant {
  public:
-  Variant(const AttentionSpec& spec, Sequence& sequence, int64_t length, int heads, int head_dim)
+  Variant(const AttentionSpec& spec, AttentionOperands& sequence, int64_t length, int heads, int head_dim)
       : spec_(spec), sequence_(sequence) {
     timing_.length = length;
     const bool hashed = spec.type != AttentionType::kDense;
@@ -89,12 +35,12 @@ class Variant {
       const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
       pairs += static_cast<double>(Counts(*plan).pairs_computed);
       total += static_cast<double>(Counts(*plan).pairs_total);
-      timing_.work_bytes = std::max(timing_.work_bytes, WorkBytes(*plan));
+      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(*plan));
     }
     timing_.cost = CostOfAttention(spec, heads, head_dim, length, pairs / total);
-    sequence_.Forward(spec_, draws_[0]);  // touches all memory once
+    sequence_.Run(spec_, draws_[0], /*backward=*/false);  // touches all memory once
     const Clock::time_point begin = Clock::now();
-    sequence_.Forward(spec_, draws_[0]);
+    sequence_.Run(spec_, draws_[0], /*backward=*/false);
     const double once = std::max(MillisecondsSince(begin), 1e-4);
     calls_ = std::max(1, static_cast<int>(kSampleMs / once));
     sample_ms_ = once * calls_;
@@ -103,7 +49,7 @@ class Variant {
 
   void Sample() {
     const HashNumbers& numbers = draws_[next_++ % draws_.size()];
-    for (int call = 0; call < calls_; ++call) sequence_.Forward(spec_, numbers);
+    for (int call = 0; call < calls_; ++call) sequence_.Run(spec_, numbers, /*backward=*/false);
   }
 
   AttentionTiming Finished(const Timing& sample) const {
@@ -114,7 +60,7 @@ class Variant {
 
  private:
   const AttentionSpec& spec_;
-  Sequence& sequence_;
+  AttentionOperands& sequence_;
   std::vector<HashNumbers> draws_;
   size_t next_ = 0;
   int calls_ = 1;
@@ -130,7 +76,7 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
   std::vector<std::vector<AttentionTiming>> timings(specs.size());
   Progress progress("timing attention", static_cast<int64_t>(lengths.size()), "lengths");
   for (const int64_t length : lengths) {
-    Sequence sequence(length, heads, head_dim, seed);
+    AttentionOperands sequence(length, /*batch=*/1, heads, head_dim, seed);
     std::vector<Variant> variants;
     double round_ms = 0;
     for (const AttentionSpec& spec : specs) {

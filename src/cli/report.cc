@@ -19,19 +19,24 @@ struct ReportFlags {
 void Report(const ReportFlags& flags) {
   const std::vector<RunRecord> runs = ReadRuns(flags.runs);
   WriteFileAtomically(flags.output, RunsPage(runs, flags.title));
-  // Beside the file, the table for the terminal; on stdout the page stands alone.
-  if (flags.output != "-") std::cout << PlainText(ResultsTable(runs));
+  if (flags.output == "-") return;  // on stdout the page stands alone
+  bool first = true;
+  for (const Table& table : SummaryTables(runs)) {
+    std::cout << (first ? "" : "\n") << PlainText(table);
+    first = false;
+  }
 }
 
 }  // namespace
 
 void AddReport(CLI::App& app, CommonFlags& common) {
-  CLI::App* command = app.add_subcommand("report", "one HTML file comparing run folders");
+  CLI::App* command = app.add_subcommand("report", "one HTML file comparing run folders and timings");
   auto flags = std::make_shared<ReportFlags>();
   command
-      ->add_option(
-          "RUN", flags->runs,
-          "folders that pretrain, train or evaluate made, or that hold bench*.json; or a benchmark's JSON file")
+      ->add_option("RUN", flags->runs,
+                   "folders that pretrain, train or evaluate made, or that hold bench*.json; or timings: the JSON of "
+                   "bench or of "
+                   "peers' scripts")
       ->required()
       ->type_name("RUN")
       ->group("Input and output");

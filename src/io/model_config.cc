@@ -231,13 +231,17 @@ ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
   return config;
 }
 
-ModelConfig ReadModelConfig(const std::string& path) {
+Json ReadModelConfigJson(const std::string& path) {
   if (const auto folder = std::filesystem::path(path).parent_path();
       !folder.empty() && !std::filesystem::exists(folder))
     Fail("{}: no such folder; a model is a folder on this machine, names are not downloaded",
          Shown(folder.string(), 120));
   constexpr size_t kMostBytes = size_t{16} << 20;  // some real files list a label for each of 20,000 classes
-  return ParseModelConfig(ReadJsonFile(path, {.bytes = kMostBytes}), Shown(path, 120));
+  return ReadJsonFile(path, {.bytes = kMostBytes});
+}
+
+ModelConfig ReadModelConfig(const std::string& path) {
+  return ParseModelConfig(ReadModelConfigJson(path), Shown(path, 120));
 }
 
 void ValidateModelConfig(const ModelConfig& config, std::string_view where) {

@@ -55,6 +55,7 @@ struct ModelConfig {
 
 ModelConfig ParseModelConfig(const Json& json, std::string_view where);  // also applies ValidateModelConfig
 ModelConfig ReadModelConfig(const std::string& path);                    // config.json itself
+Json ReadModelConfigJson(const std::string& path);                       // as it stands there
 void ValidateModelConfig(const ModelConfig& config,
                          std::string_view where);  // heads divide hidden, sizes positive and sane …
 Json ToJson(const ModelConfig& config);            // HF layout; torch_dtype float32; "attention" in full

@@ -17,14 +17,21 @@ constexpr size_t kMostShards = 10'000;
 std::string In(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
 [[noreturn]] void FailNoWeights(const std::string& folder) {
-  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
-    if (fs::exists(In(folder, other)))
-      Fail("{}: has {} but no {}; save the model with safetensors first", Shown(folder, 120), other, kSingle);
-  }
+  if (const std::string other = UnreadableWeights(folder); !other.empty())
+    Fail("{}: has {} but no {}; save the model with safetensors first", Shown(folder, 120), other, kSingle);
   Fail("{}: no such file", Shown(In(folder, kSingle), 160));
 }
 
 }  // namespace
+
+bool HasWeights(const std::string& folder) { return fs::exists(In(folder, kSingle)) || fs::exists(In(folder, kIndex)); }
+
+std::string UnreadableWeights(const std::string& folder) {
+  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
+    if (fs::exists(In(folder, other))) return other;
+  }
+  return "";
+}
 
 std::map<std::string, std::string> ParseWeightIndex(const Json& index, std::string_view where) {
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())

@@ -36,6 +36,11 @@ class WeightFiles {
   std::map<std::string, const SafetensorsFile*, std::less<>> holder_;  // of each tensor
 };
 
+// Whether the folder has weights that WeightFiles reads, and the name of a file that holds some which it does not read
+// (pytorch_model.bin, …), "" if there is none.
+bool HasWeights(const std::string& folder);
+std::string UnreadableWeights(const std::string& folder);
+
 // {"weight_map": {tensor: file}} → tensor → file. A file is one of the folder itself: no name leads out of it.
 std::map<std::string, std::string> ParseWeightIndex(const Json& index, std::string_view where);
 

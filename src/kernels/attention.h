@@ -122,8 +122,9 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
 // for it.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                            HeadTensor<const float> key, const HashNumbers& numbers);
-AttentionCounts Counts(const AttentionPlan& plan);  // Reformer's pairs are counted here: as much work as a plan
-int64_t WorkBytes(const AttentionPlan& plan);       // plan and work memory of a forward + backward call
+AttentionCounts Counts(const AttentionPlan& plan);    // Reformer's pairs are counted here: as much work as a plan
+int64_t WorkBytes(const AttentionPlan& plan);         // plan and work memory of a forward + backward call
+int64_t ForwardWorkBytes(const AttentionPlan& plan);  // of a forward alone
 
 struct AttentionForward {
   AttentionShape shape;

@@ -17,7 +17,11 @@ constexpr int kColors = 8;
 constexpr double kWidth = 480, kPlotHeight = 210;
 constexpr double kLeft = 66, kRight = 16;
 constexpr double kCharacter = 6.6;  // mean width of 12-unit sans-serif text
-constexpr const char* kDashes[kColors] = {"", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3"};
+constexpr int kDashKinds = 4;
+constexpr const char* kDashes[kDashKinds] = {"none", "7 3", "2 3", "9 3 2 3"};
+
+// Where colours repeat, dashes do not.
+const char* Dash(size_t series) { return kDashes[(series + series / kColors) % kDashKinds]; }
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -137,6 +141,7 @@ std::string Header(const std::string& title, const std::vector<std::string>& nam
   std::string out = TextAt(8, 20, "title", Shortened(title, 62));
   double x = 8, y = 40;
   for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;  // nothing of it is drawn; it keeps its colour for the page's other charts
     const std::string name = Shortened(names[i], 56);
     const double width = 30 + kCharacter * DisplayWidth(name) + 12;
     if (x + width > kWidth && x > 8) {
@@ -148,7 +153,7 @@ std::string Header(const std::string& title, const std::vector<std::string>& nam
       out +=
           fmt::format(
               "<line class=\"l s{}\" stroke-dasharray=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
-              color, *kDashes[color] ? kDashes[color] : "none", x, y - 4, x + 24, y - 4) +
+              color, Dash(i), x, y - 4, x + 24, y - 4) +
           Marker(color, x + 12, y - 4, "") + '\n';
     } else {
       out += fmt::format("<rect class=\"b s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" rx=\"2\"/>\n",
@@ -206,14 +211,14 @@ std::string HorizontalAxis(const Scale& x, double bottom) {
   return out;
 }
 
-std::string Curve(const Series& series, const Points& all, int color, const Scale& x, const Scale& y) {
+std::string Curve(const Series& series, const Points& all, size_t index, const Scale& x, const Scale& y) {
+  const int color = static_cast<int>(index % kColors);
   const Points points = Thinned(all, x);
   std::string path;
   for (size_t i = 0; i < points.size(); ++i) {
     path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x.At(points[i].first), y.At(points[i].second));
   }
-  std::string out = fmt::format("<path class=\"l s{}\" stroke-dasharray=\"{}\" d=\"{}\"/>\n", color,
-                                *kDashes[color] ? kDashes[color] : "none", path);
+  std::string out = fmt::format("<path class=\"l s{}\" stroke-dasharray=\"{}\" d=\"{}\"/>\n", color, Dash(index), path);
   // Markers on a dense curve would hide it: about 15 are spread over it, each with its value.
   const size_t stride = std::max<size_t>(1, all.size() / 15);
   for (size_t i = 0; i < all.size(); i += stride) {
@@ -232,7 +237,6 @@ std::string Svg(const LineChart& chart) {
   std::vector<Points> drawn;
   Range xs, ys;
   for (const Series& series : chart.series) {
-    names.push_back(series.name);
     Points points;
     for (const auto& [px, py] : series.points) {
       if (Drawable(px, chart.x) && Drawable(py, chart.y)) {
@@ -241,6 +245,7 @@ std::string Svg(const LineChart& chart) {
         ys.Include(py);
       }
     }
+    names.push_back(points.empty() ? "" : series.name);
     drawn.push_back(std::move(points));
   }
   double top = 0;
@@ -254,7 +259,7 @@ std::string Svg(const LineChart& chart) {
   std::string out = Open(chart.title, bottom + 42) + header + HorizontalGrid(y) + HorizontalAxis(x, bottom);
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (!drawn[i].empty()) {
-      out += Curve(chart.series[i], drawn[i], static_cast<int>(i) % kColors, x, y);
+      out += Curve(chart.series[i], drawn[i], i, x, y);
     }
   }
   out += TextAt((kLeft + kWidth - kRight) / 2, bottom + 35, "label middle", chart.x.label) +

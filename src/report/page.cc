@@ -79,6 +79,12 @@ void Page::Details(std::string_view summary, std::string_view preformatted) {
       "<details><summary>" + EscapeXml(summary) + "</summary><pre>" + EscapeXml(preformatted) + "</pre></details>\n";
 }
 
+void Page::Details(std::string_view summary, const Table& table) {
+  body_ += "<details><summary>" + EscapeXml(summary) + "</summary>\n";
+  Add(table);
+  body_ += "</details>\n";
+}
+
 std::string Page::Html() const {
   return fmt::format(R"(<!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml" lang="en">

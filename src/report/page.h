@@ -26,6 +26,7 @@ class Page {
   void Add(const std::vector<BarChart>& charts);
   void Commands(const std::vector<std::string>& lines);                   // as they would be typed
   void Details(std::string_view summary, std::string_view preformatted);  // closed until clicked
+  void Details(std::string_view summary, const Table& table);             // likewise
   std::string Html() const;                                               // the whole file; well-formed XML too
 
  private:

@@ -54,20 +54,6 @@ void AddCurves(const Json& state, const std::string& path, RunRecord& run) {
   }
 }
 
-void AddBenchmark(const Json& json, const std::string& path, RunRecord& run) {
-  if (!json.is_object() || !HasValue(json, "results") || !json["results"].is_array()) {
-    Fail("{}: expected the JSON of \"bench\": an object with the list \"results\"", path);
-  }
-  for (const Json& row : json["results"]) {
-    for (const char* key : {"length", "median_ms"}) {
-      if (!row.is_object() || !HasValue(row, key) || !row[key].is_number()) {
-        Fail("{}: a row of \"results\" has no number \"{}\"", path, key);
-      }
-    }
-  }
-  run.benchmarks.push_back(json);
-}
-
 std::string AttentionOf(const Json& config, const std::string& path) {
   if (!HasValue(config, "attention")) {
     return "dense";
@@ -106,7 +92,7 @@ void ReadFolder(RunRecord& run) {
     } else if (file == "trainer_state.json") {
       AddCurves(ReadJsonFile(path), path, run);
     } else if (StartsWith(file, "bench") && EndsWith(file, ".json")) {
-      AddBenchmark(ReadJsonFile(path), path, run);
+      run.benchmarks.push_back(ParseBenchmark(ReadJsonFile(path), path));
     } else {
       continue;
     }
@@ -154,7 +140,7 @@ RunRecord ReadRun(const std::string& path) {
   if (fs::is_directory(status)) {
     ReadFolder(run);
   } else {
-    AddBenchmark(ReadJsonFile(path), path, run);
+    run.benchmarks.push_back(ParseBenchmark(ReadJsonFile(path), path));
   }
   return run;
 }
@@ -174,6 +160,12 @@ std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths) {
       if (names.count(run.name) > 1) {
         run.name = Tail(run.path, parts + 1);
       }
+    }
+  }
+  for (RunRecord& run : runs) {
+    // A folder may hold several.
+    for (size_t i = 0; i < run.benchmarks.size(); ++i) {
+      run.benchmarks[i].source = i == 0 ? run.name : fmt::format("{} {}", run.name, i + 1);
     }
   }
   return runs;

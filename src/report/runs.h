@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "report/benchmarks.h"
 #include "report/table.h"
 
 namespace lshformer {
@@ -20,21 +21,24 @@ struct RunRecord {
   Json config;                                          // config.json, or null
   std::vector<std::pair<std::string, double>> results;  // *_results.json, in the order of their files; a key once
   std::vector<std::pair<std::string, Curve>>
-      curves;                    // log_history of trainer_state.json by key, in order of appearance
-  std::vector<Json> benchmarks;  // bench*.json: {"machine", "results"}
+      curves;                         // log_history of trainer_state.json by key, in order of appearance
+  std::vector<Benchmark> benchmarks;  // bench*.json
 };
 
 // `path` is a run folder (trainer_state.json, *_results.json, config.json, bench*.json; at least one of the first two
-// or a benchmark) or the JSON file of a benchmark. Error names the file at fault.
+// or a benchmark) or the JSON file of a benchmark, ours or a peer's. Error names the file at fault.
 RunRecord ReadRun(const std::string& path);
 // All of them; names that would be equal get the folders above them in front.
 std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths);
 
-// Results side by side: a line per metric, a column per run, the best of a line stressed where all models have the same
-// head (config.json's "architectures").
+// What to print on a terminal: ResultsTable where a run has results, and the summaries of the benchmarks.
+std::vector<Table> SummaryTables(const std::vector<RunRecord>& runs);
+
+// Results side by side: a line per metric, a column per run with results, the best of a line stressed where all models
+// have the same head (config.json's "architectures").
 Table ResultsTable(const std::vector<RunRecord>& runs);
 
-// Results, curves laid over one another, benchmarks by length, and where the configs differ.
+// Results, curves laid over one another, all benchmarks' timings by length, and where the configs differ.
 std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title);
 
 // Whether a smaller value of a metric is the better one (+1: larger, −1: smaller, 0: neither, such as "epoch").

@@ -106,101 +106,57 @@ std::vector<LineChart> CurveCharts(const std::vector<RunRecord>& runs) {
   return charts;
 }
 
-std::string Text(const Json& row, const char* key) {
-  return HasValue(row, key) && row[key].is_string() ? row[key].get<std::string>() : "";
+std::vector<Benchmark> AllBenchmarks(const std::vector<RunRecord>& runs) {
+  std::vector<Benchmark> all;
+  for (const RunRecord& run : runs) {
+    all.insert(all.end(), run.benchmarks.begin(), run.benchmarks.end());
+  }
+  return all;
 }
 
-// Rows of one benchmark that differ in length alone form a line; its name is what tells it from the others.
-std::string LineName(const Json& row, bool specs) {
-  std::string name = Text(row, "attention");
-  if (specs && HasValue(row, "spec") && row["spec"].is_object()) {
-    for (const auto& [key, value] : row["spec"].items()) {
-      if (key != "type" && key != "seed") {
-        name += fmt::format(" {} {}", key, value.is_string() ? value.get<std::string>() : value.dump());
-      }
-    }
+std::string MachineText(const Json& machine) {
+  std::string text;
+  for (const auto& [key, value] : machine.items()) {
+    text += (text.empty() ? "" : ", ") + key + ' ' +
+            (value.is_string()   ? value.get<std::string>()
+             : value.is_number() ? FormatNumber(value.get<double>())
+                                 : value.dump());
   }
-  return name.empty() ? Text(row, "name") : name;
-}
-
-struct Benchmark {
-  std::string title;
-  std::vector<LineChart> charts;
-  Table table;
-};
-
-Benchmark ReadBenchmark(const Json& json, const std::string& run_name) {
-  std::set<std::string> types, full;
-  for (const Json& row : json["results"]) {
-    types.insert(LineName(row, false));
-    full.insert(LineName(row, true));
-  }
-  const bool specs = full.size() > types.size();
-  Benchmark out;
-  out.title = "Benchmark: " + run_name;
-  out.table.columns = {"attention", "direction", "length", "median ms", "p10", "p90", "share of pairs", "work MB"};
-  std::vector<std::string> directions;
-  for (const Json& row : json["results"]) {
-    const std::string direction = Text(row, "direction"), name = LineName(row, specs);
-    const auto number = [&row](const char* key) {
-      return HasValue(row, key) && row[key].is_number() ? row[key].get<double>() : std::nan("");
-    };
-    size_t at = static_cast<size_t>(std::find(directions.begin(), directions.end(), direction) - directions.begin());
-    if (at == directions.size()) {
-      directions.push_back(direction);
-      out.charts.push_back({"Time by length" + (direction.empty() ? "" : ", " + direction),
-                            {"tokens", true},
-                            {"milliseconds", true},
-                            {}});
-    }
-    std::vector<Series>& lines = out.charts[at].series;
-    auto line = std::find_if(lines.begin(), lines.end(), [&](const Series& s) { return s.name == name; });
-    if (line == lines.end()) {
-      line = lines.insert(lines.end(), {name, {}});
-    }
-    line->points.emplace_back(number("length"), number("median_ms"));
-    out.table.Row({name, direction, FormatNumber(number("length")), FormatNumber(number("median_ms")),
-                   FormatNumber(number("p10_ms")), FormatNumber(number("p90_ms")),
-                   FormatNumber(number("pairs_fraction"), 3), FormatNumber(number("work_bytes") / 1e6, 3)});
-  }
-  for (LineChart& chart : out.charts) {
-    std::set<double> lengths;
-    for (Series& series : chart.series) {
-      std::sort(series.points.begin(), series.points.end());
-      for (const auto& [length, ms] : series.points) {
-        lengths.insert(length);
-      }
-    }
-    if (lengths.size() <= 8) {
-      chart.x.ticks.assign(lengths.begin(), lengths.end());
-    }
-  }
-  return out;
+  return text;
 }
 
 void AddBenchmarks(const std::vector<RunRecord>& runs, Page& page) {
-  for (const RunRecord& run : runs) {
-    for (const Json& json : run.benchmarks) {
-      const Benchmark benchmark = ReadBenchmark(json, run.name);
-      page.Heading(benchmark.title);
-      if (HasValue(json, "machine") && json["machine"].is_object()) {
-        std::string machine;
-        for (const auto& [key, value] : json["machine"].items()) {
-          machine += (machine.empty() ? "" : ", ") + key + ' ' +
-                     (value.is_string()   ? value.get<std::string>()
-                      : value.is_number() ? FormatNumber(value.get<double>())
-                                          : value.dump());
-        }
-        page.Paragraph("Machine: " + machine + ".");
-      }
-      page.Add(benchmark.charts);
-      page.Add(benchmark.table);
-    }
+  const std::vector<Benchmark> benchmarks = AllBenchmarks(runs);
+  for (const BenchmarkSection& section : BenchmarkSections(benchmarks)) {
+    page.Heading(section.title);
+    if (!section.charts.empty()) page.Add(section.charts);
+    if (!section.bars.empty()) page.Add(section.bars);
+    page.Add(section.summary);
+    if (!section.details.lines.empty()) page.Details("All figures", section.details);
+  }
+  if (benchmarks.size() > 1) {
+    page.Paragraph("Only figures that were measured in turn, on one machine, compare.");
+  }
+  for (const Benchmark& benchmark : benchmarks) {
+    page.Paragraph(benchmark.machine.is_null()
+                       ? benchmark.source + " does not say on which machine it was measured."
+                       : "Machine of " + benchmark.source + ": " + MachineText(benchmark.machine) + ".");
   }
 }
 
+// Runs that have what a table compares; a bare benchmark has no column there.
+template <class Has>
+std::vector<RunRecord> RunsWith(const std::vector<RunRecord>& runs, const Has& has) {
+  std::vector<RunRecord> kept;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(kept), has);
+  return kept;
+}
+
+bool HasResults(const RunRecord& run) { return !run.results.empty(); }
+
 // Keys of config.json whose values are not the same in all runs that have a config.
-Table ConfigDifferences(const std::vector<RunRecord>& runs) {
+Table ConfigDifferences(const std::vector<RunRecord>& all_runs) {
+  const std::vector<RunRecord> runs = RunsWith(all_runs, [](auto& run) { return run.config.is_object(); });
   Table table = WithRunColumns(runs);
   std::vector<std::string> keys;
   for (const RunRecord& run : runs) {
@@ -231,7 +187,8 @@ Table ConfigDifferences(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
-Table ResultsTable(const std::vector<RunRecord>& runs) {
+Table ResultsTable(const std::vector<RunRecord>& all_runs) {
+  const std::vector<RunRecord> runs = RunsWith(all_runs, HasResults);
   Table table = WithRunColumns(runs);
   std::vector<std::string> keys;
   for (const RunRecord& run : runs) {
@@ -270,14 +227,22 @@ Table ResultsTable(const std::vector<RunRecord>& runs) {
   return table;
 }
 
+std::vector<Table> SummaryTables(const std::vector<RunRecord>& runs) {
+  std::vector<Table> tables;
+  if (std::any_of(runs.begin(), runs.end(), HasResults)) tables.push_back(ResultsTable(runs));
+  for (BenchmarkSection& section : BenchmarkSections(AllBenchmarks(runs))) {
+    tables.push_back(std::move(section.summary));
+  }
+  return tables;
+}
+
 std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title) {
   std::string names;
   for (const RunRecord& run : runs) {
     names += (names.empty() ? "" : ", ") + run.name;
   }
   Page page(title, fmt::format("{} run{}: {}", runs.size(), runs.size() == 1 ? "" : "s", names));
-  const bool results = std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) { return !run.results.empty(); });
-  if (results) {
+  if (std::any_of(runs.begin(), runs.end(), HasResults)) {
     page.Heading("Results");
     page.Add(ResultsTable(runs));
     if (runs.size() > 1) {

@@ -164,6 +164,82 @@ TEST(UsesHash, FromMinLengthOn) {
   EXPECT_TRUE(UsesHash(spec, 100));
 }
 
+TEST(MinLength, AutoIsTheLargestLengthTuned) {
+  const auto lengths = [](const std::string& tuned) {
+    const AttentionSpec spec = Parse(R"({"type":"simhash","min_length":"auto","tuned_lengths":{)" + tuned + "}}");
+    EXPECT_EQ(MinLength(spec), ShortestHashed(spec));
+    return MinLength(spec);
+  };
+  EXPECT_EQ(lengths(R"("forward":200,"forward_backward":350)"), 350);
+  EXPECT_EQ(lengths(R"("forward":400,"forward_backward":350)"), 400);
+  EXPECT_EQ(lengths(R"("forward":400)"), 400);
+  EXPECT_EQ(lengths(R"("forward_backward":30)"), 30);
+  EXPECT_EQ(lengths(R"("forward":200,"forward_backward":"never")"), kNeverHash);
+}
+
+TEST(MinLength, AutoPicksForEachSequence) {
+  AttentionSpec spec =
+      Parse(R"({"type":"simhash","min_length":"auto","tuned_lengths":{"forward":200,"forward_backward":350}})");
+  EXPECT_FALSE(UsesHash(spec, 349));
+  EXPECT_TRUE(UsesHash(spec, 350));
+  spec.type = AttentionType::kReformer;
+  spec.chunk = 400;
+  EXPECT_EQ(ShortestHashed(spec), 401);
+  EXPECT_FALSE(UsesHash(spec, 400));
+  EXPECT_TRUE(UsesHash(spec, 401));
+  spec.tuned->forward = kNeverHash;
+  EXPECT_FALSE(UsesHash(spec, INT32_MAX));
+  spec.tuned.reset();  // asked for, but not there: exact
+  EXPECT_FALSE(UsesHash(spec, 1'000'000));
+}
+
+TEST(MinLength, ANumberWinsOverWhatWasTuned) {
+  const AttentionSpec spec =
+      Parse(R"({"type":"simhash","min_length":50,"tuned_lengths":{"forward":200,"machine":"a CPU"}})");
+  EXPECT_EQ(MinLength(spec), 50);
+  EXPECT_EQ(spec.tuned->machine, "a CPU");
+}
+
+TEST(ParseAttentionSpec, TunedLengthsGoThereAndBack) {
+  const std::string text =
+      R"({"type":"simhash","bands":2,"hashes":1,"table_size":64,"fill":"zero","pairs":"full",)"
+      R"("resample":"call","center_keys":false,"min_length":"auto",)"
+      R"("tuned_lengths":{"forward":128,"forward_backward":"never","machine":"a CPU, avx2, 2 threads"},"seed":0})";
+  EXPECT_EQ(ToJson(Parse(text)).dump(), text);
+}
+
+TEST(ParseAttentionSpec, RefusesAutoWithoutAMeasurement) {
+  const auto error = [](const std::string& member) { return ParseError(R"({"type":"simhash",)" + member + "}"); };
+  EXPECT_EQ(error(R"("min_length":"auto")"),
+            "\"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
+            "--model_name_or_path DIR\", or give a number");
+  EXPECT_EQ(error(R"("min_length":"often")"), R"("min_length": expected 0 to 2147483647, got "often")");
+  EXPECT_EQ(error(R"("tuned_lengths":7)"), R"("tuned_lengths": expected an object, got 7)");
+  EXPECT_EQ(error(R"("tuned_lengths":{})"),
+            R"("tuned_lengths": expected "forward" or "forward_backward", got neither)");
+  EXPECT_EQ(error(R"("tuned_lengths":{"forwards":7})"),
+            R"("tuned_lengths": unknown key "forwards" (did you mean "forward"?))");
+  EXPECT_EQ(error(R"("tuned_lengths":{"forward":-1})"),
+            R"("tuned_lengths": "forward": expected 0 to 2147483647, got -1)");
+  EXPECT_EQ(error(R"("tuned_lengths":{"forward":"sometimes"})"),
+            R"("tuned_lengths": "forward": expected 0 to 2147483647, got "sometimes")");
+  EXPECT_EQ(ParseError(R"({"type":"dense","tuned_lengths":{"forward":1}})"),
+            R"("tuned_lengths" has no meaning for type "dense")");
+}
+
+TEST(SameWork, WhatTakesTheSameTime) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  AttentionSpec other = spec;
+  other.seed = 7;
+  other.resample = Resample::kNever;
+  other.min_length = 100;
+  other.tuned = TunedLengths{5, 6, "here"};
+  EXPECT_TRUE(SameWork(spec, other));
+  other.bands = 3;
+  EXPECT_FALSE(SameWork(spec, other));
+}
+
 TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
   AttentionSpec spec;
   spec.type = AttentionType::kReformer;

@@ -40,6 +40,7 @@ class ArgumentsTest : public ::testing::Test {
     CLI::App* report = app_.add_subcommand("report", "");
     report->add_option("RUN", files_);
     report->add_option("--names", names_);
+    report->add_option("--ports", lengths_)->delimiter(',');
     app_.require_subcommand(1);
   }
 
@@ -102,6 +103,9 @@ TEST_F(ArgumentsTest, ListsMayBeWordsRepetitionsOrCommas) {
   EXPECT_EQ(Wrong({"train", "--lengths", "1,,2"}), "--lengths: expected an integer, got \"\"");
   // Where positional arguments follow, a list flag takes one word.
   EXPECT_THAT(Order({"report", "--names", "x", "run1", "run2"}), ElementsAre("report", "run1", "run2", "--names", "x"));
+  // Numbers in a list of numbers are no positional arguments.
+  EXPECT_THAT(Order({"report", "run1", "--ports", "1", "2,3", "run2"}),
+              ElementsAre("report", "run1", "run2", "--ports", "1", "--ports", "2,3"));
 }
 
 TEST_F(ArgumentsTest, AMissingValueIsNotTheNextFlag) {
@@ -147,6 +151,16 @@ TEST_F(ArgumentsTest, AFileHoldsFlagsAndTheCommandLineOverridesIt) {
   EXPECT_THAT(Order({"train", file, "--seed", "9", "--train_file", "c"}),
               ElementsAre("--seed", "9", "train", "--do_eval=true", "--learning_rate", "5e-05", "--attention",
                           R"({"type":"simhash","bands":3})", "--lengths", "1", "--lengths", "2", "--train_file", "c"));
+}
+
+TEST_F(ArgumentsTest, WhatIsNoFileOfFlagsIsAnInputWhereThoseAreFiles) {
+  for (const char* other : {R"({"results": []})", R"([1])", R"({"log_history": [], "global_step": 3})"}) {
+    const std::string path = WriteFlags(other);
+    EXPECT_THAT(Order({"report", path}), ElementsAre("report", path)) << other;
+  }
+  const std::string flags = WriteFlags(R"({"names": "x"})");
+  EXPECT_THAT(Order({"report", flags}), ElementsAre("report", "--names", "x"));
+  EXPECT_THAT(Wrong({"report", WriteFlags(R"({"name": "x"})")}), HasSubstr("did you mean \"--names\"?"));
 }
 
 TEST_F(ArgumentsTest, AFlagFileIsStrict) {

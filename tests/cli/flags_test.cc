@@ -116,6 +116,49 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
 }
 
+AttentionSpec Tuned() {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.min_length = 30;
+  spec.tuned = TunedLengths{200, 350, ""};
+  return spec;
+}
+
+TEST_F(AttentionFlagsTest, AutoIsWhatTuneWroteIntoTheConfig) {
+  const std::vector<AttentionSpec> specs = Over({Tuned()}, {"--lsh_min_length", "auto"});
+  EXPECT_EQ(MinLength(specs[0]), 350);
+}
+
+TEST_F(AttentionFlagsTest, AutoNeedsAMeasurement) {
+  AttentionSpec spec = Tuned();
+  spec.tuned.reset();
+  EXPECT_THAT(Wrong({spec}, {"--lsh_min_length", "auto"}), HasSubstr("run \"lshformer tune"));
+}
+
+TEST_F(AttentionFlagsTest, AutoNeedsAMeasurementOfANewTypeToo) {
+  EXPECT_THAT(Wrong({Tuned()}, {"--attention", "simhash", "--lsh_min_length", "auto"}),
+              HasSubstr("nothing was measured"));
+}
+
+TEST_F(AttentionFlagsTest, LengthsHoldForWhatWasMeasuredOnly) {
+  AttentionSpec spec = Tuned();
+  spec.min_length = kAutoLength;
+  EXPECT_THAT(Wrong({spec}, {"--lsh_bands", "5"}), HasSubstr("--lsh_min_length: auto is what tune measured"));
+}
+
+TEST_F(AttentionFlagsTest, AnotherKeyDropsTheLengthsAndANumberReplacesThem) {
+  AttentionSpec spec = Tuned();
+  spec.min_length = kAutoLength;
+  const AttentionSpec changed = Over({spec}, {"--lsh_bands", "5", "--lsh_min_length", "0100"})[0];
+  EXPECT_EQ(changed.min_length, 100);
+  EXPECT_FALSE(changed.tuned.has_value());
+}
+
+TEST_F(AttentionFlagsTest, WhatIsNoLengthIsRefused) {
+  EXPECT_THAT(Wrong({Tuned()}, {"--lsh_min_length", "otto"}), HasSubstr("--lsh_min_length: expected 0 to"));
+  EXPECT_THAT(Wrong({Tuned()}, {"--lsh_min_length", "-1"}), HasSubstr("--lsh_min_length: expected 0 to"));
+}
+
 TEST_F(AttentionFlagsTest, KeysBelongToTheirTypes) {
   EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_chunk", "64"}), "--lsh_chunk: has no meaning for dense attention");
 }

@@ -55,8 +55,8 @@ class ProgramTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-const char* const kCommands[] = {"quickstart", "info",    "tokenizer", "pretrain", "train", "evaluate",
-                                 "predict",    "inspect", "attention", "bench",    "synth", "report"};
+const char* const kCommands[] = {"quickstart", "info",      "tokenizer", "pretrain", "train", "evaluate", "predict",
+                                 "inspect",    "attention", "bench",     "tune",     "synth", "report"};
 
 TEST_F(ProgramTest, Version) {
   const Result result = Run("--version");
@@ -71,7 +71,7 @@ TEST_F(ProgramTest, HelpNamesEveryCommandAndOnlyThose) {
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* command : kCommands) EXPECT_THAT(result.out, HasSubstr(std::string("\n  ") + command + " "));
-  for (const char* later : {"tune", "convert", "reproduce", "serve"}) {
+  for (const char* later : {"convert", "reproduce", "serve"}) {
     EXPECT_THAT(result.out, Not(HasSubstr(std::string("\n  ") + later + " ")));
     EXPECT_THAT(Wrong(later), HasSubstr("unknown command"));
   }

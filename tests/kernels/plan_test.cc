@@ -102,8 +102,9 @@ int64_t AddressSpace() {
   return pages * 4096;
 }
 
-// Runs forward and backward with no more memory than WorkBytes states (and a margin for stacks and small vectors).
-void RunWithinWorkBytes(const AttentionCase& c, int threads) {
+// Runs forward and, where asked, backward with no more memory than WorkBytes or ForwardWorkBytes states (and a margin
+// for stacks and small vectors).
+void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   SetThreads(threads);
   // All that is large is mapped and given back by itself, so that address space is what is in use; no heap of 64 MiB
   // for each thread. Their stacks are there before the limit is.
@@ -117,7 +118,7 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads) {
   std::array<std::vector<float>, 4> outputs;
   for (std::vector<float>& output : outputs) output.resize(c.query.size());
   std::vector<float> lse(c.tokens() * c.heads);
-  const int64_t stated = WorkBytes(*PlanOf(c));
+  const int64_t stated = backward ? WorkBytes(*PlanOf(c)) : ForwardWorkBytes(*PlanOf(c));
   const int64_t before = AddressSpace();
   rlimit limit{};
   limit.rlim_cur = limit.rlim_max = before + stated + kMargin;
@@ -129,7 +130,7 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads) {
   const AttentionForward forward{c.shape(),  in(c.query), in(c.key),  in(c.value), out(0),
                                  lse.data(), c.Scale(),   plan.get(), {}};
   RunAttentionForward(forward);
-  RunAttentionBackward({forward, in(c.grad_out), out(1), out(2), out(3)});
+  if (backward) RunAttentionBackward({forward, in(c.grad_out), out(1), out(2), out(3)});
   std::exit(0);
 }
 
@@ -183,7 +184,9 @@ TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   const auto& [memory, threads] = GetParam();
   const AttentionCase c = LongCase(memory);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of its own: other tests may have left threads
-  EXPECT_EXIT(RunWithinWorkBytes(c, threads), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
+  EXPECT_LT(ForwardWorkBytes(*PlanOf(c)), WorkBytes(*PlanOf(c)));
 }
 
 TEST_P(WorkMemory, OfLongSequencesIsLinear) {

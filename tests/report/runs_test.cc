@@ -58,9 +58,9 @@ class RunsTest : public ::testing::Test {
 };
 
 constexpr const char* kBench = R"({"machine": {"cpu": "x<y", "threads": 2}, "results": [
-  {"name": "a", "attention": "dense", "direction": "forward", "length": 512, "median_ms": 2.5, "pairs_fraction": 1},
-  {"name": "b", "attention": "simhash", "direction": "forward", "length": 512, "median_ms": 1.5, "pairs_fraction": 0.26},
-  {"name": "c", "attention": "dense", "direction": "forward", "length": 128, "median_ms": 0.5}]})";
+  {"name": "dense", "attention": "dense", "direction": "forward", "length": 512, "median_ms": 2.5, "pairs_fraction": 1},
+  {"name": "simhash", "attention": "simhash", "direction": "forward", "length": 512, "median_ms": 1.5, "pairs_fraction": 0.26},
+  {"name": "dense", "attention": "dense", "direction": "forward", "length": 128, "median_ms": 0.5}]})";
 
 TEST_F(RunsTest, ReadsWhatARunLeft) {
   const RunRecord run = ReadRun(MakeRun("exact", "\"dense\"", 5.5, 0.15));
@@ -148,6 +148,36 @@ TEST_F(RunsTest, BenchmarksAreReadFromFoldersAndFiles) {
     EXPECT_THAT(html, HasSubstr("cpu x&lt;y, threads 2"));
     EXPECT_THAT(html, HasSubstr("<title>dense: 0.5000 at 128</title>"));
   }
+}
+
+TEST_F(RunsTest, ABareBenchmarkHasNoColumnAmongTheResults) {
+  const std::string file = Write("bench.json", kBench);
+  const std::vector<Table> alone = SummaryTables(ReadRuns({file}));
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(alone[0].columns, (std::vector<std::string>{"median ms", "128", "512"}));
+  const std::vector<Table> both = SummaryTables(ReadRuns({file, MakeRun("exact", "\"dense\"", 5.5, 0.15)}));
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].columns, (std::vector<std::string>{"", "exact"}));
+  EXPECT_THAT(RunsPage(ReadRuns({file}), "t"), Not(HasSubstr("Results")));
+}
+
+TEST_F(RunsTest, OursAndPeersShareTheirCharts) {
+  const std::string ours = Write("bench.json", kBench), peers = Write("peers.json", R"({"results": [
+    {"name": "torch_sdpa", "length": 128, "direction": "forward", "median_ms": 0.25},
+    {"name": "torch_sdpa", "length": 128, "direction": "forward_backward", "median_ms": 1.25}]})");
+  const std::vector<RunRecord> runs = ReadRuns({ours, peers});
+  std::vector<Benchmark> benchmarks;
+  for (const RunRecord& run : runs) benchmarks.push_back(run.benchmarks.at(0));
+  const std::vector<BenchmarkSection> sections = BenchmarkSections(benchmarks);
+  ASSERT_EQ(sections.size(), 1U);
+  ASSERT_EQ(sections[0].charts.size(), 2U);  // forward, and both; nobody said how much memory
+  const std::vector<Series>& forward = sections[0].charts[0].series;
+  ASSERT_EQ(forward.size(), 3U);
+  EXPECT_EQ(forward[2].name, "torch_sdpa");
+  EXPECT_EQ(forward[2].points, (std::vector<std::pair<double, double>>{{128, 0.25}}));
+  const std::string html = RunsPage(runs, "t");
+  EXPECT_EQ(XmlProblem(html), "");
+  EXPECT_THAT(html, HasSubstr("peers.json does not say on which machine it was measured"));
 }
 
 TEST_F(RunsTest, WhatIsNoRunIsRefusedByName) {

@@ -165,7 +165,22 @@ void RunAttentionBackward(const AttentionBackward& call) {
   });
 }
 
-int64_t WorkBytes(const AttentionPlan& plan) {
+namespace {
+
+// Floats of work memory of one unit.
+int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, int64_t parts, bool backward) {
+  // Columns, dropout words and key scales, row sums and the fill's scores.
+  int64_t floats = MostColumns(plan, unit) * (2 * padded + 3) + 2 * int64_t{unit.length};
+  // Gradients of columns and of rows, their sums, the fill's weights.
+  if (backward) floats += MostColumns(plan, unit) * 2 * padded + unit.length * (parts * (padded + 1) + 2);
+  if (unit.fill != Fill::kNone) {
+    const Pass& pass = plan.passes[unit.pass_begin];
+    floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles
+  }
+  return floats;
+}
+
+int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   int64_t bytes = static_cast<int64_t>(
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
                          plan.chunks.size()) +
@@ -179,12 +194,7 @@ int64_t WorkBytes(const AttentionPlan& plan) {
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
     const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
-    // Columns and their gradients, dropout words and key scales; row gradients, their sums, row sums and the fill's.
-    int64_t floats = MostColumns(plan, unit) * (4 * padded + 3) + unit.length * (parts * (padded + 1) + 4);
-    if (unit.fill != Fill::kNone) {
-      const Pass& pass = plan.passes[unit.pass_begin];
-      floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles
-    }
+    const int64_t floats = UnitFloats(plan, unit, padded, parts, backward);
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {
@@ -193,10 +203,15 @@ int64_t WorkBytes(const AttentionPlan& plan) {
   }
   std::sort(units.rbegin(), units.rend());
   units.resize(std::min<size_t>(units.size(), Threads()));
-  const int64_t tile = kTileRows * (5 * padded + 2 * kBlockColumns);
+  const int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;
 }
+
+}  // namespace
+
+int64_t WorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, true); }
+int64_t ForwardWorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, false); }
 
 }  // namespace lshformer

@@ -1,0 +1,104 @@
+#include "report/benchmarks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Benchmark Parse(const std::string& rows, const std::string& source = "a.json") {
+  Benchmark benchmark = ParseBenchmark(ParseJson("{\"results\": " + rows + "}", "json"), source);
+  benchmark.source = source;
+  return benchmark;
+}
+
+constexpr const char* kOurs = R"([
+  {"name": "dense", "direction": "forward", "heads": 12, "head_dim": 64, "batch": 1, "length": 128, "median_ms": 2,
+   "p10_ms": 1.5, "p90_ms": 3, "pairs_fraction": 1, "work_bytes": 2000000, "gemm_share": 0.5, "memory_share": null},
+  {"name": "dense", "direction": "forward", "heads": 12, "head_dim": 64, "batch": 1, "length": 64, "median_ms": 1},
+  {"name": "simhash", "direction": "forward", "heads": 12, "head_dim": 64, "batch": 1, "length": 128,
+   "median_ms": 1.5, "work_bytes": 3000000}])";
+
+TEST(BenchmarkSections, TimeAndMemoryOfAttentionAreLogarithmicByLength) {
+  const std::vector<BenchmarkSection> sections = BenchmarkSections({Parse(kOurs)});
+  ASSERT_EQ(sections.size(), 1U);
+  ASSERT_EQ(sections[0].charts.size(), 2U);
+  const LineChart &time = sections[0].charts[0], &memory = sections[0].charts[1];
+  EXPECT_TRUE(time.x.log && time.y.log && memory.x.log && memory.y.log);
+  EXPECT_EQ(time.title, "Time, forward");
+  EXPECT_EQ(memory.title, "Work memory, forward");
+  EXPECT_EQ(time.series[0].points, (std::vector<std::pair<double, double>>{{64, 1}, {128, 2}}));
+  EXPECT_EQ(memory.series[0].points, (std::vector<std::pair<double, double>>{{128, 2}}));
+  EXPECT_EQ(memory.series[1].points, (std::vector<std::pair<double, double>>{{128, 3}}));
+  EXPECT_THAT(time.x.ticks, ElementsAre(64, 128));
+}
+
+TEST(BenchmarkSections, TheSummaryHasALinePerNameAndAColumnPerLength) {
+  const Table table = BenchmarkSections({Parse(kOurs)})[0].summary;
+  EXPECT_THAT(table.columns, ElementsAre("median ms", "64", "128"));
+  ASSERT_EQ(table.lines.size(), 3U);
+  EXPECT_THAT(table.lines[0].cells, ElementsAre("forward"));
+  EXPECT_THAT(table.lines[1].cells, ElementsAre("dense", "1", "2"));
+  EXPECT_THAT(table.lines[2].cells, ElementsAre("simhash", "–", "1.500"));
+}
+
+TEST(BenchmarkSections, DetailsShowTheRoofline) {
+  const Table table = BenchmarkSections({Parse(kOurs)})[0].details;
+  EXPECT_THAT(table.lines[0].cells,
+              ElementsAre("dense", "forward", "128", "2", "1.500", "3", "100 %", "2", "50 %", "–"));
+}
+
+TEST(BenchmarkSections, LinesOfTwoFilesWithOneNameAreToldApart) {
+  const auto names = [](const std::vector<Benchmark>& benchmarks) {
+    std::vector<std::string> lines;
+    for (const Series& series : BenchmarkSections(benchmarks)[0].charts[0].series) lines.push_back(series.name);
+    return lines;
+  };
+  const std::string one = R"([{"name": "dense", "length": 8, "median_ms": 1, "heads": 2, "head_dim": 16}])";
+  const std::string two = R"([{"name": "dense", "length": 8, "median_ms": 1, "heads": 4, "head_dim": 16}])";
+  EXPECT_THAT(names({Parse(one), Parse(one, "b.json")}), ElementsAre("a.json: dense", "b.json: dense"));
+  EXPECT_THAT(names({Parse(one), Parse(two, "b.json")}), ElementsAre("dense (2 × 16)", "dense (4 × 16)"));
+  const std::string peer = R"([{"name": "sdpa", "length": 8, "median_ms": 1}])";
+  EXPECT_THAT(names({Parse(one), Parse(peer, "b.json")}), ElementsAre("dense", "sdpa"));
+}
+
+TEST(BenchmarkSections, ModelsAndTextsHaveSectionsOfTheirOwn) {
+  const std::vector<BenchmarkSection> sections = BenchmarkSections(
+      {Parse(R"([{"name": "dense", "length": 8, "median_ms": 1, "tokens_per_second": 8000},
+                 {"name": "simhash", "length": 0, "median_ms": 2000, "tokens_per_second": 500}])"),
+       Parse(R"([{"name": "hf_fp32_sorted", "seconds": 4, "tokens_per_second": 250}])", "peers.json")});
+  ASSERT_EQ(sections.size(), 2U);
+  EXPECT_EQ(sections[0].title, "Models by length");
+  EXPECT_EQ(sections[0].charts[1].series[0].points, (std::vector<std::pair<double, double>>{{8, 8000}}));
+  EXPECT_EQ(sections[1].title, "Throughput");
+  EXPECT_THAT(sections[1].summary.lines[0].cells, ElementsAre("simhash", "2", "500"));
+  EXPECT_THAT(sections[1].summary.lines[1].cells, ElementsAre("hf_fp32_sorted", "4", "250"));
+  EXPECT_EQ(sections[1].bars[0].series.size(), 2U);
+  EXPECT_THAT(sections[1].details.lines, IsEmpty());
+}
+
+TEST(ParseBenchmark, NamesTheRowThatIsNone) {
+  const auto error = [](const std::string& rows) { return ErrorOf([&] { Parse(rows); }); };
+  EXPECT_THAT(error("7"), HasSubstr("a.json: expected timings"));
+  EXPECT_EQ(error("[]"), "a.json: \"results\" is empty");
+  EXPECT_EQ(error(R"([{"name": "a", "length": 1, "median_ms": 1}, 7])"),
+            "a.json: \"results\"[1]: expected an object, got 7");
+  EXPECT_EQ(error(R"([{"length": 1, "median_ms": 1}])"), "a.json: \"results\"[0]: has no \"name\"");
+  for (const char* row : {R"({"name": "a", "length": 1})", R"({"name": "a", "seconds": 1})",
+                          R"({"name": "a", "length": "1", "median_ms": 1})", R"({"name": "a"})"})
+    EXPECT_EQ(error("[" + std::string(row) + "]"),
+              "a.json: \"results\"[0]: expected the numbers \"length\" and \"median_ms\", or \"seconds\" and "
+              "\"tokens_per_second\"");
+  EXPECT_THAT(ErrorOf([] { ParseBenchmark(ParseJson(R"({"log_history": []})", "json"), "x.json"); }),
+              HasSubstr("x.json: expected timings"));
+}
+
+}  // namespace
+}  // namespace lshformer
