@@ -104,7 +104,8 @@ Json EvaluateSentences(const EvaluateFlags& flags, Model& model, const Tokenizer
   const TextTable table = ReadTable(flags);
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
   std::vector<float> similarities = LabelValues(table);
-  TextTable sentences{.path = table.path};
+  TextTable sentences;
+  sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {
     sentences.texts.push_back(table.texts[row]);
     sentences.texts.push_back(table.pairs[row]);

@@ -201,7 +201,8 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
   if (set.has_values()) {
     evaluation.labelled = loss.count();
     Json& metrics = evaluation.metrics;
-    metrics["eval_loss"] = metrics["eval_mse"] = loss.mean();
+    metrics["eval_loss"] = loss.mean();
+    metrics["eval_mse"] = loss.mean();
     const std::vector<double> labels(set.values().begin(), set.values().end());
     AddCorrelations(evaluation.values, labels, metrics);
   }

@@ -49,7 +49,7 @@ struct CheckpointParts {
   const TrainerState& state;
   const TrainingOptions& options;
   std::function<void(const std::string& folder)> save_extra;  // may be empty
-  NamedTensors more_state;                                    // kept beside the optimizer's (WeightAverage::State)
+  NamedTensors more_state = {};                               // kept beside the optimizer's (WeightAverage::State)
 };
 // Writes output_dir/checkpoint-N (replacing one of the same step), then deletes those of later steps, which belong to a
 // course that was left, and the oldest beyond save_total_limit, but never the best one.

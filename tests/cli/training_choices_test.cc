@@ -19,14 +19,11 @@ TEST_F(TrainingRunTest, RegressionFromTrainingToItsFiles) {
   const std::string header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2";
   std::string train = header + "\tscore\n", dev = train, test = header + "\n";
   for (int i = 0; i < 80; ++i) {
+    const int good = i * 7 / 3 % 4;
     std::string words;
-    int good = 0;
-    for (int word = 0; word < 3; ++word) {
-      const bool is_good = (i * 5 + word * 3 + i / 7) % 4 < 2;
-      words += is_good ? "good " : "bad ";
-      good += is_good;
-    }
-    const std::string row = fmt::format("{}\tg\tf\t2012\t1\tnone\tnone\t{}\tcat", i, words);
+    for (int word = 0; word < 3; ++word) words += word < good ? "good " : "bad ";
+    const std::string row =
+        fmt::format("{}\tg\tf\t2012\t1\tnone\tnone\t{}\t{}at", i, words, static_cast<char>('a' + i % 26));
     (i < 64 ? train : dev) += fmt::format("{}\t{:.3f}\n", row, good * 5 / 3.0);
     if (i >= 64) test += row + "\n";
   }

@@ -111,8 +111,8 @@ TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
               HasSubstr("a.jsonl:2: no key \"text\", which the first line has"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": 5, \"label\": 1}\n"),
               HasSubstr("a.jsonl:2: \"text\" is not a string"));
-  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 0.5}\n"),
-              HasSubstr("a.jsonl:1: \"label\" is number, expected a string or an integer"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": true}\n"),
+              HasSubstr("a.jsonl:1: \"label\" is boolean, expected a string or a number"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": null}\n"), HasSubstr("a.jsonl:1: \"label\" is null"));
   EXPECT_THAT(Error("a.jsonl", "\"text\"\n"), HasSubstr("a.jsonl:1: expected a JSON object"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"\n"), HasSubstr("a.jsonl:2"));

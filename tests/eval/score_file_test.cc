@@ -59,7 +59,7 @@ TEST_F(ScoreFile, ReadsWhatItWrites) {
 TEST_F(ScoreFile, ValuesOfARegression) {
   const std::string dev = "sentence1\tsentence2\tscore\na\tb\t5.000\nc\td\t0.5\ne\tf\t3\n";
   const Json scores = Score("index\tprediction\n2\t2.5\n0\t4\n1\t1\n", dev, "stsb");
-  EXPECT_EQ(scores["spearmanr"], 1);
+  EXPECT_NEAR(scores["spearmanr"].get<double>(), 1, 1e-15);
   const std::vector<double> x{4, 1, 2.5}, y{5, 0.5, 3};
   EXPECT_DOUBLE_EQ(scores["pearson"], Pearson(x, y));
   EXPECT_DOUBLE_EQ(scores["corr"], (1 + Pearson(x, y)) / 2);
