@@ -28,7 +28,7 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
-int64_t PackedRows(int threads) { return std::clamp<int64_t>(int64_t{64} * threads, 128, kMostPackedRows); }
+int64_t PackedRows(int threads) { return std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows); }
 
 void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
   const int64_t most = PackedRows(Threads());

@@ -19,7 +19,7 @@
 namespace lshformer {
 
 // Rows of a piece of a call: few, so that what f and the next layer read is still in the cache where the product has
-// just written it (64 rows of BERT base's widest layer are 786 KB), and enough for all threads.
+// just written it (256 rows of BERT base's widest layer are 3 MB), and enough for all threads.
 inline constexpr int64_t kMostPackedRows = 512;
 int64_t PackedRows(int threads);
 

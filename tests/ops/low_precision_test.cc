@@ -86,7 +86,9 @@ TEST_P(EveryIsaTest, QuantizedRowsAreNearTheRow) {
         const RowScale& row = rows[i / columns];
         const double back = double{row.scale} * (q[i] - row.zero);
         EXPECT_LE(std::abs(back - x[i]), row.scale * 1.001) << columns << " columns, element " << i;
-        if (x[i] == 0) EXPECT_EQ(back, 0);
+        if (x[i] == 0) {
+          EXPECT_EQ(back, 0);
+        }
       }
       const auto [low, high] = std::minmax_element(x.begin(), x.begin() + columns);
       EXPECT_NEAR(rows[0].scale * 255, columns == 1 ? 255 : std::max(*high, 0.0f) - std::min(*low, 0.0f), 1e-4);
