@@ -59,5 +59,29 @@ TEST_F(ReportTest, AMissingOrDamagedRunIsOneLine) {
   EXPECT_EQ(RunCommand({LSHFORMER_BINARY, "report"}).status, 2);
 }
 
+TEST_F(ReportTest, TimingsAloneMakeATableOfTimings) {
+  const std::string ours =
+      folder_.Write("bench.json", R"({"results": [{"name": "dense", "length": 128, "median_ms": 1.5}]})");
+  const std::string peers = folder_.Write("peers.json", R"({"results": [{"name": "hf", "seconds": 2,
+      "tokens_per_second": 700}]})");
+  const CommandResult result = RunCommand({LSHFORMER_BINARY, "report", ours, peers, "--output", folder_ / "r.html"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::StartsWith("median ms"));
+  EXPECT_THAT(result.out, HasSubstr("700"));
+  EXPECT_EQ(XmlProblem(folder_.Read("r.html")), "");
+}
+
+TEST_F(ReportTest, AFileOfAnotherKindIsRefused) {
+  const std::string other = folder_.Write("other.json", R"({"log_history": [], "global_step": 3})");
+  for (const std::vector<std::string>& files : {std::vector<std::string>{other}, {folder_ / "a", other}}) {
+    std::vector<std::string> words{LSHFORMER_BINARY, "report"};
+    words.insert(words.end(), files.begin(), files.end());
+    words.insert(words.end(), {"--output", folder_ / "r.html"});
+    const CommandResult result = RunCommand(words);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("other.json: expected timings"));
+  }
+}
+
 }  // namespace
 }  // namespace lshformer

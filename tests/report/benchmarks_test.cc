@@ -58,7 +58,8 @@ TEST(BenchmarkSections, DetailsShowTheRoofline) {
 TEST(BenchmarkSections, LinesOfTwoFilesWithOneNameAreToldApart) {
   const auto names = [](const std::vector<Benchmark>& benchmarks) {
     std::vector<std::string> lines;
-    for (const Series& series : BenchmarkSections(benchmarks)[0].charts[0].series) lines.push_back(series.name);
+    const BenchmarkSection section = BenchmarkSections(benchmarks).at(0);
+    for (const Series& series : section.charts.at(0).series) lines.push_back(series.name);
     return lines;
   };
   const std::string one = R"([{"name": "dense", "length": 8, "median_ms": 1, "heads": 2, "head_dim": 16}])";

@@ -1,0 +1,80 @@
+// The command `info` on model folders.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "util/command.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::lshformer::testing::CommandResult;
+using ::lshformer::testing::RunCommand;
+using ::lshformer::testing::TempFolder;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class InfoTest : public ::testing::Test {
+ protected:
+  CommandResult Info(const std::string& attention, const std::vector<std::string>& more) {
+    folder_.Write("config.json",
+                  R"({"vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+                      "intermediate_size": 24, "attention": )" +
+                      attention + "}");
+    std::vector<std::string> words{LSHFORMER_BINARY, "info", folder_.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunCommand(words);
+  }
+  TempFolder folder_;
+};
+
+TEST_F(InfoTest, LengthsWithCommasOrSpaces) {
+  for (const std::vector<std::string>& lengths :
+       std::vector<std::vector<std::string>>{{"--lengths", "128,512"}, {"--lengths", "128", "512"}}) {
+    std::vector<std::string> words = lengths;
+    words.push_back("--json");
+    const CommandResult result = Info("\"dense\"", words);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json costs = ParseJson(result.out, "info")["costs"];
+    ASSERT_EQ(costs.size(), 2u);
+    EXPECT_EQ(costs[0]["length"], 128);
+    EXPECT_EQ(costs[1]["length"], 512);
+  }
+}
+
+TEST_F(InfoTest, SaysFromWhichLengthOnSequencesAreHashed) {
+  const auto from = [&](const std::string& attention) {
+    return ParseJson(Info(attention, {"--json"}).out, "info")["hashed_from"];
+  };
+  EXPECT_EQ(from("\"dense\""), Json::array({"never"}));
+  EXPECT_EQ(from("\"simhash\""), Json::array({0}));
+  EXPECT_EQ(from("\"reformer\""), Json::array({65}));
+  EXPECT_EQ(from(R"({"type": "simhash", "min_length": "auto", "tuned_lengths": {"forward": 96}})"), Json::array({96}));
+  EXPECT_EQ(from(R"([{"type": "simhash", "min_length": "auto", "tuned_lengths": {"forward": "never"}},
+                     {"type": "reformer", "min_length": 200}])"),
+            Json::array({"never", 200}));
+  EXPECT_THAT(Info(R"({"type": "simhash", "min_length": 40})", {}).out,
+              HasSubstr("hashed from this many tokens on: 40"));
+  EXPECT_THAT(Info("\"dense\"", {}).out, Not(HasSubstr("hashed from")));
+}
+
+// Exact below the length in force, so costs what exact attention does.
+TEST_F(InfoTest, CostsFollowTheLengthInForce) {
+  const CommandResult result = Info(R"({"type": "simhash", "min_length": "auto", "tuned_lengths": {"forward": 256}})",
+                                    {"--json", "--lengths", "255,256"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json costs = ParseJson(result.out, "info")["costs"];  // dense and simhash at each length
+  EXPECT_EQ(costs[0]["attention_flops"], costs[1]["attention_flops"]);
+  EXPECT_GT(costs[2]["attention_flops"].get<double>(), 2 * costs[3]["attention_flops"].get<double>());
+}
+
+TEST_F(InfoTest, WeightsThatAreNotReadAreNamed) {
+  folder_.Write("pytorch_model.bin", "pickle");
+  EXPECT_THAT(Info("\"dense\"", {}).out, HasSubstr("weights: pytorch_model.bin, a format that is not read"));
+  EXPECT_EQ(ParseJson(Info("\"dense\"", {"--json"}).out, "info")["weights"],
+            Json({{"unreadable", "pytorch_model.bin"}}));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
