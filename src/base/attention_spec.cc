@@ -11,7 +11,9 @@ namespace {
 
 // Buckets are int32 and a kernel's table has one entry a bucket; planes are [heads, hashes, bands, d].
 constexpr int64_t kMaxTableSize = int64_t{1} << 24, kMaxHashes = 1024;
-constexpr int64_t kMaxBands = 62;  // sign patterns fit an int64
+constexpr int64_t kMaxBands = 62;          // sign patterns fit an int64
+constexpr int64_t kMaxSortedBands = 30;    // places in the order of sign patterns fit an int32
+constexpr int64_t kTokensOfABucket = 128;  // at most, of bands auto where vectors fall evenly: two tiles of rows
 constexpr int64_t kMaxLength = INT32_MAX;
 constexpr int64_t kMaxRounds = 1024, kMaxChunk = int64_t{1} << 20, kMaxLook = int64_t{1} << 20;
 // A factor has half as many rotations, each of head_dim floats a head and round; two factors make kMaxTableSize.
@@ -21,7 +23,7 @@ constexpr int64_t kMostUnsplitBuckets = 128;  // more take two factors: √b rot
 // JSON names of each enumeration, in the order of its values.
 constexpr std::array<const char*, 3> kTypes{"dense", "simhash", "reformer"};
 constexpr std::array<const char*, 3> kFills{"zero", "mean", "none"};
-constexpr std::array<const char*, 2> kPairs{"full", "reference"};
+constexpr std::array<const char*, 3> kPairs{"full", "reference", "sorted"};
 constexpr std::array<const char*, 2> kResamples{"call", "never"};
 constexpr std::array<const char*, 2> kScales{"none", "sqrt_d"};
 
@@ -42,12 +44,24 @@ Json NameOf(const std::array<const char*, n>& names, auto value) {
 
 const std::vector<std::string>& KeysOf(AttentionType type) {
   static const std::vector<std::string> dense{"type", "seed"};
-  static const std::vector<std::string> simhash{"type",  "bands",    "hashes",      "table_size", "fill",
-                                                "pairs", "resample", "center_keys", "min_length", "seed"};
+  static const std::vector<std::string> simhash{"type",        "bands",      "hashes",    "table_size", "fill",
+                                                "pairs",       "chunk",      "look_back", "look_ahead", "resample",
+                                                "center_keys", "min_length", "seed"};
   static const std::vector<std::string> reformer{
       "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead", "scale", "cross_bucket",
       "wrap", "causal", "count_pairs_once", "resample", "min_length", "seed"};
   return type == AttentionType::kDense ? dense : type == AttentionType::kSimHash ? simhash : reformer;
+}
+
+// Why a key of SimHash says nothing beside the other keys of its object; "" where it does.
+std::string WithoutMeaning(const Json& object, std::string_view key) {
+  const auto is = [&](const char* name, const char* value) { return object.contains(name) && object[name] == value; };
+  const bool sorted = is("pairs", "sorted");
+  if (key == "table_size" && (sorted || is("bands", "auto")))
+    return fmt::format("it is 2^bands with {}", sorted ? "\"pairs\" \"sorted\"" : "\"bands\" \"auto\"");
+  if ((key == "chunk" || key == "look_back" || key == "look_ahead") && !sorted)
+    return "only \"pairs\" \"sorted\" has chunks";
+  return "";
 }
 
 uint64_t GetSeed(const Json& object, std::string_view where) {
@@ -61,7 +75,11 @@ uint64_t GetSeed(const Json& object, std::string_view where) {
 void RefuseUnknownKeys(const Json& object, AttentionType type, std::string_view where) {
   const std::vector<std::string>& keys = KeysOf(type);
   for (const auto& [key, value] : object.items()) {
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      const std::string reason = type == AttentionType::kSimHash ? WithoutMeaning(object, key) : "";
+      if (!reason.empty()) Fail("{}: \"{}\" has no meaning here: {}", where, key, reason);
+      continue;
+    }
     for (const AttentionType other : {AttentionType::kSimHash, AttentionType::kReformer}) {
       const std::vector<std::string>& others = KeysOf(other);
       if (std::find(others.begin(), others.end(), key) != others.end())
@@ -69,6 +87,15 @@ void RefuseUnknownKeys(const Json& object, AttentionType type, std::string_view 
     }
     Fail("{}: unknown key \"{}\"{}", where, Shown(key), Suggestion(key, keys));
   }
+}
+
+// 0: auto.
+int GetBands(const Json& object, bool sorted, std::string_view where) {
+  if (object.at("bands") == "auto") return 0;
+  const int64_t most = sorted ? kMaxSortedBands : kMaxBands;
+  if (!object.at("bands").is_number_integer())
+    Fail("{}: \"bands\": expected 1 to {} or \"auto\", got {}", where, most, ShownValue(object.at("bands")));
+  return static_cast<int>(GetInt(object, "bands", where, 1, most));
 }
 
 int CheckedFactor(const Json& value, std::string_view where) {
@@ -98,6 +125,52 @@ Json BucketsJson(const std::array<int, 2>& buckets) {
   return Json::array({buckets[0], buckets[1]});
 }
 
+// Keys of chunks, which Reformer and sorted pairs have.
+void ParseChunkKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
+    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
+  };
+  integer("chunk", spec.chunk, 1, kMaxChunk);
+  integer("look_back", spec.look_back, 0, kMaxLook);
+  integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+}
+
+void ParseSimHashKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
+    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
+  };
+  if (value.contains("pairs")) spec.pairs = ParseName<Pairs>(kPairs, value, "pairs", where);
+  const bool sorted = spec.pairs == Pairs::kSorted;
+  if (sorted) {
+    spec.bands = 0;
+    spec.look_ahead = kSortedLookAhead;
+    ParseChunkKeys(value, where, spec);
+  }
+  if (value.contains("bands")) spec.bands = GetBands(value, sorted, where);
+  if (spec.bands == 0 && spec.pairs == Pairs::kReference)
+    Fail("{}: \"bands\": \"auto\" is not what the authors' \"pairs\" \"reference\" does, expected a number", where);
+  integer("hashes", spec.hashes, 1, kMaxHashes);
+  integer("table_size", spec.table_size, 1, kMaxTableSize);
+  if (value.contains("fill")) spec.fill = ParseName<Fill>(kFills, value, "fill", where);
+  if (value.contains("center_keys")) spec.center_keys = GetBool(value, "center_keys", where);
+}
+
+void SimHashToJson(const AttentionSpec& spec, Json& json) {
+  json["bands"] = spec.bands == 0 ? Json("auto") : Json(spec.bands);
+  json["hashes"] = spec.hashes;
+  if (!SignPatternsAreBuckets(spec)) json["table_size"] = spec.table_size;
+  json["fill"] = NameOf(kFills, spec.fill);
+  json["pairs"] = NameOf(kPairs, spec.pairs);
+  if (spec.pairs == Pairs::kSorted) {
+    json["chunk"] = spec.chunk;
+    json["look_back"] = spec.look_back;
+    json["look_ahead"] = spec.look_ahead;
+  }
+  json["resample"] = NameOf(kResamples, spec.resample);
+  json["center_keys"] = spec.center_keys;
+  json["min_length"] = spec.min_length;
+}
+
 void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
   const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
     if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
@@ -106,9 +179,7 @@ void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec&
     if (value.contains(key)) target = GetBool(value, key, where);
   };
   integer("rounds", spec.rounds, 1, kMaxRounds);
-  integer("chunk", spec.chunk, 1, kMaxChunk);
-  integer("look_back", spec.look_back, 0, kMaxLook);
-  integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+  ParseChunkKeys(value, where, spec);
   if (value.contains("buckets")) spec.buckets = GetBuckets(value, where);
   if (value.contains("scale")) spec.scale = ParseName<ScoreScale>(kScales, value, "scale", where);
   flag("cross_bucket", spec.cross_bucket);
@@ -140,34 +211,18 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   AttentionSpec spec;
   spec.type = ParseName<AttentionType>(kTypes, value, "type", where);
   RefuseUnknownKeys(value, spec.type, where);
-  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
-    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
-  };
-  integer("bands", spec.bands, 1, kMaxBands);
-  integer("hashes", spec.hashes, 1, kMaxHashes);
-  integer("table_size", spec.table_size, 1, kMaxTableSize);
-  integer("min_length", spec.min_length, 0, kMaxLength);
-  if (value.contains("fill")) spec.fill = ParseName<Fill>(kFills, value, "fill", where);
-  if (value.contains("pairs")) spec.pairs = ParseName<Pairs>(kPairs, value, "pairs", where);
+  if (value.contains("min_length"))
+    spec.min_length = static_cast<int>(GetInt(value, "min_length", where, 0, kMaxLength));
   if (value.contains("resample")) spec.resample = ParseName<Resample>(kResamples, value, "resample", where);
-  if (value.contains("center_keys")) spec.center_keys = GetBool(value, "center_keys", where);
   if (value.contains("seed")) spec.seed = GetSeed(value, where);
+  if (spec.type == AttentionType::kSimHash) ParseSimHashKeys(value, where, spec);
   if (spec.type == AttentionType::kReformer) ParseReformerKeys(value, where, spec);
   return spec;
 }
 
 Json ToJson(const AttentionSpec& spec) {
   Json json{{"type", Name(spec.type)}};
-  if (spec.type == AttentionType::kSimHash) {
-    json["bands"] = spec.bands;
-    json["hashes"] = spec.hashes;
-    json["table_size"] = spec.table_size;
-    json["fill"] = NameOf(kFills, spec.fill);
-    json["pairs"] = NameOf(kPairs, spec.pairs);
-    json["resample"] = NameOf(kResamples, spec.resample);
-    json["center_keys"] = spec.center_keys;
-    json["min_length"] = spec.min_length;
-  }
+  if (spec.type == AttentionType::kSimHash) SimHashToJson(spec, json);
   if (spec.type == AttentionType::kReformer) ReformerToJson(spec, json);
   json["seed"] = spec.seed;
   return json;
@@ -175,9 +230,31 @@ Json ToJson(const AttentionSpec& spec) {
 
 const char* Name(AttentionType type) { return kTypes[static_cast<size_t>(type)]; }
 
+void DropKeysWithoutMeaning(Json& object) {
+  for (const char* key : {"table_size", "chunk", "look_back", "look_ahead"}) {
+    if (!WithoutMeaning(object, key).empty()) object.erase(key);
+  }
+}
+
 bool UsesHash(const AttentionSpec& spec, int length) {
   if (spec.type == AttentionType::kDense || length < spec.min_length) return false;
-  return spec.type != AttentionType::kReformer || length > spec.chunk;
+  if (spec.type == AttentionType::kReformer) return length > spec.chunk;
+  return spec.pairs != Pairs::kSorted || length > int64_t{spec.chunk} * (1 + std::min(spec.look_back, spec.look_ahead));
+}
+
+bool SignPatternsAreBuckets(const AttentionSpec& spec) { return spec.bands == 0 || spec.pairs == Pairs::kSorted; }
+
+int BandsOf(const AttentionSpec& spec, int64_t length) {
+  if (spec.bands != 0) return spec.bands;
+  const bool sorted = spec.pairs == Pairs::kSorted;
+  const int64_t places = sorted ? 2 * length : length, tokens = sorted ? spec.chunk : kTokensOfABucket;
+  int bands = 1;
+  while (bands < kMaxSortedBands && (tokens << bands) < places) ++bands;
+  return bands;
+}
+
+int64_t TableSizeOf(const AttentionSpec& spec, int64_t length) {
+  return SignPatternsAreBuckets(spec) ? int64_t{1} << BandsOf(spec, length) : spec.table_size;
 }
 
 double ScaleOfScores(const AttentionSpec& spec, int head_dim) {

@@ -48,6 +48,28 @@ AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim,
   return cost;
 }
 
+// Σ over a sequence's queries of the keys in the window of their chunk, for SimHash's sorted pairs under one hash
+// function.
+double WindowPairs(const AttentionSpec& spec, int64_t length) {
+  const int64_t chunk = spec.chunk, chunks = (length + chunk - 1) / chunk;
+  double pairs = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    const int64_t rows = std::min(length, (c + 1) * chunk) - c * chunk;
+    const int64_t begin = std::max<int64_t>(0, c - spec.look_back) * chunk;
+    const int64_t end = std::min(length, (c + spec.look_ahead + 1) * chunk);
+    pairs += static_cast<double>(rows) * static_cast<double>(end - begin);
+  }
+  return pairs;
+}
+
+// The share of pairs that SimHash sees where queries and keys are orthogonal.
+double ExpectedShare(const AttentionSpec& spec, int64_t length) {
+  const double n = static_cast<double>(length);
+  if (spec.pairs == Pairs::kSorted) return 1 - std::pow(1 - WindowPairs(spec, length) / (n * n), spec.hashes);
+  if (SignPatternsAreBuckets(spec)) return 1 - std::pow(1 - std::pow(0.5, BandsOf(spec, length)), spec.hashes);
+  return CollisionProbability(std::numbers::pi / 2, spec.bands, spec.table_size, spec.hashes);
+}
+
 }  // namespace
 
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share) {
@@ -59,8 +81,8 @@ AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim
   cost.pairs = all;
   cost.dot_products = all;
   if (hashed) {
-    cost.hash_flops = 1000 * PaperHashKflops(spec.bands, head_dim, length, spec.hashes, heads);
-    if (share < 0) share = CollisionProbability(std::numbers::pi / 2, spec.bands, spec.table_size, spec.hashes);
+    cost.hash_flops = 1000 * PaperHashKflops(BandsOf(spec, length), head_dim, length, spec.hashes, heads);
+    if (share < 0) share = ExpectedShare(spec, length);
     cost.pairs = share * all;
     // The authors compute one product for (i, j) and its mirror image.
     cost.dot_products = spec.pairs == Pairs::kReference ? share * heads * n * (n + 1) / 2 : cost.pairs;
@@ -103,16 +125,17 @@ double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, in
   const AttentionShape shape{cu_seqlens, heads, head_dim};
   if (spec.type == AttentionType::kReformer) return ReformerWorkBytes(spec, shape);
   if (!UsesHash(spec, static_cast<int>(length))) return static_cast<double>(WorkBytes(*BuildDensePlan(shape)));
-  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0);
+  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0, length);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
+  const int64_t table_size = TableSizeOf(spec, length);
   const auto buckets = [&] {
     std::vector<int32_t> drawn;
     for (int64_t h = 0; h < int64_t{heads} * spec.hashes; ++h) {
       for (int64_t t = 0; t < length; ++t) {
         int64_t sum = 0;
-        for (int band = 0; band < spec.bands; ++band)
-          sum += bits.Below(2) != 0 ? planes.coefficients[h * spec.bands + band] : 0;
-        drawn.push_back(static_cast<int32_t>(sum % spec.table_size));
+        for (int band = 0; band < planes.bands; ++band)
+          sum += bits.Below(2) != 0 ? planes.coefficients[h * planes.bands + band] : 0;
+        drawn.push_back(static_cast<int32_t>(sum % table_size));
       }
     }
     return drawn;

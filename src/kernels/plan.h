@@ -8,7 +8,8 @@
 //
 // Reformer: a pass is a round, and the orders of all rounds lie end to end, with a copy of the circle's end before them
 // and of its beginning after them. So the window of a chunk, which may reach into the round before or after, is one
-// range of columns.
+// range of columns. SimHash with sorted pairs: a pass is a hash function, its rows the sorted queries and its columns
+// the sorted keys, both cut into chunks; a row sees the columns of the chunks around its own.
 //
 // Memory: 8 bytes per token, head and pass for the orders (Reformer 4), 16 for the buckets (4); nothing grows with
 // tokens².
@@ -92,8 +93,11 @@ struct AttentionPlan {
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
   std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty where no rule asks for them
-  std::vector<int32_t> chunks;  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow
-  std::vector<int32_t> seen;    // [heads, tokens]: how many keys query i sees; empty without a fill
+  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a
+  // query, and of a key.
+  std::vector<int32_t> chunks, key_chunks;
+  std::vector<int32_t> seen;  // [heads, tokens]: how many keys query i sees; empty without a fill
+  bool pairs_counted = true;  // counts.pairs_computed is filled in; else units tell (PairsMet)
   AttentionCounts counts;
 
   const int32_t* Order(int64_t offset) const { return offset < 0 ? nullptr : orders.data() + offset; }
@@ -103,7 +107,10 @@ struct AttentionPlan {
   const int32_t* ColumnBuckets(const Unit& unit, const Pass& pass, int hash) const {
     return Buckets(pass.swapped || shared_keys ? query_buckets : key_buckets, unit, hash);
   }
-  const int32_t* Chunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }
+  const int32_t* RowChunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }
+  const int32_t* ColumnChunks(const Unit& unit, int round) const {
+    return Buckets(shared_keys ? chunks : key_chunks, unit, round);
+  }
 
  private:
   const int32_t* Buckets(const std::vector<int32_t>& buckets, const Unit& unit, int hash) const {
@@ -111,7 +118,7 @@ struct AttentionPlan {
   }
 };
 
-// Distinct (row, column) that a unit of a plan with shared keys meets.
+// Distinct (row, column) that a unit meets; for plans whose pairs are not counted.
 int64_t PairsMet(const AttentionPlan& plan, const Unit& unit);
 
 }  // namespace lshformer

@@ -105,11 +105,8 @@ class ReformerUnit {
     return static_cast<uint8_t>(rule);
   }
 
-  // Tiles of about equal size, in whole vectors: 65 rows as 48 and 17 cost less than as 64 and 1.
   void AddChunk(const Pass& pass, int32_t row_begin, int32_t row_end, const Segment& seen, const int32_t* buckets) {
-    constexpr int32_t kVector = 16;
-    const int32_t rows = row_end - row_begin, tiles = (rows + kTileRows - 1) / kTileRows;
-    const int32_t step = ((rows + tiles - 1) / tiles + kVector - 1) / kVector * kVector;
+    const int32_t step = RowsOfATile(row_end - row_begin);
     for (int32_t row = row_begin; row < row_end; row += step) {
       const int32_t end = std::min(row_end, row + step);
       const Segment segment = (pass.rule & kSameBucket) ? OfTheseBuckets(pass, row, end, seen, buckets) : seen;
@@ -167,6 +164,7 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
                                    std::span<const int32_t> buckets) {
   auto plan = std::make_shared<AttentionPlan>();
   plan->shared_keys = true;
+  plan->pairs_counted = false;
   plan->hashes = spec.rounds;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];

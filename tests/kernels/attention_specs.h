@@ -17,6 +17,25 @@ inline AttentionSpec SimHash(Pairs pairs, Fill fill, int hashes, int table_size 
   return spec;
 }
 
+// Chunks of 16; few buckets, so that order within one matters too.
+inline AttentionSpec Sorted(Fill fill, int hashes, int look_back = 1, int look_ahead = 1) {
+  AttentionSpec spec = SimHash(Pairs::kSorted, fill, hashes, 5);
+  spec.bands = 0;
+  spec.chunk = 16;
+  spec.look_back = look_back;
+  spec.look_ahead = look_ahead;
+  return spec;
+}
+
+inline std::vector<AttentionSpec> SortedSpecs() {
+  std::vector<AttentionSpec> specs{
+      Sorted(Fill::kZero, 1), Sorted(Fill::kMean, 1),       Sorted(Fill::kNone, 1),       Sorted(Fill::kZero, 3),
+      Sorted(Fill::kMean, 2), Sorted(Fill::kNone, 3, 2, 0), Sorted(Fill::kNone, 2, 0, 0), Sorted(Fill::kZero, 2, 0, 2)};
+  specs.push_back(Sorted(Fill::kMean, 2, 0, 1));
+  specs.back().chunk = 70;  // more than a tile
+  return specs;
+}
+
 // 8 buckets; chunks of 16.
 inline AttentionSpec Reformer(int rounds, int look_back = 1, int look_ahead = 0) {
   AttentionSpec spec;
@@ -60,6 +79,8 @@ inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
       for (const int hashes : {1, 3}) specs.push_back(SimHash(pairs, fill, hashes));
     }
   }
+  const std::vector<AttentionSpec> sorted = SortedSpecs();
+  specs.insert(specs.end(), sorted.begin(), sorted.end());
   return specs;
 }
 
@@ -85,8 +106,13 @@ inline std::string NameOf(const AttentionSpec& spec) {
   if (spec.type == AttentionType::kDense) return "dense";
   if (spec.type == AttentionType::kReformer) return NameOfReformer(spec);
   const char* fills[] = {"zero", "mean", "none"};
-  return std::string(spec.pairs == Pairs::kFull ? "full_" : "reference_") + fills[static_cast<int>(spec.fill)] + "_h" +
-         std::to_string(spec.hashes);
+  const char* pairs[] = {"full_", "reference_", "sorted_"};
+  std::string name = std::string(pairs[static_cast<int>(spec.pairs)]) + fills[static_cast<int>(spec.fill)] + "_h" +
+                     std::to_string(spec.hashes);
+  if (spec.pairs == Pairs::kSorted)
+    name += "_c" + std::to_string(spec.chunk) + "_b" + std::to_string(spec.look_back) + "_a" +
+            std::to_string(spec.look_ahead);
+  return name;
 }
 
 }  // namespace lshformer::testing

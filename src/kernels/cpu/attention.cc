@@ -168,7 +168,7 @@ void RunAttentionBackward(const AttentionBackward& call) {
 int64_t WorkBytes(const AttentionPlan& plan) {
   int64_t bytes = static_cast<int64_t>(
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
-                         plan.chunks.size()) +
+                         plan.chunks.size() + plan.key_chunks.size()) +
       sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() + sizeof(BucketRun) * plan.runs.size() +
       sizeof(Pass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
   const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;

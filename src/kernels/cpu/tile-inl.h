@@ -43,7 +43,7 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
   if (pass.rule & kFirstWindow) {
     rows.chunks.resize(static_cast<size_t>(pass.hash + 1) * kTileRows);
     for (int round = 0; round <= pass.hash; ++round) {
-      const int32_t* chunks = work.plan->Chunks(*work.unit, round);
+      const int32_t* chunks = work.plan->RowChunks(*work.unit, round);
       for (int r = 0; r < kTileRows; ++r) rows.chunks[round * kTileRows + r] = chunks[rows.positions[r]];
     }
   }
@@ -110,7 +110,7 @@ HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const Pass& pass, cons
   const int32_t circle = window.wrap ? unit.ChunksOfARound() * rounds : 0;
   const auto size = hn::Set(d, window.back + window.ahead + 1), before = hn::Set(d, -1);
   const auto holds = [&](int round, int column_round, hn::Vec<Ints> limit) {
-    const int32_t chunk = work.plan->Chunks(unit, column_round)[position];
+    const int32_t chunk = work.plan->ColumnChunks(unit, column_round)[position];
     const auto place = PlaceInWindow(chunk, hn::LoadU(d, rows.chunks.data() + round * kTileRows + r), window, circle);
     return hn::And(hn::Gt(place, before), hn::Lt(place, limit));
   };

@@ -1,0 +1,29 @@
+// Which pairs of one sequence under one head SimHash attention sees, as docs/attention.md tells it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/attention_spec.h"
+
+namespace lshformer::ref {
+
+class SimHashPairs {
+ public:
+  // buckets[hash · stride + position]; null before hashing and unused where UsesHash is false: every pair is seen.
+  SimHashPairs(const AttentionSpec& spec, int length, const int32_t* query_buckets, const int32_t* key_buckets,
+               int64_t stride);
+
+  bool Sees(int64_t query, int64_t key) const;
+
+ private:
+  bool Collide(int64_t query, int64_t key) const;
+  bool MeetInAWindow(int64_t query, int64_t key) const;
+
+  const AttentionSpec& spec_;
+  bool hashed_;
+  const int32_t *query_buckets_, *key_buckets_;
+  int64_t stride_, length_;
+  std::vector<int64_t> query_chunk_, key_chunk_;  // [hashes, length], sorted pairs
+};
+
+}  // namespace lshformer::ref
