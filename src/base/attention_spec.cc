@@ -44,12 +44,12 @@ Json NameOf(const std::array<const char*, n>& names, auto value) {
 
 const std::vector<std::string>& KeysOf(AttentionType type) {
   static const std::vector<std::string> dense{"type", "seed"};
-  static const std::vector<std::string> simhash{"type",        "bands",      "hashes",    "table_size", "fill",
-                                                "pairs",       "chunk",      "look_back", "look_ahead", "resample",
-                                                "center_keys", "min_length", "seed"};
+  static const std::vector<std::string> simhash{"type",   "bands",    "hashes",      "table_size", "fill",
+                                                "pairs",  "chunk",    "look_back",   "look_ahead", "window",
+                                                "global", "resample", "center_keys", "min_length", "seed"};
   static const std::vector<std::string> reformer{
-      "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead", "scale", "cross_bucket",
-      "wrap", "causal", "count_pairs_once", "resample", "min_length", "seed"};
+      "type", "rounds", "buckets",          "chunk",  "look_back", "look_ahead", "scale",      "cross_bucket",
+      "wrap", "causal", "count_pairs_once", "window", "global",    "resample",   "min_length", "seed"};
   return type == AttentionType::kDense ? dense : type == AttentionType::kSimHash ? simhash : reformer;
 }
 
@@ -125,6 +125,30 @@ Json BucketsJson(const std::array<int, 2>& buckets) {
   return Json::array({buckets[0], buckets[1]});
 }
 
+// "none", or "cls", "sep" or both with a comma.
+void ParseGlobal(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const std::string text = GetString(value, "global", where);
+  spec.global_first = text == "cls" || text == "cls,sep" || text == "sep,cls";
+  spec.global_last = text == "sep" || text == "cls,sep" || text == "sep,cls";
+  if (text != "none" && !spec.global_first && !spec.global_last)
+    Fail("{}: \"global\": expected \"none\", \"cls\", \"sep\" or \"cls,sep\", got \"{}\"", where, Shown(text));
+}
+
+const char* GlobalName(const AttentionSpec& spec) {
+  if (spec.global_first) return spec.global_last ? "cls,sep" : "cls";
+  return spec.global_last ? "sep" : "none";
+}
+
+// Keys of pairs that are always seen, which all hashed types have.
+void ParseAlwaysKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  if (value.contains("window")) spec.window = static_cast<int>(GetInt(value, "window", where, 0, kMaxLength));
+  if (value.contains("global")) ParseGlobal(value, where, spec);
+  const bool any = spec.window > 0 || spec.global_first || spec.global_last;
+  if (any && spec.pairs == Pairs::kReference)
+    Fail("{}: \"{}\": \"pairs\" \"reference\" takes its pairs from the hash alone, as the authors' code does", where,
+         spec.window > 0 ? "window" : "global");
+}
+
 // Keys of chunks, which Reformer and sorted pairs have.
 void ParseChunkKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
   const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
@@ -166,6 +190,8 @@ void SimHashToJson(const AttentionSpec& spec, Json& json) {
     json["look_back"] = spec.look_back;
     json["look_ahead"] = spec.look_ahead;
   }
+  json["window"] = spec.window;
+  json["global"] = GlobalName(spec);
   json["resample"] = NameOf(kResamples, spec.resample);
   json["center_keys"] = spec.center_keys;
   json["min_length"] = spec.min_length;
@@ -199,6 +225,8 @@ void ReformerToJson(const AttentionSpec& spec, Json& json) {
   json["wrap"] = spec.wrap;
   json["causal"] = spec.causal;
   json["count_pairs_once"] = spec.count_pairs_once;
+  json["window"] = spec.window;
+  json["global"] = GlobalName(spec);
   json["resample"] = NameOf(kResamples, spec.resample);
   json["min_length"] = spec.min_length;
 }
@@ -217,6 +245,7 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   if (value.contains("seed")) spec.seed = GetSeed(value, where);
   if (spec.type == AttentionType::kSimHash) ParseSimHashKeys(value, where, spec);
   if (spec.type == AttentionType::kReformer) ParseReformerKeys(value, where, spec);
+  ParseAlwaysKeys(value, where, spec);
   return spec;
 }
 

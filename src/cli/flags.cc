@@ -176,6 +176,15 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
   name("pairs", flags.pairs, {"full", "reference", "sorted"},
        "every colliding pair, the authors' mirrored upper triangle, or chunks of a sorted order (--lsh_chunk, "
        "--lsh_look_back, --lsh_look_ahead)");
+  number("window", flags.window, "neighbours on each side that every query sees (reformer too)", defaults.window);
+  app.add_option(
+         "--lsh_global", flags.global,
+         "tokens that all see and that see all, the first and the last of a sequence: cls, sep, cls,sep or none")
+      ->check(CLI::Validator(
+          [](std::string& value) { return AttentionKeyError(AttentionType::kSimHash, "global", value); }, ""))
+      ->type_name("cls,sep|none")
+      ->default_str("none")
+      ->group(group);
   name("resample", flags.resample, {"call", "never"},
        "new hyperplanes or rotations at every training step, or the same for ever");
   app.add_flag_function(
@@ -238,6 +247,8 @@ std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
   add("hashes", hashes);
   add("table_size", table_size);
   add("fill", fill);
+  add("window", window);
+  add("global", global);
   add("resample", resample);
   add("center_keys", center_keys);
   add("min_length", min_length);

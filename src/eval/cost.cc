@@ -26,6 +26,21 @@ double AttentionCost::paper_flops() const { return hash_flops > 0 ? hash_flops :
 
 namespace {
 
+// Pairs of a sequence that are seen whatever the hash says: a band around the diagonal, rows and columns of global
+// tokens.
+double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
+  double pairs = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const bool first = spec.global_first && i == 0, last = spec.global_last && i == length - 1;
+    const bool band = spec.window > 0;
+    const int64_t low = band ? std::max<int64_t>(0, i - spec.window) : i;
+    const int64_t high = band ? std::min<int64_t>(length, i + int64_t{spec.window} + 1) : i;
+    const int64_t beside = (spec.global_first && low > 0 ? 1 : 0) + (spec.global_last && high < length ? 1 : 0);
+    pairs += static_cast<double>(first || last ? length : high - low + beside);
+  }
+  return pairs;
+}
+
 // Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
 double ReformerPairsOfAQuery(const AttentionSpec& spec, int64_t length) {
   const double n = static_cast<double>(length), earlier = spec.causal ? (n + 1) / (2 * n) : 1;
@@ -40,9 +55,13 @@ AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim,
   const double n = static_cast<double>(length);
   AttentionCost cost;
   cost.pairs_total = heads * n * n;
-  cost.pairs = cost.dot_products = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
-  if (UsesHash(spec, static_cast<int>(length)))
+  cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
+  if (UsesHash(spec, static_cast<int>(length))) {
+    const double earlier = spec.causal ? 0.5 : 1, missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
+    cost.pairs += heads * AlwaysSeenPairs(spec, length) * earlier * missed;
     cost.hash_flops = 2.0 * RotationColumns(spec, length) * head_dim * n * spec.rounds * heads;
+  }
+  cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
   return cost;
@@ -82,7 +101,10 @@ AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim
   cost.dot_products = all;
   if (hashed) {
     cost.hash_flops = 1000 * PaperHashKflops(BandsOf(spec, length), head_dim, length, spec.hashes, heads);
-    if (share < 0) share = ExpectedShare(spec, length);
+    if (share < 0) {
+      share = ExpectedShare(spec, length);
+      if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+    }
     cost.pairs = share * all;
     // The authors compute one product for (i, j) and its mirror image.
     cost.dot_products = spec.pairs == Pairs::kReference ? share * heads * n * (n + 1) / 2 : cost.pairs;

@@ -31,13 +31,14 @@ class TileCounter {
     for (int r = 0; r < rows_; ++r) positions_[r] = Position(pass_.row_order, tile.row_begin + r);
     const auto load = [&](bool asked, std::vector<int32_t>& into, auto of_hash) {
       if (!asked) return;
-      into.resize(static_cast<size_t>(pass_.hash + 1) * kTileRows);
-      for (int h = 0; h <= pass_.hash; ++h) {
+      into.resize(static_cast<size_t>(pass_.RuledHashes()) * kTileRows);
+      for (int h = 0; h < pass_.RuledHashes(); ++h) {
         const int32_t* all = of_hash(h);
         for (int r = 0; r < rows_; ++r) into[h * kTileRows + r] = all[positions_[r]];
       }
     };
-    load((pass_.rule & kSameBucket) != 0, buckets_, [&](int h) { return plan_.RowBuckets(parts_.unit, pass_, h); });
+    load((pass_.rule & (kSameBucket | kFirstMeeting)) != 0, buckets_,
+         [&](int h) { return plan_.RowBuckets(parts_.unit, pass_, h); });
     load((pass_.rule & kFirstWindow) != 0, chunks_, [&](int h) { return plan_.RowChunks(parts_.unit, h); });
   }
 
@@ -56,21 +57,31 @@ class TileCounter {
       const int32_t position = Position(pass_.column_order, c);
       std::array<int32_t, kTileRows> counted;
       for (int r = 0; r < rows_; ++r) counted[r] = (position >= from[r]) & (position < to[r]);
+      if (pass_.rule & kAlwaysSeen) TakeAlways(position, counted);
       if (pass_.rule & kSameBucket) TakeBucket(position, counted);
+      if (pass_.rule & kFirstMeeting) TakeOffBuckets(position, counted);
       if (pass_.rule & kFirstWindow) TakeOffWindows(position, counted);
       for (int r = 0; r < rows_; ++r) counts_[r] += counted[r];
     }
   }
 
-  // Of the own hash function and of no earlier one.
+  void TakeAlways(int32_t position, std::array<int32_t, kTileRows>& counted) const {
+    const AlwaysSeen& always = parts_.unit.always;
+    for (int r = 0; r < rows_; ++r) counted[r] &= static_cast<int32_t>(always.Holds(positions_[r], position));
+  }
+
   void TakeBucket(int32_t position, std::array<int32_t, kTileRows>& counted) const {
     const int32_t own = plan_.ColumnBuckets(parts_.unit, pass_, pass_.hash)[position];
-    const int32_t* own_rows = buckets_.data() + pass_.hash * kTileRows;
-    for (int r = 0; r < rows_; ++r) counted[r] &= (own_rows[r] == own);
+    const int32_t* rows = buckets_.data() + pass_.hash * kTileRows;
+    for (int r = 0; r < rows_; ++r) counted[r] &= (rows[r] == own);
+  }
+
+  // Of no earlier hash function.
+  void TakeOffBuckets(int32_t position, std::array<int32_t, kTileRows>& counted) const {
     for (int h = 0; h < pass_.hash; ++h) {
       const int32_t bucket = plan_.ColumnBuckets(parts_.unit, pass_, h)[position];
-      const int32_t* earlier = buckets_.data() + h * kTileRows;
-      for (int r = 0; r < rows_; ++r) counted[r] &= (earlier[r] != bucket);
+      const int32_t* rows = buckets_.data() + h * kTileRows;
+      for (int r = 0; r < rows_; ++r) counted[r] &= (rows[r] != bucket);
     }
   }
 
@@ -89,7 +100,7 @@ class TileCounter {
   const Pass& pass_;
   int rows_ = 0;
   std::array<int32_t, kTileRows> counts_{}, positions_{};
-  std::vector<int32_t> buckets_, chunks_;  // [hash + 1][kTileRows]
+  std::vector<int32_t> buckets_, chunks_;  // [hash][kTileRows]
 };
 
 }  // namespace

@@ -166,19 +166,24 @@ void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool s
   parts.passes.push_back(pass);
 }
 
+// Of a pass whose buckets' pairs count as they stand.
+int64_t CountRuns(const UnitParts& parts, const Pass& pass, std::vector<int32_t>& seen) {
+  int64_t pairs = 0;
+  for (int64_t r = pass.run_begin; r < pass.run_end; ++r) {
+    const BucketRun& run = parts.runs[r];
+    const int32_t columns = run.column_end - run.column_begin;
+    pairs += int64_t{run.row_end - run.row_begin} * columns;
+    for (int32_t row = run.row_begin; row < run.row_end; ++row) seen[parts.orders[pass.row_order + row]] += columns;
+  }
+  return pairs;
+}
+
 void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
   std::vector<int32_t> seen(parts.unit.length);
-  if (spec.hashes == 1 && spec.pairs == Pairs::kFull) {
-    for (const BucketRun& run : parts.runs) {
-      const int32_t columns = run.column_end - run.column_begin;
-      parts.pairs_computed += int64_t{run.row_end - run.row_begin} * columns;
-      for (int32_t r = run.row_begin; r < run.row_end; ++r) seen[parts.orders[parts.passes[0].row_order + r]] = columns;
-    }
-  } else {
-    for (const Pass& pass : parts.passes) {
-      const int64_t pairs = CountPassPairs(plan, parts, pass, seen);
-      if (!pass.swapped) parts.pairs_computed += pairs;  // the mirrored half reuses the products of the first
-    }
+  for (const Pass& pass : parts.passes) {
+    const bool runs = pass.run_end > pass.run_begin;
+    const int64_t pairs = runs ? CountRuns(parts, pass, seen) : CountPassPairs(plan, parts, pass, seen);
+    if (!pass.swapped) parts.pairs_computed += pairs;  // the mirrored half reuses the products of the first
   }
   KeepSeen(spec.fill, std::move(seen), parts);
 }
@@ -189,6 +194,7 @@ void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, Unit
   if (spec.pairs == Pairs::kReference) {  // the mirrored half: row j meets column i < j with the score q_i·k_j
     for (int hash = 0; hash < spec.hashes; ++hash) AddBucketPass(plan, parts, hash, true, kColumnBefore);
   }
+  AddAlwaysPass(spec, spec.hashes, kFirstMeeting, parts);
   CountPairs(plan, spec, parts);
 }
 

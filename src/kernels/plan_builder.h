@@ -40,6 +40,13 @@ int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape);
 AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                  std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
 
+// Whether some pairs are seen whatever the hash says.
+bool AnyAlwaysSeen(const AttentionSpec& spec);
+
+// The last pass of a hashed unit: pairs that are always seen, where no pass before met them. `rule`: what tells those
+// (kFirstMeeting or kFirstWindow), and other flags that hold for all of the unit's pairs.
+void AddAlwaysPass(const AttentionSpec& spec, int hashes, uint8_t rule, UnitParts& parts);
+
 // The pass and pairs of exact attention.
 void AddExact(UnitParts& parts);
 

@@ -76,7 +76,8 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
   plan->counts.hash_flops = SimHashFlops(spec, shape);
   // Counting distinct pairs costs a good part of what they do, and only a fill needs it.
   plan->pairs_counted = spec.hashes == 1 || spec.fill != Fill::kNone;
-  if (spec.hashes > 1) {
+  const bool labels = spec.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
+  if (labels) {
     plan->chunks.resize(query_buckets.size());
     plan->key_chunks.resize(key_buckets.size());
   }
@@ -91,8 +92,9 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
     for (int hash = 0; hash < spec.hashes; ++hash) {
       const int64_t first = (int64_t{parts.unit.head} * spec.hashes + hash) * tokens + parts.unit.token_begin;
       unit.AddPass(hash, query_buckets.data() + first, key_buckets.data() + first);
-      if (spec.hashes > 1) unit.LabelChunks(query_chunks + first, key_chunks + first);
+      if (labels) unit.LabelChunks(query_chunks + first, key_chunks + first);
     }
+    AddAlwaysPass(spec, spec.hashes, kFirstWindow, parts);
     CountPairs(built, spec, parts);
   });
 }

@@ -32,7 +32,7 @@ TEST(ParseAttentionSpec, Defaults) {
   // As docs/attention.md promises.
   EXPECT_EQ(ToJson(simhash).dump(),
             R"({"type":"simhash","bands":2,"hashes":1,"table_size":64,"fill":"zero","pairs":"full",)"
-            R"("resample":"call","center_keys":false,"min_length":0,"seed":0})");
+            R"("window":0,"global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
   EXPECT_EQ(ToJson(AttentionSpec{}).dump(), R"({"type":"dense","seed":0})");
   AttentionSpec reformer;
   reformer.type = AttentionType::kReformer;
@@ -40,13 +40,13 @@ TEST(ParseAttentionSpec, Defaults) {
   EXPECT_EQ(ToJson(reformer).dump(),
             R"({"type":"reformer","rounds":4,"buckets":"auto","chunk":64,"look_back":1,"look_ahead":0,)"
             R"("scale":"none","cross_bucket":true,"wrap":true,"causal":false,"count_pairs_once":false,)"
-            R"("resample":"call","min_length":0,"seed":0})");
+            R"("window":0,"global":"none","resample":"call","min_length":0,"seed":0})");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   const std::string text =
       R"({"type":"simhash","bands":62,"hashes":4,"table_size":256,"fill":"mean","pairs":"reference",)"
-      R"("resample":"never","center_keys":true,"min_length":384,"seed":18446744073709551615})";
+      R"("window":0,"global":"none","resample":"never","center_keys":true,"min_length":384,"seed":18446744073709551615})";
   const AttentionSpec spec = Parse(text);
   EXPECT_EQ(spec.bands, 62);
   EXPECT_EQ(spec.hashes, 4);
@@ -64,18 +64,21 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
 
 TEST(ParseAttentionSpec, SortedPairsHaveChunksAndBandsByTheLength) {
   const AttentionSpec plain = Parse(R"({"type":"simhash","pairs":"sorted"})");
-  EXPECT_EQ(ToJson(plain).dump(),
-            R"({"type":"simhash","bands":"auto","hashes":1,"fill":"zero","pairs":"sorted","chunk":64,"look_back":1,)"
-            R"("look_ahead":1,"resample":"call","center_keys":false,"min_length":0,"seed":0})");
+  EXPECT_EQ(
+      ToJson(plain).dump(),
+      R"({"type":"simhash","bands":"auto","hashes":1,"fill":"zero","pairs":"sorted","chunk":64,"look_back":1,)"
+      R"("look_ahead":1,"window":0,"global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
   EXPECT_EQ(Parse(ToJson(plain).dump()), plain);
   const std::string text =
       R"({"type":"simhash","bands":9,"hashes":2,"fill":"none","pairs":"sorted","chunk":32,"look_back":0,)"
-      R"("look_ahead":3,"resample":"call","center_keys":false,"min_length":0,"seed":0})";
+      R"("look_ahead":3,"window":5,"global":"cls,sep","resample":"call","center_keys":false,"min_length":0,"seed":0})";
   const AttentionSpec spec = Parse(text);
   EXPECT_EQ(spec.bands, 9);
   EXPECT_EQ(spec.chunk, 32);
   EXPECT_EQ(spec.look_back, 0);
   EXPECT_EQ(spec.look_ahead, 3);
+  EXPECT_EQ(spec.window, 5);
+  EXPECT_TRUE(spec.global_first && spec.global_last);
   EXPECT_EQ(ToJson(spec).dump(), text);
   const AttentionSpec growing = Parse(R"({"type":"simhash","bands":"auto"})");
   EXPECT_EQ(growing.bands, 0);
@@ -87,7 +90,7 @@ TEST(ParseAttentionSpec, EveryKeyOfReformerGoesThereAndBack) {
   const std::string text =
       R"({"type":"reformer","rounds":2,"buckets":[4,6],"chunk":32,"look_back":2,"look_ahead":1,)"
       R"("scale":"sqrt_d","cross_bucket":false,"wrap":false,"causal":true,"count_pairs_once":true,)"
-      R"("resample":"never","min_length":100,"seed":9})";
+      R"("window":7,"global":"sep","resample":"never","min_length":100,"seed":9})";
   const AttentionSpec spec = Parse(text);
   EXPECT_EQ(spec.rounds, 2);
   EXPECT_EQ(spec.buckets, (std::array<int, 2>{4, 6}));
@@ -162,6 +165,11 @@ TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
             R"("table_size" has no meaning here: it is 2^bands with "pairs" "sorted")");
   EXPECT_EQ(error(R"("pairs":"sorted","chunk":0)"), R"("chunk": expected 1 to 1048576, got 0)");
   EXPECT_EQ(error(R"("pairs":"sorted","look_ahead":-1)"), R"("look_ahead": expected 0 to 1048576, got -1)");
+  EXPECT_EQ(error(R"("window":-1)"), R"("window": expected 0 to 2147483647, got -1)");
+  EXPECT_EQ(error(R"("global":"mask")"), R"("global": expected "none", "cls", "sep" or "cls,sep", got "mask")");
+  EXPECT_EQ(error(R"("global":"cls","pairs":"reference")"),
+            R"("global": "pairs" "reference" takes its pairs from the hash alone, as the authors' code does)");
+  EXPECT_EQ(ParseError(R"({"type":"dense","window":2})"), R"("window" has no meaning for type "dense")");
   EXPECT_EQ(error(R"("look_back":1)"), R"("look_back" has no meaning here: only "pairs" "sorted" has chunks)");
   EXPECT_EQ(error(R"("pairs":"reference","bands":"auto")"),
             R"("bands": "auto" is not what the authors' "pairs" "reference" does, expected a number)");

@@ -264,6 +264,8 @@ INSTANTIATE_TEST_SUITE_P(
                  16,
                  3,
                  Hash::kBuckets},
+        FileCase{"window_global_h2", SimHashFlags(2, {"--lsh_window", "5", "--lsh_global", "cls,sep"}), 16, 2,
+                 Hash::kBuckets},
         FileCase{"min_length", SimHashFlags(1, {"--lsh_min_length", "10"}), 16, 1, Hash::kBuckets}),
     [](const auto& info) { return info.param.name; });
 
@@ -379,6 +381,12 @@ INSTANTIATE_TEST_SUITE_P(
                      {10}},
         ReformerCase{"sqrt_d",
                      ReformerFlags({"--lsh_scale", "sqrt_d", "--lsh_look_back", "2", "--lsh_look_ahead", "1"})},
+        ReformerCase{
+            "window_global",
+            ReformerFlags({"--lsh_buckets", "10", "--lsh_rounds", "2", "--lsh_window", "9", "--lsh_global", "cls"}),
+            Hash::kBuckets,
+            2,
+            {10}},
         ReformerCase{
             "once", ReformerFlags({"--lsh_buckets", "10", "--lsh_count_pairs_once=true"}), Hash::kBuckets, 4, {10}}),
     [](const auto& info) { return info.param.name; });

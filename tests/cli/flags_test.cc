@@ -165,6 +165,18 @@ TEST_F(AttentionFlagsTest, BandsMayFollowTheLength) {
   EXPECT_THAT(wrong({"--lsh_bands", "31", "--lsh_pairs", "sorted"}), HasSubstr("expected 1 to 30, got 31"));
 }
 
+TEST_F(AttentionFlagsTest, WindowAndGlobalTokensAreOfEveryHash) {
+  AttentionSpec want;
+  want.type = AttentionType::kReformer;
+  want.window = 4;
+  want.global_first = want.global_last = true;
+  EXPECT_EQ(Over({}, {"--attention", "reformer", "--lsh_window", "4", "--lsh_global", "cls,sep"}),
+            std::vector<AttentionSpec>{want});
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--attention", "", "--lsh_window", "4"}),
+            "--lsh_window: has no meaning for dense attention");
+  EXPECT_THAT(Wrong({}, {"--lsh_global", "first"}), HasSubstr("--lsh_global: expected \"none\", \"cls\", \"sep\" or"));
+}
+
 TEST_F(AttentionFlagsTest, ChunksOfSimHashAreThoseOfSortedPairs) {
   EXPECT_THAT(Wrong({}, {"--attention", "simhash", "--lsh_chunk", "32"}),
               HasSubstr("only \"pairs\" \"sorted\" has chunks"));

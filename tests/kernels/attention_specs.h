@@ -48,6 +48,13 @@ inline AttentionSpec Reformer(int rounds, int look_back = 1, int look_ahead = 0)
   return spec;
 }
 
+inline AttentionSpec WithAlways(AttentionSpec spec, int window, bool global_first, bool global_last) {
+  spec.window = window;
+  spec.global_first = global_first;
+  spec.global_last = global_last;
+  return spec;
+}
+
 // Every option once alone, and those that meet in one rule together.
 inline std::vector<AttentionSpec> ReformerSpecs() {
   std::vector<AttentionSpec> specs{Reformer(1), Reformer(4), Reformer(1, 1, 1), Reformer(2, 2, 1), Reformer(2, 0, 0)};
@@ -64,6 +71,10 @@ inline std::vector<AttentionSpec> ReformerSpecs() {
   add(Reformer(1, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true; });
   add(Reformer(3), [](AttentionSpec& s) { s.count_pairs_once = true, s.wrap = false, s.causal = true; });
   add(Reformer(3, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true, s.cross_bucket = false; });
+  add(WithAlways(Reformer(2), 5, true, true), [](AttentionSpec&) {});
+  add(WithAlways(Reformer(1, 0, 1), 70, false, true), [](AttentionSpec& s) { s.causal = true; });
+  add(WithAlways(Reformer(2), 0, true, false), [](AttentionSpec& s) { s.cross_bucket = false; });
+  add(WithAlways(Reformer(3), 3, true, true), [](AttentionSpec& s) { s.count_pairs_once = true, s.wrap = false; });
   return specs;
 }
 
@@ -81,6 +92,11 @@ inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
   }
   const std::vector<AttentionSpec> sorted = SortedSpecs();
   specs.insert(specs.end(), sorted.begin(), sorted.end());
+  specs.push_back(WithAlways(SimHash(Pairs::kFull, Fill::kZero, 1), 3, true, true));
+  specs.push_back(WithAlways(SimHash(Pairs::kFull, Fill::kMean, 3), 70, false, false));
+  specs.push_back(WithAlways(SimHash(Pairs::kFull, Fill::kNone, 1), 0, true, false));
+  specs.push_back(WithAlways(Sorted(Fill::kZero, 1), 2, true, true));
+  specs.push_back(WithAlways(Sorted(Fill::kNone, 3, 0, 0), 9, false, true));
   return specs;
 }
 
@@ -91,6 +107,11 @@ inline std::vector<AttentionSpec> AllSpecs() {
   return specs;
 }
 
+inline std::string NameOfAlways(const AttentionSpec& spec) {
+  if (spec.window == 0 && !spec.global_first && !spec.global_last) return "";
+  return "_w" + std::to_string(spec.window) + (spec.global_first ? "_cls" : "") + (spec.global_last ? "_sep" : "");
+}
+
 inline std::string NameOfReformer(const AttentionSpec& spec) {
   std::string name = "reformer_r" + std::to_string(spec.rounds) + "_c" + std::to_string(spec.chunk) + "_b" +
                      std::to_string(spec.look_back) + "_a" + std::to_string(spec.look_ahead);
@@ -99,7 +120,7 @@ inline std::string NameOfReformer(const AttentionSpec& spec) {
   if (!spec.wrap) name += "_no_wrap";
   if (spec.causal) name += "_causal";
   if (spec.count_pairs_once) name += "_once";
-  return name;
+  return name + NameOfAlways(spec);
 }
 
 inline std::string NameOf(const AttentionSpec& spec) {
@@ -112,7 +133,7 @@ inline std::string NameOf(const AttentionSpec& spec) {
   if (spec.pairs == Pairs::kSorted)
     name += "_c" + std::to_string(spec.chunk) + "_b" + std::to_string(spec.look_back) + "_a" +
             std::to_string(spec.look_ahead);
-  return name;
+  return name + NameOfAlways(spec);
 }
 
 }  // namespace lshformer::testing

@@ -181,32 +181,40 @@ SimHashPlanes PlanesOf(const AttentionCase& c) {
 }
 
 // Each sequence has as many bands as its own length asks for; away from the planes both sides find the same pattern.
-TEST(SignPatterns, AreBucketsOfTheLengthsOwnBands) {
-  AttentionSpec full = Hashing(0, 2, 64);
-  for (const AttentionSpec& spec : {full, SortedHash(0, 3), SortedHash(5, 1)}) {
-    AttentionCase c = RandomCase(spec, {60, 5, 0, 700, 300}, 2, 24, 27);
-    for (const bool center : {false, true}) {
-      c.spec.center_keys = center;
-      const SimHashPlanes planes = PlanesOf(c);
-      EXPECT_EQ(planes.bands, BandsOf(spec, 700));
-      const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
-      const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
-      const SimHashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
-      EXPECT_EQ(got.query, want.query);
-      EXPECT_EQ(got.key, want.key);
-      for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
-        const AttentionCase alone = Alone(c, b);
-        const SimHashBuckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
-        for (int64_t row = 0; row < int64_t{c.heads} * spec.hashes; ++row) {
-          for (int64_t i = 0; i < alone.tokens(); ++i) {
-            const int32_t bucket = own.query[row * alone.tokens() + i];
-            ASSERT_EQ(got.query[row * c.tokens() + c.cu_seqlens[b] + i], bucket);
-            ASSERT_EQ(got.key[row * c.tokens() + c.cu_seqlens[b] + i], own.key[row * alone.tokens() + i]);
-            ASSERT_LT(bucket, TableSizeOf(spec, alone.tokens()));
-          }
-        }
+void ExpectPatternsOfTheLengthsOwnBands(const AttentionCase& c) {
+  const SimHashPlanes planes = PlanesOf(c);
+  EXPECT_EQ(planes.bands, BandsOf(c.spec, 700));
+  const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
+  const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
+  const SimHashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
+  EXPECT_EQ(got.query, want.query);
+  EXPECT_EQ(got.key, want.key);
+  for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
+    const AttentionCase alone = Alone(c, b);
+    const SimHashBuckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
+    for (int64_t row = 0; row < int64_t{c.heads} * c.spec.hashes; ++row) {
+      for (int64_t i = 0; i < alone.tokens(); ++i) {
+        const int32_t bucket = own.query[row * alone.tokens() + i];
+        ASSERT_EQ(got.query[row * c.tokens() + c.cu_seqlens[b] + i], bucket);
+        ASSERT_EQ(got.key[row * c.tokens() + c.cu_seqlens[b] + i], own.key[row * alone.tokens() + i]);
+        ASSERT_LT(bucket, TableSizeOf(c.spec, alone.tokens()));
       }
     }
+  }
+}
+
+TEST(SignPatterns, AreBucketsOfTheLengthsOwnBands) {
+  for (const AttentionSpec& spec : {Hashing(0, 2, 64), SortedHash(0, 3), SortedHash(20, 1)}) {
+    AttentionCase c = RandomCase(spec, {60, 5, 0, 700, 300}, 2, 24, 27);
+    for (const std::string& isa : SupportedIsas()) {
+      SCOPED_TRACE(isa);
+      ForceIsa(isa);
+      for (const bool center : {false, true}) {
+        c.spec.center_keys = center;
+        ExpectPatternsOfTheLengthsOwnBands(c);
+      }
+    }
+    ForceIsa("auto");
   }
 }
 

@@ -23,14 +23,18 @@ namespace lshformer::testing {
 namespace {
 
 bool Counts(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
-  for (int h = 0; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
-    const bool same = plan.RowBuckets(unit, pass, h)[row] == plan.ColumnBuckets(unit, pass, h)[column];
-    if (same != (h == pass.hash)) return false;
+  const auto share_bucket = [&](int h) {
+    return plan.RowBuckets(unit, pass, h)[row] == plan.ColumnBuckets(unit, pass, h)[column];
+  };
+  for (int h = 0; h < pass.hash && (pass.rule & kFirstMeeting); ++h) {
+    if (share_bucket(h)) return false;
   }
+  if ((pass.rule & kSameBucket) && !share_bucket(pass.hash)) return false;
   for (int h = 0; h < pass.hash && (pass.rule & kFirstWindow); ++h) {
     const int32_t ahead = plan.ColumnChunks(unit, h)[column] - plan.RowChunks(unit, h)[row];
     if (ahead >= -unit.window.back && ahead <= unit.window.ahead) return false;
   }
+  if ((pass.rule & kAlwaysSeen) && !unit.always.Holds(row, column)) return false;
   if ((pass.rule & kColumnNotBefore) && column < row) return false;
   return !((pass.rule & kColumnBefore) && column >= row);
 }
@@ -114,6 +118,15 @@ TEST(PlanWork, OfSortedPairsDoesNotDependOnTheBuckets) {
     c.buckets.key.assign(c.buckets.key.size(), 3);
     EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, visited);
   }
+}
+
+// A band costs its width and a tile's rows, a global token a row and a column: nothing is a square of the length.
+TEST(PlanWork, OfPairsAlwaysSeenIsLinear) {
+  constexpr int kLength = 8192;
+  AttentionCase c = RandomCase(Sorted(Fill::kNone, 1), {kLength}, 1, 8, 47);
+  const int64_t without = PlanOf(c)->units[0].visited_pairs;
+  c.spec = WithAlways(c.spec, 10, true, true);
+  EXPECT_LE(PlanOf(c)->units[0].visited_pairs - without, int64_t{kLength} * (2 * 10 + kTileRows + 2 + 2));
 }
 
 int64_t AddressSpace() {

@@ -331,7 +331,10 @@ std::vector<AttentionSpec> AttentionSpecs() {
       Sorted(Fill::kZero, 2),
       Sorted(Fill::kMean, 1),
       Sorted(Fill::kNone, 3),
+      SimHash(Fill::kZero, Pairs::kFull, 1, false),
+      Reformer(2, 0),
   };
+  for (const size_t i : {15, 16}) specs[i].window = 3, specs[i].global_first = true;
   specs[10].count_pairs_once = true, specs[10].scale = ScoreScale::kSqrtD;
   specs[11].causal = true, specs[11].cross_bucket = false;
   return specs;

@@ -1,5 +1,6 @@
-// SimHash buckets. A dot product is sixteen partial sums without fused multiply-add, added in a fixed tree: a bucket is
-// the same on every instruction set, in every batch and at every thread count.
+// SimHash buckets of drawn coefficients; sign patterns as they are: patterns.cc. A dot product is sixteen partial sums
+// without fused multiply-add, added in a fixed tree: a bucket is the same on every instruction set, in every batch and
+// at every thread count.
 #include <algorithm>
 #include <cmath>
 #include <new>
@@ -7,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/patterns.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hash.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -20,22 +22,12 @@ namespace {
 
 constexpr int kPartialSums = 16, kPlanesAtATime = 4;
 
-// The planes of one head, all hash functions or one, ready for whole vectors.
+// The planes of one head, ready for whole vectors.
 struct HeadPlanes {
   const float* planes;          // [hashes · bands, rounded up to a multiple of kPlanesAtATime][padded], aligned
   const int32_t* coefficients;  // [hashes][bands]
-  int hashes, bands;
-  int64_t table_size;
-  bool gray_order;  // whether a bucket is the place of its sign pattern in Gray order
-  int head_dim, padded;
+  int hashes, bands, table_size, head_dim, padded;
 };
-
-// The place of a pattern among all in an order where neighbours differ in one bit: bit b is the parity of the pattern's
-// bits b and above.
-inline int64_t PlaceInGrayOrder(int64_t pattern) {
-  for (int shift = 1; shift < 64; shift *= 2) pattern ^= pattern >> shift;
-  return pattern;
-}
 
 }  // namespace
 }  // namespace lshformer
@@ -121,6 +113,7 @@ void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index,
   float* dots = many_dots.empty() ? few_dots : many_dots.data();
   for (int64_t t = first; t < last; ++t) {
     const float* row = x.at(t, head_index);
+    if (t + kRowsAhead < last) PrefetchRow(x.at(t + kRowsAhead, head_index), head.head_dim);
     if (mean != nullptr || head.head_dim < head.padded) {
       for (int k = 0; k < head.head_dim; ++k) padded_row[k] = mean ? row[k] - mean[k] : row[k];
       row = padded_row;
@@ -140,8 +133,7 @@ void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index,
       for (int band = 0; band < head.bands; ++band) {
         sum += -static_cast<int32_t>(*dot++ > 0) & *coefficient++;  // a branch would be mispredicted half the time
       }
-      if (sum >= head.table_size) sum %= head.table_size;
-      buckets[hash * stride + t] = static_cast<int32_t>(head.gray_order ? PlaceInGrayOrder(sum) : sum);
+      buckets[hash * stride + t] = static_cast<int32_t>(sum < head.table_size ? sum : sum % head.table_size);
     }
   }
 }
@@ -153,7 +145,6 @@ HWY_AFTER_NAMESPACE();
 #include <hwy/aligned_allocator.h>
 namespace lshformer {
 HWY_EXPORT(HashRows);
-namespace {
 
 std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim) {
   std::vector<double> sum(head_dim);
@@ -165,83 +156,12 @@ std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end
   return mean;
 }
 
+namespace {
+
 // Tokens that one thread hashes at a time: about 0.1 ms of work.
-int64_t TokensAtATime(int64_t planes_per_head, int padded) {
-  return std::max<int64_t>(64, int64_t{2'000'000} / (planes_per_head * padded));
+int64_t TokensAtATime(const AttentionSpec& spec, int padded) {
+  return std::max<int64_t>(64, int64_t{2'000'000} / (int64_t{spec.hashes} * spec.bands * padded));
 }
-
-// Tokens that take the same planes: of one sequence where it has bands of its own, else of any.
-struct TokenBlock {
-  int64_t first, last;
-  int bands;
-};
-
-std::vector<TokenBlock> BlocksOf(const AttentionSpec& spec, const AttentionShape& shape, int64_t size) {
-  std::vector<TokenBlock> blocks;
-  const auto cut = [&](int64_t begin, int64_t end, int bands) {
-    for (int64_t first = begin; first < end; first += size)
-      blocks.push_back({first, std::min(end, first + size), bands});
-  };
-  if (spec.bands != 0) {
-    cut(0, shape.tokens(), spec.bands);
-  } else {
-    for (int b = 0; b < shape.sequences(); ++b) {
-      const int64_t begin = shape.cu_seqlens[b], end = shape.cu_seqlens[b + 1];
-      cut(begin, end, BandsOf(spec, end - begin));
-    }
-  }
-  return blocks;
-}
-
-// All planes, copied so that whole vectors read them.
-class AlignedPlanes {
- public:
-  AlignedPlanes(const AttentionSpec& spec, const AttentionShape& shape, const SimHashPlanes& planes)
-      : spec_(spec),
-        planes_(planes),
-        head_dim_(shape.head_dim),
-        padded_((shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums),
-        // Where sequences may take fewer bands, each hash function begins at a whole group of planes.
-        functions_apart_(spec.bands == 0 ? spec.hashes : 1),
-        planes_together_(int64_t{spec.hashes} * planes.bands / functions_apart_),
-        rows_together_((planes_together_ + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime) {
-    const int64_t rows = rows_together_ * functions_apart_ * shape.heads;
-    aligned_ = hwy::AllocateAligned<float>(rows * padded_);
-    if (!aligned_) throw std::bad_alloc();
-    std::fill_n(aligned_.get(), rows * padded_, 0.0f);
-    for (int64_t p = 0; p < planes_together_ * functions_apart_ * shape.heads; ++p) {
-      const int64_t row = p / planes_together_ * rows_together_ + p % planes_together_;
-      std::copy_n(planes.planes.data() + p * head_dim_, head_dim_, aligned_.get() + row * padded_);
-    }
-  }
-
-  int padded() const { return padded_; }
-
-  // Buckets of the tokens of a block, as HashRows writes them; buckets: [hashes][stride] of this head.
-  void Hash(HeadTensor<const float> x, int head, const TokenBlock& block, const float* mean, int64_t stride,
-            int32_t* buckets) const {
-    const bool patterns = SignPatternsAreBuckets(spec_);
-    for (int f = 0; f < functions_apart_; ++f) {
-      const int64_t group = int64_t{head} * functions_apart_ + f;
-      const HeadPlanes planes{aligned_.get() + group * rows_together_ * padded_,
-                              planes_.coefficients.data() + group * planes_together_,
-                              spec_.hashes / functions_apart_,
-                              block.bands,
-                              patterns ? int64_t{1} << block.bands : spec_.table_size,
-                              spec_.pairs == Pairs::kSorted,
-                              head_dim_,
-                              padded_};
-      HWY_DYNAMIC_DISPATCH(HashRows)(planes, x, head, block.first, block.last, mean, stride, buckets + f * stride);
-    }
-  }
-
- private:
-  const AttentionSpec& spec_;
-  const SimHashPlanes& planes_;
-  int head_dim_, padded_, functions_apart_;
-  int64_t planes_together_, rows_together_;
-  hwy::AlignedFreeUniquePtr<float[]> aligned_;
-};
 
 }  // namespace
 
@@ -250,21 +170,41 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
   const int64_t tokens = shape.tokens();
   SimHashBuckets buckets;
   if (tokens == 0) return buckets;
+  if (SignPatternsAreBuckets(spec)) return HashSignPatterns(spec, shape, query, key, planes);
   buckets.query.resize(static_cast<size_t>(shape.heads) * spec.hashes * tokens);
   buckets.key.resize(buckets.query.size());
-  const AlignedPlanes aligned(spec, shape, planes);
-  const int64_t size = TokensAtATime(int64_t{spec.hashes} * planes.bands, aligned.padded());
-  const std::vector<TokenBlock> blocks = BlocksOf(spec, shape, size);
-  const auto of_head = [&](std::vector<int32_t>& all, int head) { return all.data() + head * spec.hashes * tokens; };
+  const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;
+  const int64_t planes_per_head = int64_t{spec.hashes} * spec.bands;
+  const int64_t rows_per_head = (planes_per_head + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime;
+  const auto aligned = hwy::AllocateAligned<float>(rows_per_head * shape.heads * padded);
+  if (!aligned) throw std::bad_alloc();
+  std::fill_n(aligned.get(), rows_per_head * shape.heads * padded, 0.0f);
+  for (int64_t p = 0; p < planes_per_head * shape.heads; ++p) {
+    const int64_t row = p / planes_per_head * rows_per_head + p % planes_per_head;
+    std::copy_n(planes.planes.data() + p * shape.head_dim, shape.head_dim, aligned.get() + row * padded);
+  }
+  const auto head_planes = [&](int head) {
+    return HeadPlanes{aligned.get() + head * rows_per_head * padded,
+                      planes.coefficients.data() + head * planes_per_head,
+                      spec.hashes,
+                      spec.bands,
+                      spec.table_size,
+                      shape.head_dim,
+                      padded};
+  };
+  const int64_t block = TokensAtATime(spec, padded), blocks = (tokens + block - 1) / block;
   // Short sequences are not worth waking a thread: several heads together then make a piece of work.
-  const auto count = static_cast<int64_t>(blocks.size());
-  const int64_t heads_at_a_time = std::max<int64_t>(1, size * count / tokens);
-  ParallelFor(count * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
+  const int64_t heads_at_a_time = std::max<int64_t>(1, block / tokens);
+  ParallelFor(blocks * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
-      const int head = static_cast<int>(item / count);
-      const TokenBlock& block = blocks[item % count];
-      aligned.Hash(query, head, block, nullptr, tokens, of_head(buckets.query, head));
-      if (!spec.center_keys) aligned.Hash(key, head, block, nullptr, tokens, of_head(buckets.key, head));
+      const int head = static_cast<int>(item / blocks);
+      const int64_t first = item % blocks * block, last = std::min(tokens, first + block);
+      const HeadPlanes planes_of_head = head_planes(head);
+      int32_t* query_buckets = buckets.query.data() + int64_t{head} * spec.hashes * tokens;
+      HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, query, head, first, last, nullptr, tokens, query_buckets);
+      if (spec.center_keys) continue;
+      int32_t* key_buckets = buckets.key.data() + int64_t{head} * spec.hashes * tokens;
+      HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, key, head, first, last, nullptr, tokens, key_buckets);
     }
   });
   if (!spec.center_keys) return buckets;
@@ -274,8 +214,9 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
       const int64_t first = shape.cu_seqlens[unit / shape.heads], last = shape.cu_seqlens[unit / shape.heads + 1];
       if (first == last) continue;
       const std::vector<float> mean = MeanRow(key, first, last, head, shape.head_dim);
-      aligned.Hash(key, head, {first, last, BandsOf(spec, last - first)}, mean.data(), tokens,
-                   of_head(buckets.key, head));
+      HWY_DYNAMIC_DISPATCH(HashRows)
+      (head_planes(head), key, head, first, last, mean.data(), tokens,
+       buckets.key.data() + int64_t{head} * spec.hashes * tokens);
     }
   });
   return buckets;

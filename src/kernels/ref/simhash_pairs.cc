@@ -17,6 +17,12 @@ std::vector<int64_t> ChunksOfSorted(const int32_t* buckets, int64_t length, int6
 
 }  // namespace
 
+bool AlwaysSees(const AttentionSpec& spec, int64_t length, int64_t query, int64_t key) {
+  if (spec.window > 0 && query - key <= spec.window && key - query <= spec.window) return true;
+  if (spec.global_first && (query == 0 || key == 0)) return true;
+  return spec.global_last && (query == length - 1 || key == length - 1);
+}
+
 SimHashPairs::SimHashPairs(const AttentionSpec& spec, int length, const int32_t* query_buckets,
                            const int32_t* key_buckets, int64_t stride)
     : spec_(spec),
@@ -37,7 +43,7 @@ SimHashPairs::SimHashPairs(const AttentionSpec& spec, int length, const int32_t*
 }
 
 bool SimHashPairs::Sees(int64_t query, int64_t key) const {
-  if (!hashed_) return true;
+  if (!hashed_ || AlwaysSees(spec_, length_, query, key)) return true;
   if (spec_.pairs == Pairs::kSorted) return MeetInAWindow(query, key);
   if (spec_.pairs == Pairs::kReference && query > key) return Collide(key, query);  // the upper triangle, mirrored
   return Collide(query, key);

@@ -1,4 +1,5 @@
-// Which pairs of one sequence under one head SimHash attention sees, as docs/attention.md tells it.
+// Which pairs of one sequence under one head SimHash attention sees, and which are seen always, as docs/attention.md
+// tells it.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,6 +7,9 @@
 #include "base/attention_spec.h"
 
 namespace lshformer::ref {
+
+// Whether a pair of a sequence that is hashed is seen whatever the hash says: neighbours, and global tokens with all.
+bool AlwaysSees(const AttentionSpec& spec, int64_t length, int64_t query, int64_t key);
 
 class SimHashPairs {
  public:
