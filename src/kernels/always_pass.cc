@@ -10,7 +10,7 @@ namespace {
 
 AlwaysSeen AlwaysSeenOf(const AttentionSpec& spec, int32_t length) {
   AlwaysSeen always;
-  if (spec.window > 0) always.reach = std::min(spec.window, length);
+  if (spec.window > 0) always.reach = std::min(spec.window, length - 1);
   if (spec.global_first) always.global_first = 0;
   if (spec.global_last) always.global_last = length - 1;
   return always;
