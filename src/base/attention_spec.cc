@@ -11,7 +11,9 @@ namespace {
 
 // Buckets are int32 and a kernel's table has one entry a bucket; planes are [heads, hashes, bands, d].
 constexpr int64_t kMaxTableSize = int64_t{1} << 24, kMaxHashes = 1024;
-constexpr int64_t kMaxBands = 62;  // sign patterns fit an int64
+constexpr int64_t kMaxBands = 62;          // sign patterns fit an int64
+constexpr int64_t kMaxSortedBands = 30;    // places in the order of sign patterns fit an int32
+constexpr int64_t kTokensOfABucket = 128;  // at most, of bands auto where vectors fall evenly: two tiles of rows
 constexpr int64_t kMaxLength = INT32_MAX;
 constexpr int64_t kMaxRounds = 1024, kMaxChunk = int64_t{1} << 20, kMaxLook = int64_t{1} << 20;
 // A factor has half as many rotations, each of head_dim floats a head and round; two factors make kMaxTableSize.
@@ -21,7 +23,7 @@ constexpr int64_t kMostUnsplitBuckets = 128;  // more take two factors: √b rot
 // JSON names of each enumeration, in the order of its values.
 constexpr std::array<const char*, 3> kTypes{"dense", "simhash", "reformer"};
 constexpr std::array<const char*, 3> kFills{"zero", "mean", "none"};
-constexpr std::array<const char*, 2> kPairs{"full", "reference"};
+constexpr std::array<const char*, 3> kPairs{"full", "reference", "sorted"};
 constexpr std::array<const char*, 2> kResamples{"call", "never"};
 constexpr std::array<const char*, 2> kScales{"none", "sqrt_d"};
 
@@ -42,13 +44,25 @@ Json NameOf(const std::array<const char*, n>& names, auto value) {
 
 const std::vector<std::string>& KeysOf(AttentionType type) {
   static const std::vector<std::string> dense{"type", "seed"};
-  static const std::vector<std::string> simhash{"type",       "bands",         "hashes",   "table_size",
-                                                "fill",       "pairs",         "resample", "center_keys",
-                                                "min_length", "tuned_lengths", "seed"};
+  static const std::vector<std::string> simhash{
+      "type",       "bands",  "hashes", "table_size", "fill",        "pairs",      "chunk",         "look_back",
+      "look_ahead", "window", "global", "resample",   "center_keys", "min_length", "tuned_lengths", "seed"};
   static const std::vector<std::string> reformer{
-      "type", "rounds", "buckets",          "chunk",    "look_back",  "look_ahead",    "scale", "cross_bucket",
-      "wrap", "causal", "count_pairs_once", "resample", "min_length", "tuned_lengths", "seed"};
+      "type", "rounds", "buckets",          "chunk",  "look_back", "look_ahead", "scale",      "cross_bucket",
+      "wrap", "causal", "count_pairs_once", "window", "global",    "resample",   "min_length", "tuned_lengths",
+      "seed"};
   return type == AttentionType::kDense ? dense : type == AttentionType::kSimHash ? simhash : reformer;
+}
+
+// Why a key of SimHash says nothing beside the other keys of its object; "" where it does.
+std::string WithoutMeaning(const Json& object, std::string_view key) {
+  const auto is = [&](const char* name, const char* value) { return object.contains(name) && object[name] == value; };
+  const bool sorted = is("pairs", "sorted");
+  if (key == "table_size" && (sorted || is("bands", "auto")))
+    return fmt::format("it is 2^bands with {}", sorted ? "\"pairs\" \"sorted\"" : "\"bands\" \"auto\"");
+  if ((key == "chunk" || key == "look_back" || key == "look_ahead") && !sorted)
+    return "only \"pairs\" \"sorted\" has chunks";
+  return "";
 }
 
 uint64_t GetSeed(const Json& object, std::string_view where) {
@@ -62,7 +76,11 @@ uint64_t GetSeed(const Json& object, std::string_view where) {
 void RefuseUnknownKeys(const Json& object, AttentionType type, std::string_view where) {
   const std::vector<std::string>& keys = KeysOf(type);
   for (const auto& [key, value] : object.items()) {
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      const std::string reason = type == AttentionType::kSimHash ? WithoutMeaning(object, key) : "";
+      if (!reason.empty()) Fail("{}: \"{}\" has no meaning here: {}", where, key, reason);
+      continue;
+    }
     for (const AttentionType other : {AttentionType::kSimHash, AttentionType::kReformer}) {
       const std::vector<std::string>& others = KeysOf(other);
       if (std::find(others.begin(), others.end(), key) != others.end())
@@ -70,6 +88,15 @@ void RefuseUnknownKeys(const Json& object, AttentionType type, std::string_view 
     }
     Fail("{}: unknown key \"{}\"{}", where, Shown(key), Suggestion(key, keys));
   }
+}
+
+// 0: auto.
+int GetBands(const Json& object, bool sorted, std::string_view where) {
+  if (object.at("bands") == "auto") return 0;
+  const int64_t most = sorted ? kMaxSortedBands : kMaxBands;
+  if (!object.at("bands").is_number_integer())
+    Fail("{}: \"bands\": expected 1 to {} or \"auto\", got {}", where, most, ShownValue(object.at("bands")));
+  return static_cast<int>(GetInt(object, "bands", where, 1, most));
 }
 
 int CheckedFactor(const Json& value, std::string_view where) {
@@ -138,6 +165,78 @@ void LengthsToJson(const AttentionSpec& spec, Json& json) {
   if (!spec.tuned->machine.empty()) tuned["machine"] = spec.tuned->machine;
 }
 
+// "none", or "cls", "sep" or both with a comma.
+void ParseGlobal(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const std::string text = GetString(value, "global", where);
+  spec.global_first = text == "cls" || text == "cls,sep" || text == "sep,cls";
+  spec.global_last = text == "sep" || text == "cls,sep" || text == "sep,cls";
+  if (text != "none" && !spec.global_first && !spec.global_last)
+    Fail("{}: \"global\": expected \"none\", \"cls\", \"sep\" or \"cls,sep\", got \"{}\"", where, Shown(text));
+}
+
+const char* GlobalName(const AttentionSpec& spec) {
+  if (spec.global_first) return spec.global_last ? "cls,sep" : "cls";
+  return spec.global_last ? "sep" : "none";
+}
+
+// Keys of pairs that are always seen, which all hashed types have.
+void ParseAlwaysKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  if (value.contains("window")) spec.window = static_cast<int>(GetInt(value, "window", where, 0, kMaxLength));
+  if (value.contains("global")) ParseGlobal(value, where, spec);
+  const bool any = spec.window > 0 || spec.global_first || spec.global_last;
+  if (any && spec.pairs == Pairs::kReference)
+    Fail("{}: \"{}\": \"pairs\" \"reference\" takes its pairs from the hash alone, as the authors' code does", where,
+         spec.window > 0 ? "window" : "global");
+}
+
+// Keys of chunks, which Reformer and sorted pairs have.
+void ParseChunkKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
+    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
+  };
+  integer("chunk", spec.chunk, 1, kMaxChunk);
+  integer("look_back", spec.look_back, 0, kMaxLook);
+  integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+}
+
+void ParseSimHashKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
+  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
+    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
+  };
+  if (value.contains("pairs")) spec.pairs = ParseName<Pairs>(kPairs, value, "pairs", where);
+  const bool sorted = spec.pairs == Pairs::kSorted;
+  if (sorted) {
+    spec.bands = 0;
+    spec.look_ahead = kSortedLookAhead;
+    ParseChunkKeys(value, where, spec);
+  }
+  if (value.contains("bands")) spec.bands = GetBands(value, sorted, where);
+  if (spec.bands == 0 && spec.pairs == Pairs::kReference)
+    Fail("{}: \"bands\": \"auto\" is not what the authors' \"pairs\" \"reference\" does, expected a number", where);
+  integer("hashes", spec.hashes, 1, kMaxHashes);
+  integer("table_size", spec.table_size, 1, kMaxTableSize);
+  if (value.contains("fill")) spec.fill = ParseName<Fill>(kFills, value, "fill", where);
+  if (value.contains("center_keys")) spec.center_keys = GetBool(value, "center_keys", where);
+}
+
+void SimHashToJson(const AttentionSpec& spec, Json& json) {
+  json["bands"] = spec.bands == 0 ? Json("auto") : Json(spec.bands);
+  json["hashes"] = spec.hashes;
+  if (!SignPatternsAreBuckets(spec)) json["table_size"] = spec.table_size;
+  json["fill"] = NameOf(kFills, spec.fill);
+  json["pairs"] = NameOf(kPairs, spec.pairs);
+  if (spec.pairs == Pairs::kSorted) {
+    json["chunk"] = spec.chunk;
+    json["look_back"] = spec.look_back;
+    json["look_ahead"] = spec.look_ahead;
+  }
+  json["window"] = spec.window;
+  json["global"] = GlobalName(spec);
+  json["resample"] = NameOf(kResamples, spec.resample);
+  json["center_keys"] = spec.center_keys;
+  LengthsToJson(spec, json);
+}
+
 void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
   const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
     if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
@@ -146,9 +245,7 @@ void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec&
     if (value.contains(key)) target = GetBool(value, key, where);
   };
   integer("rounds", spec.rounds, 1, kMaxRounds);
-  integer("chunk", spec.chunk, 1, kMaxChunk);
-  integer("look_back", spec.look_back, 0, kMaxLook);
-  integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+  ParseChunkKeys(value, where, spec);
   if (value.contains("buckets")) spec.buckets = GetBuckets(value, where);
   if (value.contains("scale")) spec.scale = ParseName<ScoreScale>(kScales, value, "scale", where);
   flag("cross_bucket", spec.cross_bucket);
@@ -168,6 +265,8 @@ void ReformerToJson(const AttentionSpec& spec, Json& json) {
   json["wrap"] = spec.wrap;
   json["causal"] = spec.causal;
   json["count_pairs_once"] = spec.count_pairs_once;
+  json["window"] = spec.window;
+  json["global"] = GlobalName(spec);
   json["resample"] = NameOf(kResamples, spec.resample);
   LengthsToJson(spec, json);
 }
@@ -180,12 +279,6 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   AttentionSpec spec;
   spec.type = ParseName<AttentionType>(kTypes, value, "type", where);
   RefuseUnknownKeys(value, spec.type, where);
-  const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
-    if (value.contains(key)) target = static_cast<int>(GetInt(value, key, where, low, high));
-  };
-  integer("bands", spec.bands, 1, kMaxBands);
-  integer("hashes", spec.hashes, 1, kMaxHashes);
-  integer("table_size", spec.table_size, 1, kMaxTableSize);
   if (value.contains("min_length")) spec.min_length = GetMinLength(value, where);
   if (value.contains("tuned_lengths")) spec.tuned = GetTunedLengths(value, where);
   if (spec.min_length == kAutoLength && !spec.tuned)
@@ -193,27 +286,17 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
         "{}: \"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
         "--model_name_or_path DIR\", or give a number",
         where);
-  if (value.contains("fill")) spec.fill = ParseName<Fill>(kFills, value, "fill", where);
-  if (value.contains("pairs")) spec.pairs = ParseName<Pairs>(kPairs, value, "pairs", where);
   if (value.contains("resample")) spec.resample = ParseName<Resample>(kResamples, value, "resample", where);
-  if (value.contains("center_keys")) spec.center_keys = GetBool(value, "center_keys", where);
   if (value.contains("seed")) spec.seed = GetSeed(value, where);
+  if (spec.type == AttentionType::kSimHash) ParseSimHashKeys(value, where, spec);
   if (spec.type == AttentionType::kReformer) ParseReformerKeys(value, where, spec);
+  ParseAlwaysKeys(value, where, spec);
   return spec;
 }
 
 Json ToJson(const AttentionSpec& spec) {
   Json json{{"type", Name(spec.type)}};
-  if (spec.type == AttentionType::kSimHash) {
-    json["bands"] = spec.bands;
-    json["hashes"] = spec.hashes;
-    json["table_size"] = spec.table_size;
-    json["fill"] = NameOf(kFills, spec.fill);
-    json["pairs"] = NameOf(kPairs, spec.pairs);
-    json["resample"] = NameOf(kResamples, spec.resample);
-    json["center_keys"] = spec.center_keys;
-    LengthsToJson(spec, json);
-  }
+  if (spec.type == AttentionType::kSimHash) SimHashToJson(spec, json);
   if (spec.type == AttentionType::kReformer) ReformerToJson(spec, json);
   json["seed"] = spec.seed;
   return json;
@@ -230,7 +313,13 @@ int MinLength(const AttentionSpec& spec) {
 
 int ShortestHashed(const AttentionSpec& spec) {
   if (spec.type == AttentionType::kDense) return kNeverHash;
-  return std::max(MinLength(spec), spec.type == AttentionType::kReformer ? spec.chunk + 1 : 0);
+  int64_t shortest = MinLength(spec);
+  if (spec.type == AttentionType::kReformer) {
+    shortest = std::max<int64_t>(shortest, spec.chunk + 1);
+  } else if (spec.pairs == Pairs::kSorted) {
+    shortest = std::max(shortest, int64_t{spec.chunk} * (1 + std::min(spec.look_back, spec.look_ahead)) + 1);
+  }
+  return static_cast<int>(std::min<int64_t>(shortest, kNeverHash));
 }
 
 bool UsesHash(const AttentionSpec& spec, int length) {
@@ -245,6 +334,27 @@ bool SameWork(const AttentionSpec& a, const AttentionSpec& b) {
   alike.min_length = b.min_length;
   alike.tuned = b.tuned;
   return alike == b;
+}
+
+void DropKeysWithoutMeaning(Json& object) {
+  for (const char* key : {"table_size", "chunk", "look_back", "look_ahead"}) {
+    if (!WithoutMeaning(object, key).empty()) object.erase(key);
+  }
+}
+
+bool SignPatternsAreBuckets(const AttentionSpec& spec) { return spec.bands == 0 || spec.pairs == Pairs::kSorted; }
+
+int BandsOf(const AttentionSpec& spec, int64_t length) {
+  if (spec.bands != 0) return spec.bands;
+  const bool sorted = spec.pairs == Pairs::kSorted;
+  const int64_t places = sorted ? 2 * length : length, tokens = sorted ? spec.chunk : kTokensOfABucket;
+  int bands = 1;
+  while (bands < kMaxSortedBands && (tokens << bands) < places) ++bands;
+  return bands;
+}
+
+int64_t TableSizeOf(const AttentionSpec& spec, int64_t length) {
+  return SignPatternsAreBuckets(spec) ? int64_t{1} << BandsOf(spec, length) : spec.table_size;
 }
 
 double ScaleOfScores(const AttentionSpec& spec, int head_dim) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,6 +81,39 @@ void CheckRange(const std::vector<int32_t>& values, int end, const std::string& 
   }
 }
 
+// Buckets [rows, tokens] of each sequence in [0, its own number of buckets).
+void CheckBuckets(const std::vector<int32_t>& buckets, const OperatorInput& in,
+                  const std::function<int64_t(int64_t length)>& buckets_of, const std::string& path, const char* name) {
+  const int64_t rows = in.tokens == 0 ? 0 : static_cast<int64_t>(buckets.size()) / in.tokens;
+  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
+    const int64_t end = buckets_of(in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t i = row * in.tokens + in.cu_seqlens[b]; i < row * in.tokens + in.cu_seqlens[b + 1]; ++i) {
+        if (buckets[i] < 0 || buckets[i] >= end)
+          Fail("{}: tensor \"{}\": element {} is {}, expected 0 to {} ({} buckets)", path, name, i, buckets[i], end - 1,
+               end);
+      }
+    }
+  }
+}
+
+// "coefficients" of the planes; where sign patterns are buckets there is nothing to choose, and it may be left out.
+std::vector<int32_t> ReadCoefficients(const SafetensorsFile& file, const AttentionSpec& spec, const OperatorInput& in,
+                                      int bands) {
+  const int64_t functions = int64_t{in.heads} * spec.hashes;
+  std::vector<int32_t> powers;
+  for (int64_t i = 0; SignPatternsAreBuckets(spec) && i < functions * bands; ++i) powers.push_back(1 << i % bands);
+  if (!powers.empty() && !file.Find("coefficients")) return powers;
+  std::vector<int32_t> given = Read<int32_t>(file, "coefficients", DType::kI32, {in.heads, spec.hashes, bands});
+  if (powers.empty()) CheckRange(given, spec.table_size, file.path(), "coefficients");
+  for (size_t i = 0; i < powers.size(); ++i) {
+    if (given[i] != powers[i])
+      Fail("{}: tensor \"coefficients\": element {} is {}, expected {} (every sign pattern is a bucket of its own)",
+           file.path(), i, given[i], powers[i]);
+  }
+  return given;
+}
+
 void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorInput& in) {
   const bool has_planes = file.Find("planes") || file.Find("coefficients");
   const bool has_buckets = file.Find("query_buckets") || file.Find("key_buckets");
@@ -88,32 +122,20 @@ void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorIn
          file.Find("query_buckets") ? "query_buckets" : "key_buckets");
   }
   if (has_planes) {
-    in.planes = {Read<float>(file, "planes", DType::kF32, {in.heads, spec.hashes, spec.bands, in.head_dim}),
-                 Read<int32_t>(file, "coefficients", DType::kI32, {in.heads, spec.hashes, spec.bands})};
-    CheckRange(in.planes->coefficients, spec.table_size, file.path(), "coefficients");
+    const int bands = BandsOf(spec, in.shape().longest());
+    in.planes = {bands, Read<float>(file, "planes", DType::kF32, {in.heads, spec.hashes, bands, in.head_dim}),
+                 ReadCoefficients(file, spec, in, bands)};
   }
   if (has_buckets) {
     const std::vector<int64_t> shape{in.heads, spec.hashes, in.tokens};
     in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, shape),
                   Read<int32_t>(file, "key_buckets", DType::kI32, shape)};
-    CheckRange(in.buckets->query, spec.table_size, file.path(), "query_buckets");
-    CheckRange(in.buckets->key, spec.table_size, file.path(), "key_buckets");
-  }
-}
-
-// Buckets of each sequence in [0, its own number of buckets).
-void CheckReformerBuckets(const OperatorInput& in, const AttentionSpec& spec, const std::string& path) {
-  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
-    const std::array<int, 2> factors = BucketFactors(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
-    const int end = factors[0] * factors[1];
-    for (int64_t row = 0; row < int64_t{in.heads} * spec.rounds; ++row) {
-      for (int64_t i = row * in.tokens + in.cu_seqlens[b]; i < row * in.tokens + in.cu_seqlens[b + 1]; ++i) {
-        const int32_t bucket = in.buckets->query[i];
-        if (bucket < 0 || bucket >= end)
-          Fail("{}: tensor \"query_buckets\": element {} is {}, expected 0 to {} ({} buckets)", path, i, bucket,
-               end - 1, end);
-      }
-    }
+    // Sorted pairs only sort by them.
+    const auto buckets_of = [&spec](int64_t length) {
+      return spec.pairs == Pairs::kSorted ? int64_t{1} << 31 : TableSizeOf(spec, length);
+    };
+    CheckBuckets(in.buckets->query, in, buckets_of, file.path(), "query_buckets");
+    CheckBuckets(in.buckets->key, in, buckets_of, file.path(), "key_buckets");
   }
 }
 
@@ -133,7 +155,11 @@ void ReadRotations(const SafetensorsFile& file, const AttentionSpec& spec, Opera
   }
   if (has_buckets) {
     in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}), {}};
-    CheckReformerBuckets(in, spec, file.path());
+    const auto buckets_of = [&spec](int64_t length) {
+      const std::array<int, 2> factors = BucketFactors(spec, length);
+      return int64_t{factors[0]} * factors[1];
+    };
+    CheckBuckets(in.buckets->query, in, buckets_of, file.path(), "query_buckets");
   }
 }
 
@@ -167,7 +193,7 @@ OperatorInput ReadInput(const std::string& path, const AttentionSpec& spec) {
 
 SimHashPlanes Planes(const OperatorInput& in, const AttentionSpec& spec) {
   if (in.planes || in.tokens == 0) return in.planes.value_or(SimHashPlanes{});
-  return DrawSimHashPlanes(spec, in.heads, in.head_dim, /*layer=*/0, /*step=*/0);
+  return DrawSimHashPlanes(spec, in.heads, in.head_dim, /*layer=*/0, /*step=*/0, in.shape().longest());
 }
 
 ReformerRotations Rotations(const OperatorInput& in, const AttentionSpec& spec) {

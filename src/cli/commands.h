@@ -40,9 +40,10 @@ void AddTune(CLI::App& app, CommonFlags& common);
 
 // --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
 struct AttentionFlags {
-  std::string attention;  // type name or JSON object
-  std::optional<int> bands, hashes, table_size;
-  std::optional<std::string> min_length;  // auto or N
+  std::string attention;                         // type name or JSON object
+  std::optional<std::string> bands, min_length;  // auto or N
+  std::optional<int> hashes, table_size, window;
+  std::optional<std::string> global;  // cls, sep, both or none
   std::optional<std::string> fill, pairs, resample;
   std::optional<bool> center_keys;
   std::optional<int> rounds, chunk, look_back, look_ahead;

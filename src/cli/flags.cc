@@ -50,15 +50,15 @@ CLI::Validator AttentionKey(AttentionType type, const std::string& key) {
       "");
 }
 
-// auto or N as the "min_length" of an attention object; other text as it is, for the parser to refuse.
-Json MinLengthOf(const std::string& text) {
+// auto or N as a key of an attention object. What is no number stays as it is, for the parser to refuse.
+Json NumberOrText(const std::string& text) {
   int64_t number = 0;
   return ReadNumber(text, number) ? Json(number) : Json(text);
 }
 
 std::string MinLengthError(const std::string& text) {
   if (text == "auto") return "";  // whether there is a length for it shows when the specs are known
-  return AttentionKeyError(AttentionType::kSimHash, "min_length", MinLengthOf(text));
+  return AttentionKeyError(AttentionType::kSimHash, "min_length", NumberOrText(text));
 }
 
 // auto, N or N,M as the "buckets" of an attention object. What is no number stays as it is, for the parser to refuse.
@@ -143,9 +143,10 @@ void AddReformerFlags(CLI::App& app, AttentionFlags& flags) {
       ->type_name("auto|N|N,M")
       ->default_str("auto")
       ->group(group);
-  number("chunk", flags.chunk, "tokens a chunk; a sequence of one chunk is exact", defaults.chunk);
+  number("chunk", flags.chunk, "tokens a chunk; a sequence of one chunk is exact (sorted simhash too)", defaults.chunk);
   number("look_back", flags.look_back, "chunks before its own that a query sees", defaults.look_back);
-  number("look_ahead", flags.look_ahead, "chunks after its own that a query sees", defaults.look_ahead);
+  number("look_ahead", flags.look_ahead, "chunks after its own that a query sees (sorted simhash: 1)",
+         defaults.look_ahead);
   app.add_option("--lsh_scale", flags.scale, "of the scores: none, or 1/√head_dim")
       ->check(OneOf({"none", "sqrt_d"}))
       ->default_str("none")
@@ -171,11 +172,28 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
                         const char* help) {
     app.add_option(std::string("--lsh_") + key, target, help)->check(OneOf(names))->default_str(names[0])->group(group);
   };
-  number("bands", flags.bands, "hyperplanes per hash function", defaults.bands);
+  app.add_option("--lsh_bands", flags.bands, "hyperplanes per hash function; auto: by the length (sorted: default)")
+      ->check(CLI::Validator(
+          [](std::string& value) { return AttentionKeyError(AttentionType::kSimHash, "bands", NumberOrText(value)); },
+          ""))
+      ->type_name("auto|N")
+      ->default_str(std::to_string(defaults.bands))
+      ->group(group);
   number("hashes", flags.hashes, "hash functions; a pair that collides under several counts once", defaults.hashes);
   number("table_size", flags.table_size, "buckets per hash function", defaults.table_size);
   name("fill", flags.fill, {"zero", "mean", "none"}, "score of the pairs that do not collide");
-  name("pairs", flags.pairs, {"full", "reference"}, "every colliding pair, or the authors' mirrored upper triangle");
+  name("pairs", flags.pairs, {"full", "reference", "sorted"},
+       "every colliding pair, the authors' mirrored upper triangle, or chunks of a sorted order (--lsh_chunk, "
+       "--lsh_look_back, --lsh_look_ahead)");
+  number("window", flags.window, "neighbours on each side that every query sees (reformer too)", defaults.window);
+  app.add_option(
+         "--lsh_global", flags.global,
+         "tokens that all see and that see all, the first and the last of a sequence: cls, sep, cls,sep or none")
+      ->check(CLI::Validator(
+          [](std::string& value) { return AttentionKeyError(AttentionType::kSimHash, "global", value); }, ""))
+      ->type_name("cls,sep|none")
+      ->default_str("none")
+      ->group(group);
   name("resample", flags.resample, {"call", "never"},
        "new hyperplanes or rotations at every training step, or the same for ever");
   app.add_flag_function(
@@ -237,14 +255,16 @@ AttentionSpec ParseAttentionFlag(std::string_view value) {
 std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
   std::vector<std::pair<std::string, Json>> keys;
   const auto add = [&](const char* key, const auto& value) { keys.emplace_back(key, value ? Json(*value) : Json()); };
-  add("bands", bands);
+  add("pairs", pairs);  // first: it says which of the others have a meaning
+  keys.emplace_back("bands", bands ? NumberOrText(*bands) : Json());
   add("hashes", hashes);
   add("table_size", table_size);
   add("fill", fill);
-  add("pairs", pairs);
+  add("window", window);
+  add("global", global);
   add("resample", resample);
   add("center_keys", center_keys);
-  keys.emplace_back("min_length", min_length ? MinLengthOf(*min_length) : Json());
+  keys.emplace_back("min_length", min_length ? NumberOrText(*min_length) : Json());
   add("rounds", rounds);
   keys.emplace_back("buckets", buckets ? BucketsOf(*buckets) : Json());
   add("chunk", chunk);
@@ -258,6 +278,37 @@ std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
   return keys;
 }
 
+namespace {
+
+// `spec` with one key changed; nothing where its type has no such key.
+std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
+  Json json = ToJson(spec);
+  if (!json.contains(key)) return std::nullopt;
+  if (key == "pairs" && (value == "sorted") != (spec.pairs == Pairs::kSorted)) {
+    // What suits one is no choice for the other: the new pairs begin with their own defaults.
+    for (const char* other : {"bands", "table_size", "chunk", "look_back", "look_ahead"}) json.erase(other);
+  }
+  json[key] = value;
+  if (key == "pairs" || key == "bands") DropKeysWithoutMeaning(json);
+  return ParseAttentionSpec(json, "--lsh_" + key);
+}
+
+// Why a key could be laid over no spec.
+[[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
+  if (!specs.empty() && specs.front().type == AttentionType::kSimHash) {
+    Json json = ToJson(specs.front());
+    json[key] = value;
+    try {
+      ParseAttentionSpec(json, "--lsh_" + key);
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+  }
+  FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+}
+
+}  // namespace
+
 void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
   const std::vector<AttentionSpec> before = specs;
@@ -266,14 +317,11 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
     // Layers may differ: a key changes those whose type has it.
     bool used = false;
     for (AttentionSpec& spec : specs) {
-      Json json = ToJson(spec);
-      if (!json.contains(key)) continue;
-      json[key] = value;
-      spec = ParseAttentionSpec(json, "--lsh_" + key);
-      used = true;
+      const std::optional<AttentionSpec> changed = WithKey(spec, key, value);
+      used |= changed.has_value();
+      spec = changed.value_or(spec);
     }
-    if (!used)
-      FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+    if (!used) RefuseKey(specs, key, value);
   }
   for (size_t i = 0; i < specs.size(); ++i) {
     if (SameWork(specs[i], before[i])) continue;

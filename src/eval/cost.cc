@@ -27,6 +27,21 @@ double AttentionCost::paper_flops() const { return hash_flops > 0 ? hash_flops :
 
 namespace {
 
+// Pairs of a sequence that are seen whatever the hash says: a band around the diagonal, rows and columns of global
+// tokens.
+double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
+  double pairs = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const bool first = spec.global_first && i == 0, last = spec.global_last && i == length - 1;
+    const bool band = spec.window > 0;
+    const int64_t low = band ? std::max<int64_t>(0, i - spec.window) : i;
+    const int64_t high = band ? std::min<int64_t>(length, i + int64_t{spec.window} + 1) : i;
+    const int64_t beside = (spec.global_first && low > 0 ? 1 : 0) + (spec.global_last && high < length ? 1 : 0);
+    pairs += static_cast<double>(first || last ? length : high - low + beside);
+  }
+  return pairs;
+}
+
 // Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
 double ReformerPairsOfAQuery(const AttentionSpec& spec, int64_t length) {
   const double n = static_cast<double>(length), earlier = spec.causal ? (n + 1) / (2 * n) : 1;
@@ -41,12 +56,38 @@ AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim,
   const double n = static_cast<double>(length);
   AttentionCost cost;
   cost.pairs_total = heads * n * n;
-  cost.pairs = cost.dot_products = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
-  if (UsesHash(spec, static_cast<int>(length)))
+  cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
+  if (UsesHash(spec, static_cast<int>(length))) {
+    const double earlier = spec.causal ? 0.5 : 1, missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
+    cost.pairs += heads * AlwaysSeenPairs(spec, length) * earlier * missed;
     cost.hash_flops = 2.0 * RotationColumns(spec, length) * head_dim * n * spec.rounds * heads;
+  }
+  cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
   return cost;
+}
+
+// Σ over a sequence's queries of the keys in the window of their chunk, for SimHash's sorted pairs under one hash
+// function.
+double WindowPairs(const AttentionSpec& spec, int64_t length) {
+  const int64_t chunk = spec.chunk, chunks = (length + chunk - 1) / chunk;
+  double pairs = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    const int64_t rows = std::min(length, (c + 1) * chunk) - c * chunk;
+    const int64_t begin = std::max<int64_t>(0, c - spec.look_back) * chunk;
+    const int64_t end = std::min(length, (c + spec.look_ahead + 1) * chunk);
+    pairs += static_cast<double>(rows) * static_cast<double>(end - begin);
+  }
+  return pairs;
+}
+
+// The share of pairs that SimHash sees where queries and keys are orthogonal.
+double ExpectedShare(const AttentionSpec& spec, int64_t length) {
+  const double n = static_cast<double>(length);
+  if (spec.pairs == Pairs::kSorted) return 1 - std::pow(1 - WindowPairs(spec, length) / (n * n), spec.hashes);
+  if (SignPatternsAreBuckets(spec)) return 1 - std::pow(1 - std::pow(0.5, BandsOf(spec, length)), spec.hashes);
+  return CollisionProbability(std::numbers::pi / 2, spec.bands, spec.table_size, spec.hashes);
 }
 
 }  // namespace
@@ -60,8 +101,11 @@ AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim
   cost.pairs = all;
   cost.dot_products = all;
   if (hashed) {
-    cost.hash_flops = 1000 * PaperHashKflops(spec.bands, head_dim, length, spec.hashes, heads);
-    if (share < 0) share = CollisionProbability(std::numbers::pi / 2, spec.bands, spec.table_size, spec.hashes);
+    cost.hash_flops = 1000 * PaperHashKflops(BandsOf(spec, length), head_dim, length, spec.hashes, heads);
+    if (share < 0) {
+      share = ExpectedShare(spec, length);
+      if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+    }
     cost.pairs = share * all;
     // The authors compute one product for (i, j) and its mirror image.
     cost.dot_products = spec.pairs == Pairs::kReference ? share * heads * n * (n + 1) / 2 : cost.pairs;
@@ -104,16 +148,17 @@ double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, in
   const AttentionShape shape{cu_seqlens, heads, head_dim};
   if (spec.type == AttentionType::kReformer) return ReformerWorkBytes(spec, shape);
   if (!UsesHash(spec, static_cast<int>(length))) return static_cast<double>(WorkBytes(*BuildDensePlan(shape)));
-  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0);
+  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0, length);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
+  const int64_t table_size = TableSizeOf(spec, length);
   const auto buckets = [&] {
     std::vector<int32_t> drawn;
     for (int64_t h = 0; h < int64_t{heads} * spec.hashes; ++h) {
       for (int64_t t = 0; t < length; ++t) {
         int64_t sum = 0;
-        for (int band = 0; band < spec.bands; ++band)
-          sum += bits.Below(2) != 0 ? planes.coefficients[h * spec.bands + band] : 0;
-        drawn.push_back(static_cast<int32_t>(sum % spec.table_size));
+        for (int band = 0; band < planes.bands; ++band)
+          sum += bits.Below(2) != 0 ? planes.coefficients[h * planes.bands + band] : 0;
+        drawn.push_back(static_cast<int32_t>(sum % table_size));
       }
     }
     return drawn;

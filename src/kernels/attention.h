@@ -27,6 +27,7 @@ struct AttentionShape {
   int head_dim = 0;  // 1 … 256
   int sequences() const { return static_cast<int>(cu_seqlens.size()) - 1; }
   int64_t tokens() const { return cu_seqlens.back(); }
+  int64_t longest() const;  // tokens of the longest sequence
 };
 
 // A [tokens, heads, head_dim] tensor.
@@ -65,20 +66,26 @@ struct AttentionCounts {
   }
 };
 
-// Random hyperplanes of one call and layer; the same for queries and keys, for all sequences.
+// Random hyperplanes of one call and layer; the same for queries and keys, for all sequences. Where bands follow the
+// length a sequence takes the first BandsOf(spec, its length) of each hash function, and a plane is the same however
+// many are drawn.
 struct SimHashPlanes {
+  int bands = 0;
   std::vector<float> planes;          // [heads, hashes, bands, head_dim]
-  std::vector<int32_t> coefficients;  // [heads, hashes, bands], in [0, table_size)
+  std::vector<int32_t> coefficients;  // [heads, hashes, bands], in [0, table_size); 2^b where sign patterns are buckets
 };
-// Drawn from (spec.seed, layer, head, step); step 0 outside training and with Resample::kNever.
-SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_dim, uint32_t layer, uint64_t step);
+// Drawn from (spec.seed, layer, head, step), and (hash function, band) where sign patterns are buckets; step 0 outside
+// training and with Resample::kNever. As many bands as a sequence of `longest` tokens takes.
+SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_dim, uint32_t layer, uint64_t step,
+                                int64_t longest = 0);
 
 // Buckets of queries and keys: int32 [heads, hashes, tokens].
 struct SimHashBuckets {
   std::vector<int32_t> query, key;
 };
 // bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed
-// as key − mean key of their sequence.
+// as key − mean key of their sequence. Where sign patterns are buckets, bucket = Σ_b bit_b · 2^b; with sorted pairs its
+// place in Gray order instead, so that neighbours differ in one bit.
 SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                                   HeadTensor<const float> key, const SimHashPlanes& planes);
 
@@ -111,7 +118,8 @@ HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& sha
 struct AttentionPlan;
 using AttentionPlanPtr = std::shared_ptr<const AttentionPlan>;
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
-// Sequences shorter than spec.min_length get the dense plan. `buckets` [heads, hashes, tokens] as above.
+// Sequences that UsesHash leaves out get the dense plan. With sorted pairs buckets are what is sorted by. `buckets`
+// [heads, hashes, tokens] as above.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
 // `buckets` [heads, rounds, tokens]; unused, and may be empty, where no sequence needs a hash. Throws where CheckWindow
@@ -122,7 +130,8 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
 // for it.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                            HeadTensor<const float> key, const HashNumbers& numbers);
-AttentionCounts Counts(const AttentionPlan& plan);    // Reformer's pairs are counted here: as much work as a plan
+// Pairs that the plan itself did not need counted, Reformer's for one, are counted here: as much work as a plan.
+AttentionCounts Counts(const AttentionPlan& plan);
 int64_t WorkBytes(const AttentionPlan& plan);         // plan and work memory of a forward + backward call
 int64_t ForwardWorkBytes(const AttentionPlan& plan);  // of a forward alone
 

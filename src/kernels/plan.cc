@@ -19,6 +19,12 @@ void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment
   parts.tiles.push_back({row_begin, row_end, first, static_cast<int32_t>(parts.segments.size())});
 }
 
+int32_t RowsOfATile(int32_t rows) {
+  constexpr int32_t kVector = 16;
+  const int32_t tiles = (rows + kTileRows - 1) / kTileRows;
+  return ((rows + tiles - 1) / tiles + kVector - 1) / kVector * kVector;
+}
+
 void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order) {
   const int32_t top = *std::max_element(buckets, buckets + length);
   if (int64_t{top} > 4 * int64_t{length} + 1024) {  // a table much larger than the sequence: its counters would not pay
@@ -130,71 +136,6 @@ void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const Pass& 
   }
 }
 
-// Adds to seen[row] and returns the number of pairs that a pass counts; integers only.
-class PairCounter {
- public:
-  PairCounter(const AttentionPlan& plan, const UnitParts& parts) : plan_(plan), parts_(parts) {}
-
-  int64_t Count(const Pass& pass, std::vector<int32_t>& seen) {
-    int64_t pairs = 0;
-    for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
-      const Tile& tile = parts_.tiles[t];
-      const int rows = tile.row_end - tile.row_begin;
-      std::array<int32_t, kTileRows> counts{};
-      for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s)
-        CountSegment(pass, tile, parts_.segments[s], counts);
-      for (int r = 0; r < rows; ++r) {
-        pairs += counts[r];
-        seen[parts_.orders[pass.row_order + tile.row_begin + r]] += counts[r];
-      }
-    }
-    return pairs;
-  }
-
- private:
-  void CountSegment(const Pass& pass, const Tile& tile, const Segment& segment,
-                    std::array<int32_t, kTileRows>& counts) {
-    const int rows = tile.row_end - tile.row_begin;
-    if (segment.every_pair) {
-      for (int r = 0; r < rows; ++r) counts[r] += segment.column_end - segment.column_begin;
-      return;
-    }
-    const int32_t* row_order = parts_.orders.data() + pass.row_order + tile.row_begin;
-    const int32_t* column_order = parts_.orders.data() + pass.column_order;
-    const int hashes = pass.hash + 1;
-    row_buckets_.resize(static_cast<size_t>(hashes) * kTileRows);
-    for (int h = 0; h < hashes; ++h) {
-      const int32_t* buckets = plan_.RowBuckets(parts_.unit, pass, h);
-      for (int r = 0; r < rows; ++r) row_buckets_[h * kTileRows + r] = buckets[row_order[r]];
-    }
-    std::array<int32_t, kTileRows> from{}, to;  // the column positions that count for a row
-    to.fill(INT32_MAX);
-    for (int r = 0; r < rows; ++r) {
-      if (pass.rule & kColumnNotBefore) from[r] = row_order[r];
-      if (pass.rule & kColumnBefore) to[r] = row_order[r];
-    }
-    for (int32_t c = segment.column_begin; c < segment.column_end; ++c) {
-      const int32_t position = column_order[c];
-      std::array<int32_t, kTileRows> counted;
-      const int32_t own = plan_.ColumnBuckets(parts_.unit, pass, pass.hash)[position];
-      const int32_t* own_rows = row_buckets_.data() + pass.hash * kTileRows;
-      for (int r = 0; r < rows; ++r) {
-        counted[r] = (own_rows[r] == own) & (position >= from[r]) & (position < to[r]);
-      }
-      for (int h = 0; h < pass.hash; ++h) {
-        const int32_t bucket = plan_.ColumnBuckets(parts_.unit, pass, h)[position];
-        const int32_t* earlier = row_buckets_.data() + h * kTileRows;
-        for (int r = 0; r < rows; ++r) counted[r] &= (earlier[r] != bucket);
-      }
-      for (int r = 0; r < rows; ++r) counts[r] += counted[r];
-    }
-  }
-
-  const AttentionPlan& plan_;
-  const UnitParts& parts_;
-  std::vector<int32_t> row_buckets_;
-};
-
 void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool swapped, uint8_t rule) {
   const int32_t length = parts.unit.length;
   Pass pass;
@@ -225,26 +166,26 @@ void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool s
   parts.passes.push_back(pass);
 }
 
-void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
-  const int32_t length = parts.unit.length;
-  parts.seen.assign(length, 0);
-  if (spec.hashes == 1 && spec.pairs == Pairs::kFull) {
-    for (const BucketRun& run : parts.runs) {
-      const int32_t columns = run.column_end - run.column_begin;
-      parts.pairs_computed += int64_t{run.row_end - run.row_begin} * columns;
-      for (int32_t r = run.row_begin; r < run.row_end; ++r)
-        parts.seen[parts.orders[parts.passes[0].row_order + r]] = columns;
-    }
-  } else {
-    PairCounter counter(plan, parts);
-    for (const Pass& pass : parts.passes) {
-      const int64_t pairs = counter.Count(pass, parts.seen);
-      if (!pass.swapped) parts.pairs_computed += pairs;  // the mirrored half reuses the products of the first
-    }
+// Of a pass whose buckets' pairs count as they stand.
+int64_t CountRuns(const UnitParts& parts, const Pass& pass, std::vector<int32_t>& seen) {
+  int64_t pairs = 0;
+  for (int64_t r = pass.run_begin; r < pass.run_end; ++r) {
+    const BucketRun& run = parts.runs[r];
+    const int32_t columns = run.column_end - run.column_begin;
+    pairs += int64_t{run.row_end - run.row_begin} * columns;
+    for (int32_t row = run.row_begin; row < run.row_end; ++row) seen[parts.orders[pass.row_order + row]] += columns;
   }
-  const bool all = std::all_of(parts.seen.begin(), parts.seen.end(), [length](int32_t s) { return s == length; });
-  parts.unit.fill = all ? Fill::kNone : spec.fill;
-  if (spec.fill == Fill::kNone) parts.seen.clear();  // only a fill asks how many are left
+  return pairs;
+}
+
+void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
+  std::vector<int32_t> seen(parts.unit.length);
+  for (const Pass& pass : parts.passes) {
+    const bool runs = pass.run_end > pass.run_begin;
+    const int64_t pairs = runs ? CountRuns(parts, pass, seen) : CountPassPairs(plan, parts, pass, seen);
+    if (!pass.swapped) parts.pairs_computed += pairs;  // the mirrored half reuses the products of the first
+  }
+  KeepSeen(spec.fill, std::move(seen), parts);
 }
 
 void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
@@ -253,6 +194,7 @@ void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, Unit
   if (spec.pairs == Pairs::kReference) {  // the mirrored half: row j meets column i < j with the score q_i·k_j
     for (int hash = 0; hash < spec.hashes; ++hash) AddBucketPass(plan, parts, hash, true, kColumnBefore);
   }
+  AddAlwaysPass(spec, spec.hashes, kFirstMeeting, parts);
   CountPairs(plan, spec, parts);
 }
 
@@ -294,12 +236,12 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
   }
 }
 
+}  // namespace
+
 void AddExact(UnitParts& parts) {
   AddDensePass(parts);
   parts.pairs_computed = int64_t{parts.unit.length} * parts.unit.length;
 }
-
-}  // namespace
 
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
                                 const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes) {
@@ -334,18 +276,24 @@ AttentionPlanPtr BuildDensePlan(const AttentionShape& shape) {
                         [](const AttentionPlan&, UnitParts& parts) { AddExact(parts); });
 }
 
+int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
+  int64_t flops = 0;
+  for (int b = 0; b < shape.sequences(); ++b) {
+    const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
+    if (UsesHash(spec, static_cast<int>(length)))
+      flops += int64_t{4} * BandsOf(spec, length) * shape.head_dim * length * spec.hashes * shape.heads;
+  }
+  return flops;
+}
+
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets) {
+  if (spec.pairs == Pairs::kSorted) return BuildSortedPlan(spec, shape, query_buckets, key_buckets);
   auto plan = std::make_shared<AttentionPlan>();
   plan->hashes = spec.hashes;
   plan->query_buckets.assign(query_buckets.begin(), query_buckets.end());
   plan->key_buckets.assign(key_buckets.begin(), key_buckets.end());
-  for (int b = 0; b < shape.sequences(); ++b) {
-    const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    if (UsesHash(spec, static_cast<int>(length))) {
-      plan->counts.hash_flops += int64_t{4} * spec.bands * shape.head_dim * length * spec.hashes * shape.heads;
-    }
-  }
+  plan->counts.hash_flops = SimHashFlops(spec, shape);
   return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
     if (UsesHash(spec, parts.unit.length)) {
       AddSimHashPasses(built, spec, parts);
@@ -373,7 +321,7 @@ AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shap
 
 AttentionCounts Counts(const AttentionPlan& plan) {
   AttentionCounts counts = plan.counts;
-  if (!plan.shared_keys) return counts;
+  if (plan.pairs_counted) return counts;
   std::vector<int64_t> pairs(plan.units.size());
   ParallelFor(static_cast<int64_t>(pairs.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) pairs[u] = PairsMet(plan, plan.units[u]);

@@ -8,7 +8,11 @@
 //
 // Reformer: a pass is a round, and the orders of all rounds lie end to end, with a copy of the circle's end before them
 // and of its beginning after them. So the window of a chunk, which may reach into the round before or after, is one
-// range of columns.
+// range of columns. SimHash with sorted pairs: a pass is a hash function, its rows the sorted queries and its columns
+// the sorted keys, both cut into chunks; a row sees the columns of the chunks around its own.
+//
+// Pairs that are always seen (a window of neighbours, global tokens) are a last pass in natural order, which takes
+// those that no pass before it met.
 //
 // Memory: 8 bytes per token, head and pass for the orders (Reformer 4), 16 for the buckets (4); nothing grows with
 // tokens².
@@ -27,12 +31,26 @@ inline constexpr int kTileRows = 64;
 enum PairRule : uint8_t {
   kAllPairs = 0,
   kSameBucket = 1,       // row and column share the bucket of this pass's hash function
-  kFirstMeeting = 2,     // and no bucket of an earlier hash function
+  kFirstMeeting = 2,     // they share no bucket of an earlier hash function
   kColumnNotBefore = 4,  // position of the column ≥ position of the row
   kColumnBefore = 8,     // position of the column < position of the row
   kColumnNotAfter = 16,  // position of the column ≤ position of the row
   kFirstWindow = 32,     // the row's windows held the column in no earlier pass, nor before in this one
   kSelfPenalty = 64,     // all count; a row that meets its own position has the score −1e5
+  kAlwaysSeen = 128,     // AlwaysSeen holds; the pass is no hash function's, and comes after all of them
+};
+
+// Pairs that are seen whatever the hash says: neighbours, and tokens that all see and that see all.
+struct AlwaysSeen {
+  int32_t reach = -1;                           // |row − column| ≤ reach
+  int32_t global_first = -1, global_last = -1;  // positions; −1: none
+
+  bool Any() const { return reach >= 0 || global_first >= 0 || global_last >= 0; }
+  bool IsGlobal(int32_t position) const { return position == global_first || position == global_last; }
+  bool Holds(int32_t row, int32_t column) const {
+    const int32_t apart = row < column ? column - row : row - column;
+    return apart <= reach || IsGlobal(row) || IsGlobal(column);
+  }
 };
 
 struct Segment {
@@ -53,13 +71,16 @@ struct BucketRun {
 struct Pass {
   bool swapped = false;  // rows are keys, columns queries
   uint8_t rule = kAllPairs;
-  int hash = 0;                               // or round
+  int hash = 0;                               // or round; kAlwaysSeen: how many there are
   int32_t columns = 0;                        // the order of columns has so many places
   int32_t own_columns = 0;                    // where in it the order of rows stands; kSelfPenalty
   int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
   int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
   int64_t run_begin = 0,
           run_end = 0;  // into AttentionPlan::runs; empty unless every bucket's pairs count as they stand
+
+  // The hash functions that the rule asks about: all up to the pass's own.
+  int RuledHashes() const { return hash + (rule & kAlwaysSeen ? 0 : 1); }
 };
 
 // Which chunks of a round a query sees beside its own, in a circle of all rounds' chunks.
@@ -75,6 +96,7 @@ struct Unit {
   int32_t pass_begin = 0, pass_end = 0;
   Fill fill = Fill::kNone;  // kNone where every pair is seen
   ChunkWindow window;
+  AlwaysSeen always;
   int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
 
   int32_t ChunksOfARound() const { return (length + window.chunk - 1) / window.chunk; }
@@ -92,8 +114,11 @@ struct AttentionPlan {
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
   std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty where no rule asks for them
-  std::vector<int32_t> chunks;  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow
-  std::vector<int32_t> seen;    // [heads, tokens]: how many keys query i sees; empty without a fill
+  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a
+  // query, and of a key.
+  std::vector<int32_t> chunks, key_chunks;
+  std::vector<int32_t> seen;  // [heads, tokens]: how many keys query i sees; empty without a fill
+  bool pairs_counted = true;  // counts.pairs_computed is filled in; else units tell (PairsMet)
   AttentionCounts counts;
 
   const int32_t* Order(int64_t offset) const { return offset < 0 ? nullptr : orders.data() + offset; }
@@ -103,7 +128,10 @@ struct AttentionPlan {
   const int32_t* ColumnBuckets(const Unit& unit, const Pass& pass, int hash) const {
     return Buckets(pass.swapped || shared_keys ? query_buckets : key_buckets, unit, hash);
   }
-  const int32_t* Chunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }
+  const int32_t* RowChunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }
+  const int32_t* ColumnChunks(const Unit& unit, int round) const {
+    return Buckets(shared_keys ? chunks : key_chunks, unit, round);
+  }
 
  private:
   const int32_t* Buckets(const std::vector<int32_t>& buckets, const Unit& unit, int hash) const {
@@ -111,7 +139,7 @@ struct AttentionPlan {
   }
 };
 
-// Distinct (row, column) that a unit of a plan with shared keys meets.
+// Distinct (row, column) that a unit meets; for plans whose pairs are not counted.
 int64_t PairsMet(const AttentionPlan& plan, const Unit& unit);
 
 }  // namespace lshformer

@@ -23,6 +23,33 @@ struct UnitParts {
 // Appends a tile that meets the segments that are not empty, and counts the pairs visited.
 void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment* segments, size_t count);
 
+// Rows of each tile but the last where a chunk of `rows` is cut: of about equal size, in whole vectors. 65 rows as 48
+// and 17 cost less than as 64 and 1.
+int32_t RowsOfATile(int32_t rows);
+
+// Adds the number of columns that count in a pass to seen[row] and returns their sum. Integers only.
+int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const Pass& pass, std::vector<int32_t>& seen);
+
+// What a unit keeps of seen[row]: nothing without a fill, and no fill where every row sees all.
+void KeepSeen(Fill fill, std::vector<int32_t> seen, UnitParts& parts);
+
+// Operations of hashing the queries and keys of all sequences that are hashed.
+int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape);
+
+// SimHash's plan with sorted pairs; called by BuildSimHashPlan.
+AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                 std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
+
+// Whether some pairs are seen whatever the hash says.
+bool AnyAlwaysSeen(const AttentionSpec& spec);
+
+// The last pass of a hashed unit: pairs that are always seen, where no pass before met them. `rule`: what tells those
+// (kFirstMeeting or kFirstWindow), and other flags that hold for all of the unit's pairs.
+void AddAlwaysPass(const AttentionSpec& spec, int hashes, uint8_t rule, UnitParts& parts);
+
+// The pass and pairs of exact attention.
+void AddExact(UnitParts& parts);
+
 // Positions sorted by (bucket, position). `count` is work memory.
 void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order);
 

@@ -37,7 +37,7 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
 HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step) {
   HashNumbers numbers;
   if (spec.type == AttentionType::kSimHash)
-    numbers.planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step);
+    numbers.planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
   if (spec.type == AttentionType::kReformer) numbers.rotations = DrawReformerRotations(spec, shape, layer, step);
   return numbers;
 }

@@ -105,11 +105,8 @@ class ReformerUnit {
     return static_cast<uint8_t>(rule);
   }
 
-  // Tiles of about equal size, in whole vectors: 65 rows as 48 and 17 cost less than as 64 and 1.
   void AddChunk(const Pass& pass, int32_t row_begin, int32_t row_end, const Segment& seen, const int32_t* buckets) {
-    constexpr int32_t kVector = 16;
-    const int32_t rows = row_end - row_begin, tiles = (rows + kTileRows - 1) / kTileRows;
-    const int32_t step = ((rows + tiles - 1) / tiles + kVector - 1) / kVector * kVector;
+    const int32_t step = RowsOfATile(row_end - row_begin);
     for (int32_t row = row_begin; row < row_end; row += step) {
       const int32_t end = std::min(row_end, row + step);
       const Segment segment = (pass.rule & kSameBucket) ? OfTheseBuckets(pass, row, end, seen, buckets) : seen;
@@ -167,6 +164,7 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
                                    std::span<const int32_t> buckets) {
   auto plan = std::make_shared<AttentionPlan>();
   plan->shared_keys = true;
+  plan->pairs_counted = false;
   plan->hashes = spec.rounds;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
@@ -176,7 +174,7 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
         int64_t{2} * RotationColumns(spec, length) * shape.head_dim * length * spec.rounds * shape.heads;
   }
   if (!spec.cross_bucket) plan->query_buckets.assign(buckets.begin(), buckets.end());
-  if (spec.count_pairs_once) plan->chunks.resize(buckets.size());
+  if (spec.count_pairs_once || AnyAlwaysSeen(spec)) plan->chunks.resize(buckets.size());
   int32_t* chunks = plan->chunks.empty() ? nullptr : plan->chunks.data();
   const int64_t tokens = shape.tokens();
   return BuildFromUnits(plan, shape, [&spec, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
@@ -186,6 +184,8 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
     }
     const int64_t first = int64_t{parts.unit.head} * spec.rounds * tokens + parts.unit.token_begin;
     ReformerUnit(spec, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
+    const int rule = kFirstWindow | kSelfPenalty | (spec.causal ? kColumnNotAfter : 0);
+    AddAlwaysPass(spec, spec.rounds, static_cast<uint8_t>(rule), parts);
   });
 }
 
@@ -194,6 +194,7 @@ namespace {
 // Whether the rule lets the pair count, whatever was met before.
 bool InSight(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
   if ((pass.rule & kColumnNotAfter) && column > row) return false;
+  if ((pass.rule & kAlwaysSeen) && !unit.always.Holds(row, column)) return false;
   if (!(pass.rule & kSameBucket)) return true;
   return plan.RowBuckets(unit, pass, pass.hash)[row] == plan.ColumnBuckets(unit, pass, pass.hash)[column];
 }
@@ -215,7 +216,7 @@ int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
     const int32_t* order = plan.Order(pass.row_order);
     for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
       for (int32_t row = plan.tiles[t].row_begin; row < plan.tiles[t].row_end; ++row)
-        tile_of[p * length + order[row]] = static_cast<int32_t>(t - pass.tile_begin);
+        tile_of[p * length + (order ? order[row] : row)] = static_cast<int32_t>(t - pass.tile_begin);
     }
   }
   int64_t pairs = 0;
@@ -227,7 +228,7 @@ int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
       const int32_t* order = plan.Order(pass.column_order);
       for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
         for (int32_t c = plan.segments[s].column_begin; c < plan.segments[s].column_end; ++c) {
-          const int32_t column = order[c];
+          const int32_t column = order ? order[c] : c;
           if (met_by[column] == row || (!plan.segments[s].every_pair && !InSight(plan, unit, pass, row, column)))
             continue;
           met_by[column] = row;

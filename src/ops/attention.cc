@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/ref/reformer.h"
+#include "kernels/ref/simhash_pairs.h"
 
 namespace lshformer {
 namespace {
@@ -119,14 +120,16 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
 // [heads, n, n]: which pairs of one sequence are seen. `buckets`: [heads, hashes, T].
 torch::Tensor SeenPairs(const AttentionSpec& spec, int heads, int64_t tokens, int64_t begin, int64_t end,
                         const SimHashBuckets& buckets) {
-  const auto part = [&](const std::vector<int32_t>& all) {
-    return torch::from_blob(const_cast<int32_t*>(all.data()), {heads, spec.hashes, tokens}, torch::kInt32)
-        .slice(2, begin, end);
-  };
-  torch::Tensor seen = part(buckets.query).unsqueeze(3).eq(part(buckets.key).unsqueeze(2)).any(1);
-  if (spec.pairs == Pairs::kReference) {
-    seen = torch::triu(seen.to(torch::kInt32)).to(torch::kBool);
-    seen = seen.logical_or(seen.transpose(1, 2));
+  const int64_t length = end - begin;
+  torch::Tensor seen = torch::empty({heads, length, length}, torch::kBool);
+  bool* at = seen.data_ptr<bool>();
+  for (int head = 0; head < heads; ++head) {
+    const int64_t first = int64_t{head} * spec.hashes * tokens + begin;
+    const ref::SimHashPairs pairs(spec, static_cast<int>(length), buckets.query.data() + first,
+                                  buckets.key.data() + first, tokens);
+    for (int64_t i = 0; i < length; ++i) {
+      for (int64_t j = 0; j < length; ++j) *at++ = pairs.Sees(i, j);
+    }
   }
   return seen;
 }

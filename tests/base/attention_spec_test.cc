@@ -32,7 +32,7 @@ TEST(ParseAttentionSpec, Defaults) {
   // As docs/attention.md promises.
   EXPECT_EQ(ToJson(simhash).dump(),
             R"({"type":"simhash","bands":2,"hashes":1,"table_size":64,"fill":"zero","pairs":"full",)"
-            R"("resample":"call","center_keys":false,"min_length":0,"seed":0})");
+            R"("window":0,"global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
   EXPECT_EQ(ToJson(AttentionSpec{}).dump(), R"({"type":"dense","seed":0})");
   AttentionSpec reformer;
   reformer.type = AttentionType::kReformer;
@@ -40,13 +40,13 @@ TEST(ParseAttentionSpec, Defaults) {
   EXPECT_EQ(ToJson(reformer).dump(),
             R"({"type":"reformer","rounds":4,"buckets":"auto","chunk":64,"look_back":1,"look_ahead":0,)"
             R"("scale":"none","cross_bucket":true,"wrap":true,"causal":false,"count_pairs_once":false,)"
-            R"("resample":"call","min_length":0,"seed":0})");
+            R"("window":0,"global":"none","resample":"call","min_length":0,"seed":0})");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   const std::string text =
       R"({"type":"simhash","bands":62,"hashes":4,"table_size":256,"fill":"mean","pairs":"reference",)"
-      R"("resample":"never","center_keys":true,"min_length":384,"seed":18446744073709551615})";
+      R"("window":0,"global":"none","resample":"never","center_keys":true,"min_length":384,"seed":18446744073709551615})";
   const AttentionSpec spec = Parse(text);
   EXPECT_EQ(spec.bands, 62);
   EXPECT_EQ(spec.hashes, 4);
@@ -62,11 +62,35 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   EXPECT_EQ(Parse(R"({"type":"dense","seed":7})").seed, 7u);
 }
 
+TEST(ParseAttentionSpec, SortedPairsHaveChunksAndBandsByTheLength) {
+  const AttentionSpec plain = Parse(R"({"type":"simhash","pairs":"sorted"})");
+  EXPECT_EQ(
+      ToJson(plain).dump(),
+      R"({"type":"simhash","bands":"auto","hashes":1,"fill":"zero","pairs":"sorted","chunk":64,"look_back":1,)"
+      R"("look_ahead":1,"window":0,"global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
+  EXPECT_EQ(Parse(ToJson(plain).dump()), plain);
+  const std::string text =
+      R"({"type":"simhash","bands":9,"hashes":2,"fill":"none","pairs":"sorted","chunk":32,"look_back":0,)"
+      R"("look_ahead":3,"window":5,"global":"cls,sep","resample":"call","center_keys":false,"min_length":0,"seed":0})";
+  const AttentionSpec spec = Parse(text);
+  EXPECT_EQ(spec.bands, 9);
+  EXPECT_EQ(spec.chunk, 32);
+  EXPECT_EQ(spec.look_back, 0);
+  EXPECT_EQ(spec.look_ahead, 3);
+  EXPECT_EQ(spec.window, 5);
+  EXPECT_TRUE(spec.global_first && spec.global_last);
+  EXPECT_EQ(ToJson(spec).dump(), text);
+  const AttentionSpec growing = Parse(R"({"type":"simhash","bands":"auto"})");
+  EXPECT_EQ(growing.bands, 0);
+  EXPECT_EQ(Parse(ToJson(growing).dump()), growing);
+  EXPECT_FALSE(ToJson(growing).contains("table_size"));
+}
+
 TEST(ParseAttentionSpec, EveryKeyOfReformerGoesThereAndBack) {
   const std::string text =
       R"({"type":"reformer","rounds":2,"buckets":[4,6],"chunk":32,"look_back":2,"look_ahead":1,)"
       R"("scale":"sqrt_d","cross_bucket":false,"wrap":false,"causal":true,"count_pairs_once":true,)"
-      R"("resample":"never","min_length":100,"seed":9})";
+      R"("window":7,"global":"sep","resample":"never","min_length":100,"seed":9})";
   const AttentionSpec spec = Parse(text);
   EXPECT_EQ(spec.rounds, 2);
   EXPECT_EQ(spec.buckets, (std::array<int, 2>{4, 6}));
@@ -106,7 +130,8 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
   EXPECT_EQ(error(R"("causal":1)"), R"("causal": expected true or false, got 1)");
   EXPECT_EQ(error(R"("bands":2)"), R"("bands" has no meaning for type "reformer")");
   EXPECT_EQ(error(R"("chunks":2)"), R"(unknown key "chunks" (did you mean "chunk"?))");
-  EXPECT_EQ(ParseError(R"({"type":"simhash","chunk":2})"), R"("chunk" has no meaning for type "simhash")");
+  EXPECT_EQ(ParseError(R"({"type":"simhash","chunk":2})"),
+            R"("chunk" has no meaning here: only "pairs" "sorted" has chunks)");
 }
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
@@ -131,8 +156,23 @@ TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
   const auto error = [](const std::string& member) { return ParseError(R"({"type":"simhash",)" + member + "}"); };
   EXPECT_EQ(error(R"("bands":0)"), R"("bands": expected 1 to 62, got 0)");
   EXPECT_EQ(error(R"("bands":63)"), R"("bands": expected 1 to 62, got 63)");
-  EXPECT_EQ(error(R"("bands":"auto")"), R"("bands": expected 1 to 62, got "auto")");
-  EXPECT_EQ(error(R"("bands":2.5)"), R"("bands": expected 1 to 62, got 2.5)");
+  EXPECT_EQ(error(R"("bands":"many")"), R"("bands": expected 1 to 62 or "auto", got "many")");
+  EXPECT_EQ(error(R"("bands":2.5)"), R"("bands": expected 1 to 62 or "auto", got 2.5)");
+  EXPECT_EQ(error(R"("bands":31,"pairs":"sorted")"), R"("bands": expected 1 to 30, got 31)");
+  EXPECT_EQ(error(R"("bands":"auto","table_size":64)"),
+            R"("table_size" has no meaning here: it is 2^bands with "bands" "auto")");
+  EXPECT_EQ(error(R"("pairs":"sorted","table_size":64)"),
+            R"("table_size" has no meaning here: it is 2^bands with "pairs" "sorted")");
+  EXPECT_EQ(error(R"("pairs":"sorted","chunk":0)"), R"("chunk": expected 1 to 1048576, got 0)");
+  EXPECT_EQ(error(R"("pairs":"sorted","look_ahead":-1)"), R"("look_ahead": expected 0 to 1048576, got -1)");
+  EXPECT_EQ(error(R"("window":-1)"), R"("window": expected 0 to 2147483647, got -1)");
+  EXPECT_EQ(error(R"("global":"mask")"), R"("global": expected "none", "cls", "sep" or "cls,sep", got "mask")");
+  EXPECT_EQ(error(R"("global":"cls","pairs":"reference")"),
+            R"("global": "pairs" "reference" takes its pairs from the hash alone, as the authors' code does)");
+  EXPECT_EQ(ParseError(R"({"type":"dense","window":2})"), R"("window" has no meaning for type "dense")");
+  EXPECT_EQ(error(R"("look_back":1)"), R"("look_back" has no meaning here: only "pairs" "sorted" has chunks)");
+  EXPECT_EQ(error(R"("pairs":"reference","bands":"auto")"),
+            R"("bands": "auto" is not what the authors' "pairs" "reference" does, expected a number)");
   EXPECT_EQ(error(R"("hashes":0)"), R"("hashes": expected 1 to 1024, got 0)");
   EXPECT_EQ(error(R"("hashes":-1)"), R"("hashes": expected 1 to 1024, got -1)");
   EXPECT_EQ(error(R"("table_size":0)"), R"("table_size": expected 1 to 16777216, got 0)");
@@ -140,7 +180,7 @@ TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
   EXPECT_EQ(error(R"("min_length":-1)"), R"("min_length": expected 0 to 2147483647, got -1)");
   EXPECT_EQ(error(R"("fill":"max")"), R"("fill": expected "zero", "mean" or "none", got "max")");
   EXPECT_EQ(error(R"("fill":null)"), R"("fill": expected a string, got null)");
-  EXPECT_EQ(error(R"("pairs":"half")"), R"("pairs": expected "full" or "reference", got "half")");
+  EXPECT_EQ(error(R"("pairs":"half")"), R"("pairs": expected "full", "reference" or "sorted", got "half")");
   EXPECT_EQ(error(R"("resample":true)"), R"("resample": expected a string, got true)");
   EXPECT_EQ(error(R"("center_keys":1)"), R"("center_keys": expected true or false, got 1)");
   EXPECT_EQ(error(R"("seed":-1)"), R"("seed": expected 0 to 18446744073709551615, got -1)");
@@ -162,6 +202,44 @@ TEST(UsesHash, FromMinLengthOn) {
   spec.min_length = 100;
   EXPECT_FALSE(UsesHash(spec, 99));
   EXPECT_TRUE(UsesHash(spec, 100));
+}
+
+TEST(UsesHash, NotWhereEveryWindowOfSortedPairsHoldsTheWholeSequence) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.pairs = Pairs::kSorted;
+  spec.chunk = 10;
+  spec.look_ahead = 2;
+  EXPECT_FALSE(UsesHash(spec, 20));  // both chunks are one back or one ahead
+  EXPECT_TRUE(UsesHash(spec, 21));
+  spec.look_back = 0;
+  EXPECT_FALSE(UsesHash(spec, 10));
+  EXPECT_TRUE(UsesHash(spec, 11));
+  spec.look_back = spec.look_ahead = 1 << 20;
+  EXPECT_FALSE(UsesHash(spec, 10'000'000));
+}
+
+TEST(BandsOf, GrowWithTheLengthUnlessGiven) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  EXPECT_EQ(BandsOf(spec, 1'000'000), 2);
+  EXPECT_EQ(TableSizeOf(spec, 1'000'000), 64);
+  spec.bands = 0;
+  EXPECT_EQ(BandsOf(spec, 0), 1);
+  EXPECT_EQ(BandsOf(spec, 256), 1);  // two buckets of 128
+  EXPECT_EQ(BandsOf(spec, 257), 2);
+  EXPECT_EQ(BandsOf(spec, 4096), 5);
+  EXPECT_EQ(BandsOf(spec, 16384), 7);
+  EXPECT_EQ(BandsOf(spec, INT32_MAX), 24);
+  EXPECT_EQ(TableSizeOf(spec, 4096), 32);
+  spec.pairs = Pairs::kSorted;
+  EXPECT_EQ(BandsOf(spec, 4096), 7);  // 128 buckets of half a chunk
+  spec.chunk = 1;
+  EXPECT_EQ(BandsOf(spec, 4096), 13);
+  EXPECT_EQ(BandsOf(spec, INT32_MAX), 30);
+  spec.bands = 4;
+  EXPECT_EQ(BandsOf(spec, 4096), 4);
+  EXPECT_EQ(TableSizeOf(spec, 4096), 16);
 }
 
 TEST(MinLength, AutoIsTheLargestLengthTuned) {
@@ -203,7 +281,7 @@ TEST(MinLength, ANumberWinsOverWhatWasTuned) {
 TEST(ParseAttentionSpec, TunedLengthsGoThereAndBack) {
   const std::string text =
       R"({"type":"simhash","bands":2,"hashes":1,"table_size":64,"fill":"zero","pairs":"full",)"
-      R"("resample":"call","center_keys":false,"min_length":"auto",)"
+      R"("window":0,"global":"none","resample":"call","center_keys":false,"min_length":"auto",)"
       R"("tuned_lengths":{"forward":128,"forward_backward":"never","machine":"a CPU, avx2, 2 threads"},"seed":0})";
   EXPECT_EQ(ToJson(Parse(text)).dump(), text);
 }

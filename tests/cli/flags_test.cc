@@ -163,6 +163,68 @@ TEST_F(AttentionFlagsTest, KeysBelongToTheirTypes) {
   EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_chunk", "64"}), "--lsh_chunk: has no meaning for dense attention");
 }
 
+TEST_F(AttentionFlagsTest, SortedPairsBeginWithTheirOwnDefaults) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.bands = 8;
+  spec.fill = Fill::kMean;
+  AttentionSpec want = spec;
+  want.pairs = Pairs::kSorted;
+  want.bands = 0;
+  want.look_ahead = 1;
+  EXPECT_EQ(Over({spec}, {"--lsh_pairs", "sorted"}), std::vector<AttentionSpec>{want});
+  want.chunk = 32;
+  EXPECT_EQ(Over({want}, {"--lsh_pairs", "sorted"}), std::vector<AttentionSpec>{want});  // they were
+}
+
+TEST_F(AttentionFlagsTest, SortedPairsWithKeysAndBack) {
+  AttentionSpec want;
+  want.type = AttentionType::kSimHash;
+  want.pairs = Pairs::kSorted;
+  want.bands = 9;
+  want.chunk = 32;
+  want.look_back = 2;
+  want.look_ahead = 0;
+  EXPECT_EQ(Over({}, {"--attention", "simhash", "--lsh_look_ahead", "0", "--lsh_look_back", "2", "--lsh_chunk", "32",
+                      "--lsh_bands", "9", "--lsh_pairs", "sorted"}),
+            std::vector<AttentionSpec>{want});
+  AttentionSpec plain;
+  plain.type = AttentionType::kSimHash;
+  EXPECT_EQ(Over({want}, {"--attention", "", "--lsh_pairs", "full"}), std::vector<AttentionSpec>{plain});
+}
+
+TEST_F(AttentionFlagsTest, BandsMayFollowTheLength) {
+  AttentionSpec want;
+  want.type = AttentionType::kSimHash;
+  want.bands = 0;
+  EXPECT_EQ(Over({}, {"--attention", "simhash", "--lsh_bands", "auto"}), std::vector<AttentionSpec>{want});
+  EXPECT_THAT(Wrong({}, {"--lsh_bands", "many"}), HasSubstr("--lsh_bands: expected 1 to 62 or \"auto\", got \"many\""));
+  const std::vector<std::string> simhash{"--attention", "simhash"};
+  const auto wrong = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), simhash.begin(), simhash.end());
+    return Wrong({}, words);
+  };
+  EXPECT_THAT(wrong({"--lsh_bands", "auto", "--lsh_table_size", "64"}), HasSubstr("it is 2^bands with"));
+  EXPECT_THAT(wrong({"--lsh_bands", "31", "--lsh_pairs", "sorted"}), HasSubstr("expected 1 to 30, got 31"));
+}
+
+TEST_F(AttentionFlagsTest, WindowAndGlobalTokensAreOfEveryHash) {
+  AttentionSpec want;
+  want.type = AttentionType::kReformer;
+  want.window = 4;
+  want.global_first = want.global_last = true;
+  EXPECT_EQ(Over({}, {"--attention", "reformer", "--lsh_window", "4", "--lsh_global", "cls,sep"}),
+            std::vector<AttentionSpec>{want});
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--attention", "", "--lsh_window", "4"}),
+            "--lsh_window: has no meaning for dense attention");
+  EXPECT_THAT(Wrong({}, {"--lsh_global", "first"}), HasSubstr("--lsh_global: expected \"none\", \"cls\", \"sep\" or"));
+}
+
+TEST_F(AttentionFlagsTest, ChunksOfSimHashAreThoseOfSortedPairs) {
+  EXPECT_THAT(Wrong({}, {"--attention", "simhash", "--lsh_chunk", "32"}),
+              HasSubstr("only \"pairs\" \"sorted\" has chunks"));
+}
+
 TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
   EXPECT_THAT(Wrong({}, {"--lsh_chunk", "0"}), HasSubstr("--lsh_chunk: expected 1 to"));
   EXPECT_THAT(Wrong({}, {"--lsh_rounds", "0"}), HasSubstr("--lsh_rounds: expected 1 to"));

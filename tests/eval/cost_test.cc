@@ -109,6 +109,30 @@ TEST(Cost, ShorterThanMinLengthIsDense) {
   EXPECT_LT(CostOfAttention(spec, 2, 64, 100).full_flops(), CostOfAttention({}, 2, 64, 100).full_flops());
 }
 
+// What a plan visits is what the cost says; under several hash functions chance decides how much falls together.
+TEST(Cost, OfSortedPairsIsThatOfTheirWindows) {
+  AttentionSpec spec = SimHash(0, 1, 64, Pairs::kSorted);
+  spec.look_ahead = 2;
+  for (const int32_t length : {150, 1000, 4096}) {
+    const std::vector<int32_t> cu_seqlens{0, length}, buckets(length);
+    EXPECT_EQ(CostOfAttention(spec, 1, 64, length).pairs,
+              Counts(*BuildSimHashPlan(spec, {cu_seqlens, 1, 64}, buckets, buckets)).pairs_computed);
+  }
+  const double one = CostOfAttention(spec, 1, 64, 4096).share();
+  spec.hashes = 2;
+  EXPECT_NEAR(CostOfAttention(spec, 1, 64, 4096).share(), 2 * one - one * one, 1e-9);
+}
+
+// Keys per query where vectors fall evenly: 64 to 128 from 256 tokens on, whatever the length.
+TEST(Cost, OfAutoBandsIsBoundedPerQuery) {
+  const AttentionSpec spec = SimHash(0, 1, 64);
+  for (int64_t length = 256; length < int64_t{1} << 30; length = length * 3 / 2) {
+    const double keys = CostOfAttention(spec, 1, 64, length).pairs / static_cast<double>(length);
+    EXPECT_GE(keys, 64) << length;
+    EXPECT_LE(keys, 128) << length;
+  }
+}
+
 AttentionSpec Reformer(int rounds) {
   AttentionSpec spec;
   spec.type = AttentionType::kReformer;

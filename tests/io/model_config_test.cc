@@ -121,8 +121,8 @@ TEST(ParseModelConfig, ReversibleLayersAndPiecesOfTheFeedForward) {
 TEST(ToJson, AttentionInFull) {
   EXPECT_EQ(ToJson(Parse(R"({"attention":"dense"})"))["attention"].dump(), R"({"type":"dense","seed":0})");
   EXPECT_EQ(ToJson(Parse(R"({"attention":{"type":"simhash","bands":4}})"))["attention"].dump(),
-            R"({"type":"simhash","bands":4,"hashes":1,"table_size":64,"fill":"zero","pairs":"full","resample":"call",)"
-            R"("center_keys":false,"min_length":0,"seed":0})");
+            R"({"type":"simhash","bands":4,"hashes":1,"table_size":64,"fill":"zero","pairs":"full","window":0,)"
+            R"("global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
 }
 
 TEST(ParseModelConfig, AttentionPerLayer) {

@@ -79,7 +79,8 @@ TEST_P(Adversarial, NothingCollides) {
   std::fill(c.buckets.key.begin(), c.buckets.key.end(), 1);
   const AttentionResult result = RunKernels(c);
   ExpectAgrees(c, result);
-  if (spec().fill != Fill::kNone) return;
+  // Sorted pairs always have a window, and some pairs are seen whatever the hash says.
+  if (spec().fill != Fill::kNone || spec().pairs == Pairs::kSorted || spec().window > 0 || spec().global_first) return;
   EXPECT_EQ(result.out, std::vector<float>(c.query.size(), 0.0f));
   EXPECT_EQ(result.grad_query, std::vector<float>(c.query.size(), 0.0f));
   EXPECT_EQ(result.grad_value, std::vector<float>(c.query.size(), 0.0f));

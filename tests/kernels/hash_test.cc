@@ -168,6 +168,82 @@ TEST(SimHashPlanes, AreAFunctionOfSeedLayerHeadAndStep) {
   }
 }
 
+AttentionSpec SortedHash(int bands, int hashes) {
+  AttentionSpec spec = Hashing(bands, hashes, 64);
+  spec.pairs = Pairs::kSorted;
+  spec.chunk = 16;
+  spec.look_ahead = 1;
+  return spec;
+}
+
+SimHashPlanes PlanesOf(const AttentionCase& c) {
+  return DrawSimHashPlanes(c.spec, c.heads, c.head_dim, 0, 0, c.shape().longest());
+}
+
+// Each sequence has as many bands as its own length asks for; away from the planes both sides find the same pattern.
+void ExpectPatternsOfTheLengthsOwnBands(const AttentionCase& c) {
+  const SimHashPlanes planes = PlanesOf(c);
+  EXPECT_EQ(planes.bands, BandsOf(c.spec, 700));
+  const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
+  const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
+  const SimHashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
+  EXPECT_EQ(got.query, want.query);
+  EXPECT_EQ(got.key, want.key);
+  for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
+    const AttentionCase alone = Alone(c, b);
+    const SimHashBuckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
+    for (int64_t row = 0; row < int64_t{c.heads} * c.spec.hashes; ++row) {
+      for (int64_t i = 0; i < alone.tokens(); ++i) {
+        const int32_t bucket = own.query[row * alone.tokens() + i];
+        ASSERT_EQ(got.query[row * c.tokens() + c.cu_seqlens[b] + i], bucket);
+        ASSERT_EQ(got.key[row * c.tokens() + c.cu_seqlens[b] + i], own.key[row * alone.tokens() + i]);
+        ASSERT_LT(bucket, TableSizeOf(c.spec, alone.tokens()));
+      }
+    }
+  }
+}
+
+TEST(SignPatterns, AreBucketsOfTheLengthsOwnBands) {
+  for (const AttentionSpec& spec : {Hashing(0, 2, 64), SortedHash(0, 3), SortedHash(20, 1)}) {
+    AttentionCase c = RandomCase(spec, {60, 5, 0, 700, 300}, 2, 24, 27);
+    for (const std::string& isa : SupportedIsas()) {
+      SCOPED_TRACE(isa);
+      ForceIsa(isa);
+      for (const bool center : {false, true}) {
+        c.spec.center_keys = center;
+        ExpectPatternsOfTheLengthsOwnBands(c);
+      }
+    }
+    ForceIsa("auto");
+  }
+}
+
+// Vectors that differ in the sign of one plane's side alone are neighbours of the order somewhere; here the patterns of
+// three planes along the axes, one by one: 000 001 011 010 110 111 101 100.
+TEST(SignPatterns, ComeInGrayOrder) {
+  AttentionCase c = RandomCase(SortedHash(3, 1), {8}, 1, 3, 28);
+  SimHashPlanes planes;
+  planes.bands = 3;
+  planes.planes = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  planes.coefficients = {1, 2, 4};
+  const std::vector<int> patterns{0b000, 0b001, 0b011, 0b010, 0b110, 0b111, 0b101, 0b100};
+  for (size_t t = 0; t < patterns.size(); ++t) {
+    for (int d = 0; d < 3; ++d) c.query[t * 3 + d] = (patterns[t] >> d & 1) != 0 ? 1.0f : -1.0f;
+  }
+  EXPECT_EQ(HashCase(c, planes).query, (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(SignPatterns, DoNotDependOnThreads) {
+  const AttentionCase c = RandomCase(SortedHash(0, 2), {5000, 3, 900}, 3, 40, 29);
+  SetThreads(1);
+  const SimHashBuckets one = HashCase(c, PlanesOf(c));
+  SetThreads(3);
+  const SimHashBuckets three = HashCase(c, PlanesOf(c));
+  SetThreads(HardwareThreads());
+  EXPECT_EQ(one.query, three.query);
+  EXPECT_EQ(one.key, three.key);
+}
+
 // 2 · bands · d · 2N · hashes · heads, in thousands: the grid of the BERT-LSH paper for N = 10, d = 64, 2 heads.
 TEST(HashFlops, FollowTheGridOfThePaper) {
   const std::array<double, 4> one_hash{10.24, 20.48, 30.72, 40.96};

@@ -104,5 +104,50 @@ TEST(Oracle, ReferencePairsMirrorTheUpperTriangle) {
   EXPECT_EQ(lower.pairs_computed, 0);
 }
 
+// No bucket is shared: a query sees its neighbours, the last token, and the last token sees all.
+TEST(Oracle, NeighboursAndGlobalTokensAreAlwaysSeen) {
+  AttentionCase c;
+  c.cu_seqlens = {0, 5};
+  c.heads = 1;
+  c.head_dim = 1;
+  c.scale = 1;
+  c.query = c.key = c.grad_out = std::vector<float>(5, 0.0f);
+  c.value = {1, 10, 100, 1000, 10000};
+  c.spec = WithAlways(SimHash(Pairs::kFull, Fill::kNone, 1), 1, false, true);
+  c.buckets = {{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}};
+  const ref::Outputs outputs = RunOracle(c).outputs;
+  EXPECT_NEAR(outputs.out[0], (1 + 10 + 10000) / 3.0, 1e-9);
+  EXPECT_NEAR(outputs.out[2], (10 + 100 + 1000 + 10000) / 4.0, 1e-9);
+  EXPECT_NEAR(outputs.out[4], 11111 / 5.0, 1e-9);
+  EXPECT_EQ(outputs.pairs_computed, 3 + 4 + 4 + 3 + 5);
+}
+
+// Six tokens in chunks of two. Queries come in the order 5 4 3 2 1 0, keys in 0 2 4 1 3 5.
+TEST(Oracle, SortedPairsAreThoseOfTheChunksAround) {
+  AttentionCase c;
+  c.cu_seqlens = {0, 6};
+  c.heads = 1;
+  c.head_dim = 1;
+  c.scale = 1;
+  c.query = c.key = std::vector<float>(6, 0.0f);
+  c.value = {1, 10, 100, 1000, 10000, 100000};
+  c.grad_out = std::vector<float>(6, 0.0f);
+  c.spec = Sorted(Fill::kNone, 1, 1, 0);
+  c.spec.chunk = 2;
+  c.buckets = {{9, 8, 7, 6, 5, 4}, {0, 1, 0, 1, 0, 1}};
+  const ref::Outputs none = RunOracle(c).outputs;  // all scores are 0: the mean of what is seen
+  EXPECT_NEAR(none.out[5], (1 + 100) / 2.0, 1e-9);
+  EXPECT_NEAR(none.out[4], (1 + 100) / 2.0, 1e-9);
+  EXPECT_NEAR(none.out[3], (1 + 100 + 10000 + 10) / 4.0, 1e-9);
+  EXPECT_NEAR(none.out[0], (10000 + 10 + 1000 + 100000) / 4.0, 1e-9);
+  EXPECT_EQ(none.pairs_computed, 4 + 8 + 8);
+  c.spec.hashes = 2;  // the second function sorts as the positions are; what both show counts once
+  c.buckets.query.insert(c.buckets.query.end(), {0, 0, 0, 0, 0, 0});
+  c.buckets.key.insert(c.buckets.key.end(), {0, 0, 0, 0, 0, 0});
+  const ref::Outputs twice = RunOracle(c).outputs;
+  EXPECT_NEAR(twice.out[3], (1 + 100 + 10000 + 10 + 1000) / 5.0, 1e-9);
+  EXPECT_NEAR(twice.out[4], (1 + 100 + 1000 + 10000 + 100000) / 5.0, 1e-9);
+}
+
 }  // namespace
 }  // namespace lshformer::testing

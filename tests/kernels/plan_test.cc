@@ -23,10 +23,18 @@ namespace lshformer::testing {
 namespace {
 
 bool Counts(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
-  for (int h = 0; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
-    const bool same = plan.RowBuckets(unit, pass, h)[row] == plan.ColumnBuckets(unit, pass, h)[column];
-    if (same != (h == pass.hash)) return false;
+  const auto share_bucket = [&](int h) {
+    return plan.RowBuckets(unit, pass, h)[row] == plan.ColumnBuckets(unit, pass, h)[column];
+  };
+  for (int h = 0; h < pass.hash && (pass.rule & kFirstMeeting); ++h) {
+    if (share_bucket(h)) return false;
   }
+  if ((pass.rule & kSameBucket) && !share_bucket(pass.hash)) return false;
+  for (int h = 0; h < pass.hash && (pass.rule & kFirstWindow); ++h) {
+    const int32_t ahead = plan.ColumnChunks(unit, h)[column] - plan.RowChunks(unit, h)[row];
+    if (ahead >= -unit.window.back && ahead <= unit.window.ahead) return false;
+  }
+  if ((pass.rule & kAlwaysSeen) && !unit.always.Holds(row, column)) return false;
   if ((pass.rule & kColumnNotBefore) && column < row) return false;
   return !((pass.rule & kColumnBefore) && column >= row);
 }
@@ -73,7 +81,7 @@ TEST_P(EveryPlan, VisitsEveryPairThatCountsOnce) {
       for (int i = 0; i < unit.length && !plan->seen.empty(); ++i) {
         seen += plan->seen[unit.head * plan->tokens + unit.token_begin + i];
       }
-      if (!plan->seen.empty()) {
+      if (unit.fill != Fill::kNone) {
         EXPECT_EQ(seen, static_cast<int64_t>(visits.size()));
       }
     }
@@ -93,6 +101,32 @@ TEST(PlanWork, IsNearWhatWasAskedFor) {
     for (int i = 0; i < kLength; ++i) c.buckets.query[i] = c.buckets.key[i] = 7 * i;
     EXPECT_LE(PlanOf(c)->units[0].visited_pairs, int64_t{kTileRows} * kLength);
   }
+}
+
+// Whatever falls together: the same chunks see the same chunks.
+TEST(PlanWork, OfSortedPairsDoesNotDependOnTheBuckets) {
+  constexpr int kLength = 10'000;
+  for (const int hashes : {1, 3}) {
+    AttentionSpec spec = Sorted(Fill::kZero, hashes);
+    spec.chunk = 64;
+    AttentionCase c = RandomCase(spec, {kLength}, 1, 8, 44);
+    const int64_t visited = PlanOf(c)->units[0].visited_pairs;
+    EXPECT_LE(visited, int64_t{3} * 64 * kLength * hashes);
+    EXPECT_GE(visited, int64_t{3} * 64 * (kLength - 128) * hashes);
+    c.buckets.query.assign(c.buckets.query.size(), 3);  // all in one
+    EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, visited);
+    c.buckets.key.assign(c.buckets.key.size(), 3);
+    EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, visited);
+  }
+}
+
+// A band costs its width and a tile's rows, a global token a row and a column: nothing is a square of the length.
+TEST(PlanWork, OfPairsAlwaysSeenIsLinear) {
+  constexpr int kLength = 8192;
+  AttentionCase c = RandomCase(Sorted(Fill::kNone, 1), {kLength}, 1, 8, 47);
+  const int64_t without = PlanOf(c)->units[0].visited_pairs;
+  c.spec = WithAlways(c.spec, 10, true, true);
+  EXPECT_LE(PlanOf(c)->units[0].visited_pairs - without, int64_t{kLength} * (2 * 10 + kTileRows + 2 + 2));
 }
 
 int64_t AddressSpace() {
@@ -174,6 +208,12 @@ AttentionSpec LongReformer(int rounds) {
   return spec;
 }
 
+AttentionSpec LongSorted(Fill fill, int hashes) {
+  AttentionSpec spec = Sorted(fill, hashes);
+  spec.chunk = 64;
+  return spec;
+}
+
 class WorkMemory : public ::testing::TestWithParam<std::tuple<MemoryCase, int>> {
  protected:
   void TearDown() override { SetThreads(HardwareThreads()); }
@@ -205,6 +245,8 @@ INSTANTIATE_TEST_SUITE_P(
                           MemoryCase{"full_mean_512", SimHash(Pairs::kFull, Fill::kMean, 1, 512), 65536, 2, 64},
                           MemoryCase{"full_zero_16m", SimHash(Pairs::kFull, Fill::kZero, 1, 16'000'000), 65536, 2, 64},
                           MemoryCase{"full_mean_16m", SimHash(Pairs::kFull, Fill::kMean, 1, 16'000'000), 65536, 2, 64},
+                          MemoryCase{"sorted_mean", LongSorted(Fill::kMean, 1), 65536, 2, 64},
+                          MemoryCase{"sorted_none_3", LongSorted(Fill::kNone, 3), 65536, 2, 64},
                           MemoryCase{"reformer", LongReformer(1), 65536, 2, 64},
                           MemoryCase{"reformer_4_once", LongReformer(4), 65536, 2, 64},
                           MemoryCase{"reference_zero_16m", SimHash(Pairs::kReference, Fill::kZero, 2, 16'000'000),

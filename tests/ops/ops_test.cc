@@ -300,6 +300,12 @@ AttentionSpec SimHash(Fill fill, Pairs pairs, int hashes, bool center_keys) {
   return spec;
 }
 
+AttentionSpec Sorted(Fill fill, int hashes) {
+  AttentionSpec spec = SimHash(fill, Pairs::kSorted, hashes, false);
+  spec.bands = 0, spec.chunk = 4, spec.look_ahead = 1;
+  return spec;
+}
+
 // Chunks of `chunk` tokens, 4 buckets.
 AttentionSpec Reformer(int rounds, int look_ahead, int chunk = 8) {
   AttentionSpec spec;
@@ -322,7 +328,13 @@ std::vector<AttentionSpec> AttentionSpecs() {
       Reformer(2, 0, 40),  // one chunk, or exact
       Reformer(2, 1),
       Reformer(2, 0),
+      Sorted(Fill::kZero, 2),
+      Sorted(Fill::kMean, 1),
+      Sorted(Fill::kNone, 3),
+      SimHash(Fill::kZero, Pairs::kFull, 1, false),
+      Reformer(2, 0),
   };
+  for (const size_t i : {15, 16}) specs[i].window = 3, specs[i].global_first = true;
   specs[10].count_pairs_once = true, specs[10].scale = ScoreScale::kSqrtD;
   specs[11].causal = true, specs[11].cross_bucket = false;
   return specs;
@@ -377,7 +389,7 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
                    {0.3f, options->dropout_key, options->sequence_ids}};
     SimHashBuckets buckets;
     if (options->spec.type == AttentionType::kSimHash) {
-      buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0));
+      buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0, shape.longest()));
     } else if (shared_keys) {
       buckets.query = ref::HashByRotation(in, DrawReformerRotations(spec, shape, options->layer, 0));
     }

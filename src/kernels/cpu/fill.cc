@@ -47,8 +47,11 @@ double DotInDouble(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int
 template <class Tensor>
 void AddRows(const Tensor& rows, const UnitWork& work, const int32_t* order, int32_t begin, int32_t end,
              const float* weight, double* sums) {
+  const auto position_of = [order](int32_t i) { return order ? order[i] : i; };
   for (int32_t i = begin; i < end; ++i) {
-    const int32_t position = order ? order[i] : i;
+    const int32_t position = position_of(i);
+    if (i + kRowsAhead < end)
+      PrefetchRow(rows.at(work.token(position_of(i + kRowsAhead)), work.head()), work.head_dim());
     AddRow(rows.at(work.token(position), work.head()), weight ? static_cast<double>(weight[position]) : 1.0,
            work.head_dim(), sums);
   }

@@ -1,5 +1,6 @@
-// SimHash buckets. A dot product is sixteen partial sums without fused multiply-add, added in a fixed tree: a bucket is
-// the same on every instruction set, in every batch and at every thread count.
+// SimHash buckets of drawn coefficients; sign patterns as they are: patterns.cc. A dot product is sixteen partial sums
+// without fused multiply-add, added in a fixed tree: a bucket is the same on every instruction set, in every batch and
+// at every thread count.
 #include <algorithm>
 #include <cmath>
 #include <new>
@@ -7,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/patterns.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hash.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -111,6 +113,7 @@ void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index,
   float* dots = many_dots.empty() ? few_dots : many_dots.data();
   for (int64_t t = first; t < last; ++t) {
     const float* row = x.at(t, head_index);
+    if (t + kRowsAhead < last) PrefetchRow(x.at(t + kRowsAhead, head_index), head.head_dim);
     if (mean != nullptr || head.head_dim < head.padded) {
       for (int k = 0; k < head.head_dim; ++k) padded_row[k] = mean ? row[k] - mean[k] : row[k];
       row = padded_row;
@@ -142,7 +145,6 @@ HWY_AFTER_NAMESPACE();
 #include <hwy/aligned_allocator.h>
 namespace lshformer {
 HWY_EXPORT(HashRows);
-namespace {
 
 std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim) {
   std::vector<double> sum(head_dim);
@@ -153,6 +155,8 @@ std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end
   for (int d = 0; d < head_dim; ++d) mean[d] = static_cast<float>(sum[d] / static_cast<double>(end - begin));
   return mean;
 }
+
+namespace {
 
 // Tokens that one thread hashes at a time: about 0.1 ms of work.
 int64_t TokensAtATime(const AttentionSpec& spec, int padded) {
@@ -166,6 +170,7 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
   const int64_t tokens = shape.tokens();
   SimHashBuckets buckets;
   if (tokens == 0) return buckets;
+  if (SignPatternsAreBuckets(spec)) return HashSignPatterns(spec, shape, query, key, planes);
   buckets.query.resize(static_cast<size_t>(shape.heads) * spec.hashes * tokens);
   buckets.key.resize(buckets.query.size());
   const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;

@@ -21,8 +21,8 @@ struct TileRows {
   bool not_finite = false;    // of the rows gathered so far
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
-  std::vector<int32_t> buckets;  // [hash + 1][kTileRows]
-  std::vector<int32_t> chunks;   // [round + 1][kTileRows]; kFirstWindow
+  std::vector<int32_t> buckets;  // [hash][kTileRows]
+  std::vector<int32_t> chunks;   // [round][kTileRows]; kFirstWindow
 };
 
 inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& tile, TileRows& rows) {
@@ -33,17 +33,19 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
     const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);
     rows.positions[r] = order ? order[row] : row;
   }
-  if (pass.rule & kSameBucket) {
-    rows.buckets.resize(static_cast<size_t>(pass.hash + 1) * kTileRows);
-    for (int h = 0; h <= pass.hash; ++h) {
+  const int hashes = pass.RuledHashes();
+  const bool windows_of_buckets = (pass.rule & kFirstWindow) && !work.plan->query_buckets.empty();
+  if ((pass.rule & (kSameBucket | kFirstMeeting)) || windows_of_buckets) {
+    rows.buckets.resize(static_cast<size_t>(hashes) * kTileRows);
+    for (int h = 0; h < hashes; ++h) {
       const int32_t* buckets = work.plan->RowBuckets(*work.unit, pass, h);
       for (int r = 0; r < kTileRows; ++r) rows.buckets[h * kTileRows + r] = buckets[rows.positions[r]];
     }
   }
   if (pass.rule & kFirstWindow) {
-    rows.chunks.resize(static_cast<size_t>(pass.hash + 1) * kTileRows);
-    for (int round = 0; round <= pass.hash; ++round) {
-      const int32_t* chunks = work.plan->Chunks(*work.unit, round);
+    rows.chunks.resize(static_cast<size_t>(hashes) * kTileRows);
+    for (int round = 0; round < hashes; ++round) {
+      const int32_t* chunks = work.plan->RowChunks(*work.unit, round);
       for (int r = 0; r < kTileRows; ++r) rows.chunks[round * kTileRows + r] = chunks[rows.positions[r]];
     }
   }
@@ -110,7 +112,7 @@ HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const Pass& pass, cons
   const int32_t circle = window.wrap ? unit.ChunksOfARound() * rounds : 0;
   const auto size = hn::Set(d, window.back + window.ahead + 1), before = hn::Set(d, -1);
   const auto holds = [&](int round, int column_round, hn::Vec<Ints> limit) {
-    const int32_t chunk = work.plan->Chunks(unit, column_round)[position];
+    const int32_t chunk = work.plan->ColumnChunks(unit, column_round)[position];
     const auto place = PlaceInWindow(chunk, hn::LoadU(d, rows.chunks.data() + round * kTileRows + r), window, circle);
     return hn::And(hn::Gt(place, before), hn::Lt(place, limit));
   };
@@ -118,20 +120,30 @@ HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const Pass& pass, cons
   for (int round = 0; round < pass.hash; ++round) {
     for (int other = window.wrap ? 0 : round; other < (window.wrap ? rounds : round + 1); ++other) {
       auto here = holds(round, other, size);
-      if (pass.rule & kSameBucket) {
+      if (!work.plan->query_buckets.empty()) {  // windows show their own bucket alone
         const auto bucket = hn::Set(d, work.plan->ColumnBuckets(unit, pass, round)[position]);
         here = hn::And(here, hn::Eq(hn::LoadU(d, rows.buckets.data() + round * kTileRows + r), bucket));
       }
       met = hn::Or(met, here);
     }
   }
-  if (!window.wrap) return met;  // a round alone holds a position once
+  if (!window.wrap || pass.hash == rounds) return met;  // a round alone holds a position once
   // The rows of a tile are of one chunk, and so is the column's place in their window.
   const int32_t number = pass.hash * unit.ChunksOfARound() + ChunkOfColumn(unit, pass, column);
   const auto now = PlaceInWindow((number % circle + circle) % circle,
                                  hn::LoadU(d, rows.chunks.data() + pass.hash * kTileRows + r), window, circle);
   for (int other = 0; other < rounds; ++other) met = hn::Or(met, holds(pass.hash, other, now));
   return met;
+}
+
+// kAlwaysSeen, of rows at `row` and a column.
+HWY_INLINE hn::Mask<Ints> IsAlwaysSeen(const AlwaysSeen& always, hn::Vec<Ints> row, int32_t column) {
+  const Ints d;
+  if (always.IsGlobal(column)) return hn::Eq(row, row);
+  const auto apart = hn::Abs(hn::Sub(row, hn::Set(d, column)));
+  const auto near = hn::Lt(apart, hn::Set(d, always.reach + 1));
+  const auto global = hn::Or(hn::Eq(row, hn::Set(d, always.global_first)), hn::Eq(row, hn::Set(d, always.global_last)));
+  return hn::Or(near, global);
 }
 
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
@@ -145,12 +157,13 @@ inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& ro
     for (int r = 0; r < rows.padded; r += kLanes) {
       const auto row_position = hn::Load(di, rows.positions + r);
       auto counts = hn::Eq(row_position, row_position);
-      const int first_hash = pass.rule & kFirstMeeting ? 0 : pass.hash;
-      for (int h = first_hash; h <= pass.hash && (pass.rule & kSameBucket); ++h) {
+      const auto share_bucket = [&](int h) {
         const auto column_bucket = hn::Set(di, work.plan->ColumnBuckets(*work.unit, pass, h)[position]);
-        const auto same = hn::Eq(hn::LoadU(di, rows.buckets.data() + h * kTileRows + r), column_bucket);
-        counts = h == pass.hash ? hn::And(counts, same) : hn::AndNot(same, counts);
-      }
+        return hn::Eq(hn::LoadU(di, rows.buckets.data() + h * kTileRows + r), column_bucket);
+      };
+      if (pass.rule & kAlwaysSeen) counts = IsAlwaysSeen(work.unit->always, row_position, position);
+      if (pass.rule & kSameBucket) counts = hn::And(counts, share_bucket(pass.hash));
+      for (int h = 0; h < pass.hash && (pass.rule & kFirstMeeting); ++h) counts = hn::AndNot(share_bucket(h), counts);
       if (pass.rule & kColumnNotBefore) counts = hn::AndNot(hn::Lt(hn::Set(di, position), row_position), counts);
       if (pass.rule & kColumnBefore) counts = hn::And(counts, hn::Lt(hn::Set(di, position), row_position));
       if (pass.rule & kColumnNotAfter) counts = hn::AndNot(hn::Lt(row_position, hn::Set(di, position)), counts);

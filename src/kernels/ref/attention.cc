@@ -5,6 +5,7 @@
 
 #include "kernels/dropout.h"
 #include "kernels/ref/reformer.h"
+#include "kernels/ref/simhash_pairs.h"
 
 namespace lshformer::ref {
 namespace {
@@ -19,7 +20,9 @@ class Unit {
         head_(head),
         begin_(in.shape.cu_seqlens[sequence]),
         length_(in.shape.cu_seqlens[sequence + 1] - begin_),
-        hashed_(UsesHash(in.spec, static_cast<int>(length_))) {
+        mirrors_(UsesHash(in.spec, static_cast<int>(length_)) && in.spec.pairs == Pairs::kReference),
+        pairs_(in.spec, static_cast<int>(length_), Buckets(in.query_buckets), Buckets(in.key_buckets),
+               in.shape.tokens()) {
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
       dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
@@ -36,23 +39,12 @@ class Unit {
   const double* Row(std::span<const double> tensor, int64_t position) const { return tensor.data() + Offset(position); }
   const std::vector<double>& mean_key() const { return mean_key_; }
 
-  // Query i and key j have equal buckets under at least one hash function.
-  bool Collide(int64_t i, int64_t j) const {
-    for (int hash = 0; hash < in_.spec.hashes; ++hash) {
-      const int64_t first = (int64_t{head_} * in_.spec.hashes + hash) * in_.shape.tokens();
-      if (in_.query_buckets[first + Token(i)] == in_.key_buckets[first + Token(j)]) return true;
-    }
-    return false;
-  }
-
   Pair Kind(int64_t i, int64_t j) const {
-    if (!hashed_) return Pair::kSeen;
-    const bool mirrored = in_.spec.pairs == Pairs::kReference && i > j;
-    if (mirrored ? Collide(j, i) : Collide(i, j)) return Pair::kSeen;
+    if (pairs_.Sees(i, j)) return Pair::kSeen;
     return in_.spec.fill == Fill::kNone ? Pair::kAbsent : Pair::kUnseen;
   }
   // Whether the score of the seen pair (i, j) is q_j·k_i's mirror: the roles of query and key are swapped.
-  bool Mirrored(int64_t i, int64_t j) const { return hashed_ && in_.spec.pairs == Pairs::kReference && i > j; }
+  bool Mirrored(int64_t i, int64_t j) const { return mirrors_ && i > j; }
 
   double Score(int64_t i, int64_t j, Pair kind) const {
     if (kind == Pair::kUnseen) {
@@ -77,10 +69,15 @@ class Unit {
   }
 
  private:
+  const int32_t* Buckets(std::span<const int32_t> all) const {
+    return all.empty() ? nullptr : all.data() + int64_t{head_} * in_.spec.hashes * in_.shape.tokens() + begin_;
+  }
+
   const Inputs& in_;
   int head_;
   int64_t begin_, length_;
-  bool hashed_;
+  bool mirrors_;
+  SimHashPairs pairs_;
   uint64_t dropout_key_ = 0;
   std::vector<double> mean_key_;
 };
@@ -202,6 +199,22 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
   return grads;
 }
 
+namespace {
+
+// The place of a sign pattern in Gray order, where each differs from the one before in one bit: bit b of the place is
+// the parity of the pattern's bits b and above.
+int64_t PlaceInGrayOrder(int64_t pattern, int bands) {
+  int64_t place = 0;
+  bool parity = false;
+  for (int bit = bands - 1; bit >= 0; --bit) {
+    parity ^= ((pattern >> bit) & 1) != 0;
+    place = 2 * place + (parity ? 1 : 0);
+  }
+  return place;
+}
+
+}  // namespace
+
 SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
   const AttentionSpec& spec = in.spec;
   const int head_dim = in.shape.head_dim;
@@ -209,15 +222,17 @@ SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
   buckets.query.assign(int64_t{in.shape.heads} * spec.hashes * in.shape.tokens(), 0);
   buckets.key = buckets.query;
   ForEachUnit(in, [&](const Unit& unit, int head) {
+    const int bands = BandsOf(spec, unit.length());
     const auto bucket = [&](const double* x, int hash) {
       int64_t sum = 0;
-      for (int band = 0; band < spec.bands; ++band) {
-        const int64_t plane = (int64_t{head} * spec.hashes + hash) * spec.bands + band;
+      for (int band = 0; band < bands; ++band) {
+        const int64_t plane = (int64_t{head} * spec.hashes + hash) * planes.bands + band;
         double dot = 0;
         for (int d = 0; d < head_dim; ++d) dot += x[d] * planes.planes[plane * head_dim + d];
         if (dot > 0) sum += planes.coefficients[plane];
       }
-      return static_cast<int32_t>(sum % spec.table_size);
+      sum %= TableSizeOf(spec, unit.length());
+      return static_cast<int32_t>(spec.pairs == Pairs::kSorted ? PlaceInGrayOrder(sum, bands) : sum);
     };
     for (int64_t i = 0; i < unit.length(); ++i) {
       std::vector<double> key(unit.Row(in.key, i), unit.Row(in.key, i) + head_dim);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/dropout.h"
+#include "kernels/ref/simhash_pairs.h"
 
 namespace lshformer::ref {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 constexpr double kSelfPenaltyScore = -1e5, kKeyNormEpsilon = 1e-6;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Which keys a query meets, in each round, in the order of its window; one as often as it is met.
+// Which keys a query meets, in each round, in the order of its window; one as often as it is met. After the rounds come
+// those that are always seen and that no round met, once.
 class Meetings {
  public:
   Meetings(const AttentionSpec& spec, int length, const int32_t* buckets, int64_t stride)
@@ -34,7 +36,7 @@ class Meetings {
     }
   }
 
-  int rounds() const { return hashed_ ? spec_.rounds : 1; }
+  int rounds() const { return hashed_ ? spec_.rounds + 1 : 1; }
 
   std::vector<int> Of(int i, int round) const {
     std::vector<int> met;
@@ -44,6 +46,7 @@ class Meetings {
       }
       return met;
     }
+    if (round == spec_.rounds) return OfNoRound(i);
     const int own = chunk_of_[int64_t{round} * length_ + i], all = static_cast<int>(circle_.size());
     const int first = round * chunks_of_a_round_, last = first + chunks_of_a_round_ - 1;  // of this round
     for (int number = own - spec_.look_back; number <= own + spec_.look_ahead; ++number) {
@@ -67,6 +70,18 @@ class Meetings {
   }
 
  private:
+  std::vector<int> OfNoRound(int i) const {
+    std::vector<bool> found(length_);
+    for (int round = 0; round < spec_.rounds; ++round) {
+      for (const int j : Of(i, round)) found[j] = true;
+    }
+    std::vector<int> left;
+    for (int j = 0; j < length_; ++j) {
+      if (!found[j] && AlwaysSees(spec_, length_, i, j) && (!spec_.causal || j <= i)) left.push_back(j);
+    }
+    return left;
+  }
+
   int32_t Bucket(int round, int position) const { return buckets_[round * stride_ + position]; }
 
   const AttentionSpec& spec_;

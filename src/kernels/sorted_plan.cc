@@ -1,0 +1,102 @@
+// Plans of SimHash with sorted pairs: a pass is a hash function, queries and keys each sorted by (bucket, position) and
+// cut into chunks. Chunk c of the queries meets chunks c − look_back … c + look_ahead of the keys, whatever the buckets
+// are: one large bucket costs what many small ones do.
+#include <algorithm>
+
+#include "kernels/plan_builder.h"
+
+namespace lshformer {
+namespace {
+
+class SortedUnit {
+ public:
+  SortedUnit(const AttentionSpec& spec, UnitParts& parts)
+      : spec_(spec),
+        parts_(parts),
+        length_(parts.unit.length),
+        chunks_((int64_t{length_} + spec.chunk - 1) / spec.chunk) {
+    const auto most = static_cast<int32_t>(chunks_);  // there is nothing to see beyond
+    parts.unit.window = {spec.chunk, std::min(spec.look_back, most), std::min(spec.look_ahead, most), false};
+  }
+
+  void AddPass(int hash, const int32_t* query_buckets, const int32_t* key_buckets) {
+    Pass pass;
+    pass.hash = hash;
+    pass.rule = hash > 0 ? kFirstWindow : kAllPairs;
+    pass.columns = length_;
+    pass.row_order = static_cast<int64_t>(parts_.orders.size());
+    pass.column_order = pass.row_order + length_;
+    parts_.orders.resize(parts_.orders.size() + 2 * static_cast<size_t>(length_));
+    BucketOrder(query_buckets, length_, count_, parts_.orders.data() + pass.row_order);
+    BucketOrder(key_buckets, length_, count_, parts_.orders.data() + pass.column_order);
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    for (int64_t c = 0; c < chunks_; ++c) {
+      const Segment seen{Begin(c - parts_.unit.window.back), Begin(c + parts_.unit.window.ahead + 1), hash == 0};
+      const int32_t end = Begin(c + 1), step = RowsOfATile(end - Begin(c));
+      for (int32_t row = Begin(c); row < end; row += step) AddTile(parts_, row, std::min(end, row + step), &seen, 1);
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
+  // The chunk of every query and key under the hash function of the last pass.
+  void LabelChunks(int32_t* query_chunks, int32_t* key_chunks) const {
+    const Pass& pass = parts_.passes.back();
+    for (int32_t place = 0; place < length_; ++place) {
+      query_chunks[parts_.orders[pass.row_order + place]] = place / spec_.chunk;
+      key_chunks[parts_.orders[pass.column_order + place]] = place / spec_.chunk;
+    }
+  }
+
+ private:
+  int32_t Begin(int64_t chunk) const {
+    return static_cast<int32_t>(std::clamp<int64_t>(chunk * spec_.chunk, 0, length_));
+  }
+
+  const AttentionSpec& spec_;
+  UnitParts& parts_;
+  int32_t length_;
+  int64_t chunks_;
+  std::vector<int32_t> count_;  // of BucketOrder
+};
+
+void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
+  if (!plan.pairs_counted) return;
+  std::vector<int32_t> seen(parts.unit.length);
+  for (const Pass& pass : parts.passes) parts.pairs_computed += CountPassPairs(plan, parts, pass, seen);
+  KeepSeen(spec.fill, std::move(seen), parts);
+}
+
+}  // namespace
+
+AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                 std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets) {
+  auto plan = std::make_shared<AttentionPlan>();
+  plan->hashes = spec.hashes;
+  plan->counts.hash_flops = SimHashFlops(spec, shape);
+  // Counting distinct pairs costs a good part of what they do, and only a fill needs it.
+  plan->pairs_counted = spec.hashes == 1 || spec.fill != Fill::kNone;
+  const bool labels = spec.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
+  if (labels) {
+    plan->chunks.resize(query_buckets.size());
+    plan->key_chunks.resize(key_buckets.size());
+  }
+  int32_t *query_chunks = plan->chunks.data(), *key_chunks = plan->key_chunks.data();
+  const int64_t tokens = shape.tokens();
+  return BuildFromUnits(plan, shape, [=, &spec](const AttentionPlan& built, UnitParts& parts) {
+    if (!UsesHash(spec, parts.unit.length)) {
+      AddExact(parts);
+      return;
+    }
+    SortedUnit unit(spec, parts);
+    for (int hash = 0; hash < spec.hashes; ++hash) {
+      const int64_t first = (int64_t{parts.unit.head} * spec.hashes + hash) * tokens + parts.unit.token_begin;
+      unit.AddPass(hash, query_buckets.data() + first, key_buckets.data() + first);
+      if (labels) unit.LabelChunks(query_chunks + first, key_chunks + first);
+    }
+    AddAlwaysPass(spec, spec.hashes, kFirstWindow, parts);
+    CountPairs(built, spec, parts);
+  });
+}
+
+}  // namespace lshformer
