@@ -43,10 +43,10 @@ constexpr int64_t kRowBlock = 48;
 // Nobody has yet measured whether rows of AMX's bfloat16 kernels are independent. Four times as many rows: they are so
 // fast that reading the weights for 48 would take most of the time.
 constexpr int64_t kAmxRowBlock = 192;
-// Where rows are independent, a call of a packed matrix is cut into pieces of these many rows: pieces of 1024, one of a
-// multiple of 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of
-// rows, up to a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share
-// sixteen primitives.
+// Where rows are independent, a product is cut into pieces of these many rows: pieces of 1024, one of a multiple of
+// 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to
+// a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
+// primitives. A weight gradient's sum over tokens is cut alike.
 constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
 // Primitives kept, by us and by oneDNN. A step of training uses about 30.
 constexpr size_t kPrimitives = 256;
@@ -214,17 +214,47 @@ void ExecuteInBlocks(Signature signature, int64_t block, const Operands& operand
   });
 }
 
+int64_t PieceOf(int64_t left) {
+  if (left >= kLargePiece) return kLargePiece;
+  return left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece : left;
+}
+int64_t FilledUp(int64_t piece) { return (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece; }
+
 // Rows in pieces of few sizes, each by all threads.
 void ExecuteInPieces(Signature signature, const Operands& operands) {
   const int64_t rows = signature.rows;
-  for (int64_t begin = 0; begin < rows;) {
-    const int64_t left = rows - begin;
-    const int64_t piece = left >= kLargePiece    ? kLargePiece
-                          : left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece
-                                                 : left;
-    signature.rows = (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece;
+  for (int64_t begin = 0, piece; begin < rows; begin += piece) {
+    piece = PieceOf(rows - begin);
+    signature.rows = FilledUp(piece);
     ExecuteFilledUp(signature, piece, operands.FromRow(signature, begin));
-    begin += piece;
+  }
+}
+
+// `tokens` rows of `width` elements, one after another, and zero rows up to `filled`.
+const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t filled, int64_t row_bytes,
+                              WorkspaceUse use) {
+  auto* to = reinterpret_cast<std::byte*>(WorkspaceOf(use, filled * row_bytes));
+  std::memcpy(to, from, tokens * row_bytes);
+  std::memset(to + tokens * row_bytes, 0, (filled - tokens) * row_bytes);
+  return to;
+}
+
+// A weight gradient aᵀ·b, a: [tokens, rows], b: [tokens, columns], both packed: the sum over tokens in pieces of few
+// sizes, each by all threads.
+void ExecuteTokensInPieces(Signature signature, const Operands& o) {
+  const int64_t tokens = signature.inner, bytes = TypesOf(signature.precision).a_bytes;
+  const int64_t a_row = signature.rows * bytes, b_row = signature.columns * bytes;
+  for (int64_t begin = 0, piece; begin < tokens; begin += piece) {
+    piece = PieceOf(tokens - begin);
+    signature.inner = FilledUp(piece);
+    const std::byte *a = o.a + begin * a_row, *b = static_cast<const std::byte*>(o.b) + begin * b_row;
+    if (signature.inner != piece) {
+      a = FillUpTokens(a, piece, signature.inner, a_row, WorkspaceUse::kFilledFactor);
+      b = FillUpTokens(b, piece, signature.inner, b_row, WorkspaceUse::kFilledSecond);
+    }
+    Execute(*FindPrimitive(signature), a, b, o.bias, o.c);
+    signature.accumulate = true;
+    signature.bias = false;
   }
 }
 
@@ -244,14 +274,17 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
                             .accumulate = p.accumulate,
                             .packed = false,
                             .threads = Threads()};
-  const auto primitive = FindPrimitive(signature);
-  if (p.inner_is_tokens || primitive->row_block == 0) {
-    Execute(*primitive, p.a.data, p.b.data, p.bias, p.c);
-  } else {
-    ExecuteInBlocks(
-        signature, primitive->row_block,
-        {reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias, reinterpret_cast<std::byte*>(p.c)});
-  }
+  const Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias,
+                          reinterpret_cast<std::byte*>(p.c)};
+  const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
+                         p.b.row_stride == p.columns;  // both packed, token after token
+  if (p.inner_is_tokens && p.inner > 0 && of_tokens) return ExecuteTokensInPieces(signature, operands);
+  if (p.inner_is_tokens) return Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
+  // Whether rows are independent is asked of a number of rows that many calls share.
+  Signature probe = signature;
+  probe.rows = FilledUp(PieceOf(p.rows));
+  const int64_t block = FindPrimitive(probe)->row_block;
+  block == 0 ? ExecuteInPieces(signature, operands) : ExecuteInBlocks(signature, block, operands);
 }
 
 }  // namespace

@@ -11,8 +11,17 @@ void KeepFreedMemory();
 
 // Memory of the calling thread for one purpose, at least `bytes` large, aligned to 64; what it held is lost. It grows
 // with the largest request and is freed when the thread ends.
-enum class WorkspaceUse { kPrimitive, kLogits, kFilledFactor, kFilledResult, kLowFactor, kRowScales, kInner };
-inline constexpr int kWorkspaceUses = 7;
+enum class WorkspaceUse {
+  kPrimitive,
+  kLogits,
+  kFilledFactor,
+  kFilledSecond,
+  kFilledResult,
+  kLowFactor,
+  kRowScales,
+  kInner
+};
+inline constexpr int kWorkspaceUses = 8;
 float* WorkspaceOf(WorkspaceUse use, size_t bytes);
 
 }  // namespace lshformer

@@ -155,6 +155,34 @@ TEST_F(MatmulTest, TransposedFactorsAndAccumulation) {
       }
 }
 
+// A weight gradient sums over tokens in pieces: any number of them, added to what is there or not.
+TEST_F(MatmulTest, WeightGradientsOfAnyNumberOfTokens) {
+  const int64_t out = 33, in = 20;
+  for (const int64_t tokens : {1, 15, 16, 127, 129, 1024, 1500, 2177}) {
+    const auto grad = Random(tokens * out, 1), x = Random(tokens * in, 2), start = Random(out * in, 3);
+    for (const bool accumulate : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << tokens << " tokens, accumulate " << accumulate);
+      std::vector<double> want(out * in, 0.0);
+      if (accumulate) want.assign(start.begin(), start.end());
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t i = 0; i < out; ++i)
+          for (int64_t j = 0; j < in; ++j) want[i * in + j] += double{grad[t * out + i]} * x[t * in + j];
+      std::vector<float> c = start;
+      Multiply({.rows = out,
+                .columns = in,
+                .inner = tokens,
+                .a = {grad.data(), 1, out},
+                .b = {x.data(), in, 1},
+                .c = c.data(),
+                .c_stride = in,
+                .accumulate = accumulate,
+                .inner_is_tokens = true});
+      // Σ|a||b| is about 0.64 a token; sums of n numbers round by at most n · 2⁻²⁴ of it.
+      EXPECT_THAT(c, WithinRounding(want, static_cast<double>(tokens + 1) * 0x1p-24 * (4.0 + 1.5 * tokens)));
+    }
+  }
+}
+
 TEST_F(MatmulTest, NoRowsAreNoWork) {
   const Operands operands({3, 7}, 1);
   EXPECT_THAT(operands.Product(0, 0, true), ::testing::IsEmpty());
