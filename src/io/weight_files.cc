@@ -78,9 +78,7 @@ void WeightFiles::OpenShards(const std::string& folder) {
       if (!fresh)
         Fail("{}: tensor \"{}\" is in {} too", Shown(file, 120), Shown(name, 100), Shown(other->second->path(), 120));
       const auto listed = shard_of.find(name);
-      if (listed == shard_of.end())
-        Fail("{}: does not list tensor \"{}\", which \"{}\" has", Shown(path_, 120), Shown(name, 80), Shown(shard, 60));
-      if (listed->second != shard)
+      if (listed != shard_of.end() && listed->second != shard)
         Fail("{}: lists tensor \"{}\" in \"{}\", but \"{}\" has it", Shown(path_, 120), Shown(name, 80),
              Shown(listed->second, 60), Shown(shard, 60));
     }
@@ -88,6 +86,11 @@ void WeightFiles::OpenShards(const std::string& folder) {
   for (const auto& [tensor, shard] : shard_of) {
     if (!holder_.contains(tensor))
       Fail("{}: tensor \"{}\" is not in the shard \"{}\"", Shown(path_, 160), Shown(tensor, 100), Shown(shard, 100));
+  }
+  for (const auto& [tensor, file] : holder_) {
+    if (!shard_of.contains(tensor))
+      Fail("{}: does not list tensor \"{}\", which {} has", Shown(path_, 120), Shown(tensor, 80),
+           Shown(file->path(), 120));
   }
 }
 
