@@ -464,7 +464,7 @@ TEST(BenchAttention, NamesEveryRowOnceInFlagOrder) {
   }
   ASSERT_EQ(names.size(), 2u * 2 * 3);  // lengths, directions, variants
   EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 3),
-            (std::vector<std::string>{"simhash", "dense", "simhash-2"}));
+            (std::vector<std::string>{"simhash bands 2", "dense", "simhash bands 4"}));
   EXPECT_TRUE(json["machine"]["gemm_gflops"].is_null());
   EXPECT_EQ(json["results"][1]["pairs_fraction"], 1.0);
 }
