@@ -115,7 +115,6 @@ TEST_F(PredictTest, LowPrecision) {
     if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << flag;
     const CommandResult low = with({flag, "--threads", "2"});
     EXPECT_EQ(low.status, 0) << low.err;
-    EXPECT_EQ(low.err, "");
     EXPECT_NE(low.out, plain);
     EXPECT_EQ(with({flag, "--threads", "1", "--batch_tokens", "1"}).out, low.out) << flag;
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);

@@ -156,9 +156,10 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
     const std::string error = Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", change[0], change[1]}), 2);
     EXPECT_THAT(error, AllOf(HasSubstr(change[0] + ": "), HasSubstr("was made with"))) << change[0];
   }
-  if (SupportsProducts(Precision::kBFloat16))
+  if (SupportsProducts(Precision::kBFloat16)) {
     EXPECT_THAT(Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", "--bf16"}), 2),
                 AllOf(HasSubstr("--bf16: "), HasSubstr("was made with false, got true")));
+  }
   // Every attention flag that is kept is compared.
   const std::vector<std::string> reformer{"--attention", "reformer", "--lsh_rounds", "1", "--overwrite_output_dir"};
   Succeeds(Pretrain("reformer", reformer));
