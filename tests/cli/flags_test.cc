@@ -188,9 +188,17 @@ TEST_F(AttentionFlagsTest, SortedPairsWithKeysAndBack) {
   EXPECT_EQ(Over({}, {"--attention", "simhash", "--lsh_look_ahead", "0", "--lsh_look_back", "2", "--lsh_chunk", "32",
                       "--lsh_bands", "9", "--lsh_pairs", "sorted"}),
             std::vector<AttentionSpec>{want});
-  AttentionSpec plain;
-  plain.type = AttentionType::kSimHash;
-  EXPECT_EQ(Over({want}, {"--attention", "", "--lsh_pairs", "full"}), std::vector<AttentionSpec>{plain});
+}
+
+TEST_F(AttentionFlagsTest, FullPairsBeginWithTheirOwnDefaultsAgain) {
+  AttentionSpec sorted;
+  sorted.type = AttentionType::kSimHash;
+  sorted.pairs = Pairs::kSorted;
+  sorted.bands = 9;
+  sorted.chunk = 32;
+  AttentionSpec want;
+  want.type = AttentionType::kSimHash;
+  EXPECT_EQ(Over({sorted}, {"--lsh_pairs", "full"}), std::vector<AttentionSpec>{want});
 }
 
 TEST_F(AttentionFlagsTest, BandsMayFollowTheLength) {
@@ -215,9 +223,12 @@ TEST_F(AttentionFlagsTest, WindowAndGlobalTokensAreOfEveryHash) {
   want.global_first = want.global_last = true;
   EXPECT_EQ(Over({}, {"--attention", "reformer", "--lsh_window", "4", "--lsh_global", "cls,sep"}),
             std::vector<AttentionSpec>{want});
-  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--attention", "", "--lsh_window", "4"}),
-            "--lsh_window: has no meaning for dense attention");
-  EXPECT_THAT(Wrong({}, {"--lsh_global", "first"}), HasSubstr("--lsh_global: expected \"none\", \"cls\", \"sep\" or"));
+}
+
+TEST_F(AttentionFlagsTest, RefusesWindowsThatCannotBe) {
+  EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_window", "4"}), "--lsh_window: has no meaning for dense attention");
+  EXPECT_THAT(Wrong({}, {"--lsh_global", "first"}),
+              HasSubstr("--lsh_global: expected \"none\", \"cls\", \"sep\" or \"cls,sep\", got \"first\""));
 }
 
 TEST_F(AttentionFlagsTest, ChunksOfSimHashAreThoseOfSortedPairs) {
