@@ -30,6 +30,7 @@ namespace {
 // Pairs of a sequence that are seen whatever the hash says: a band around the diagonal, rows and columns of global
 // tokens.
 double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
+  if (spec.window == 0 && !spec.global_first && !spec.global_last) return 0;
   double pairs = 0;
   for (int64_t i = 0; i < length; ++i) {
     const bool first = spec.global_first && i == 0, last = spec.global_last && i == length - 1;
