@@ -117,9 +117,8 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
   std::vector<std::function<void()>> runs;
   std::vector<int64_t> activation_bytes;
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(std::make_unique<Trainee>(variant,
-                                                 LabelledBatch(variant.config, flags.batch_size, length, seed), seed,
-                                                 flags.gradient_checkpointing));
+    trainees.push_back(std::make_unique<Trainee>(variant, LabelledBatch(variant.config, flags.batch_size, length, seed),
+                                                 seed, flags.gradient_checkpointing));
     activation_bytes.push_back(trainees.back()->ActivationBytes());
     runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }

@@ -258,9 +258,21 @@ void ExecuteTokensInPieces(Signature signature, const Operands& o) {
   }
 }
 
+// A sum of no products: oneDNN divides by their number.
+template <class T>
+void AddNothing(const ProductOf<T>& p) {
+  for (int64_t i = 0; i < p.rows; ++i) {
+    for (int64_t j = 0; j < p.columns; ++j) {
+      float& c = p.c[i * p.c_stride + j];
+      c = (p.accumulate ? c : 0.0f) + (p.bias != nullptr ? p.bias[j] : 0.0f);
+    }
+  }
+}
+
 template <class T>
 void Multiply(Precision precision, const ProductOf<T>& p) {
   if (p.rows == 0 || p.columns == 0) return;
+  if (p.inner == 0) return AddNothing(p);
   const Signature signature{.precision = precision,
                             .rows = p.rows,
                             .columns = p.columns,
@@ -278,7 +290,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
                           reinterpret_cast<std::byte*>(p.c)};
   const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
                          p.b.row_stride == p.columns;  // both packed, token after token
-  if (p.inner_is_tokens && p.inner > 0 && of_tokens) return ExecuteTokensInPieces(signature, operands);
+  if (p.inner_is_tokens && of_tokens) return ExecuteTokensInPieces(signature, operands);
   if (p.inner_is_tokens) return Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
   // Whether rows are independent is asked of a number of rows that many calls share.
   Signature probe = signature;
