@@ -113,7 +113,8 @@ TEST_P(GoldenTest, AgreesWithHf) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          ::testing::Values("masked_lm", "masked_lm_gelu_new", "pretraining", "classification",
-                                           "classification_gamma_beta", "regression", "regression_deep", "question_answering", "encoder"),
+                                           "classification_gamma_beta", "regression", "regression_deep",
+                                           "question_answering", "encoder"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
