@@ -295,6 +295,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
   // Whether rows are independent is asked of a number of rows that many calls share.
   Signature probe = signature;
   probe.rows = FilledUp(PieceOf(p.rows));
+  probe.a_row = p.inner, probe.a_column = 1, probe.c_stride = p.columns;
   const int64_t block = FindPrimitive(probe)->row_block;
   block == 0 ? ExecuteInPieces(signature, operands) : ExecuteInBlocks(signature, block, operands);
 }
