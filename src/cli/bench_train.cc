@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -88,6 +89,25 @@ PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, 
   return batch;
 }
 
+// The changes of one --config_overrides that not all of them make: "num_hidden_layers=6,reversible=true".
+std::string WhatDiffers(const std::string& changes, const std::vector<std::string>& all) {
+  const auto parts = [](const std::string& text) {
+    std::vector<std::string> list;
+    std::istringstream stream(text);
+    for (std::string part; std::getline(stream, part, ',');) list.push_back(part);
+    return list;
+  };
+  std::string differs;
+  for (const std::string& part : parts(changes)) {
+    const bool common = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
+      const std::vector<std::string> theirs = parts(other);
+      return std::find(theirs.begin(), theirs.end(), part) != theirs.end();
+    });
+    if (!common) differs += (differs.empty() ? "" : ",") + part;
+  }
+  return differs;
+}
+
 // Every --config_overrides, once each, with every --attention, in the order of the flags.
 std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
   ModelConfig base;
@@ -105,7 +125,7 @@ std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
     if (flags.gradient_checkpointing && config.reversible)
       FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
     for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, where)) {
-      if (overrides.size() > 1) variant.name += ", " + changes;
+      if (const std::string differs = WhatDiffers(changes, overrides); !differs.empty()) variant.name += ", " + differs;
       variants.push_back(std::move(variant));
     }
   }

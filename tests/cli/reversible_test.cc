@@ -155,9 +155,9 @@ TEST(BenchTrainMemory, OfReversibleModelsDoesNotGrowWithDepth) {
   ASSERT_EQ(result.status, 0) << result.err;
   const Json rows = ParseJson(result.out, "stdout")["results"];
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0]["name"], "reversible dense");
-  EXPECT_EQ(rows[1]["name"], "reversible dense-2");
-  EXPECT_EQ(rows[2]["name"], "dense");
+  EXPECT_EQ(rows[0]["name"], "dense, reversible=true,num_hidden_layers=2");
+  EXPECT_EQ(rows[1]["name"], "dense, reversible=true,num_hidden_layers=12");
+  EXPECT_EQ(rows[2]["name"], "dense, num_hidden_layers=12");
   EXPECT_EQ(rows[1]["layers"], 12);
   const auto bytes = [&](int row) { return rows[row]["activation_bytes"].get<double>(); };
   EXPECT_LE(bytes(1), 1.05 * bytes(0));
