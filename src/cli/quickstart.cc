@@ -147,6 +147,13 @@ class Quickstart {
     vocabulary_ = vocabulary.size();
   }
 
+  template <class Run>
+  static QuickstartJob Watched(const Run& run) {
+    const PeakMemory memory;
+    const JobResult job = run();
+    return {job.train, job.eval, job.log_history, memory.Megabytes()};
+  }
+
   void Pretrain(const std::string& name, QuickstartSide& side) {
     Stage(fmt::format("pretraining with {} attention", name));
     PretrainOptions options;
@@ -168,12 +175,7 @@ class Quickstart {
     training.eval_steps = 250;
     training.save_steps = 0;
     training.seed = seed_;
-    const PeakMemory memory;
-    const JobResult job = RunPretrain(options);
-    side.pretrain_peak_mb = memory.Megabytes();
-    side.pretrain_train = job.train;
-    side.pretrain_eval = job.eval;
-    side.pretrain_history = job.log_history;
+    side.pretrain = Watched([&] { return RunPretrain(options); });
   }
 
   TrainOptions FineTuning(const std::string& from, const std::string& data, const std::string& suffix) const {
@@ -200,12 +202,7 @@ class Quickstart {
     options.training.per_device_eval_batch_size = 64;
     options.training.learning_rate = kReviewRate;
     options.training.num_train_epochs = kReviewEpochs;
-    const PeakMemory memory;
-    const JobResult job = RunTrain(options);
-    side.sentiment_peak_mb = memory.Megabytes();
-    side.sentiment_train = job.train;
-    side.sentiment_eval = job.eval;
-    side.sentiment_history = job.log_history;
+    side.sentiment = Watched([&] { return RunTrain(options); });
   }
 
   void LearnQuestions(const std::string& name, QuickstartSide& side) {
@@ -217,12 +214,7 @@ class Quickstart {
     options.training.learning_rate = kQuestionRate;
     options.training.max_steps = kQuestionSteps;
     options.training.eval_steps = 100;
-    const PeakMemory memory;
-    const JobResult job = RunTrain(options);
-    side.questions_peak_mb = memory.Megabytes();
-    side.questions_train = job.train;
-    side.questions_eval = job.eval;
-    side.questions_history = job.log_history;
+    side.questions = Watched([&] { return RunTrain(options); });
   }
 
   void Describe(double seconds) {

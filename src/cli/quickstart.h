@@ -25,15 +25,17 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
                                                         const std::vector<int64_t>& lengths, int heads, int head_dim,
                                                         uint64_t seed);
 
+struct QuickstartJob {
+  Json train, eval;              // as in train_results.json and eval_results.json
+  Json history = Json::array();  // log_history
+  double peak_mb = 0;            // of the whole process, while training
+};
+
 // One attention's way through the quickstart.
 struct QuickstartSide {
   AttentionSpec spec;
   std::vector<AttentionTiming> attention;  // by length, ascending
-  Json pretrain_train, pretrain_eval;      // as in train_results.json and eval_results.json
-  Json sentiment_train, sentiment_eval;
-  Json questions_train, questions_eval;
-  Json pretrain_history = Json::array(), sentiment_history = Json::array(), questions_history = Json::array();
-  double pretrain_peak_mb = 0, sentiment_peak_mb = 0, questions_peak_mb = 0;  // of the process, while training
+  QuickstartJob pretrain, sentiment, questions;
 };
 
 struct QuickstartResult {

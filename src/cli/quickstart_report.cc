@@ -56,26 +56,27 @@ void AddAttention(const QuickstartResult& result, Lines& lines) {
 }
 
 // "training" figures of one job and its evaluation; `percent` keys are shares.
-void AddJob(Lines& lines, Json QuickstartSide::*train, Json QuickstartSide::*eval, double QuickstartSide::*peak) {
-  const auto add = [&](const char* name, Json QuickstartSide::*results, const char* key, double factor = 1) {
-    lines.Add(name, [=](auto& side) { return factor * Number(side.*results, key); });
+void AddJob(Lines& lines, QuickstartJob QuickstartSide::*job) {
+  constexpr auto train = &QuickstartJob::train, eval = &QuickstartJob::eval;
+  const auto add = [&](const char* name, Json QuickstartJob::*results, const char* key, double factor = 1) {
+    lines.Add(name, [=](auto& side) { return factor * Number(side.*job.*results, key); });
   };
   add("training loss", train, "train_loss");
   add("evaluation loss", eval, "eval_loss");
-  if (train == &QuickstartSide::questions_train) {
+  if (job == &QuickstartSide::questions) {
     add("exact answers, %", eval, "eval_exact");
     add("evaluation F1, %", eval, "eval_f1");
   } else {
     add("evaluation accuracy, %", eval, "eval_accuracy", 100);
   }
-  if (train == &QuickstartSide::pretrain_train) add("perplexity", eval, "perplexity");
-  if (train == &QuickstartSide::sentiment_train) add("evaluation F1, %", eval, "eval_f1", 100);
+  if (job == &QuickstartSide::pretrain) add("perplexity", eval, "perplexity");
+  if (job == &QuickstartSide::sentiment) add("evaluation F1, %", eval, "eval_f1", 100);
   add("training runtime, s", train, "train_runtime");
   add("training samples/s", train, "train_samples_per_second");
   add("training steps/s", train, "train_steps_per_second");
   add("evaluation runtime, s", eval, "eval_runtime");
   add("evaluation samples/s", eval, "eval_samples_per_second");
-  lines.Add("peak memory of the process, MB", [=](auto& side) { return side.*peak; });
+  lines.Add("peak memory of the process, MB", [=](auto& side) { return (side.*job).peak_mb; });
 }
 
 // "2.9 times faster", "1.3 times slower", "as fast".
@@ -95,24 +96,25 @@ bool Differ(double a, double b, double samples) {
 }
 
 std::string Quality(const QuickstartResult& result) {
-  const double exact_loss = Number(result.exact.pretrain_eval, "eval_loss"),
-               hashed_loss = Number(result.simhash.pretrain_eval, "eval_loss");
+  const double exact_loss = Number(result.exact.pretrain.eval, "eval_loss"),
+               hashed_loss = Number(result.simhash.pretrain.eval, "eval_loss");
   // The masks are the same for both, so losses compare closely; a hundredth is about what another seed changes.
   bool worse = hashed_loss > 1.01 * exact_loss, better = hashed_loss < 0.99 * exact_loss;
-  const auto judge = [&](Json QuickstartSide::*eval, const char* key, double whole) {
-    const double exact = Number(result.exact.*eval, key) / whole, hashed = Number(result.simhash.*eval, key) / whole;
-    const bool differ = Differ(exact, hashed, Number(result.exact.*eval, "eval_samples"));
+  const auto judge = [&](QuickstartJob QuickstartSide::*job, const char* key, double whole) {
+    const double exact = Number((result.exact.*job).eval, key) / whole,
+                 hashed = Number((result.simhash.*job).eval, key) / whole;
+    const bool differ = Differ(exact, hashed, Number((result.exact.*job).eval, "eval_samples"));
     worse |= differ && hashed < exact;
     better |= differ && hashed > exact;
     return fmt::format("{:.1f} % instead of {:.1f} %", 100 * hashed, 100 * exact);
   };
-  const std::string sentiment = judge(&QuickstartSide::sentiment_eval, "eval_accuracy", 1),
-                    questions = judge(&QuickstartSide::questions_eval, "eval_exact", 100);
+  const std::string sentiment = judge(&QuickstartSide::sentiment, "eval_accuracy", 1),
+                    questions = judge(&QuickstartSide::questions, "eval_exact", 100);
   const std::string figures = fmt::format(
       "masked words were guessed right {:.1f} % of the time instead of {:.1f} %, sentiment {} and questions on long "
       "documents {}",
-      100 * Number(result.simhash.pretrain_eval, "eval_accuracy"),
-      100 * Number(result.exact.pretrain_eval, "eval_accuracy"), sentiment, questions);
+      100 * Number(result.simhash.pretrain.eval, "eval_accuracy"),
+      100 * Number(result.exact.pretrain.eval, "eval_accuracy"), sentiment, questions);
   if (worse) return "in quality it cost something: " + figures;
   if (better) return "in quality it cost nothing here: " + figures;
   return "in quality no difference can be seen: " + figures;
@@ -128,11 +130,12 @@ std::vector<std::pair<double, double>> Points(const Json& history, const char* k
 }
 
 LineChart Curves(const QuickstartResult& result, const std::string& title, const char* key, const std::string& unit,
-                 Json QuickstartSide::*history) {
-  return {title,
-          {"step"},
-          {unit},
-          {{"exact", Points(result.exact.*history, key)}, {"SimHash", Points(result.simhash.*history, key)}}};
+                 QuickstartJob QuickstartSide::*job) {
+  return {
+      title,
+      {"step"},
+      {unit},
+      {{"exact", Points((result.exact.*job).history, key)}, {"SimHash", Points((result.simhash.*job).history, key)}}};
 }
 
 std::vector<LineChart> AttentionCharts(const QuickstartResult& result) {
@@ -161,11 +164,11 @@ Table QuickstartTable(const QuickstartResult& result) {
   Lines lines(result);
   AddAttention(result, lines);
   lines.Section("Masked-LM pretraining (Table 2)");
-  AddJob(lines, &QuickstartSide::pretrain_train, &QuickstartSide::pretrain_eval, &QuickstartSide::pretrain_peak_mb);
+  AddJob(lines, &QuickstartSide::pretrain);
   lines.Section("Sentiment fine-tuning (Table 3)");
-  AddJob(lines, &QuickstartSide::sentiment_train, &QuickstartSide::sentiment_eval, &QuickstartSide::sentiment_peak_mb);
+  AddJob(lines, &QuickstartSide::sentiment);
   lines.Section("Questions on long documents (Table 4)");
-  AddJob(lines, &QuickstartSide::questions_train, &QuickstartSide::questions_eval, &QuickstartSide::questions_peak_mb);
+  AddJob(lines, &QuickstartSide::questions);
   return lines.Take();
 }
 
@@ -173,8 +176,8 @@ std::string QuickstartSummary(const QuickstartResult& result) {
   const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
   const std::string far = Speed(far_exact.time.median_ms, far_hashed.time.median_ms);
   const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(result.simhash).time.median_ms);
-  const double exact_rate = Number(result.exact.pretrain_train, "train_samples_per_second"),
-               hashed_rate = Number(result.simhash.pretrain_train, "train_samples_per_second");
+  const double exact_rate = Number(result.exact.pretrain.train, "train_samples_per_second"),
+               hashed_rate = Number(result.simhash.pretrain.train, "train_samples_per_second");
   return fmt::format(
       "At {} tokens SimHash attention computed {:.0f} % of the pairs and was {} than exact attention ({} against {} "
       "ms); "
@@ -187,8 +190,8 @@ std::string QuickstartSummary(const QuickstartResult& result) {
 std::string QuickstartPage(const QuickstartResult& result) {
   Page page("lshformer quickstart", "BERT with exact and with SimHash attention, from raw text to this page");
   const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
-  const double accuracy = Number(result.simhash.sentiment_eval, "eval_accuracy"),
-               exact_accuracy = Number(result.exact.sentiment_eval, "eval_accuracy");
+  const double accuracy = Number(result.simhash.sentiment.eval, "eval_accuracy"),
+               exact_accuracy = Number(result.exact.sentiment.eval, "eval_accuracy");
   page.Cards({{Times(far_exact.time.median_ms / far_hashed.time.median_ms),
                fmt::format("as fast as exact attention at {} tokens", far_hashed.length)},
               {Times(Shortest(result.exact).time.median_ms / Shortest(result.simhash).time.median_ms),
@@ -207,15 +210,15 @@ std::string QuickstartPage(const QuickstartResult& result) {
   page.Heading("Attention");
   page.Add(AttentionCharts(result));
   page.Heading("Pretraining");
-  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::pretrain_history),
-            Curves(result, "Evaluation accuracy on masked words", "eval_accuracy", "share",
-                   &QuickstartSide::pretrain_history)});
+  page.Add(
+      {Curves(result, "Training loss", "loss", "loss", &QuickstartSide::pretrain),
+       Curves(result, "Evaluation accuracy on masked words", "eval_accuracy", "share", &QuickstartSide::pretrain)});
   page.Heading("Sentiment");
-  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::sentiment_history),
-            Curves(result, "Evaluation accuracy", "eval_accuracy", "share", &QuickstartSide::sentiment_history)});
+  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::sentiment),
+            Curves(result, "Evaluation accuracy", "eval_accuracy", "share", &QuickstartSide::sentiment)});
   page.Heading("Questions on long documents");
-  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::questions_history),
-            Curves(result, "Evaluation F1", "eval_f1", "%", &QuickstartSide::questions_history)});
+  page.Add({Curves(result, "Training loss", "loss", "loss", &QuickstartSide::questions),
+            Curves(result, "Evaluation F1", "eval_f1", "%", &QuickstartSide::questions)});
   page.Heading("Try next");
   page.Commands(result.commands);
   page.Heading("How it was made");

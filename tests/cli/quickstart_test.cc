@@ -32,19 +32,19 @@ QuickstartSide Side(const AttentionSpec& spec, double near_ms, double far_ms, do
   for (const auto& [length, ms] : {std::pair<int64_t, double>(10, near_ms), {8192, far_ms}}) {
     side.attention.push_back({length, {ms, ms, ms, 5}, CostOfAttention(spec, 2, 64, length, share), length * 100});
   }
-  side.pretrain_train = {{"train_loss", 5.5},
+  side.pretrain.train = {{"train_loss", 5.5},
                          {"train_runtime", 40.0},
                          {"train_samples_per_second", 100.0},
                          {"train_steps_per_second", 12.5}};
-  side.pretrain_eval = {
+  side.pretrain.eval = {
       {"eval_loss", 3.0}, {"eval_accuracy", 0.4}, {"perplexity", std::exp(3.0)}, {"eval_samples", 100}};
-  side.sentiment_train = side.pretrain_train;
-  side.sentiment_eval = {{"eval_loss", 0.2}, {"eval_accuracy", 0.95}, {"eval_f1", 0.94}, {"eval_samples", 2000}};
-  side.pretrain_history =
+  side.sentiment.train = side.pretrain.train;
+  side.sentiment.eval = {{"eval_loss", 0.2}, {"eval_accuracy", 0.95}, {"eval_f1", 0.94}, {"eval_samples", 2000}};
+  side.pretrain.history =
       Json::parse(R"([{"step": 1, "loss": 8.0}, {"step": 2, "loss": 5.0}, {"step": 2, "eval_accuracy": 0.4}])");
-  side.sentiment_history = side.pretrain_history;
-  side.questions_train = side.pretrain_train;
-  side.questions_eval = {{"eval_loss", 0.3}, {"eval_exact", 90.0}, {"eval_f1", 91.0}, {"eval_samples", 300}};
+  side.sentiment.history = side.pretrain.history;
+  side.questions.train = side.pretrain.train;
+  side.questions.eval = {{"eval_loss", 0.3}, {"eval_exact", 90.0}, {"eval_f1", 91.0}, {"eval_samples", 300}};
   return side;
 }
 
@@ -75,7 +75,7 @@ TEST(QuickstartTableTest, HasThePaperNumbersOfTableOne) {
 
 TEST(QuickstartTableTest, AFigureThatIsMissingIsShownAsMissing) {
   QuickstartResult result = Result();
-  result.simhash.pretrain_eval.erase("perplexity");
+  result.simhash.pretrain.eval.erase("perplexity");
   EXPECT_EQ(Row(QuickstartTable(result), "perplexity"), (std::vector<std::string>{"perplexity", "20.09", "–", "–"}));
 }
 
@@ -90,8 +90,8 @@ TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
 TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
   QuickstartResult result = Result();
   result.simhash.attention.back().time.median_ms = 450;
-  result.simhash.pretrain_train["train_samples_per_second"] = 50.0;
-  result.simhash.pretrain_eval["eval_loss"] = 3.4;
+  result.simhash.pretrain.train["train_samples_per_second"] = 50.0;
+  result.simhash.pretrain.eval["eval_loss"] = 3.4;
   const std::string summary = QuickstartSummary(result);
   EXPECT_THAT(summary, HasSubstr("was 1.5 times slower than exact attention"));
   EXPECT_THAT(summary, HasSubstr("Pretraining with it was 2 times slower"));
@@ -100,20 +100,20 @@ TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
 
 TEST(QuickstartSummaryTest, ADifferenceWithinChanceIsNone) {
   QuickstartResult result = Result();
-  result.simhash.sentiment_eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
+  result.simhash.sentiment.eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("no difference can be seen"));
-  result.simhash.sentiment_eval["eval_accuracy"] = 0.90;
+  result.simhash.sentiment.eval["eval_accuracy"] = 0.90;
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
-  result.simhash.sentiment_eval["eval_accuracy"] = 0.99;
+  result.simhash.sentiment.eval["eval_accuracy"] = 0.99;
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost nothing"));
 }
 
 TEST(QuickstartSummaryTest, QuestionsCountToo) {
   QuickstartResult result = Result();
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("questions on long documents 90.0 % instead of 90.0 %"));
-  result.simhash.questions_eval["eval_exact"] = 88.0;  // six of 300
+  result.simhash.questions.eval["eval_exact"] = 88.0;  // six of 300
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("no difference can be seen"));
-  result.simhash.questions_eval["eval_exact"] = 60.0;
+  result.simhash.questions.eval["eval_exact"] = 60.0;
   EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
 }
 
