@@ -131,7 +131,10 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
                                         const AttentionFlags& lsh, const std::vector<std::string>& dtypes,
                                         const std::string& where) {
   std::vector<Precision> precisions;
-  for (const std::string& dtype : dtypes) precisions.push_back(ParsePrecisionFlag(dtype));
+  for (const std::string& dtype : dtypes) {
+    const Precision precision = ParsePrecisionFlag(dtype);
+    if (std::find(precisions.begin(), precisions.end(), precision) == precisions.end()) precisions.push_back(precision);
+  }
   std::vector<ModelVariant> variants;
   std::vector<AttentionSpec> specs;  // of the first layer
   for (size_t v = 0; v < std::max<size_t>(1, attention.size()); ++v) {

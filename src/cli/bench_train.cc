@@ -125,7 +125,12 @@ std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
     if (flags.gradient_checkpointing && config.reversible)
       FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
     for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, where)) {
-      if (const std::string differs = WhatDiffers(changes, overrides); !differs.empty()) variant.name += ", " + differs;
+      if (const std::string differs = WhatDiffers(changes, overrides); !differs.empty()) {
+        variant.name += ", " + differs;
+      } else if (config.reversible) {
+        variant.name += ", reversible";
+      }
+      if (flags.gradient_checkpointing) variant.name += ", checkpointed";
       variants.push_back(std::move(variant));
     }
   }
@@ -148,6 +153,9 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
     rows.push_back(ModelRow(variants[v], "forward_backward", flags.batch_size, length,
                             int64_t{length} * flags.batch_size, timings[v]));
     rows.back()["layers"] = variants[v].config.num_hidden_layers;
+    rows.back()["reversible"] = variants[v].config.reversible;
+    rows.back()["gradient_checkpointing"] = flags.gradient_checkpointing;
+    rows.back()["chunk_size_feed_forward"] = variants[v].config.chunk_size_feed_forward;
     rows.back()["activation_bytes"] = activation_bytes[v];
   }
   return rows;

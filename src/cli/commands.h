@@ -51,6 +51,7 @@ struct AttentionFlags {
   std::optional<bool> cross_bucket, wrap, causal, count_pairs_once;
   // Every --lsh_* without its prefix, with the value given or null: the one list of them.
   std::vector<std::pair<std::string, Json>> Keys() const;
+  std::string FirstThatChangesWork() const;  // the first key given that changes what is computed; "" if none
   // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
   // key). A key that changes what `tune` measured drops its lengths.
   void Apply(std::vector<AttentionSpec>& specs) const;

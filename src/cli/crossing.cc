@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kDoubt = 0.05;  // of each bound
 constexpr int kEnoughSteps = 2;  // on which hashing pays in a row; one alone may be luck
+constexpr int kTries = 3;        // at a length where noise hides the answer
 constexpr int kShortest = 16;    // tokens
 constexpr int kFinest = 8;       // tokens; the share of the length is 1/16
 
@@ -46,7 +47,11 @@ Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double
 }
 
 int64_t ShortestToMeasure(const AttentionSpec& spec) {
-  if (spec.type != AttentionType::kReformer) return kShortest;
+  if (spec.type != AttentionType::kReformer) {
+    AttentionSpec always = spec;
+    always.min_length = 0;
+    return std::max(kShortest, ShortestHashed(always));
+  }
   int64_t chunks = 2;
   if (spec.wrap && spec.cross_bucket && !spec.count_pairs_once)
     chunks = std::max<int64_t>(chunks, std::max(spec.look_back, spec.look_ahead) / spec.rounds + 1);
@@ -65,8 +70,10 @@ std::vector<int> Ladder(int shortest, int longest) {
 Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(int)>& measure) {
   Crossing crossing;
   const auto pays = [&](int length) {
-    crossing.points.push_back({length, measure(length)});
-    return crossing.points.back().times.Pays();
+    Comparison times = measure(length);
+    for (int again = 1; again < kTries && times.CannotTell(); ++again) times = measure(length);
+    crossing.points.push_back({length, times});
+    return times.Pays();
   };
   int low = 0, high = 0, in_a_row = 0;  // hashing does not pay at `low`; it does at `high` and on the steps after it
   for (const int step : Ladder(shortest, longest)) {
@@ -85,6 +92,7 @@ Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(
     }
     crossing.length = high;
   }
+  crossing.cannot_tell = in_a_row == 0 && crossing.points.back().times.CannotTell();
   std::sort(crossing.points.begin(), crossing.points.end(),
             [](const auto& a, const auto& b) { return a.length < b.length; });
   return crossing;

@@ -16,6 +16,8 @@ struct Comparison {
 
   // Faster beyond doubt. What cannot be told apart stays exact: hashing that saves no time still costs accuracy.
   bool Pays() const { return ratio_high < 1; }
+  // So noisy that it may well save a tenth, and may save nothing.
+  bool CannotTell() const { return !Pays() && ratio_low < 0.9; }
 };
 
 // The bounds are order statistics: each leaves the true median out with a chance of at most 5 % (with fewer than five
@@ -31,6 +33,7 @@ struct Crossing {
     int length = 0;
     Comparison times;
   };
+  bool cannot_tell = false;   // the longest length was too noisy to say that hashing does not pay
   int length = kNeverHash;    // shortest length measured from which on hashing paid at every length measured
   std::vector<Point> points;  // all that was measured, by length
 };
@@ -40,7 +43,8 @@ std::vector<int> Ladder(int shortest, int longest);
 
 // Climbs the ladder until hashing has paid on two steps in a row, then halves the gap below the first of them until it
 // is under a sixteenth of the length or eight tokens. One decision for all longer sequences: a length where hashing
-// pays below one where it does not is no crossing. kNeverHash where it does not pay on the last step.
+// pays below one where it does not is no crossing. A length that cannot be told is measured up to three times.
+// kNeverHash where it does not pay on the last step.
 Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(int)>& measure);
 
 }  // namespace lshformer::cli

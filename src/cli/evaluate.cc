@@ -215,7 +215,7 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   flags.model.precision.Checked();
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(
-      flags.model.model_name_or_path, task, seed, /*require_head=*/true,
+      flags.model.model_name_or_path, task, seed, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
   model->set_precision(flags.model.precision.Checked());
   EvaluateOptions options;

@@ -290,7 +290,11 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
   }
   json[key] = value;
   if (key == "pairs" || key == "bands") DropKeysWithoutMeaning(json);
-  return ParseAttentionSpec(json, "--lsh_" + key);
+  try {
+    return ParseAttentionSpec(json, "--lsh_" + key);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 // Why a key could be laid over no spec.
@@ -309,6 +313,13 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
 
 }  // namespace
 
+std::string AttentionFlags::FirstThatChangesWork() const {
+  for (const auto& [key, value] : Keys()) {
+    if (!value.is_null() && key != "min_length" && key != "resample") return key;
+  }
+  return "";
+}
+
 void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
   const std::vector<AttentionSpec> before = specs;
@@ -326,10 +337,15 @@ void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
   for (size_t i = 0; i < specs.size(); ++i) {
     if (SameWork(specs[i], before[i])) continue;
     specs[i].tuned.reset();
-    if (specs[i].min_length == kAutoLength)
+    if (specs[i].min_length != kAutoLength) continue;
+    if (min_length)
       FailUsage(
           "--lsh_min_length: auto is what tune measured, and other --lsh_ flags change what it measured; give a "
           "number, or run tune with those flags");
+    FailUsage(
+        "--lsh_{}: the model's \"min_length\" is \"auto\", which tune measured without this flag; add --lsh_min_length "
+        "N, or run tune with it",
+        FirstThatChangesWork());
   }
 }
 

@@ -130,6 +130,7 @@ Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
           {"eval_steps", options.eval_steps},
           {"save_steps", options.save_steps},
           {"save_total_limit", options.save_total_limit},
+          {"gradient_checkpointing", options.gradient_checkpointing},
           {"report_to", folder.report_to}};
 }
 
@@ -189,16 +190,19 @@ Json TrainResults(const TrainResult& result, int64_t train_samples) {
 }
 
 // The evaluation at the last step where eval_steps made one of these weights, else a fresh one.
-Json FinalEvaluation(const Job& job, Json& trainer_state, bool best_loaded) {
-  const int64_t step = trainer_state["global_step"];
-  Json& history = trainer_state["log_history"];
-  if (!best_loaded && !history.empty() && history.back().contains("eval_loss") &&
-      history.back().value("step", int64_t{-1}) == step) {
+Json FinalEvaluation(const Job& job, TrainResult& trained) {
+  const int64_t step = trained.global_step;
+  Json& history = trained.trainer_state["log_history"];
+  const bool logged =
+      !history.empty() && history.back().contains("eval_loss") && history.back().value("step", int64_t{-1}) == step;
+  // Not where the best model was loaded after it, nor where a checkpoint brought it: that was another command's data.
+  if (logged && trained.best_step == 0 && !trained.step_seconds.empty()) {
     Json metrics = history.back();
     metrics.erase("step");
     return metrics;
   }
-  Json metrics = {{"epoch", trainer_state["epoch"]}};
+  if (logged && trained.best_step == 0) history.erase(history.size() - 1);
+  Json metrics = {{"epoch", trained.trainer_state["epoch"]}};
   metrics.update(job.evaluate());
   Json entry = metrics;
   entry["step"] = step;
@@ -244,8 +248,8 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   summary["step"] = trained.global_step;
   if (job.do_eval) {
     const size_t entries = history.size();
-    result.eval = FinalEvaluation(job, trained.trainer_state, trained.best_step > 0);
-    if (history.size() > entries) log(history.back());
+    result.eval = FinalEvaluation(job, trained);
+    if (history.size() > entries || trained.step_seconds.empty()) log(history.back());
   }
   history.push_back(summary);
   log(summary);

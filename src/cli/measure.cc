@@ -136,17 +136,25 @@ std::vector<int> Distinct(const std::vector<int>& lengths) {
 
 namespace {
 
-// "rounds 1, chunk 32": the keys of `spec` whose values are not those of all `others` of its type.
+// "rounds 1, chunk 32": the keys of `spec` whose values are not those of all `others` of its type and pairs, and where
+// there are others at all, those that are not the defaults.
 std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSpec>& others) {
   std::string text;
   const Json mine = ToJson(spec);
+  Json usual{{"type", mine["type"]}};
+  if (mine.contains("pairs")) usual["pairs"] = mine["pairs"];
+  usual = ToJson(ParseAttentionSpec(usual, "defaults"));
+  usual["seed"] = spec.seed;
+  if (mine.contains("pairs")) usual["pairs"] = "full";
   for (const auto& [key, value] : mine.items()) {
-    const bool differs = std::any_of(others.begin(), others.end(), [&k = key, &v = value](const AttentionSpec& other) {
-      const Json theirs = ToJson(other);
-      return !theirs.contains(k) || theirs.at(k) != v;
-    });
+    const bool differs =
+        std::any_of(others.begin(), others.end(), [&, &k = key, &v = value](const AttentionSpec& other) {
+          const Json theirs = ToJson(other);
+          return other.pairs == spec.pairs && (!theirs.contains(k) || theirs[k] != v);
+        });
+    const bool unusual = others.size() > 1 && (!usual.contains(key) || usual[key] != value);
     // An object of measured lengths is no name; what it leads to is "min_length".
-    if (!differs || value.is_object()) continue;
+    if (!(differs || unusual) || value.is_object()) continue;
     text += (text.empty() ? "" : ", ") + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
   }
   return text;

@@ -80,7 +80,9 @@ Json FinishedSettings(const std::string& output_dir) {
 // Every setting is as it was, or was asked for then and is not now.
 bool NothingLeftToDo(const Json& before, const Json& now) {
   for (const auto& [key, value] : now.items()) {
-    const bool needless = IsIn(kWorkAfter, key) && (value == false || value == "" || value == 0);
+    // Not asked for now; but no number of samples is all of them.
+    const bool needless =
+        IsIn(kWorkAfter, key) && key != "max_eval_samples" && (value == false || value == "" || value == 0);
     if (!needless && before.value(key, Json()) != value) return false;
   }
   return true;

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
@@ -128,6 +129,13 @@ void MeasureAll(const ModelConfig& config, const std::string& path, const TuneFl
       };
       tuned.directions.emplace_back(
           direction, FindCrossing(static_cast<int>(ShortestToMeasure(tuned.spec)), static_cast<int>(longest), measure));
+      const Crossing& crossing = tuned.directions.back().second;
+      if (!crossing.cannot_tell) continue;
+      const auto& [length, times] = crossing.points.back();
+      Fail(
+          "{}, {}, {} tokens: too noisy to tell (hashed / exact {} to {}), nothing was written; run it again while the "
+          "machine is quiet, or with more --runs",
+          tuned.name, direction, length, FormatNumber(times.ratio_low, 3), FormatNumber(times.ratio_high, 3));
     }
   }
 }
@@ -191,7 +199,7 @@ Json ResultJson(const std::vector<Tuned>& all, const ModelConfig& config, const 
 }
 
 std::string ResultText(const std::vector<Tuned>& all, const ModelConfig& config, const std::string& machine,
-                       const std::string& written) {
+                       const std::string& written, bool trained) {
   Table table{{"tokens", "exact ms", "hashed ms", "hashed / exact", "at least", "at most", "runs"}, {}};
   std::string verdicts;
   for (const Tuned& tuned : all) {
@@ -218,6 +226,11 @@ std::string ResultText(const std::vector<Tuned>& all, const ModelConfig& config,
                ? fmt::format("; {}every sequence gets exact attention", which)
                : fmt::format("; {}sequences of {} tokens and more are hashed", which, ShortestHashed(spec));
   }
+  if (trained)
+    out +=
+        "\nThe folder holds weights: sequences that were hashed in training and are exact now (or the other way round) "
+        "get other "
+        "answers. Evaluate it again, or set \"min_length\" back.";
   return out + "\n";
 }
 
@@ -237,8 +250,10 @@ void Tune(const TuneFlags& flags, uint64_t seed) {
   SetLengths(all, where, config.attention);
   if (!flags.dry_run) WriteConfig(path, read, config.attention);
   const std::string written = flags.dry_run ? "" : path;
-  const std::string text =
-      flags.json ? ResultJson(all, config, machine, written).dump(1) + "\n" : ResultText(all, config, where, written);
+  std::error_code error;
+  const bool trained = !flags.dry_run && std::filesystem::exists(flags.folder + "/model.safetensors", error);
+  const std::string text = flags.json ? ResultJson(all, config, machine, written).dump(1) + "\n"
+                                      : ResultText(all, config, where, written, trained);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 

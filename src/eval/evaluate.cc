@@ -233,6 +233,9 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
   const std::vector<double> labels(similarities.begin(), similarities.end());
   AddCorrelations(evaluation.values, labels, evaluation.metrics);
   loop.Finish(evaluation);
+  evaluation.metrics["eval_samples"] = labels.size();  // pairs, not sentences
+  const double rate = evaluation.metrics["eval_samples_per_second"].get<double>();
+  evaluation.metrics["eval_samples_per_second"] = rate / 2;
   evaluation.labelled = static_cast<int64_t>(labels.size());
   evaluation.metrics["eval_pairs_fraction"] =
       static_cast<double>(evaluation.counts.pairs_computed) / static_cast<double>(evaluation.counts.pairs_total);

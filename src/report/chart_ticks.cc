@@ -23,8 +23,13 @@ double NiceStep(double span, int count) {
 }  // namespace
 
 std::vector<double> NiceTicks(double low, double high, int count) {
-  if (!(high > low)) {  // one value: room on both sides
-    const double margin = low == 0 ? 1 : std::abs(low) * 0.1;
+  constexpr double kLargest = 1e300, kSmallest = 1e-290;  // beyond them steps overflow or vanish
+  low = std::clamp(low, -kLargest, kLargest);
+  high = std::clamp(high, -kLargest, kLargest);
+  const double size = std::max(std::abs(low), std::abs(high));
+  // One value, or two so close that steps between them are lost in rounding: room on both sides.
+  if (!(high - low > 1e-9 * size) || size < kSmallest) {
+    const double margin = size < kSmallest ? 1 : size * 0.1;
     low -= margin;
     high += margin;
   }

@@ -235,9 +235,12 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
   return state;
 }
 
+std::string BestCheckpoint(const std::string& output_dir, const TrainerState& state) {
+  return output_dir + "/" + CheckpointName(state.best_global_step);
+}
+
 void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model) {
-  CopyInto(model.NamedParameters(),
-           SafetensorsFile(output_dir + "/" + CheckpointName(state.best_global_step) + "/model.safetensors"));
+  CopyInto(model.NamedParameters(), SafetensorsFile(BestCheckpoint(output_dir, state) + "/model.safetensors"));
 }
 
 std::string IncompleteReason(const std::string& folder) {

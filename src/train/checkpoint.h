@@ -60,7 +60,8 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
 TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,
                             const NamedTensors& more_state = {});
 
-// The weights of the best checkpoint.
+// Where the best checkpoint is, and its weights.
+std::string BestCheckpoint(const std::string& output_dir, const TrainerState& state);
 void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model);
 
 // Why `folder` cannot be resumed from, in a few words; "" if it can.

@@ -113,6 +113,15 @@ class Trainer {
     if (state_.threads != threads)
       spdlog::warn("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
                    place_.resume_from, state_.threads, threads);
+    if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
+      const std::string best = BestCheckpoint(place_.output_dir, state_);
+      // Resumed into another folder, it would be missed only at the very end.
+      if (const std::string reason = IncompleteReason(best); !reason.empty())
+        Fail(
+            "--load_best_model_at_end: the best model of {} so far is {}, which cannot be used ({}); resume in the "
+            "folder where it is",
+            place_.resume_from, best, reason);
+    }
     saved_step_ = state_.global_step;
     last_good_ = place_.resume_from;
     state_.threads = threads;

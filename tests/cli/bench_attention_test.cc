@@ -40,7 +40,16 @@ TEST(VariantNames, SayWhatDiffers) {
   AttentionSpec factors = Reformer(1, 32);
   factors.buckets = {4, 6};
   EXPECT_THAT(VariantNames({Reformer(1, 64), factors}),
-              ElementsAre("reformer buckets auto, chunk 64", "reformer buckets [4,6], chunk 32"));
+              ElementsAre("reformer rounds 1, buckets auto, chunk 64", "reformer rounds 1, buckets [4,6], chunk 32"));
+  AttentionSpec sorted = simhash;
+  sorted.pairs = Pairs::kSorted;
+  sorted.bands = 0;
+  sorted.look_ahead = kSortedLookAhead;
+  AttentionSpec growing = simhash;
+  growing.bands = 0;
+  EXPECT_THAT(VariantNames({simhash, growing, sorted}),
+              ElementsAre("simhash bands 2, table_size 64", "simhash bands auto", "simhash pairs sorted"));
+  EXPECT_THAT(VariantNames({growing, sorted}), ElementsAre("simhash bands auto", "simhash pairs sorted"));
   EXPECT_THAT(VariantNames({simhash, simhash, AttentionSpec{}, simhash}),
               ElementsAre("simhash", "simhash-2", "dense", "simhash-3"));
   AttentionSpec tuned = simhash;
@@ -100,7 +109,7 @@ TEST(BenchAttention, TheTableHasTheRoofline) {
 
 TEST(BenchAttention, AutoIsRefusedWhereNothingWasMeasured) {
   const CommandResult refused = Bench({"--no_machine", "--attention", "simhash", "--lsh_min_length", "auto"});
-  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("run \"lshformer tune"));
   const CommandResult result = Bench(
       {"--no_machine", "--json", "--lengths", "99", "--direction", "forward", "--attention",

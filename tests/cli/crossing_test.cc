@@ -97,10 +97,32 @@ TEST(FindCrossing, ALuckyStepIsNoCrossing) {
   EXPECT_LE(later.length, 256);
 }
 
+TEST(FindCrossing, NoiseIsNotTakenForANo) {
+  Comparison noisy;
+  noisy.ratio = 0.57;
+  noisy.ratio_low = 0.4;
+  noisy.ratio_high = 1.9;
+  int measured = 0;
+  const Crossing crossing = FindCrossing(512, 512, [&](int) {
+    ++measured;
+    return noisy;
+  });
+  EXPECT_TRUE(crossing.cannot_tell);
+  EXPECT_EQ(measured, 3);
+  noisy.ratio_low = 0.95;  // whatever it is, it saves next to nothing
+  EXPECT_FALSE(FindCrossing(512, 512, [&](int) { return noisy; }).cannot_tell);
+}
+
 TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
   AttentionSpec spec;
   spec.type = AttentionType::kSimHash;
   EXPECT_EQ(ShortestToMeasure(spec), 16);
+  spec.pairs = Pairs::kSorted;
+  spec.look_ahead = kSortedLookAhead;
+  EXPECT_EQ(ShortestToMeasure(spec), 129);
+  spec.min_length = 5000;  // asked for, not measured
+  EXPECT_EQ(ShortestToMeasure(spec), 129);
+  spec = AttentionSpec{};
   spec.type = AttentionType::kReformer;
   for (const int rounds : {1, 2, 5}) {
     for (const int look : {0, 1, 2, 7, 12}) {

@@ -143,7 +143,7 @@ TEST_F(AttentionFlagsTest, AutoNeedsAMeasurementOfANewTypeToo) {
 TEST_F(AttentionFlagsTest, LengthsHoldForWhatWasMeasuredOnly) {
   AttentionSpec spec = Tuned();
   spec.min_length = kAutoLength;
-  EXPECT_THAT(Wrong({spec}, {"--lsh_bands", "5"}), HasSubstr("--lsh_min_length: auto is what tune measured"));
+  EXPECT_THAT(Wrong({spec}, {"--lsh_bands", "5"}), HasSubstr("--lsh_bands: the model's \"min_length\" is \"auto\""));
 }
 
 TEST_F(AttentionFlagsTest, AnotherKeyDropsTheLengthsAndANumberReplacesThem) {

@@ -115,5 +115,32 @@ TEST_F(TrainingRunTest, AnAverageOfTheWeightsIsAnotherModel) {
       HasSubstr("--ema_decay: "));
 }
 
+// A finished run that is asked for other evaluation data, or for all of it, evaluates anew and trains no more.
+TEST_F(TrainingRunTest, OtherEvaluationDataAreEvaluated) {
+  std::string turned = ReadFile(folder_ / "glue/dev.tsv");
+  for (char& c : turned) c = c == '1' ? '0' : c == '0' ? '1' : c;
+  folder_.Write("turned.tsv", turned);
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--do_eval", "--eval_steps",
+                                   "2",         "--save_steps",
+                                   "2",         "--num_train_epochs",
+                                   "1",         "--max_steps",
+                                   "4",         "--resume_from_checkpoint",
+                                   "auto"};
+    words.insert(words.end(), more.begin(), more.end());
+    Succeeds(Train("run", words));
+    return Results("run/eval_results.json");
+  };
+  const Json few = train({"--max_eval_samples", "3"});
+  EXPECT_EQ(few["eval_samples"], 3);
+  const std::string weights = Weights("run");
+  const Json all = train({});
+  EXPECT_GT(all["eval_samples"].get<int>(), 3);
+  const Json other = train({"--validation_file", folder_ / "turned.tsv"});
+  EXPECT_EQ(other["eval_samples"], all["eval_samples"]);
+  EXPECT_NEAR(other["eval_accuracy"].get<double>() + all["eval_accuracy"].get<double>(), 1, 1e-9);
+  EXPECT_EQ(Weights("run"), weights);
+}
+
 }  // namespace
 }  // namespace lshformer::cli

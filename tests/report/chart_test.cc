@@ -36,6 +36,21 @@ TEST(NiceTicksTest, RoundNumbersAroundTheData) {
   EXPECT_THAT(NiceTicks(7, 7, 5).size(), ::testing::Ge(2U));
 }
 
+TEST(NiceTicksTest, EndAndAreThereForAnyNumbers) {
+  for (const auto& [low, high] : {std::pair{0.0, 5e-324},
+                                  {1e18, 1000000000000000128.0},
+                                  {1e300, 1.0000000000000002e300},
+                                  {-1.7e308, 1.7e308},
+                                  {1.7e308, 1.7e308},
+                                  {-5e-324, 5e-324},
+                                  {0.0, 0.0}}) {
+    const std::vector<double> ticks = NiceTicks(low, high, 5);
+    EXPECT_GE(ticks.size(), 2U) << low << " " << high;
+    EXPECT_LE(ticks.size(), 6U) << low << " " << high;
+    EXPECT_LT(ticks.front(), ticks.back());
+  }
+}
+
 TEST(NiceTicksTest, SpanTheDataWithinTheCount) {
   for (const double low : {-1e9, -12.7, -1e-7, 0.0, 1e-12, 3.3, 99.5, 1e15}) {
     for (const double span : {1e-3, 0.7, 1.0, 9.99, 1234.5}) {

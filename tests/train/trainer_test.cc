@@ -334,6 +334,10 @@ TEST_F(TrainerTest, TheBestCheckpointIsTheResult) {
                                   {.output_dir = folder_ / "run", .resume_from = folder_ / "run/checkpoint-4"}, hooks);
   EXPECT_EQ(again.best_step, 4);
   EXPECT_THAT(Different(Copies(*resumed), Copies(*at_four)), IsEmpty());
+  // Into another folder, where the best one is not: told before the first step.
+  const TrainerPlace other{.output_dir = folder_ / "other", .resume_from = folder_ / "run/checkpoint-6"};
+  EXPECT_THAT([&] { Train(*TinyModel(), TinyData(18), options, other, hooks); },
+              ThrowsMessage<Error>(HasSubstr("resume in the folder where it is")));
 }
 
 TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {

@@ -28,8 +28,11 @@ class Unit {
       dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
     }
     mean_key_.assign(in.shape.head_dim, 0.0);
+    // From the first key on, so that the mean of equal keys is that key: center_keys hashes the difference.
+    if (length_ > 0) mean_key_.assign(Row(in.key, 0), Row(in.key, 0) + in.shape.head_dim);
     for (int64_t j = 0; j < length_; ++j) {
-      for (int d = 0; d < in.shape.head_dim; ++d) mean_key_[d] += Row(in.key, j)[d] / static_cast<double>(length_);
+      for (int d = 0; d < in.shape.head_dim; ++d)
+        mean_key_[d] += (Row(in.key, j)[d] - Row(in.key, 0)[d]) / static_cast<double>(length_);
     }
   }
 
