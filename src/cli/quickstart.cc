@@ -313,7 +313,7 @@ void AddQuickstart(CLI::App& app, CommonFlags& common) {
                    "models, data and report.html; an older quickstart there is replaced")
       ->type_name("DIR")
       ->group("Output");
-  command->footer("Takes about four minutes on two cores. The table goes to stdout, progress to stderr.");
+  command->footer("Takes four to seven minutes on two cores. The table goes to stdout, progress to stderr.");
   command->callback([flags, &common] { Quickstart(*flags, common).Run(); });
 }
 
