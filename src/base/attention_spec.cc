@@ -189,6 +189,11 @@ void ParseAlwaysKeys(const Json& value, std::string_view where, AttentionSpec& s
          spec.window > 0 ? "window" : "global");
 }
 
+void AlwaysToJson(const AttentionSpec& spec, Json& json) {
+  json["window"] = spec.window;
+  json["global"] = GlobalName(spec);
+}
+
 // Keys of chunks, which Reformer and sorted pairs have.
 void ParseChunkKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
   const auto integer = [&](const char* key, int& target, int64_t low, int64_t high) {
@@ -197,6 +202,12 @@ void ParseChunkKeys(const Json& value, std::string_view where, AttentionSpec& sp
   integer("chunk", spec.chunk, 1, kMaxChunk);
   integer("look_back", spec.look_back, 0, kMaxLook);
   integer("look_ahead", spec.look_ahead, 0, kMaxLook);
+}
+
+void ChunksToJson(const AttentionSpec& spec, Json& json) {
+  json["chunk"] = spec.chunk;
+  json["look_back"] = spec.look_back;
+  json["look_ahead"] = spec.look_ahead;
 }
 
 void ParseSimHashKeys(const Json& value, std::string_view where, AttentionSpec& spec) {
@@ -225,13 +236,8 @@ void SimHashToJson(const AttentionSpec& spec, Json& json) {
   if (!SignPatternsAreBuckets(spec)) json["table_size"] = spec.table_size;
   json["fill"] = NameOf(kFills, spec.fill);
   json["pairs"] = NameOf(kPairs, spec.pairs);
-  if (spec.pairs == Pairs::kSorted) {
-    json["chunk"] = spec.chunk;
-    json["look_back"] = spec.look_back;
-    json["look_ahead"] = spec.look_ahead;
-  }
-  json["window"] = spec.window;
-  json["global"] = GlobalName(spec);
+  if (spec.pairs == Pairs::kSorted) ChunksToJson(spec, json);
+  AlwaysToJson(spec, json);
   json["resample"] = NameOf(kResamples, spec.resample);
   json["center_keys"] = spec.center_keys;
   LengthsToJson(spec, json);
@@ -257,16 +263,13 @@ void ParseReformerKeys(const Json& value, std::string_view where, AttentionSpec&
 void ReformerToJson(const AttentionSpec& spec, Json& json) {
   json["rounds"] = spec.rounds;
   json["buckets"] = BucketsJson(spec.buckets);
-  json["chunk"] = spec.chunk;
-  json["look_back"] = spec.look_back;
-  json["look_ahead"] = spec.look_ahead;
+  ChunksToJson(spec, json);
   json["scale"] = NameOf(kScales, spec.scale);
   json["cross_bucket"] = spec.cross_bucket;
   json["wrap"] = spec.wrap;
   json["causal"] = spec.causal;
   json["count_pairs_once"] = spec.count_pairs_once;
-  json["window"] = spec.window;
-  json["global"] = GlobalName(spec);
+  AlwaysToJson(spec, json);
   json["resample"] = NameOf(kResamples, spec.resample);
   LengthsToJson(spec, json);
 }

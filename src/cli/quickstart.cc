@@ -223,8 +223,8 @@ class Quickstart {
     result_.data = fmt::format(
         "Data: {} words of generated text cut into sequences of {} tokens, 15 % of them masked; {} generated reviews "
         "({} more to test); {} questions on generated documents of {} words ({} more to test), the answer in the "
-        "second "
-        "half; vocabulary {} pieces. {} steps of {} sequences, then {} epochs of reviews or {} steps of {} questions; "
+        "second half; vocabulary {} pieces. {} steps of {} sequences, then {} epochs of reviews or {} steps of {} "
+        "questions; "
         "seed {}.",
         kWords, kPretrainLength, kTrainReviews, kTestReviews, kTrainQuestions, kDocumentWords, kTestQuestions,
         vocabulary_, kPretrainSteps, kPretrainBatch, kReviewEpochs, kQuestionSteps, kQuestionBatch, seed_);

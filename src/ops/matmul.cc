@@ -230,7 +230,7 @@ void ExecuteInPieces(Signature signature, const Operands& operands) {
   }
 }
 
-// `tokens` rows of `width` elements, one after another, and zero rows up to `filled`.
+// A copy of `tokens` packed rows, and zero rows up to `filled`.
 const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t filled, int64_t row_bytes,
                               WorkspaceUse use) {
   auto* to = reinterpret_cast<std::byte*>(WorkspaceOf(use, filled * row_bytes));

@@ -3,11 +3,11 @@
 // at every thread count.
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/aligned_floats.h"
 #include "kernels/cpu/patterns.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hash.cc"
@@ -176,8 +176,7 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
   const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;
   const int64_t planes_per_head = int64_t{spec.hashes} * spec.bands;
   const int64_t rows_per_head = (planes_per_head + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime;
-  const auto aligned = hwy::AllocateAligned<float>(rows_per_head * shape.heads * padded);
-  if (!aligned) throw std::bad_alloc();
+  const AlignedFloats aligned = AllocateFloats(rows_per_head * shape.heads * padded);
   std::fill_n(aligned.get(), rows_per_head * shape.heads * padded, 0.0f);
   for (int64_t p = 0; p < planes_per_head * shape.heads; ++p) {
     const int64_t row = p / planes_per_head * rows_per_head + p % planes_per_head;

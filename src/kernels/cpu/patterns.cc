@@ -4,12 +4,10 @@
 // the same in every batch, at every thread count, and on AVX2 and AVX-512 alike (docs/numerics.md).
 #include "kernels/cpu/patterns.h"
 
-#include <hwy/aligned_allocator.h>
-
 #include <algorithm>
-#include <new>
 
 #include "base/parallel.h"
+#include "kernels/cpu/aligned_floats.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/patterns.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -98,14 +96,6 @@ namespace lshformer {
 HWY_EXPORT(HashPatternRows);
 namespace {
 
-using AlignedFloats = hwy::AlignedFreeUniquePtr<float[]>;
-
-AlignedFloats Allocate(int64_t count) {
-  AlignedFloats memory = hwy::AllocateAligned<float>(static_cast<size_t>(count));
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
 // Rows of one sequence, which has bands of its own.
 struct Block {
   int sequence, bands;
@@ -124,7 +114,7 @@ std::vector<Block> BlocksOf(const AttentionSpec& spec, const AttentionShape& sha
 
 // All planes as columns: [heads][hashes][head_dim][width].
 AlignedFloats Packed(const SimHashPlanes& from, int heads, int hashes, int head_dim, int width) {
-  AlignedFloats packed = Allocate(int64_t{heads} * hashes * head_dim * width);
+  AlignedFloats packed = AllocateFloats(int64_t{heads} * hashes * head_dim * width);
   std::fill_n(packed.get(), int64_t{heads} * hashes * head_dim * width, 0.0f);
   for (int64_t function = 0; function < int64_t{heads} * hashes; ++function) {
     for (int band = 0; band < from.bands; ++band) {
@@ -165,7 +155,7 @@ SimHashBuckets HashSignPatterns(const AttentionSpec& spec, const AttentionShape&
   const auto count = static_cast<int64_t>(blocks.size());
   const int64_t products = int64_t{4} * kPatternRows * width * shape.head_dim * spec.hashes;
   ParallelFor(count * shape.heads, std::max<int64_t>(1, kWorthAThread / products), [&](int64_t begin, int64_t end) {
-    const AlignedFloats work = Allocate(int64_t{kPatternRows} * (width + shape.head_dim));
+    const AlignedFloats work = AllocateFloats(int64_t{kPatternRows} * (width + shape.head_dim));
     for (int64_t item = begin; item < end; ++item) {
       const int head = static_cast<int>(item / count);
       const Block& block = blocks[item % count];

@@ -2,15 +2,13 @@
 //
 // A product is added up over head_dim in order, with fused multiply-add where the instruction set has it: a bucket is
 // the same in every batch, at every thread count, and on AVX2 and AVX-512 alike (docs/numerics.md).
-#include <hwy/aligned_allocator.h>
-
 #include <algorithm>
 #include <array>
-#include <new>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/aligned_floats.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rotate.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -90,14 +88,6 @@ namespace lshformer {
 HWY_EXPORT(HashRotatedRows);
 namespace {
 
-using AlignedFloats = hwy::AlignedFreeUniquePtr<float[]>;
-
-AlignedFloats Allocate(int64_t count) {
-  AlignedFloats memory = hwy::AllocateAligned<float>(static_cast<size_t>(count));
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
 // Sequences whose bucket counts agree, in blocks of rows.
 struct Block {
   int64_t first, last;
@@ -119,7 +109,7 @@ class RotationHash {
     const int64_t products = int64_t{2} * kRowsAtATime * head_.width() * head_.head_dim * head_.rounds;
     const int64_t grain = std::max<int64_t>(1, kWorthAThread / products);
     ParallelFor(count * shape_.heads, grain, [&](int64_t begin, int64_t end) {
-      const AlignedFloats work = Allocate(int64_t{kRowsAtATime} * head_.width());
+      const AlignedFloats work = AllocateFloats(int64_t{kRowsAtATime} * head_.width());
       for (int64_t item = begin; item < end; ++item) {
         const int head = static_cast<int>(item / count);
         const Block& block = blocks[item % count];
@@ -138,7 +128,7 @@ class RotationHash {
   int64_t MatrixFloats() const { return int64_t{head_.rounds} * head_.head_dim * head_.width(); }
 
   void Pack(const ReformerRotations& from) {
-    packed_ = Allocate(shape_.heads * MatrixFloats());
+    packed_ = AllocateFloats(shape_.heads * MatrixFloats());
     float* to = packed_.get();
     std::fill_n(to, shape_.heads * MatrixFloats(), 0.0f);
     const float* row = from.rotations.data();
