@@ -18,6 +18,27 @@ Workspace& ThreadWorkspace() {
 
 namespace {
 
+Columns OrderOfColumns(const UnitWork& work, const Pass& pass) {
+  Columns columns;
+  columns.count = pass.columns;
+  columns.order = work.plan->Order(pass.column_order);
+  return columns;
+}
+
+}  // namespace
+
+Columns HoldColumns(const UnitWork& work, const Pass& pass, Workspace& memory, int64_t count) {
+  Columns columns = OrderOfColumns(work, pass);
+  columns.operand = memory.Get<float>(Slot::kColumns, count * work.padded());
+  columns.value = memory.Get<float>(Slot::kColumnValues, count * work.padded());
+  columns.not_finite = memory.Get<uint8_t>(Slot::kNotFiniteColumns, count);
+  if (work.plan->shared_keys) columns.key_scale = memory.Get<float>(Slot::kKeyScales, count);
+  if (work.call->dropout.probability > 0) columns.dropout = memory.Get<DropoutWords>(Slot::kDropoutColumns, count);
+  return columns;
+}
+
+namespace {
+
 constexpr size_t kKeptBytes = size_t{1} << 22;   // of work memory per buffer and thread between calls
 constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.2 ms; less is not worth waking one
 constexpr int64_t kSharedUnitPairs = 1'000'000;  // a unit of at least 1,000² pairs may be worked on by all threads
@@ -74,25 +95,35 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
   });
 }
 
-void StartPass(UnitWork& work, const Pass& pass) {
-  const int64_t count = pass.columns;
-  work.columns.count = pass.columns;
-  work.columns.order = work.plan->Order(pass.column_order);
-  work.columns.operand = work.memory->Get<float>(Slot::kColumns, count * work.padded());
-  work.columns.value = work.memory->Get<float>(Slot::kColumnValues, count * work.padded());
-  if (work.plan->shared_keys) work.columns.key_scale = work.memory->Get<float>(Slot::kKeyScales, count);
-  if (work.call->dropout.probability > 0)
-    work.columns.dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, count);
-  work.columns_not_finite = false;
-  Step(work, count, 1024, [&](int64_t begin, int64_t end) { GatherColumns(work, pass, begin, end); });
+// Columns that tiles of a pass hold at a time, if they meet but a small part of them each; 0: the pass's are gathered
+// as a whole, before its tiles. Four times what a tile meets, so that those kept are seldom moved to the front.
+int64_t WindowOf(const AttentionPlan& plan, const Pass& pass) {
+  int64_t widest = 1;
+  for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
+    const auto [begin, end] = ColumnsMet(plan, plan.tiles[t]);
+    widest = std::max(widest, end - begin);
+  }
+  return 4 * widest <= pass.columns ? 4 * widest : 0;
+}
+
+void GatherWhole(UnitWork& work, const Pass& pass) {
+  work.columns = HoldColumns(work, pass, *work.memory, pass.columns);
+  Step(work, pass.columns, 1024,
+       [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
 }
 
 void RunForward(UnitWork& work) {
+  constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once
   work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
     const Pass& pass = work.plan->passes[p];
-    StartPass(work, pass);
-    Step(work, pass.tile_end - pass.tile_begin, 1,
+    work.window = WindowOf(*work.plan, pass);
+    if (work.window > 0) {
+      work.columns = OrderOfColumns(work, pass);
+    } else {
+      GatherWhole(work, pass);
+    }
+    Step(work, pass.tile_end - pass.tile_begin, work.window == 0 ? 1 : kTilesOfAWindow,
          [&](int64_t begin, int64_t end) { ForwardTiles(work, pass, pass.tile_begin + begin, pass.tile_begin + end); });
   }
 }
@@ -135,7 +166,7 @@ void RunBackward(UnitWork& work) {
   ClearGradients(work);
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
     const Pass& pass = work.plan->passes[p];
-    StartPass(work, pass);
+    GatherWhole(work, pass);
     if (work.shared) {
       ParallelFor(groups, 1, [&](int64_t begin, int64_t end) {
         for (int64_t g = begin; g < end; ++g) BackwardGroup(work, pass, static_cast<int>(g));
@@ -167,12 +198,26 @@ void RunAttentionBackward(const AttentionBackward& call) {
 
 namespace {
 
+// Of a forward: passes with a window hold no more, but every thread that works on the unit has one.
+int64_t MostColumnsHeld(const AttentionPlan& plan, const Unit& unit, bool shared) {
+  int64_t most = 0;
+  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
+    const int64_t window = WindowOf(plan, plan.passes[p]);
+    most = std::max<int64_t>(most, window > 0 ? window * (shared ? Threads() : 1) : plan.passes[p].columns);
+  }
+  return most;
+}
+
 // Floats of work memory of one unit.
-int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, int64_t parts, bool backward) {
-  // Columns, dropout words and key scales, row sums and the fill's scores.
-  int64_t floats = MostColumns(plan, unit) * (2 * padded + 3) + 2 * int64_t{unit.length};
+int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, bool shared, bool backward) {
+  // Columns, their dropout words, key scales and whether they are finite; row sums and the fill's scores.
+  const int64_t columns = backward ? MostColumns(plan, unit) : MostColumnsHeld(plan, unit, shared);
+  int64_t floats = columns * (2 * padded + 4) + 2 * int64_t{unit.length};
   // Gradients of columns and of rows, their sums, the fill's weights.
-  if (backward) floats += MostColumns(plan, unit) * 2 * padded + unit.length * (parts * (padded + 1) + 2);
+  if (backward) {
+    const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
+    floats += columns * 2 * padded + unit.length * (parts * (padded + 1) + 2);
+  }
   if (unit.fill != Fill::kNone) {
     const Pass& pass = plan.passes[unit.pass_begin];
     floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles
@@ -193,8 +238,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   int64_t largest_shared = 0;
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
-    const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
-    const int64_t floats = UnitFloats(plan, unit, padded, parts, backward);
+    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward);
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {

@@ -120,11 +120,10 @@ void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, 
 void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, BackwardRows& tile, int32_t begin,
                    int count, bool every_pair, Matrix row_gradient) {
   const int head_dim = work.head_dim(), padded = work.padded(), stride = tile.rows.padded, rows = tile.rows.count;
-  const int64_t offset = int64_t{begin} * padded;
   const Columns& columns = work.columns;
-  Multiply<Store::kSet, false>({columns.operand + offset, padded}, {tile.operand_transposed, stride},
+  Multiply<Store::kSet, false>({columns.operand_at(begin, padded), padded}, {tile.operand_transposed, stride},
                                {tile.scores, stride}, count, stride, head_dim);
-  Multiply<Store::kSet, false>({columns.value + offset, padded}, {tile.grad_out_transposed, stride},
+  Multiply<Store::kSet, false>({columns.value_at(begin, padded), padded}, {tile.grad_out_transposed, stride},
                                {tile.gradients, stride}, count, stride, head_dim);
   ForEachSelf(work, pass, range, tile.rows, begin, count,
               [&](int column, int row) { tile.scores[column * stride + row] = tile.self_score[row]; });
@@ -133,19 +132,19 @@ void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, Ba
   if (every_pair && !dropout.on && !work.fill_score) {
     PlainGradientBlock(tile, count);
   } else {
-    GradientBlock(dropout, tile, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill);
+    GradientBlock(dropout, tile, columns.dropout_at(begin), count, work.subtract_fill);
   }
   ForEachSelf(work, pass, range, tile.rows, begin, count,
               [&](int column, int row) { tile.gradients[column * stride + row] = 0; });
   const bool leave_out_zeros = !every_pair && !tile.finite_grad_out;
   if (leave_out_zeros) KeepSelf(work, pass, range, tile.rows, begin, count, tile.scores);
   MultiplyPairs<Store::kAdd, false>(leave_out_zeros, {tile.scores, stride}, {tile.grad_out, padded},
-                                    {work.value_gradients + offset, padded}, count, padded, rows);
+                                    {work.value_gradients + begin * int64_t{padded}, padded}, count, padded, rows);
   MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_operand, {tile.gradients, stride},
-                                    {tile.operand, padded}, {work.operand_gradients + offset, padded}, count, padded,
-                                    rows);
-  MultiplyPairs<Store::kAdd, true>(!every_pair && work.columns_not_finite, {tile.gradients, stride},
-                                   {columns.operand + offset, padded}, row_gradient, rows, padded, count);
+                                    {tile.operand, padded}, {work.operand_gradients + begin * int64_t{padded}, padded},
+                                    count, padded, rows);
+  MultiplyPairs<Store::kAdd, true>(!every_pair && !columns.AllFinite(begin, count), {tile.gradients, stride},
+                                   {columns.operand_at(begin, padded), padded}, row_gradient, rows, padded, count);
 }
 
 // The part of a segment that lies in a group of columns.
@@ -222,7 +221,7 @@ void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, i
     const float* gradient = work.operand_gradients + c * work.padded();
     float scale = work.call->scale;
     if (work.columns.key_scale) {
-      const float* key = work.columns.operand + c * work.padded();
+      const float* key = work.columns.operand_at(c, work.padded());
       scale *= work.columns.key_scale[c];
       AddScaled(key, -scale * Dot(key, gradient, work.padded()), work.head_dim(), target.at(token, work.head()));
     }

@@ -4,8 +4,10 @@
 // the columns in the pass's order, run tiles (forward) or groups of columns (backward), add up. Which thread does what
 // never changes what is added to what, nor in which order.
 #pragma once
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <utility>
 
 #include "kernels/attention.h"
 #include "kernels/cpu/workspace.h"
@@ -30,14 +32,24 @@ inline constexpr float kKeyNormEpsilon = 1e-6f;  // of the mean of q², before t
 // by side. Their number depends on the length alone, never on threads.
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
-// The columns of the pass in work, gathered in its order: [count][padded].
+// Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
+// Column c lies at c − first.
 struct Columns {
-  int32_t count = 0;
-  float *operand = nullptr, *value = nullptr;
-  float* key_scale = nullptr;       // [count] what normalised a shared key; nullptr: keys are their own
-  const int32_t* order = nullptr;   // nullptr: natural
-  DropoutWords* dropout = nullptr;  // by place in the order; nullptr: none
+  int32_t count = 0;                           // of the pass
+  int64_t first = 0;                           // the first one held
+  float *operand = nullptr, *value = nullptr;  // [held][padded]
+  float* key_scale = nullptr;                  // [held] what normalised a shared key; nullptr: keys are their own
+  uint8_t* not_finite = nullptr;               // [held] pairs that do not count must be left out, not multiplied by 0
+  DropoutWords* dropout = nullptr;             // [held]; nullptr: none
+  const int32_t* order = nullptr;              // of all columns; nullptr: natural
+
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
+  const float* operand_at(int64_t column, int padded) const { return operand + (column - first) * padded; }
+  const float* value_at(int64_t column, int padded) const { return value + (column - first) * padded; }
+  const DropoutWords* dropout_at(int64_t column) const { return dropout ? dropout + (column - first) : nullptr; }
+  bool AllFinite(int64_t begin, int count_of) const {
+    return std::memchr(not_finite + (begin - first), 1, count_of) == nullptr;
+  }
 };
 
 struct UnitWork {
@@ -48,9 +60,8 @@ struct UnitWork {
   bool shared = false;          // all threads work on this unit
   uint64_t dropout_key = 0;     // of this sequence and head
   float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
-  Columns columns;
-  // A column is not finite: pairs that do not count must be left out, not multiplied by 0.
-  std::atomic<bool> columns_not_finite{false};
+  Columns columns;              // of the pass; none are held where it has a window
+  int64_t window = 0;           // > 0: tiles hold so many columns at a time instead (ColumnWindow)
 
   // A fill's share of the unseen keys, null without a fill. Where every row of a bucket sees the same keys (one hash
   // function), `unseen_values` is Σ v over the keys that the bucket run does not see; otherwise Σ v over all keys, and
@@ -79,8 +90,21 @@ struct UnitWork {
   }
 };
 
+// From the first column that the tile meets to the last; {0, 0} if it meets none.
+inline std::pair<int64_t, int64_t> ColumnsMet(const AttentionPlan& plan, const Tile& tile) {
+  std::pair<int64_t, int64_t> met = {INT64_MAX, 0};
+  for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
+    met.first = std::min<int64_t>(met.first, plan.segments[s].column_begin);
+    met.second = std::max<int64_t>(met.second, plan.segments[s].column_end);
+  }
+  return met.second > met.first ? met : std::pair<int64_t, int64_t>{0, 0};
+}
+
+// Room for `count` columns in the buffers of `memory`, as the pass in work needs them.
+Columns HoldColumns(const UnitWork& work, const Pass& pass, Workspace& memory, int64_t count);
+
 // Vectorised steps, by the instruction set in force.
-void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end);
+void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end);
 void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end);
 void BackwardGroup(const UnitWork& work, const Pass& pass, int group);
 void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end);

@@ -143,9 +143,57 @@ void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const 
   }
 }
 
-void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool first, bool last) {
+// The columns of a pass that the tile in work meets, gathered as tiles go by: a tile's windows mostly begin where the
+// last one's did or a little later, so a column is gathered once, and is still in the second-level cache when it is
+// met.
+class ColumnWindow {
+ public:
+  ColumnWindow(const UnitWork& work, const Pass& pass) : work_(work), pass_(pass) {
+    if (work.window > 0) held_ = HoldColumns(work, pass, ThreadWorkspace(), work.window);
+  }
+
+  const Columns& For(const Tile& tile) {
+    if (work_.window == 0) return work_.columns;
+    const auto [begin, end] = ColumnsMet(*work_.plan, tile);
+    if (begin < held_.first || begin > end_) {
+      held_.first = end_ = begin;
+    } else if (end - held_.first > work_.window) {
+      MoveTo(begin);
+    }
+    if (end > end_) {
+      GatherColumns(work_, pass_, held_, end_, end);
+      end_ = end;
+    }
+    return held_;
+  }
+
+ private:
+  // Columns from `begin` on are kept, at the front.
+  void MoveTo(int64_t begin) {
+    const int64_t skipped = begin - held_.first, kept = end_ - begin, padded = work_.padded();
+    const auto move = [&](auto* data, int64_t each) {
+      if (data) std::memmove(data, data + skipped * each, sizeof(*data) * kept * each);
+    };
+    move(held_.operand, padded);
+    move(held_.value, padded);
+    move(held_.key_scale, 1);
+    move(held_.not_finite, 1);
+    move(held_.dropout, 1);
+    held_.first = begin;
+  }
+
+  const UnitWork& work_;
+  const Pass& pass_;
+  Columns held_;
+  int64_t end_ = 0;  // columns first … end − 1 are held
+};
+
+void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, ColumnWindow& window) {
   const AttentionForward& call = *work.call;
   const int head_dim = work.head_dim(), padded = work.padded();
+  const Pass* passes = work.plan->passes.data();
+  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
+  const Columns& columns = window.For(tile);
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
@@ -158,23 +206,21 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
   const Dropout dropout = MakeDropout(call.dropout);
-  const Columns& columns = work.columns;
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment& segment = work.plan->segments[s];
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      const int64_t offset = int64_t{begin} * padded;
-      Multiply<Store::kSet, false>({columns.operand + offset, padded}, {transposed, rows.padded}, {scores, rows.padded},
-                                   count, rows.padded, head_dim);
+      Multiply<Store::kSet, false>({columns.operand_at(begin, padded), padded}, {transposed, rows.padded},
+                                   {scores, rows.padded}, count, rows.padded, head_dim);
       ForEachSelf(work, pass, tile, rows, begin, count,
                   [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
       if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
-      SoftmaxBlock(dropout, rows, columns.dropout ? columns.dropout + begin : nullptr, count, work.subtract_fill,
-                   scores, state);
-      const bool leave_out_zeros = !segment.every_pair && work.columns_not_finite;
+      SoftmaxBlock(dropout, rows, columns.dropout_at(begin), count, work.subtract_fill, scores, state);
+      const bool leave_out_zeros = !segment.every_pair && !columns.AllFinite(begin, count);
       if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
-      MultiplyPairs<Store::kScaleAndAdd, true>(leave_out_zeros, {scores, rows.padded}, {columns.value + offset, padded},
-                                               {state.accumulator, padded}, rows.count, padded, count, state.rescale);
+      MultiplyPairs<Store::kScaleAndAdd, true>(leave_out_zeros, {scores, rows.padded},
+                                               {columns.value_at(begin, padded), padded}, {state.accumulator, padded},
+                                               rows.count, padded, count, state.rescale);
     }
   }
   last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
@@ -182,25 +228,26 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
 
 }  // namespace
 
-void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end) {
   const AttentionForward& call = *work.call;
-  const Columns& columns = work.columns;
+  const int64_t at = begin - columns.first, padded = work.padded();
   const bool queries = pass.swapped || work.plan->shared_keys;
-  bool finite = GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, columns.operand);
+  uint8_t* not_finite = columns.not_finite + at;
+  std::fill_n(not_finite, end - begin, uint8_t{0});
+  float* operand = columns.operand + at * padded;
+  GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, operand, not_finite);
   if (columns.key_scale) {
-    NormalizeRows(columns.operand + begin * work.padded(), end - begin, work.padded(),
-                  kKeyNormEpsilon * static_cast<float>(work.head_dim()), columns.key_scale + begin);
+    NormalizeRows(operand, end - begin, work.padded(), kKeyNormEpsilon * static_cast<float>(work.head_dim()),
+                  columns.key_scale + at);
   }
-  finite = GatherRows(call.value, work, columns.order, begin, end, columns.value) && finite;
-  if (!finite) work.columns_not_finite = true;
+  GatherRows(call.value, work, columns.order, begin, end, columns.value + at * padded, not_finite);
   for (int64_t c = begin; c < end && columns.dropout; ++c)
-    columns.dropout[c] = DropoutSide(work.dropout_key, columns.position(c), 1);
+    columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, columns.position(c), 1);
 }
 
 void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
-  const Pass* passes = work.plan->passes.data();
-  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
-  for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile(work, pass, work.plan->tiles[t], first, last);
+  ColumnWindow window(work, pass);
+  for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile(work, pass, work.plan->tiles[t], window);
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -210,8 +257,8 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 HWY_EXPORT(GatherColumns);
 HWY_EXPORT(ForwardTiles);
-void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(GatherColumns)(work, pass, begin, end);
+void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(GatherColumns)(work, pass, columns, begin, end);
 }
 void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
   HWY_DYNAMIC_DISPATCH(ForwardTiles)(work, pass, tile_begin, tile_end);

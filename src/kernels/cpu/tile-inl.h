@@ -58,28 +58,30 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
   }
 }
 
-// Gathers rows by position into [count][padded]; true if all numbers are finite.
+// Gathers rows by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says so of each.
 inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
-                       int64_t end, float* to) {
+                       int64_t end, float* to, uint8_t* not_finite = nullptr) {
   const int head_dim = work.head_dim(), padded = work.padded();
   const Floats d;
-  FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
   const auto at = [&](int64_t i) { return from.at(work.token(positions ? positions[i] : i), work.head()); };
-  for (int64_t i = begin; i < end; ++i) {
+  bool all_finite = true;
+  for (int64_t i = begin; i < end; ++i, to += padded) {
     if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
     const float* row = at(i);
-    float* copy = to + i * padded;
+    FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
       const FloatVec x = hn::LoadU(d, row + k);
       zeros = hn::MulAdd(x, hn::Zero(d), zeros);
-      hn::Store(x, d, copy + k);
+      hn::Store(x, d, to + k);
     }
-    if (k == head_dim && k == padded) continue;
-    for (int rest = k; rest < padded; ++rest) copy[rest] = rest < head_dim ? row[rest] : 0.0f;
-    for (; k < padded; k += kLanes) zeros = hn::MulAdd(hn::Load(d, copy + k), hn::Zero(d), zeros);
+    for (int rest = k; rest < padded; ++rest) to[rest] = rest < head_dim ? row[rest] : 0.0f;
+    for (; k < padded; k += kLanes) zeros = hn::MulAdd(hn::Load(d, to + k), hn::Zero(d), zeros);
+    const bool finite = hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+    all_finite = all_finite && finite;
+    if (not_finite) not_finite[i - begin] |= finite ? 0 : 1;
   }
-  return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+  return all_finite;
 }
 
 // How many chunks after the beginning of a window of `row_chunk` the chunk `chunk` comes; the window holds it where

@@ -15,6 +15,7 @@ enum class Slot {
   kColumnValues,
   kKeyScales,
   kDropoutColumns,
+  kNotFiniteColumns,
   kColumnGradients,
   kValueGradients,
   kRowGradients,
