@@ -56,7 +56,8 @@ void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& 
   loss.backward();
   const auto& architectures = model.config().architectures;
   for (const auto& [name, parameter] : model.NamedParameters()) {
-    const torch::Tensor gradient = parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
+    torch::Tensor gradient = parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
+    if (gradient.is_sparse()) gradient = gradient.to_dense();  // the word table's, where no decoder shares it
     output.Add("gradients." + FileWeightName(name, architectures.empty() ? "" : architectures.front()), gradient);
   }
 }

@@ -113,6 +113,7 @@ torch::Tensor BertAttention::Attend(const torch::Tensor& hidden, const Pass& pas
   options->planes_step = pass.train && attention_.resample == Resample::kCall ? pass.step : 0;
   options->cu_seqlens = pass.batch->cu_seqlens;
   options->counts = pass.counts;
+  options->drawn = drawn_;
   if (pass.train && attention_dropout_ > 0) {
     options->dropout = attention_dropout_;
     options->dropout_key = StreamKey(pass.seed, pass.dropout_step, layer_, 0, Purpose::kAttentionDropout);

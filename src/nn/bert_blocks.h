@@ -50,6 +50,7 @@ class BertAttention {
   int heads_;
   AttentionSpec attention_;
   double attention_dropout_;
+  std::shared_ptr<DrawnNumbers> drawn_ = std::make_shared<DrawnNumbers>();  // shared by copies of the layer
   Linear query_key_value_, attention_output_;
 };
 

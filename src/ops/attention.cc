@@ -50,9 +50,19 @@ bool AnyHash(const AttentionOptions& options, const AttentionShape& shape) {
 }
 
 // Nothing is drawn where nothing is hashed.
-HashNumbers Numbers(const AttentionOptions& options, const AttentionShape& shape) {
-  if (!AnyHash(options, shape)) return {};
-  return DrawHashNumbers(options.spec, shape, options.layer, options.planes_step);
+std::shared_ptr<const HashNumbers> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnyHash(options, shape)) return std::make_shared<const HashNumbers>();
+  if (options.drawn) return options.drawn->Get(options.spec, shape, options.layer, options.planes_step);
+  return std::make_shared<const HashNumbers>(DrawHashNumbers(options.spec, shape, options.layer, options.planes_step));
+}
+
+// Whether there are as many planes or rotations as the sequences of a batch ask for.
+bool Enough(const HashNumbers& numbers, const AttentionSpec& spec, const AttentionShape& shape) {
+  if (spec.type == AttentionType::kSimHash) return numbers.planes.bands >= BandsOf(spec, shape.longest());
+  for (int b = 0; b < shape.sequences(); ++b) {
+    if (numbers.rotations.columns < RotationColumns(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b])) return false;
+  }
+  return true;
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -90,7 +100,7 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
     state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0),
-                            Key<const float>(options->spec, qkv, shape), Numbers(*options, shape));
+                            Key<const float>(options->spec, qkv, shape), *Numbers(*options, shape));
     state->options = std::move(options);
     torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
@@ -188,10 +198,10 @@ void ForEachReformerSequence(const torch::Tensor& qkv, const AttentionOptions& o
   Check(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
-  const HashNumbers numbers = Numbers(options, shape);
+  const std::shared_ptr<const HashNumbers> numbers = Numbers(options, shape);
   std::vector<int32_t> buckets;
-  if (numbers.rotations.columns > 0)
-    buckets = HashByRotation(options.spec, shape, Part<const float>(single, shape, 0), numbers.rotations);
+  if (numbers->rotations.columns > 0)
+    buckets = HashByRotation(options.spec, shape, Part<const float>(single, shape, 0), numbers->rotations);
   const torch::Tensor heads = qkv.view({qkv.size(0), 2, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
     const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
@@ -214,7 +224,7 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   SimHashBuckets buckets;
   if (AnyHash(options, shape))
     buckets = HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
-                                 Part<const float>(single, shape, 1), Numbers(options, shape).planes);
+                                 Part<const float>(single, shape, 1), Numbers(options, shape)->planes);
   const torch::Tensor heads = qkv.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
     const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
@@ -227,6 +237,17 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 }
 
 }  // namespace
+
+std::shared_ptr<const HashNumbers> DrawnNumbers::Get(const AttentionSpec& spec, const AttentionShape& shape,
+                                                     uint32_t layer, uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
+  if (!numbers_ || step_ != step || !Enough(*numbers_, spec, shape)) {
+    numbers_ = std::make_shared<const HashNumbers>(DrawHashNumbers(spec, shape, layer, step));
+    step_ = step;
+  }
+  return numbers_;
+}
 
 int PartsOf(const AttentionSpec& spec) { return spec.type == AttentionType::kReformer ? 2 : 3; }
 

@@ -1,12 +1,28 @@
 // Self-attention over packed sequences with gradients, on the kernels of kernels/attention.h.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "kernels/attention.h"
 #include "ops/torch.h"
 
 namespace lshformer {
+
+// What one layer's hashing drew last. It serves again while the step stays: in every call outside training and with
+// Resample::kNever, and in training for the pieces of a step and for a backward that computes the layer again. Numbers
+// drawn for a longer batch serve a shorter one. From any thread.
+class DrawnNumbers {
+ public:
+  // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
+  std::shared_ptr<const HashNumbers> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                         uint64_t step);
+
+ private:
+  std::mutex mutex_;
+  uint64_t step_ = 0;
+  std::shared_ptr<const HashNumbers> numbers_;  // null: nothing yet
+};
 
 struct AttentionOptions {
   AttentionSpec spec;
@@ -16,8 +32,9 @@ struct AttentionOptions {
   double dropout = 0;        // probability, on the probabilities of seen pairs
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
   std::vector<int32_t> cu_seqlens{0};
-  std::vector<uint64_t> sequence_ids;  // [sequences], where there is dropout
-  AttentionCounts* counts = nullptr;   // added to
+  std::vector<uint64_t> sequence_ids;   // [sequences], where there is dropout
+  AttentionCounts* counts = nullptr;    // added to
+  std::shared_ptr<DrawnNumbers> drawn;  // or null: drawn anew
 };
 
 // The parts of `qkv` side by side: query, key and value; Reformer's are query and value.

@@ -10,41 +10,45 @@
 #include <malloc.h>
 #endif
 
+#include "ops/large_blocks.h"
+
 namespace lshformer {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-struct Buffer {
-  std::unique_ptr<void, Free> memory;
-  size_t capacity = 0;
-};
+#ifdef __GLIBC__
+constexpr size_t kMmapThreshold = size_t{32} << 20;  // the largest that mallopt takes
+#endif
 
 }  // namespace
 
 void KeepFreedMemory() {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest it takes
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMmapThreshold));
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  KeepLargeTensors(kMmapThreshold, /*limit=*/size_t{256} << 20);
 #endif
 }
 
-float* WorkspaceOf(WorkspaceUse use, size_t bytes) {
-  thread_local std::array<Buffer, kWorkspaceUses> buffers;
-  Buffer& buffer = buffers[static_cast<size_t>(use)];
-  if (bytes > buffer.capacity || !buffer.memory) {
-    const bool huge = bytes >= kHugePage;
-    const size_t unit = huge ? kHugePage : 4096;
-    buffer.memory.reset();
-    buffer.capacity = (bytes + unit) / unit * unit;
-    buffer.memory.reset(std::aligned_alloc(unit, buffer.capacity));
-    if (!buffer.memory) throw std::bad_alloc();
+MemoryBlock AllocateBlock(size_t bytes) {
+  const bool huge = bytes >= kHugePage;
+  const size_t unit = huge ? kHugePage : 4096;
+  MemoryBlock block;
+  block.capacity = (bytes + unit) / unit * unit;
+  block.memory.reset(std::aligned_alloc(unit, block.capacity));
+  if (!block.memory) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    if (huge) madvise(buffer.memory.get(), buffer.capacity, MADV_HUGEPAGE);  // a wish: its refusal changes nothing
+  if (huge) madvise(block.memory.get(), block.capacity, MADV_HUGEPAGE);  // a wish: its refusal changes nothing
 #endif
+  return block;
+}
+
+float* WorkspaceOf(WorkspaceUse use, size_t bytes) {
+  thread_local std::array<MemoryBlock, kWorkspaceUses> buffers;
+  MemoryBlock& buffer = buffers[static_cast<size_t>(use)];
+  if (bytes > buffer.capacity || !buffer.memory) {
+    buffer = {};  // first the old one's end
+    buffer = AllocateBlock(bytes);
   }
   return static_cast<float*>(buffer.memory.get());
 }

@@ -1,5 +1,6 @@
 #include "ops/row_ops.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -111,8 +112,8 @@ struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
 
 using IndicesPtr = std::shared_ptr<const EmbeddingIndices>;
 
-// Adds rows of `grad` to the rows `targets` of a table. Each thread owns some columns, so the order of additions is
-// that of the rows.
+// Adds rows of `grad` to the rows `targets` of a table; `skipped` stands for no row. Each thread owns some columns, so
+// the order of additions is that of the rows.
 void ScatterAdd(const torch::Tensor& grad, const std::vector<int32_t>& targets, int32_t skipped, torch::Tensor& table) {
   const int64_t columns = grad.size(1);
   const float* from = grad.data_ptr<float>();
@@ -125,6 +126,28 @@ void ScatterAdd(const torch::Tensor& grad, const std::vector<int32_t>& targets, 
       for (int64_t c = begin; c < end; ++c) target[c] += source[c];
     }
   });
+}
+
+// The rows of a word table's gradient that are not zero, in torch's sparse layout: the words of the batch, ascending
+// and each once, and their sums.
+torch::Tensor WordGradient(const torch::Tensor& grad, const EmbeddingIndices& indices, int64_t words) {
+  std::vector<int32_t> used = indices.words;
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::erase(used, indices.padding_word);
+  constexpr int32_t kNone = -1;
+  std::vector<int32_t> targets(indices.words.size());
+  for (size_t row = 0; row < targets.size(); ++row) {
+    const int32_t word = indices.words[row];
+    const auto place = std::lower_bound(used.begin(), used.end(), word) - used.begin();
+    targets[row] = word == indices.padding_word ? kNone : static_cast<int32_t>(place);
+  }
+  torch::Tensor sums = torch::zeros({static_cast<int64_t>(used.size()), grad.size(1)}, grad.options());
+  ScatterAdd(grad, targets, kNone, sums);
+  const torch::Tensor ids = torch::tensor(std::vector<int64_t>(used.begin(), used.end()), torch::kInt64).unsqueeze(0);
+  torch::Tensor gradient =
+      at::_sparse_coo_tensor_unsafe(ids, sums, {words, grad.size(1)}, grad.options().layout(torch::kSparse));
+  return gradient._coalesced_(true);
 }
 
 struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
@@ -149,12 +172,11 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
     const torch::Tensor grad = grads[0].contiguous();
     const EmbeddingIndices& indices = *GetKept<IndicesPtr>(context);
     const auto rows = context->saved_data["rows"].toIntVector();
-    std::vector<torch::Tensor> tables;
-    for (const int64_t count : rows) tables.push_back(torch::zeros({count, grad.size(1)}, grad.options()));
-    ScatterAdd(grad, indices.words, indices.padding_word, tables[0]);
-    ScatterAdd(grad, indices.positions, -1, tables[1]);
-    ScatterAdd(grad, indices.types, -1, tables[2]);
-    return {tables[0], tables[1], tables[2], {}};
+    torch::Tensor positions = torch::zeros({rows[1], grad.size(1)}, grad.options());
+    torch::Tensor types = torch::zeros({rows[2], grad.size(1)}, grad.options());
+    ScatterAdd(grad, indices.positions, -1, positions);
+    ScatterAdd(grad, indices.types, -1, types);
+    return {WordGradient(grad, indices, rows[0]), positions, types, {}};
   }
 };
 

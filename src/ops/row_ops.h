@@ -42,6 +42,10 @@ struct EmbeddingIndices {
   int32_t padding_word = -1;  // this row of the word table gets no gradient
 };
 // words[w] + positions[p] + types[t] → [rows, columns].
+//
+// The gradient by `words`, a leaf, has torch's sparse layout: one row for each word of the batch, ascending, the same
+// bits for any number of threads. Its size is that of the batch, not of the vocabulary. Where another op adds a dense
+// gradient to it (a decoder tied to the table), torch's engine adds these rows to that.
 torch::Tensor EmbeddingSum(const torch::Tensor& words, const torch::Tensor& positions, const torch::Tensor& types,
                            std::shared_ptr<const EmbeddingIndices> indices);
 torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Tensor& positions,

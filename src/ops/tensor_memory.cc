@@ -1,12 +1,9 @@
 #include "ops/tensor_memory.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <atomic>
-#include <cstring>
 
 #include "base/error.h"
-#include "ops/torch.h"
+#include "ops/tensor_allocator.h"
 
 namespace lshformer {
 namespace {
@@ -40,20 +37,12 @@ c10::DataPtr Allocate(size_t bytes) {
   return {block->memory.get(), block, &Free, c10::Device(c10::DeviceType::CPU)};
 }
 
-// libtorch made `allocate` lose its const and added `copy_data` in 2.x; whichever it declares is overridden.
-class CountingAllocator final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) const { return Allocate(bytes); }
-  c10::DataPtr allocate(size_t bytes) { return Allocate(bytes); }
-  void copy_data(void* to, const void* from, size_t bytes) const { std::memcpy(to, from, bytes); }
-};
-
 }  // namespace
 
 TensorMemory::TensorMemory() {
   if (counting.exchange(true)) Fail("tensor memory is being counted already");
   Default();  // before it is replaced
-  static CountingAllocator allocator;
+  static TensorAllocator allocator(&Allocate);
   ++counts;
   alive = most = 0;
   c10::SetCPUAllocator(&allocator);

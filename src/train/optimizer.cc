@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "train/gradient.h"
 #include "train/update_kernels.h"
 
 namespace lshformer {
@@ -34,18 +35,26 @@ void RequirePlainFloats(const std::string& name, const torch::Tensor& tensor) {
     Fail("parameter \"{}\": expected a contiguous float32 tensor", name);
 }
 
-double NormOf(const NamedTensors& tensors) {
+// √Σ x² over tensors of which `gradients` tells the elements.
+double NormOf(const NamedTensors& tensors, const std::vector<Gradient>& gradients) {
   const std::vector<Block> blocks = CutIntoBlocks(tensors);
   std::vector<double> sums(blocks.size());
   ParallelFor(static_cast<int64_t>(blocks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Block& block = blocks[i];
-      sums[i] = SumOfSquares(tensors[block.tensor].second.data_ptr<float>() + block.begin, block.end - block.begin);
+      if (gradients[block.tensor].defined()) sums[i] = gradients[block.tensor].SumOfSquares(block.begin, block.end);
     }
   });
   double sum = 0;
   for (const double part : sums) sum += part;
   return std::sqrt(sum);
+}
+
+std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
+  std::vector<Gradient> gradients;
+  gradients.reserve(parameters.size());
+  for (const auto& [name, parameter] : parameters) gradients.emplace_back(parameter.grad());
+  return gradients;
 }
 
 class AdamW : public Optimizer {
@@ -80,19 +89,19 @@ class AdamW : public Optimizer {
     AdamWUpdate decaying = update;
     decaying.keep = static_cast<float>(1 - learning_rate * options_.weight_decay);
 
-    std::vector<torch::Tensor> gradients(parameters_.size());
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const torch::Tensor& gradient = parameters_[i].second.grad();
-      if (gradient.defined()) gradients[i] = gradient.contiguous();
-    }
+    const std::vector<Gradient> gradients = GradientsOf(parameters_);
     ParallelFor(static_cast<int64_t>(blocks_.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Block& block = blocks_[i];
-        const torch::Tensor& gradient = gradients[block.tensor];
-        if (!gradient.defined()) continue;
-        const auto at = [&](const torch::Tensor& tensor) { return tensor.data_ptr<float>() + block.begin; };
-        UpdateAdamW(decays_[block.tensor] ? decaying : update, at(gradient), at(parameters_[block.tensor].second),
-                    at(averages_[block.tensor]), at(squares_[block.tensor]), block.end - block.begin);
+        if (!gradients[block.tensor].defined()) continue;
+        float* parameter = parameters_[block.tensor].second.data_ptr<float>();
+        float* average = averages_[block.tensor].data_ptr<float>();
+        float* square = squares_[block.tensor].data_ptr<float>();
+        gradients[block.tensor].ForEachPiece(block.begin, block.end,
+                                             [&](int64_t place, const float* gradient, int64_t count) {
+                                               UpdateAdamW(decays_[block.tensor] ? decaying : update, gradient,
+                                                           parameter + place, average + place, square + place, count);
+                                             });
       }
     });
     // Whoever keeps something made from a weight (a packed copy) sees by its version that it changed.
@@ -137,16 +146,15 @@ bool HasWeightDecay(const std::string& parameter_name) {
   return parameter_name.find("bias") == std::string::npos && parameter_name.find("LayerNorm") == std::string::npos;
 }
 
-double GradientNorm(const NamedTensors& parameters) {
-  NamedTensors gradients;
-  for (const auto& [name, parameter] : parameters) {
-    if (parameter.grad().defined()) gradients.emplace_back(name, parameter.grad().contiguous());
-  }
-  return NormOf(gradients);
-}
+double GradientNorm(const NamedTensors& parameters) { return NormOf(parameters, GradientsOf(parameters)); }
 
 double ClipScale(double norm, double max_norm) { return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0; }
 
-bool AllFinite(const NamedTensors& tensors) { return std::isfinite(NormOf(tensors)); }
+bool AllFinite(const NamedTensors& tensors) {
+  std::vector<Gradient> elements;
+  elements.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) elements.emplace_back(tensor);
+  return std::isfinite(NormOf(tensors, elements));
+}
 
 }  // namespace lshformer

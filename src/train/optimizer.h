@@ -19,7 +19,8 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // One update with gradients multiplied by `gradient_scale`. Parameters without a gradient stay as they are.
+  // One update with gradients multiplied by `gradient_scale`. Parameters without a gradient stay as they are; one that
+  // is sparse by rows (gradient.h) makes the update that the same numbers make as a dense one: other rows decay too.
   virtual void Step(double learning_rate, double gradient_scale) = 0;
   // The state, by name ("exp_avg.NAME", …), in parameter order. The tensors are the state itself: whoever copies into
   // them restores it.

@@ -10,11 +10,14 @@ namespace lshformer {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One vector (or, at the end of an array, a single lane) of the update.
 template <class D>
-void UpdateVector(D d, const AdamWUpdate& u, const float* gradient, float* parameter, float* exp_avg,
-                  float* exp_avg_sq) {
-  const auto g = hn::Mul(hn::LoadU(d, gradient), hn::Set(d, u.gradient_scale));
+hn::Vec<D> Scaled(D d, const AdamWUpdate& u, const float* gradient, int64_t i) {
+  return gradient == nullptr ? hn::Zero(d) : hn::Mul(hn::LoadU(d, gradient + i), hn::Set(d, u.gradient_scale));
+}
+
+// One vector (or, at the end of an array, a single lane) of the update; g: the scaled gradient.
+template <class D, class V = hn::Vec<D>>
+void UpdateVector(D d, const AdamWUpdate& u, V g, float* parameter, float* exp_avg, float* exp_avg_sq) {
   const auto average =
       hn::MulAdd(g, hn::Set(d, u.one_minus_beta1), hn::Mul(hn::LoadU(d, exp_avg), hn::Set(d, u.beta1)));
   const auto square =
@@ -33,8 +36,9 @@ void Update(const AdamWUpdate& update, const float* gradient, float* parameter, 
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
-    UpdateVector(wide, update, gradient + i, parameter + i, exp_avg + i, exp_avg_sq + i);
-  for (; i < count; ++i) UpdateVector(single, update, gradient + i, parameter + i, exp_avg + i, exp_avg_sq + i);
+    UpdateVector(wide, update, Scaled(wide, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
+  for (; i < count; ++i)
+    UpdateVector(single, update, Scaled(single, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
 }
 
 template <class D>
@@ -56,6 +60,7 @@ double Squares(const float* values, int64_t count) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  static_assert(kSquaresPeriod % (2 * hn::MaxLanes(d)) == 0);
   auto even = hn::Zero(d), odd = hn::Zero(d);  // two chains hide the latency of the additions
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {

@@ -20,13 +20,18 @@ struct AdamWUpdate {
   float root_scale;  // 1 / √(1 − β₂ᵗ)
   float epsilon;
 };
+// gradient: nullptr stands for zeros, to the same bits.
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count);
 
 // average += share · (weight − average)
 void UpdateAverage(float share, const float* weight, float* average, int64_t count);
 
-// Σ x², in double: finite exactly when every x is finite.
+// Σ x², in double: finite exactly when every x is finite. Lanes are added up at the end, so where an element stands
+// matters to the last bits, but only modulo kSquaresPeriod; the elements behind the last whole period are added one by
+// one. So a zero adds nothing wherever it stands, and a whole period of them may be left out if another period or more
+// of zeros is left beside it.
+inline constexpr int64_t kSquaresPeriod = 64;
 double SumOfSquares(const float* values, int64_t count);
 
 }  // namespace lshformer

@@ -65,6 +65,11 @@ struct Result {
   AttentionCounts counts;
 };
 
+Tensor Gradient(const Tensor& parameter) {
+  if (!parameter.grad().defined()) return {};
+  return parameter.grad().is_sparse() ? parameter.grad().to_dense() : parameter.grad().clone();
+}
+
 Result Step(Model& model, const PackedBatch& batch, ForwardOptions options) {
   Result result;
   options.counts = &result.counts;
@@ -73,8 +78,7 @@ Result Step(Model& model, const PackedBatch& batch, ForwardOptions options) {
   output.loss.backward();
   result.loss = output.loss.item<float>();
   result.last_hidden_state = output.last_hidden_state.detach();
-  for (const auto& [name, parameter] : model.NamedParameters())
-    result.gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : Tensor());
+  for (const auto& [name, parameter] : model.NamedParameters()) result.gradients.push_back(Gradient(parameter));
   return result;
 }
 
@@ -133,8 +137,7 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
   const Tensor loss = torch::cross_entropy_loss(logits, torch::tensor(labels));
   loss.backward();
   result.loss = loss.item<float>();
-  for (const auto& [name, parameter] : model->NamedParameters())
-    result.gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : Tensor());
+  for (const auto& [name, parameter] : model->NamedParameters()) result.gradients.push_back(Gradient(parameter));
   return result;
 }
 

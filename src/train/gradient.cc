@@ -1,0 +1,65 @@
+#include "train/gradient.h"
+
+#include <functional>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "train/update_kernels.h"
+
+namespace lshformer {
+
+Gradient::Gradient(const torch::Tensor& gradient) {
+  if (!gradient.defined()) return;
+  if (gradient.layout() == torch::kStrided) {
+    values_ = gradient.contiguous();
+  } else if (gradient.layout() == torch::kSparse && gradient.sparse_dim() == 1) {
+    rows_ = gradient._indices().view({-1}).contiguous();
+    values_ = gradient._values().contiguous();
+    columns_ = gradient.numel() / std::max<int64_t>(1, gradient.size(0));
+    AddUpRows();
+  } else {
+    Fail("a gradient of {}: expected a dense one, or one that is sparse by rows", c10::str(gradient.sizes()));
+  }
+  if (values_.scalar_type() != torch::kFloat32)
+    Fail("a gradient of {}: expected float32, got {}", c10::str(gradient.sizes()), c10::str(values_.scalar_type()));
+}
+
+// Rows come ascending from one batch, and mostly from several too; libtorch promises nothing for a sum of batches.
+void Gradient::AddUpRows() {
+  const std::span<const int64_t> ids(rows_.data_ptr<int64_t>(), static_cast<size_t>(rows_.numel()));
+  if (std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end()) return;
+  std::vector<int64_t> order(ids.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
+  std::vector<int64_t> unique;
+  torch::Tensor sums = torch::zeros_like(values_);  // as many rows or more than needed
+  for (const int64_t place : order) {
+    if (unique.empty() || unique.back() != ids[place]) unique.push_back(ids[place]);
+    float* sum = sums.data_ptr<float>() + (static_cast<int64_t>(unique.size()) - 1) * columns_;
+    const float* row = values_.data_ptr<float>() + place * columns_;
+    for (int64_t c = 0; c < columns_; ++c) sum[c] += row[c];
+  }
+  rows_ = torch::tensor(unique, torch::kInt64);
+  values_ = sums;
+}
+
+double Gradient::SumOfSquares(int64_t begin, int64_t end) const {
+  if (!rows_.defined()) return lshformer::SumOfSquares(values_.data_ptr<float>() + begin, end - begin);
+  // The block without its long stretches of zeros.
+  std::vector<float> dense;
+  bool any = false;
+  ForEachPiece(begin, end, [&](int64_t, const float* values, int64_t count) {
+    any = any || values != nullptr;
+    if (values != nullptr) {
+      dense.insert(dense.end(), values, values + count);
+    } else {
+      const int64_t zeros = count < kSquaresPeriod ? count : kSquaresPeriod + count % kSquaresPeriod;
+      dense.resize(dense.size() + static_cast<size_t>(zeros));
+    }
+  });
+  return any ? lshformer::SumOfSquares(dense.data(), static_cast<int64_t>(dense.size())) : 0;
+}
+
+}  // namespace lshformer
