@@ -81,9 +81,10 @@ std::vector<std::string> Names(const std::vector<std::string>& overrides, const 
   words.insert(words.end(), more.begin(), more.end());
   const CommandResult result = RunCommand(words);
   EXPECT_EQ(result.status, 0) << result.err;
+  if (result.status != 0) return {};
+  const Json rows = ParseJson(result.out, "stdout")["results"];
   std::vector<std::string> names;
-  if (result.status == 0)
-    for (const Json& row : ParseJson(result.out, "stdout")["results"]) names.push_back(row["name"].get<std::string>());
+  for (const Json& row : rows) names.push_back(row["name"].get<std::string>());
   return names;
 }
 

@@ -170,8 +170,11 @@ TEST_F(AttentionFlagsTest, AutoNeedsAMeasurement) {
 }
 
 TEST_F(AttentionFlagsTest, AutoNeedsAMeasurementOfANewTypeToo) {
-  EXPECT_THAT(Wrong({Tuned()}, {"--attention", "simhash", "--lsh_min_length", "auto"}),
+  EXPECT_THAT(Wrong({Tuned()}, {"--attention", "reformer", "--lsh_min_length", "auto"}),
               HasSubstr("nothing was measured"));
+  EXPECT_THAT(Wrong({Tuned()}, {"--attention", R"({"type": "simhash"})", "--lsh_min_length", "auto"}),
+              HasSubstr("nothing was measured"));
+  EXPECT_EQ(MinLength(Over({Tuned()}, {"--attention", "simhash", "--lsh_min_length", "auto"})[0]), 350);
 }
 
 TEST_F(AttentionFlagsTest, LengthsHoldForWhatWasMeasuredOnly) {
