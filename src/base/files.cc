@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -171,6 +172,7 @@ void AtomicFile::OpenTemporary() {
     temporary_.clear();
     return;
   }
+  flock(file_, LOCK_EX | LOCK_NB);  // says that it is in use (leftovers.h); where locks are missing its number does
   if (exists) fchmod(file_, old.st_mode & 0777);
 }
 

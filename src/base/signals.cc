@@ -76,6 +76,7 @@ void InstallSignalHandlers() {
   action.sa_flags = 0;
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);  // a closed pipe is an Error of the write
+  sigaction(SIGXFSZ, &action, nullptr);  // and so is a file beyond ulimit -f
 }
 
 GuardedMapping::GuardedMapping(const void* begin, size_t bytes, const std::string& path) : slot_(-1) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 
 namespace lshformer::cli {
@@ -86,10 +87,10 @@ class Reader {
   // command names in its own error.
   bool IsInput(const std::string& path) const {
     if (!HasPositionals()) return false;
-    const Json file = ReadJsonFile(path);
-    if (!file.is_object() || file.contains("results")) return true;
     const auto lists =
         command().get_options([](auto* option) { return option->get_positional() && TakesList(*option); });
+    const Json file = lists.empty() ? ParseFlagFile(path) : ReadJsonFile(path);
+    if (!file.is_object() || file.contains("results")) return true;
     if (lists.empty() || file.empty()) return false;
     return !HasFlag(file, KnownFlags());
   }
@@ -234,17 +235,39 @@ class Reader {
     return plain;
   }
 
+  // A file that cannot be read is a failure; one that is no JSON is wrong usage, as a wrong flag in it is.
+  static Json ParseFlagFile(const std::string& path) {
+    const std::string text = ReadFile(path, JsonLimits().bytes);
+    try {
+      return ParseJson(text, path);
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+  }
+
+  // Numbers are no text, and neither is an object; where either is meant the flag's type says so.
+  static void CheckKind(const CLI::Option& option, const Json& value, const std::string& name) {
+    const std::string type = TypeOf(option);
+    const bool boolean = IsBoolean(option) || type == "BOOLEAN", number = IsNumeric(option);
+    if (value.is_null() || value.is_array() || (value.is_object() && type.find("JSON") == type.npos))
+      FailUsage("{}: expected a value, got {}", name, ShownValue(value));
+    if (boolean || number) return;  // their syntax is checked as that of words
+    const bool takes_number = type.starts_with("auto|N") || type == "NUMBER";
+    if (value.is_boolean() || (value.is_number() && !takes_number))
+      FailUsage("{}: expected text, got {}", name, ShownValue(value));
+  }
+
   void ReadFlagFile(const std::string& path) {
-    const Json file = ReadJsonFile(path);
+    const Json file = ParseFlagFile(path);
     if (!file.is_object()) FailUsage("{}: expected an object of flags, got {}", Shown(path), ShownValue(file));
     for (const auto& [key, value] : file.items()) {
       const std::string where = fmt::format("{}: ", Shown(path));
       GivenFlag flag = Find("--" + key, where);
       const std::string name = where + key;
-      if (IsHelp("--" + key)) FailUsage("{}: has no place in a file of flags", name);
+      if (IsHelp("--" + key) || key == "version") FailUsage("{}: has no place in a file of flags", name);
       if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {
-        if (item.is_null() || item.is_array()) FailUsage("{}: expected a value, got {}", name, ShownValue(item));
+        CheckKind(*flag.option, item, name);
         flag.values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
       }
       Add(file_, std::move(flag), name);

@@ -12,9 +12,9 @@ namespace lshformer::cli {
 
 // `words` without the program's name. Flags may stand before or after the command they belong to or inherit from;
 // "--flag=value", "--flag value", a bare boolean and "--flag true|false" are the same. A word ending in ".json" right
-// after the command is a flag file, {"flag": value, …}: numbers, strings, booleans, objects (as JSON text) and lists
-// (the flag repeated); flags of the command line replace the file's. Throws UsageError; Error when the file cannot be
-// read.
+// after the command is a flag file, {"flag": value, …}: numbers, strings, booleans, objects where the flag takes JSON,
+// and lists (the flag repeated); flags of the command line replace the file's. Throws UsageError; Error when the file
+// cannot be read.
 std::vector<std::string> OrderArguments(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace lshformer::cli

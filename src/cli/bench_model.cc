@@ -139,8 +139,9 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
   std::vector<AttentionSpec> specs;  // of the first layer
   for (size_t v = 0; v < std::max<size_t>(1, attention.size()); ++v) {
     ModelVariant variant{"", config};
-    if (!attention.empty()) variant.config.attention.assign(1, ParseAttentionFlag(attention[v]));
-    lsh.Apply(variant.config.attention);
+    AttentionFlags changes = lsh;
+    if (!attention.empty()) changes.attention = attention[v];
+    changes.Apply(variant.config.attention);
     ValidateModelConfig(variant.config, where);
     specs.push_back(variant.config.layer_attention(0));
     variants.push_back(std::move(variant));

@@ -2,13 +2,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "cli/bench_model.h"
 #include "cli/flags.h"
+#include "cli/model_source.h"
 #include "data/masking.h"
 #include "models/model.h"
 #include "ops/tensor_memory.h"
@@ -89,48 +90,73 @@ PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, 
   return batch;
 }
 
-// The changes of one --config_overrides that not all of them make: "num_hidden_layers=6,reversible=true".
-std::string WhatDiffers(const std::string& changes, const std::vector<std::string>& all) {
-  const auto parts = [](const std::string& text) {
-    std::vector<std::string> list;
-    std::istringstream stream(text);
-    for (std::string part; std::getline(stream, part, ',');) list.push_back(part);
-    return list;
+// One --config_overrides and the config that it makes.
+struct Overridden {
+  std::vector<std::pair<std::string, std::string>> changes;
+  ModelConfig config;
+};
+
+// Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
+std::vector<Overridden> OverriddenConfigs(const BenchTrainFlags& flags) {
+  ModelConfig base;
+  if (!flags.config_name.empty()) base = ReadModelConfig(ConfigPath(flags.config_name));
+  std::vector<std::string> overrides = flags.config_overrides;
+  if (overrides.empty()) overrides.emplace_back();
+  std::vector<Overridden> all;
+  std::vector<Json> seen;
+  for (const std::string& text : overrides) {
+    Overridden one{SplitOverrides(text, "--config_overrides"), base};
+    ApplyOverrides(one.config, text, "--config_overrides");
+    if (flags.gradient_checkpointing && one.config.reversible)
+      FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
+    for (const auto& [key, value] : one.changes) {
+      if (key == "attention" && !flags.attention.empty())
+        FailUsage("--config_overrides: \"attention\" has no effect beside --attention");
+    }
+    Json config = ToJson(one.config);
+    if (std::find(seen.begin(), seen.end(), config) != seen.end()) continue;
+    seen.push_back(std::move(config));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// The changes that not all models share: "num_hidden_layers=6,reversible=true".
+std::string WhatDiffers(const Overridden& one, const std::vector<Overridden>& all) {
+  const Json mine = ToJson(one.config);
+  const auto value_of = [](const Json& config, const std::string& key) {
+    return config.contains(key) ? config[key] : Json();
   };
   std::string differs;
-  for (const std::string& part : parts(changes)) {
-    const bool common = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
-      const std::vector<std::string> theirs = parts(other);
-      return std::find(theirs.begin(), theirs.end(), part) != theirs.end();
+  for (size_t i = 0; i < one.changes.size(); ++i) {
+    const auto& [key, value] = one.changes[i];
+    const bool later = std::any_of(one.changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, one.changes.end(),
+                                   [&, &k = key](const auto& change) { return change.first == k; });
+    const bool common = std::all_of(all.begin(), all.end(), [&, &k = key](const Overridden& other) {
+      return value_of(ToJson(other.config), k) == value_of(mine, k);
     });
-    if (!common) differs += (differs.empty() ? "" : ",") + part;
+    if (!later && !common)
+      differs += (differs.empty() ? "" : ",") + key + "=" + value;  // of a key given twice the last
   }
   return differs;
 }
 
-// Every --config_overrides, once each, with every --attention, in the order of the flags.
+// Every model with every --attention and --dtype, in the order of the flags, under names of their own.
 std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
-  ModelConfig base;
-  if (!flags.config_name.empty()) base = ReadModelConfig(flags.config_name);
   const std::string where = flags.config_name.empty() ? "--config_overrides" : flags.config_name;
-  std::vector<std::string> overrides;
-  for (const std::string& changes : flags.config_overrides) {
-    if (std::find(overrides.begin(), overrides.end(), changes) == overrides.end()) overrides.push_back(changes);
-  }
-  if (overrides.empty()) overrides.emplace_back();
+  const std::vector<Overridden> models = OverriddenConfigs(flags);
   std::vector<ModelVariant> variants;
-  for (const std::string& changes : overrides) {
-    ModelConfig config = base;
-    ApplyOverrides(config, changes, "--config_overrides");
-    if (flags.gradient_checkpointing && config.reversible)
-      FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
-    for (ModelVariant& variant : ModelVariants(config, flags.attention, flags.lsh, flags.dtypes, where)) {
-      if (const std::string differs = WhatDiffers(changes, overrides); !differs.empty()) {
+  std::map<std::string, int> used;
+  for (const Overridden& model : models) {
+    for (ModelVariant& variant : ModelVariants(model.config, flags.attention, flags.lsh, flags.dtypes, where)) {
+      if (const std::string differs = WhatDiffers(model, models); !differs.empty()) {
         variant.name += ", " + differs;
-      } else if (config.reversible) {
+      } else if (model.config.reversible) {
         variant.name += ", reversible";
       }
       if (flags.gradient_checkpointing) variant.name += ", checkpointed";
+      const int count = ++used[variant.name];
+      if (count > 1) variant.name += fmt::format("-{}", count);
       variants.push_back(std::move(variant));
     }
   }
@@ -191,7 +217,8 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   auto flags = std::make_shared<BenchTrainFlags>();
   const char* group = "What is timed";
   command->add_option("--model_type", flags->model_type, "the model")->check(OneOf({"bert"}))->group(group);
-  command->add_option("--config_name", flags->config_name, "its config.json; default BERT base")
+  command
+      ->add_option("--config_name", flags->config_name, "its config.json or a folder that has one; default BERT base")
       ->type_name("FILE")
       ->group(group);
   command->add_option("--config_overrides", flags->config_overrides, "changes to it; repeat it for several models")

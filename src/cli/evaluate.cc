@@ -167,13 +167,17 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
               "is for --task question-answering");
   if (flags.task == "fill-mask" || flags.task == kSimilarity)
     FailUsage("--task {}: has no --predictions to score", flags.task);
-  if (flags.task_name.empty()) FailUsage("--task_name: required to score --predictions (or --task question-answering)");
+  if (flags.task_name.empty() && flags.task.empty())
+    FailUsage(
+        "--task_name: required to score --predictions of a GLUE task; --task text-classification scores files of one's "
+        "own, --task question-answering answers");
 }
 
 Json ScoreFiles(const EvaluateFlags& flags) {
   if (flags.task == kQuestionAnswering)
     return ScoreSquadFiles(flags.predictions, flags.references, flags.na_prob_file,
                            {flags.answers.version_2, flags.na_prob_thresh});
+  if (flags.task_name.empty()) return ScoreOwnFiles(flags.predictions, flags.references);
   return ScoreClassificationFiles(FindGlueTask(flags.task_name), flags.predictions, flags.references);
 }
 
@@ -227,13 +231,13 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
 }
 
 void AddScoringFlags(CLI::App& command, EvaluateFlags& flags) {
-  const char* group = "Files alone (with --task_name, or --task question-answering)";
+  const char* group = "Files alone (with --task_name or --task)";
   command
       .add_option("--predictions", flags.predictions,
                   "predict_results_TASK.txt: index, prediction; or JSON: question id to answer")
       ->type_name("FILE")
       ->group(group);
-  command.add_option("--references", flags.references, "the task's dev.tsv, or SQuAD JSON")
+  command.add_option("--references", flags.references, "the task's dev.tsv, a table of one's own, or SQuAD JSON")
       ->type_name("FILE")
       ->group(group);
   command.add_option("--na_prob_file", flags.na_prob_file, "JSON: question id to probability of no answer")

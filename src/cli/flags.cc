@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -211,7 +212,10 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
 
 void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
   AddLshFlags(app, flags);
-  app.add_option("--attention", flags.attention, "attention of every layer: dense, simhash, reformer, or a JSON object")
+  app.add_option(
+         "--attention", flags.attention,
+         "attention of every layer: dense, simhash, reformer (where a model has it already: with its own options), or "
+         "a JSON object")
       ->type_name("TYPE|JSON")
       ->check(CLI::Validator(
           [](std::string& value) -> std::string {
@@ -320,8 +324,29 @@ std::string AttentionFlags::FirstThatChangesWork() const {
   return "";
 }
 
+namespace {
+
+// The name of a type that layers have already keeps their options and seed; of other layers, and where an object is
+// given, that is all there is, but for the seed of the config where the object has none.
+void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs) {
+  AttentionSpec wanted = ParseAttentionFlag(flag);
+  const auto has_type = [&](const AttentionSpec& spec) { return spec.type == wanted.type; };
+  if (flag.starts_with('{')) {
+    const bool seeded = ParseJson(flag, "--attention").contains("seed");
+    const auto old = std::find_if(specs.begin(), specs.end(), has_type);
+    if (!seeded && old != specs.end()) wanted.seed = old->seed;
+  } else if (std::any_of(specs.begin(), specs.end(), has_type)) {
+    for (AttentionSpec& spec : specs)
+      if (!has_type(spec)) spec = wanted;
+    return;
+  }
+  specs.assign(1, wanted);
+}
+
+}  // namespace
+
 void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
-  if (!attention.empty()) specs.assign(1, ParseAttentionFlag(attention));
+  if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;
   for (const auto& [key, value] : Keys()) {
     if (value.is_null()) continue;

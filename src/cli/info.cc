@@ -60,7 +60,8 @@ Json Weights(const std::string& folder) {
               {"dtype", fmt::format("{}", fmt::join(dtypes, ", "))}};
 }
 
-// One row per length and attention: the model's own, beside exact attention where that differs.
+// One row per length and attention: the model's own, beside exact attention where that differs. Lengths that the
+// position table does not reach are marked: they tell what a longer table would cost.
 Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   variants[0].second.attention = {AttentionSpec{}};
@@ -72,6 +73,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
     for (const auto& [name, variant] : variants) {
       const ModelCost cost = CostOfForward(variant, length);
       rows.push_back({{"length", length},
+                      {"beyond_positions", length > config.max_position_embeddings},
                       {"attention", name},
                       {"attention_flops", cost.attention_flops},
                       {"linear_flops", cost.linear_flops},
@@ -133,12 +135,19 @@ void PrintModel(const Json& info) {
   Table costs{{"one sequence, forward", "length", "attention MFLOP", "linear MFLOP", "activations MB", "in training MB",
                "work MB"},
               {}};
+  bool beyond = false;
   for (const Json& row : info["costs"]) {
+    const bool too_long = row["beyond_positions"].get<bool>();
+    beyond |= too_long;
     const auto mega = [&](const char* key) { return FormatNumber(row[key].get<double>() / 1e6); };
-    costs.Row({row["attention"].get<std::string>(), row["length"].dump(), mega("attention_flops"), mega("linear_flops"),
-               mega("activation_bytes"), mega("training_bytes"), mega("attention_work_bytes")});
+    costs.Row({row["attention"].get<std::string>(), row["length"].dump() + (too_long ? " *" : ""),
+               mega("attention_flops"), mega("linear_flops"), mega("activation_bytes"), mega("training_bytes"),
+               mega("attention_work_bytes")});
   }
   out += "\n" + PlainText(parameters) + "\n" + PlainText(costs);
+  if (beyond)
+    out += fmt::format("* beyond the {} positions of this model: what it would cost with a longer table\n",
+                       config["max_position_embeddings"].dump());
   std::fputs(out.c_str(), stdout);
 }
 

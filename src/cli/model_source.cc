@@ -14,8 +14,7 @@ constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
   ModelConfig config;
   if (!source.config_name.empty()) {
-    const bool folder = std::filesystem::is_directory(source.config_name);
-    config = ReadModelConfig(folder ? source.config_name + "/config.json" : source.config_name);
+    config = ReadModelConfig(ConfigPath(source.config_name));
   }
   if (!source.model_type.empty() && source.model_type != config.model_type)
     FailUsage("--model_type {}: --config_name {} is of model_type \"{}\"", source.model_type, source.config_name,
@@ -27,6 +26,11 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+std::string ConfigPath(const std::string& config_name) {
+  std::error_code error;
+  return std::filesystem::is_directory(config_name, error) ? config_name + "/config.json" : config_name;
+}
 
 void CheckModelSource(const ModelSource& source) {
   source.precision.Checked();

@@ -13,6 +13,9 @@ namespace lshformer::cli {
 // UsageError if neither or both ways of naming a model are given.
 void CheckModelSource(const ModelSource& source);
 
+// --config_name: a config.json, or the one of a folder.
+std::string ConfigPath(const std::string& config_name);
+
 // tokenizer_name, else the model's folder.
 std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source);
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/leftovers.h"
 #include "train/checkpoint.h"
 
 namespace lshformer::cli {
@@ -63,6 +64,10 @@ void RequireWritable(const std::string& folder) {
   }
   std::error_code ignored;
   for (const fs::path& path : made) fs::remove(path, ignored);  // only if empty
+}
+
+void RemoveLeftoversOfRun(const std::string& output_dir) {
+  for (const std::string& folder : {output_dir, output_dir + "/" + kEventFolder}) RemoveLeftovers(folder);
 }
 
 // The settings of a finished run, null if the folder holds none.
@@ -157,6 +162,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
     if (folder.resume_from_checkpoint == "auto" && before.is_object()) {
       CheckSettings(folder.output_dir, before, settings);
       start.finished = NothingLeftToDo(before, settings);
+      if (start.finished && !dry_run) RemoveLeftoversOfRun(folder.output_dir);
       if (start.finished) return start;
     }
     start.resume_from = FindCheckpoint(folder);
@@ -180,6 +186,7 @@ void CheckSameRun(const std::string& checkpoint, const Json& settings) {
 
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {
   MakeFolder(folder.output_dir);
+  RemoveLeftoversOfRun(folder.output_dir);
   std::error_code ignored;
   // The state says "finished", so it goes first: killed in between, the run counts as unfinished.
   fs::remove(folder.output_dir + "/" + kState, ignored);

@@ -28,7 +28,9 @@ void AddModelFlags(CLI::App& command, ModelSource& model) {
   command.add_option("--model_type", model.model_type, "or a new model of this kind")
       ->check(OneOf({"bert"}))
       ->group(group);
-  command.add_option("--config_name", model.config_name, "config.json of a new model")->type_name("FILE")->group(group);
+  command.add_option("--config_name", model.config_name, "config.json of a new model, or a folder that has one")
+      ->type_name("FILE")
+      ->group(group);
   command
       .add_option("--config_overrides", model.config_overrides,
                   "changes to it, \"hidden_size=128,num_hidden_layers=2\"")

@@ -11,17 +11,15 @@
 #include "base/progress.h"
 #include "cli/attention_operands.h"
 #include "cli/commands.h"
-#include "cli/crossing.h"
 #include "cli/flags.h"
 #include "cli/measure.h"
+#include "cli/tuning.h"
 #include "io/model_config.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
 namespace {
 
-// Exact attention over more takes minutes a length; --max_length asks for it.
-constexpr int64_t kLongest = 16384;
 // A sample lasts at least this long, so that the clock's own steps do not show; the runs of a length about so long.
 constexpr double kSampleMs = 0.2, kLengthMs = 1500;
 constexpr int kFewestRuns = 5;  // with less nothing is beyond doubt (crossing.h)
@@ -33,13 +31,6 @@ struct TuneFlags {
   int max_length = 0, runs = 21;
   bool dry_run = false, json = false;
   AttentionFlags attention;
-};
-
-// The lengths of one spec; layers that differ in what does not matter for time share them.
-struct Tuned {
-  std::string name;
-  AttentionSpec spec;
-  std::vector<std::pair<std::string, Crossing>> directions;
 };
 
 // The config with the lengths of an earlier tune taken out, of which "auto" may be left alone.
@@ -55,23 +46,6 @@ Json WithoutTunedLengths(Json config) {
   if (attention.is_array())
     for (Json& layer : attention) strip(layer);
   return config;
-}
-
-std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& path) {
-  std::vector<Tuned> all;
-  std::vector<AttentionSpec> specs;
-  for (const AttentionSpec& spec : config.attention) {
-    const bool known = std::any_of(specs.begin(), specs.end(), [&](auto& other) { return SameWork(spec, other); });
-    if (spec.type == AttentionType::kDense || known) continue;
-    specs.push_back(spec);
-    specs.back().seed = 0;  // names tell apart what matters
-    specs.back().min_length = 0;
-  }
-  if (specs.empty())
-    Fail("{}: its attention is dense, which has no lengths to tune; --attention names another type", Shown(path, 160));
-  const std::vector<std::string> names = VariantNames(specs);
-  for (size_t i = 0; i < specs.size(); ++i) all.push_back({names[i], specs[i], {}});
-  return all;
 }
 
 // The spec and its exact form on one random sequence, in turn.
@@ -108,51 +82,13 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
 
 void MeasureAll(const ModelConfig& config, const std::string& path, const TuneFlags& flags, uint64_t seed,
                 std::vector<Tuned>& all) {
-  const int64_t positions = config.max_position_embeddings;
-  if (flags.max_length > positions)
-    FailUsage("--max_length: {} exceeds max_position_embeddings {}", flags.max_length, positions);
-  const int64_t longest = flags.max_length > 0 ? flags.max_length : std::min(positions, kLongest);
-  for (const Tuned& tuned : all) {
-    if (ShortestToMeasure(tuned.spec) > longest)
-      Fail("{}: {} hashes from {} tokens on, but only lengths up to {} are to be measured", Shown(path, 120),
-           tuned.name, ShortestToMeasure(tuned.spec), longest);
-  }
   Progress progress("tuning", 0, "lengths");
   int64_t done = 0;
-  for (Tuned& tuned : all) {
-    for (const bool backward : {false, true}) {
-      if (flags.direction == (backward ? "forward" : "forward_backward")) continue;
-      const char* direction = backward ? "forward_backward" : "forward";
-      const auto measure = [&](int length) {
-        progress.Update(done++, fmt::format("{}, {}, {} tokens", tuned.name, direction, length));
-        return Measure(tuned.spec, config, length, backward, flags, seed);
-      };
-      tuned.directions.emplace_back(
-          direction, FindCrossing(static_cast<int>(ShortestToMeasure(tuned.spec)), static_cast<int>(longest), measure));
-      const Crossing& crossing = tuned.directions.back().second;
-      if (!crossing.cannot_tell) continue;
-      const auto& [length, times] = crossing.points.back();
-      Fail(
-          "{}, {}, {} tokens: too noisy to tell (hashed / exact {} to {}), nothing was written; run it again while the "
-          "machine is quiet, or with more --runs",
-          tuned.name, direction, length, FormatNumber(times.ratio_low, 3), FormatNumber(times.ratio_high, 3));
-    }
-  }
-}
-
-// The specs with the lengths that were found, and "auto" to use them.
-void SetLengths(const std::vector<Tuned>& all, const std::string& machine, std::vector<AttentionSpec>& specs) {
-  for (AttentionSpec& spec : specs) {
-    for (const Tuned& tuned : all) {
-      if (!SameWork(spec, tuned.spec)) continue;
-      TunedLengths lengths;
-      for (const auto& [direction, crossing] : tuned.directions)
-        (direction == "forward" ? lengths.forward : lengths.forward_backward) = crossing.length;
-      lengths.machine = machine;
-      spec.tuned = lengths;
-      spec.min_length = kAutoLength;
-    }
-  }
+  const auto measure = [&](const Tuned& tuned, bool backward, int length) {
+    progress.Update(done++, fmt::format("{}, {}, {} tokens", tuned.name, DirectionName(backward), length));
+    return Measure(tuned.spec, config, length, backward, flags, seed);
+  };
+  FindCrossings(config, path, flags.direction, flags.max_length, measure, all);
 }
 
 void WriteConfig(const std::string& path, const Json& read, const std::vector<AttentionSpec>& specs) {
@@ -287,6 +223,7 @@ void AddTune(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
   AddAttentionFlags(*command, flags->attention);
+  command->get_option("--lsh_min_length")->group("");  // not in the help; refused with the reason
   command->callback([command, flags, &common] {
     RefuseFlags(*command, {"--lsh_min_length"}, "is what tune finds");
     Tune(*flags, common.seed);

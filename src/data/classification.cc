@@ -41,8 +41,26 @@ template <class Number>
 std::optional<Number> ParseNumber(std::string_view text) {
   Number value{};
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (end != text.data() + text.size()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<Number>) {
+    // Out of range is too large or too small; what is too small is 0, as everywhere.
+    if (code == std::errc::result_out_of_range) {
+      const double rounded = std::strtod(std::string(text).c_str(), nullptr);
+      if (std::abs(rounded) < 1) return static_cast<Number>(rounded);
+    }
+  }
+  if (code != std::errc{}) return std::nullopt;
   return value;
+}
+
+// A label of a TSV file: numbers as pandas, and with it HF's scripts, read them, that is with a sign or spaces around.
+std::string_view LabelField(std::string_view field) {
+  constexpr const char* kSpaces = " \r\v\f";
+  const size_t begin = field.find_first_not_of(kSpaces);
+  if (begin == field.npos) return field;
+  std::string_view number = field.substr(begin, field.find_last_not_of(kSpaces) - begin + 1);
+  if (number.size() > 1 && number[0] == '+' && number[1] != '-') number.remove_prefix(1);
+  return ParseNumber<double>(number) ? number : field;
 }
 
 bool Contains(const std::vector<std::string>& list, std::string_view word) {
@@ -106,7 +124,8 @@ class TableReader {
              fields.size());
       }
       CheckUtf8();
-      Add(fields[text], pair < 0 ? std::string_view{} : fields[pair], label < 0 ? std::string_view{} : fields[label]);
+      Add(fields[text], pair < 0 ? std::string_view{} : fields[pair],
+          label < 0 ? std::string_view{} : LabelField(fields[label]));
     }
     return Finish("a header alone");
   }

@@ -32,7 +32,8 @@ struct TextTable {
 // JSONL (a name that ends in .jsonl or .json): one object a line, columns from the first one; further keys are ignored;
 // blank lines too. The column rule of HF's run_glue.py: sentence1 and sentence2 where both exist, else the first one or
 // two columns that are not "label"; columns named id, idx or index and JSON values that are not strings are no text
-// either. Error with path:line: no rows, a missing column, another number of fields, invalid UTF-8, a label that is
+// either. Labels of TSV that are numbers lose a plus and the spaces around them, as pandas reads them. Error with
+// path:line: no rows, a missing column, another number of fields, invalid UTF-8, a label that is
 // neither string nor number. With need_label a missing label column is an error; without, labels are read where they
 // exist.
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns = {});

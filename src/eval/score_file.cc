@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -67,6 +69,20 @@ std::vector<double> ReadValues(const std::string& path, size_t examples) {
 // null where undefined
 Json Correlation(double value) { return std::isnan(value) ? Json() : Json(value); }
 
+Json ScoreClasses(const std::vector<int32_t>& predictions, const std::vector<int32_t>& labels, bool f1) {
+  Json scores;
+  scores["accuracy"] = Accuracy(predictions, labels);
+  if (f1) {
+    scores["f1"] = F1(predictions, labels);
+    scores["acc_and_f1"] = (scores["accuracy"].get<double>() + scores["f1"].get<double>()) / 2;
+  }
+  const std::vector<double> x(predictions.begin(), predictions.end()), y(labels.begin(), labels.end());
+  scores["matthews_correlation"] = Matthews(predictions, labels);
+  for (const auto& [name, value] : {std::pair("pearson", Pearson(x, y)), std::pair("spearmanr", Spearman(x, y))})
+    scores[name] = Correlation(value);
+  return scores;
+}
+
 Json ScoreValues(const TextTable& references, const std::string& predictions_path) {
   const std::vector<float> labels = LabelValues(references);
   const std::vector<double> x = ReadValues(predictions_path, labels.size()), y(labels.begin(), labels.end());
@@ -87,17 +103,56 @@ Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictio
   if (task.regression()) return ScoreValues(references, predictions_path);
   const std::vector<int32_t> labels = LabelIds(references, task.labels);
   const std::vector<int32_t> predictions = ReadClasses(predictions_path, task.labels, labels.size());
-  Json scores;
-  scores["accuracy"] = Accuracy(predictions, labels);
-  if (task.f1) {
-    scores["f1"] = F1(predictions, labels);
-    scores["acc_and_f1"] = (scores["accuracy"].get<double>() + scores["f1"].get<double>()) / 2;
+  return ScoreClasses(predictions, labels, task.f1);
+}
+
+namespace {
+
+bool IsInteger(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc{} && end == text.data() + text.size();
+}
+
+bool IsReal(std::string_view text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc{} && end == text.data() + text.size() && !IsInteger(text);
+}
+
+}  // namespace
+
+Json ScoreOwnFiles(const std::string& predictions_path, const std::string& references_path) {
+  const TextTable references = ReadTextTable(references_path, /*need_label=*/true);
+  std::vector<std::string> predicted(references.labels.size()), places(predicted.size());
+  ReadPredictions(predictions_path, predicted.size(), [&](size_t index, std::string_view text, const std::string& at) {
+    predicted[index] = text;
+    places[index] = at;
+  });
+  const bool integers = std::all_of(references.labels.begin(), references.labels.end(), IsInteger);
+  // The few references may all be whole numbers where the training data was not; a regression's predictions never are.
+  if (AreValues({&references, 1}) || (integers && std::any_of(predicted.begin(), predicted.end(), IsReal)))
+    return ScoreValues(references, predictions_path);
+  for (size_t i = 0; !integers && i < predicted.size(); ++i) {
+    const bool known =
+        std::find(references.labels.begin(), references.labels.end(), predicted[i]) != references.labels.end();
+    if (IsInteger(predicted[i]) && !known)
+      FailUsage(
+          "--task_name: required: {}: prediction {} is a number and {} names its classes, so only a task says "
+          "which is which",
+          places[i], predicted[i], references_path);
   }
-  const std::vector<double> x(predictions.begin(), predictions.end()), y(labels.begin(), labels.end());
-  scores["matthews_correlation"] = Matthews(predictions, labels);
-  for (const auto& [name, value] : {std::pair("pearson", Pearson(x, y)), std::pair("spearmanr", Spearman(x, y))})
-    scores[name] = Correlation(value);
-  return scores;
+  TextTable all = references;  // a class may be predicted and not be among the references
+  all.labels.insert(all.labels.end(), predicted.begin(), predicted.end());
+  const std::vector<std::string> names = DiscoverLabels(all);
+  std::map<std::string, int32_t> ids;
+  for (const std::string& name : names) ids.emplace(name, static_cast<int32_t>(ids.size()));
+  const auto ids_of = [&](const std::vector<std::string>& labels) {
+    std::vector<int32_t> found;
+    for (const std::string& label : labels) found.push_back(ids.at(label));
+    return found;
+  };
+  return ScoreClasses(ids_of(predicted), ids_of(references.labels), names.size() == 2);
 }
 
 void WritePredictions(const std::string& path, std::span<const int32_t> predictions,

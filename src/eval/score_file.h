@@ -17,6 +17,11 @@ namespace lshformer {
 Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictions_path,
                               const std::string& references_path);
 
+// The same of a table of one's own (TSV with a header, JSONL), by its labels alone: values where AreValues says so or
+// where all are integers and some prediction is none; else classes by name, F1 (of the second in order) where there are
+// two. UsageError where classes have names and are predicted by number.
+Json ScoreOwnFiles(const std::string& predictions_path, const std::string& references_path);
+
 // Writes such a predictions file: "index<TAB>prediction", label names.
 void WritePredictions(const std::string& path, std::span<const int32_t> predictions,
                       const std::vector<std::string>& labels);

@@ -331,39 +331,13 @@ Json ToJson(const ModelConfig& config) {
 
 namespace {
 
-// "a=1,b={"x": [1, 2]}" at the commas outside brackets and quotes.
-std::vector<std::string> SplitOverrides(std::string_view text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\' && i + 1 < text.size()) {
-      parts.back() += c;
-      parts.back() += text[++i];
-      continue;
-    }
-    if (c == '"') quoted = !quoted;
-    if (!quoted && (c == '{' || c == '[')) ++depth;
-    if (!quoted && (c == '}' || c == ']')) --depth;
-    if (c == ',' && !quoted && depth <= 0)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 std::string Trimmed(const std::string& text) {
   constexpr const char* kSpaces = " \t\r\n";
   const size_t begin = text.find_first_not_of(kSpaces);
   return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
-void ApplyOverride(Json& json, const std::string& part, std::string_view where) {
-  const size_t equals = part.find('=');
-  if (equals == part.npos) FailUsage("{}: expected key=value, got \"{}\"", where, Shown(part));
-  const std::string key = Trimmed(part.substr(0, equals)), text = Trimmed(part.substr(equals + 1));
+void ApplyOverride(Json& json, const std::string& key, const std::string& text, std::string_view where) {
   std::vector<std::string> keys = KnownKeys();
   for (const auto& [other, value] : json.items()) keys.push_back(other);
   if (std::find(keys.begin(), keys.end(), key) == keys.end())
@@ -390,13 +364,48 @@ void ApplyOverride(Json& json, const std::string& part, std::string_view where) 
   json[key] = std::move(value);
 }
 
+// "a=1,b={"x": [1, 2]}" at the commas outside brackets and quotes.
+std::vector<std::string> SplitAtCommas(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\' && i + 1 < text.size()) {
+      parts.back() += c;
+      parts.back() += text[++i];
+      continue;
+    }
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == '{' || c == '[')) ++depth;
+    if (!quoted && (c == '}' || c == ']')) --depth;
+    if (c == ',' && !quoted && depth <= 0)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view overrides, std::string_view where) {
+  std::vector<std::pair<std::string, std::string>> all;
+  if (Trimmed(std::string(overrides)).empty()) return all;
+  for (const std::string& part : SplitAtCommas(overrides)) {
+    const size_t equals = part.find('=');
+    if (equals == part.npos) FailUsage("{}: expected key=value, got \"{}\"", where, Shown(part));
+    all.emplace_back(Trimmed(part.substr(0, equals)), Trimmed(part.substr(equals + 1)));
+  }
+  return all;
+}
+
 void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string_view where) {
-  if (Trimmed(std::string(overrides)).empty()) return;
+  const auto changes = SplitOverrides(overrides, where);
+  if (changes.empty()) return;
   try {
     Json json = ToJson(config);
-    for (const std::string& part : SplitOverrides(overrides)) ApplyOverride(json, part, where);
+    for (const auto& [key, text] : changes) ApplyOverride(json, key, text, where);
     config = ParseModelConfig(json, where);
   } catch (const UsageError&) {
     throw;

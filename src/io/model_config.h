@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/attention_spec.h"
@@ -59,6 +60,8 @@ Json ReadModelConfigJson(const std::string& path);                       // as i
 void ValidateModelConfig(const ModelConfig& config,
                          std::string_view where);  // heads divide hidden, sizes positive and sane …
 Json ToJson(const ModelConfig& config);            // HF layout; torch_dtype float32; "attention" in full
+// The keys and values of --config_overrides, split at the commas outside brackets and quotes.
+std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view overrides, std::string_view where);
 // --config_overrides "hidden_size=128,num_hidden_layers=2"; an unknown key suggests the nearest.
 void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string_view where);
 

@@ -39,7 +39,7 @@ TimedRow ParseRow(const Json& json, const std::string& where) {
   TimedRow row;
   row.name = TextOr(json, "name").empty() ? TextOr(json, "attention") : TextOr(json, "name");
   if (row.name.empty()) Fail("{}: has no \"name\"", where);
-  constexpr size_t kLongestName = 100;
+  constexpr size_t kLongestName = 400;  // names of variants tell all that differs; none is cut to look like another
   row.name = Shown(row.name, kLongestName);  // no line breaks in a table
   const bool timed = IsNumber(json, "length") && IsNumber(json, "median_ms");
   if (!timed && !(IsNumber(json, "seconds") && IsNumber(json, "tokens_per_second")))
@@ -55,6 +55,8 @@ TimedRow ParseRow(const Json& json, const std::string& where) {
   row.gemm_share = NumberOr(json, "gemm_share");
   row.memory_share = NumberOr(json, "memory_share");
   row.tokens_per_second = NumberOr(json, "tokens_per_second");
+  row.layers = NumberOr(json, "layers");
+  row.activation_bytes = NumberOr(json, "activation_bytes");
   return row;
 }
 
@@ -89,20 +91,36 @@ std::vector<Named> RowsOf(Kind kind, const std::vector<Benchmark>& benchmarks) {
   return rows;
 }
 
-template <class Value>
-void AddOnce(std::vector<Value>& list, const Value& value) {
-  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-}
+// The rows of one line in one direction, by length. `style` is the line's own in all charts of its section.
+struct Line {
+  std::string name;
+  int style = 0;
+  std::vector<const TimedRow*> rows;
+};
+struct Direction {
+  std::string name;
+  std::vector<Line> lines;
+};
 
-std::vector<std::string> Lines(const std::vector<Named>& rows) {
-  std::vector<std::string> lines;
-  for (const Named& named : rows) AddOnce(lines, named.line);
-  return lines;
-}
-
-std::vector<std::string> Directions(const std::vector<Named>& rows) {
-  std::vector<std::string> directions;
-  for (const Named& named : rows) AddOnce(directions, named.row->direction);
+// Directions and lines in the order in which they first appear.
+std::vector<Direction> ByDirection(const std::vector<Named>& rows) {
+  std::vector<Direction> directions;
+  std::map<std::string, size_t> direction_of;
+  std::map<std::string, int> styles;
+  std::map<std::pair<size_t, int>, size_t> line_of;
+  for (const auto& [name, row] : rows) {
+    const size_t d = direction_of.try_emplace(row->direction, directions.size()).first->second;
+    if (d == directions.size()) directions.push_back({row->direction, {}});
+    const int style = styles.try_emplace(name, static_cast<int>(styles.size())).first->second;
+    std::vector<Line>& lines = directions[d].lines;
+    const size_t line = line_of.try_emplace({d, style}, lines.size()).first->second;
+    if (line == lines.size()) lines.push_back({name, style, {}});
+    lines[line].rows.push_back(row);
+  }
+  for (Direction& direction : directions) {
+    for (Line& line : direction.lines)
+      std::stable_sort(line.rows.begin(), line.rows.end(), [](auto* a, auto* b) { return a->length < b->length; });
+  }
   return directions;
 }
 
@@ -116,63 +134,72 @@ std::string Spoken(const std::string& direction) {
   return direction == "forward_backward" ? "forward and backward" : direction;
 }
 
-// Log-log, one line per name; lines without a value keep their place and so their colour. Nothing to draw: no chart.
-template <class Value>
-void AddChart(const std::string& title, const std::string& direction, const std::string& unit,
-              const std::vector<Named>& rows, const Value& value, std::vector<LineChart>& charts) {
-  LineChart chart{direction.empty() ? title : title + ", " + Spoken(direction), {"tokens", true}, {unit, true}, {}};
+std::string Titled(const std::string& title, const std::string& direction) {
+  return direction.empty() ? title : title + ", " + Spoken(direction);
+}
+
+std::vector<double> TicksAt(const std::vector<double>& values) {
   constexpr size_t kMostTicks = 16;
-  if (const std::vector<double> lengths = Lengths(rows); lengths.size() <= kMostTicks) chart.x.ticks = lengths;
-  bool any = false;
-  for (const std::string& line : Lines(rows)) {
-    Series series{line, {}};
-    for (const Named& named : rows) {
-      const double y = value(*named.row);
-      if (named.line != line || named.row->direction != direction || !std::isfinite(y)) continue;
-      series.points.emplace_back(named.row->length, y);
-      any = true;
+  return values.size() <= kMostTicks ? values : std::vector<double>();
+}
+
+// For each direction a chart over the lengths, log-log, one line per name. Nothing to draw: no chart.
+template <class Value>
+void AddCharts(const std::string& title, const std::string& unit, const std::vector<Direction>& directions,
+               const std::vector<double>& lengths, const Value& value, std::vector<LineChart>& charts) {
+  for (const Direction& direction : directions) {
+    LineChart chart{Titled(title, direction.name), {"tokens", true, TicksAt(lengths)}, {unit, true}, {}};
+    for (const Line& line : direction.lines) {
+      Series series{line.name, {}, line.style};
+      for (const TimedRow* row : line.rows)
+        if (const double y = value(*row); std::isfinite(y)) series.points.emplace_back(row->length, y);
+      if (!series.points.empty()) chart.series.push_back(std::move(series));
     }
-    std::sort(series.points.begin(), series.points.end());
-    chart.series.push_back(std::move(series));
+    if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
-  if (any) charts.push_back(std::move(chart));
 }
 
 std::string Percent(double share) { return std::isnan(share) ? "–" : FormatNumber(100 * share, 3) + " %"; }
 
-// Milliseconds: a line per name, a column per length, a section per direction.
-Table SummaryByLength(const std::vector<Named>& rows) {
+// Milliseconds: a line per name, a column per length, a section per direction. More lengths than a page is wide, and
+// each row has a line of its own.
+Table SummaryByLength(const std::vector<Direction>& directions, const std::vector<double>& lengths) {
+  constexpr size_t kMostColumns = 24;
+  const bool wide = lengths.size() <= kMostColumns;
   Table table{{"median ms"}, {}};
-  const std::vector<double> lengths = Lengths(rows);
-  for (const double length : lengths) table.columns.push_back(FormatNumber(length));
-  for (const std::string& direction : Directions(rows)) {
-    if (!direction.empty()) table.Section(Spoken(direction));
-    for (const std::string& line : Lines(rows)) {
-      std::vector<std::string> cells{line};
-      bool any = false;
-      for (const double length : lengths) {
-        const auto at = std::find_if(rows.begin(), rows.end(), [&](const Named& named) {
-          return named.line == line && named.row->direction == direction && named.row->length == length;
-        });
-        any |= at != rows.end();
-        cells.push_back(FormatNumber(at == rows.end() ? TimedRow::kUnknown : at->row->milliseconds));
+  if (!wide) table.columns = {"", "tokens", "median ms"};
+  for (size_t i = 0; wide && i < lengths.size(); ++i) table.columns.push_back(FormatNumber(lengths[i]));
+  for (const Direction& direction : directions) {
+    if (!direction.name.empty()) table.Section(Spoken(direction.name));
+    for (const Line& line : direction.lines) {
+      std::vector<std::string> cells(wide ? lengths.size() + 1 : 0, FormatNumber(TimedRow::kUnknown));
+      if (wide) cells[0] = line.name;
+      double last = TimedRow::kUnknown;
+      for (const TimedRow* row : line.rows) {
+        if (!wide) {
+          table.Row({line.name, FormatNumber(row->length), FormatNumber(row->milliseconds)});
+        } else if (row->length != last) {  // of a length measured twice the first
+          const auto column = std::lower_bound(lengths.begin(), lengths.end(), row->length) - lengths.begin();
+          cells[static_cast<size_t>(column) + 1] = FormatNumber(row->milliseconds);
+        }
+        last = row->length;
       }
-      if (any) table.Row(std::move(cells));
+      if (wide) table.Row(std::move(cells));
     }
   }
   return table;
 }
 
 BenchmarkSection AttentionSection(const std::vector<Named>& rows) {
+  const std::vector<Direction> directions = ByDirection(rows);
+  const std::vector<double> lengths = Lengths(rows);
   BenchmarkSection section;
   section.title = "Attention by length";
-  for (const std::string& direction : Directions(rows))
-    AddChart(
-        "Time", direction, "milliseconds", rows, [](auto& row) { return row.milliseconds; }, section.charts);
-  for (const std::string& direction : Directions(rows))
-    AddChart(
-        "Work memory", direction, "MB", rows, [](auto& row) { return row.work_bytes / 1e6; }, section.charts);
-  section.summary = SummaryByLength(rows);
+  AddCharts(
+      "Time", "milliseconds", directions, lengths, [](auto& row) { return row.milliseconds; }, section.charts);
+  AddCharts(
+      "Work memory", "MB", directions, lengths, [](auto& row) { return row.work_bytes / 1e6; }, section.charts);
+  section.summary = SummaryByLength(directions, lengths);
   section.details.columns = {"",    "direction",      "tokens",  "median ms",     "p10",
                              "p90", "share of pairs", "work MB", "share of GEMM", "share of memory"};
   for (const auto& [line, row] : rows)
@@ -182,20 +209,82 @@ BenchmarkSection AttentionSection(const std::vector<Named>& rows) {
   return section;
 }
 
+// What the rows of models that differ in their layers alone are called: "dense, num_hidden_layers=6, reversible=true"
+// without the number.
+std::string WithoutLayers(std::string name) {
+  const std::string key = "num_hidden_layers=", separators = ", ";
+  for (size_t at = name.find(key); at != std::string::npos; at = name.find(key, at)) {
+    size_t end = std::min(name.find_first_not_of("0123456789", at + key.size()), name.size());
+    end = std::min(name.find_first_not_of(separators, end), name.size());
+    name.erase(at, end - at);
+  }
+  name.erase(name.find_last_not_of(separators) + 1);
+  return name;
+}
+
+// Activation memory over the layers, a line per kind of model and length; drawn where some line has two depths. Linear,
+// from zero: whether memory grows with depth is the slope.
+void AddLayerCharts(const std::vector<Direction>& directions, const std::vector<double>& lengths,
+                    std::vector<LineChart>& charts) {
+  for (const Direction& direction : directions) {
+    std::map<std::pair<std::string, double>, size_t> line_of;
+    std::set<double> depths;
+    LineChart chart{Titled("Activation memory by depth", direction.name), {"layers"}, {"MB", false, {}, true}, {}};
+    for (const Line& line : direction.lines) {
+      for (const TimedRow* row : line.rows) {
+        if (!std::isfinite(row->layers) || !std::isfinite(row->activation_bytes)) continue;
+        const std::string kind = WithoutLayers(line.name);
+        const size_t at = line_of.try_emplace({kind, row->length}, chart.series.size()).first->second;
+        if (at == chart.series.size())
+          chart.series.push_back(
+              {lengths.size() > 1 ? fmt::format("{}, {} tokens", kind, FormatNumber(row->length)) : kind, {}});
+        chart.series[at].points.emplace_back(row->layers, row->activation_bytes / 1e6);
+        depths.insert(row->layers);
+      }
+    }
+    bool deeper = false;
+    for (Series& series : chart.series) {
+      std::sort(series.points.begin(), series.points.end());
+      deeper |= series.points.front().first < series.points.back().first;
+    }
+    chart.x.ticks = TicksAt({depths.begin(), depths.end()});
+    if (deeper) charts.push_back(std::move(chart));
+  }
+}
+
 BenchmarkSection ModelSection(const std::vector<Named>& rows) {
+  const std::vector<Direction> directions = ByDirection(rows);
+  const std::vector<double> lengths = Lengths(rows);
   BenchmarkSection section;
   section.title = "Models by length";
-  for (const std::string& direction : Directions(rows))
-    AddChart(
-        "Time", direction, "milliseconds", rows, [](auto& row) { return row.milliseconds; }, section.charts);
-  for (const std::string& direction : Directions(rows))
-    AddChart(
-        "Speed", direction, "tokens a second", rows, [](auto& row) { return row.tokens_per_second; }, section.charts);
-  section.summary = SummaryByLength(rows);
+  AddCharts(
+      "Time", "milliseconds", directions, lengths, [](auto& row) { return row.milliseconds; }, section.charts);
+  AddCharts(
+      "Speed", "tokens a second", directions, lengths, [](auto& row) { return row.tokens_per_second; }, section.charts);
+  AddCharts(
+      "Activation memory", "MB", directions, lengths, [](auto& row) { return row.activation_bytes / 1e6; },
+      section.charts);
+  AddLayerCharts(directions, lengths, section.charts);
+  section.summary = SummaryByLength(directions, lengths);
+  const auto known = [&](double TimedRow::*value) {
+    return std::any_of(rows.begin(), rows.end(), [&](auto& named) { return std::isfinite(named.row->*value); });
+  };
+  const bool layers = known(&TimedRow::layers), memory = known(&TimedRow::activation_bytes);
   section.details.columns = {"", "direction", "tokens", "median ms", "p10", "p90", "tokens a second"};
-  for (const auto& [line, row] : rows)
-    section.details.Row({line, Spoken(row->direction), FormatNumber(row->length), FormatNumber(row->milliseconds),
-                         FormatNumber(row->p10), FormatNumber(row->p90), FormatNumber(row->tokens_per_second)});
+  if (layers) section.details.columns.push_back("layers");
+  if (memory) section.details.columns.push_back("activations MB");
+  for (const auto& [line, row] : rows) {
+    std::vector<std::string> cells{line,
+                                   Spoken(row->direction),
+                                   FormatNumber(row->length),
+                                   FormatNumber(row->milliseconds),
+                                   FormatNumber(row->p10),
+                                   FormatNumber(row->p90),
+                                   FormatNumber(row->tokens_per_second)};
+    if (layers) cells.push_back(FormatNumber(row->layers));
+    if (memory) cells.push_back(FormatNumber(row->activation_bytes / 1e6, 3));
+    section.details.Row(std::move(cells));
+  }
   return section;
 }
 

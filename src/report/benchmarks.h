@@ -18,7 +18,8 @@ struct TimedRow {
   double milliseconds = kUnknown, p10 = kUnknown, p90 = kUnknown;
   double pairs_fraction = kUnknown, work_bytes = kUnknown;
   double gemm_share = kUnknown, memory_share = kUnknown;
-  double tokens_per_second = kUnknown;  // known of whole models only
+  double tokens_per_second = kUnknown;                    // known of whole models only
+  double layers = kUnknown, activation_bytes = kUnknown;  // of training steps
 };
 
 struct Benchmark {
@@ -36,7 +37,7 @@ struct BenchmarkSection {
   std::string title;
   std::vector<LineChart> charts;
   std::vector<BarChart> bars;
-  Table summary;  // a line per name, a column per length
+  Table summary;  // a line per name, a column per length; of many lengths a line per row
   Table details;  // every row with all that is known of it; no lines where the summary says it all
 };
 // Attention operators by length, whole models by length, throughput on texts; only those that have rows.

@@ -136,30 +136,61 @@ std::string Rule(const char* css, double x1, double y1, double x2, double y2) {
                      y2);
 }
 
+// The name in lines of at most `width` columns, broken at spaces where there are any: names that differ in their last
+// letters alone must still look different.
+std::vector<std::string> Wrapped(const std::string& name, int width) {
+  std::vector<std::string> lines;
+  std::string rest = name;
+  while (DisplayWidth(rest) > width) {
+    size_t fits = 0;
+    for (size_t end = 1; end <= rest.size(); ++end) {
+      if (end < rest.size() && (rest[end] & 0xC0) == 0x80) continue;  // inside a character
+      if (fits > 0 && DisplayWidth(std::string_view(rest).substr(0, end)) > width) break;
+      fits = end;
+    }
+    const size_t space = rest.rfind(' ', fits);
+    const bool at_space = space != std::string::npos && space > fits / 2;
+    lines.push_back(rest.substr(0, at_space ? space : fits));
+    rest.erase(0, at_space ? space + 1 : fits);
+  }
+  lines.push_back(rest);
+  return lines;
+}
+
+struct LegendEntry {
+  std::string name;
+  size_t style;
+};
+
 // Title and legend; `bottom` is where the plot may begin.
-std::string Header(const std::string& title, const std::vector<std::string>& names, bool lines, double& bottom) {
+std::string Header(const std::string& title, const std::vector<LegendEntry>& entries, bool lines, double& bottom) {
+  constexpr double kLineHeight = 17;
+  constexpr int kColumns = 64;  // of a line of the legend
   std::string out = TextAt(8, 20, "title", Shortened(title, 62));
   double x = 8, y = 40;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) continue;  // nothing of it is drawn; it keeps its colour for the page's other charts
-    const std::string name = Shortened(names[i], 56);
-    const double width = 30 + kCharacter * DisplayWidth(name) + 12;
+  for (const auto& [full_name, style] : entries) {
+    if (full_name.empty()) continue;  // nothing of it is drawn; it keeps its colour for the page's other charts
+    const std::vector<std::string> name = Wrapped(full_name, kColumns);
+    const double width = name.size() > 1 ? kWidth : 30 + kCharacter * DisplayWidth(name[0]) + 12;
     if (x + width > kWidth && x > 8) {
       x = 8;
-      y += 17;
+      y += kLineHeight;
     }
-    const int color = static_cast<int>(i) % kColors;
+    const int color = static_cast<int>(style % kColors);
     if (lines) {
       out +=
           fmt::format(
               "<line class=\"l s{}\" stroke-dasharray=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
-              color, Dash(i), x, y - 4, x + 24, y - 4) +
+              color, Dash(style), x, y - 4, x + 24, y - 4) +
           Marker(color, x + 12, y - 4, "") + '\n';
     } else {
       out += fmt::format("<rect class=\"b s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" rx=\"2\"/>\n",
                          color, x + 5, y - 9);
     }
-    out += TextAt(x + 30, y, "legend", name);
+    for (size_t line = 0; line < name.size(); ++line) {
+      if (line > 0) y += kLineHeight;
+      out += TextAt(x + 30, y, "legend", name[line]);
+    }
     x += width;
   }
   bottom = y + 20;
@@ -233,7 +264,7 @@ std::string Curve(const Series& series, const Points& all, size_t index, const S
 }  // namespace
 
 std::string Svg(const LineChart& chart) {
-  std::vector<std::string> names;
+  std::vector<LegendEntry> legend;
   std::vector<Points> drawn;
   Range xs, ys;
   for (const Series& series : chart.series) {
@@ -245,11 +276,12 @@ std::string Svg(const LineChart& chart) {
         ys.Include(py);
       }
     }
-    names.push_back(points.empty() ? "" : series.name);
+    legend.push_back(
+        {points.empty() ? "" : series.name, series.style < 0 ? legend.size() : static_cast<size_t>(series.style)});
     drawn.push_back(std::move(points));
   }
   double top = 0;
-  const std::string header = Header(chart.title, names, true, top);
+  const std::string header = Header(chart.title, legend, true, top);
   if (xs.empty()) {
     return WithoutData(chart.title, header, top);
   }
@@ -259,7 +291,7 @@ std::string Svg(const LineChart& chart) {
   std::string out = Open(chart.title, bottom + 42) + header + HorizontalGrid(y) + HorizontalAxis(x, bottom);
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (!drawn[i].empty()) {
-      out += Curve(chart.series[i], drawn[i], i, x, y);
+      out += Curve(chart.series[i], drawn[i], legend[i].style, x, y);
     }
   }
   out += TextAt((kLeft + kWidth - kRight) / 2, bottom + 35, "label middle", chart.x.label) +
@@ -268,12 +300,12 @@ std::string Svg(const LineChart& chart) {
 }
 
 std::string Svg(const BarChart& chart) {
-  std::vector<std::string> names;
+  std::vector<LegendEntry> legend;
   Range ys;
   ys.Include(0);
   bool any = false;
   for (const BarChart::Bars& bars : chart.series) {
-    names.push_back(bars.name);
+    legend.push_back({bars.name, legend.size()});
     for (const double value : bars.values) {
       if (std::isfinite(value)) {
         ys.Include(value);
@@ -282,7 +314,7 @@ std::string Svg(const BarChart& chart) {
     }
   }
   double top = 0;
-  const std::string header = Header(chart.title, names, false, top);
+  const std::string header = Header(chart.title, legend, false, top);
   if (!any) {
     return WithoutData(chart.title, header, top);
   }
@@ -291,7 +323,7 @@ std::string Svg(const BarChart& chart) {
   std::string out = Open(chart.title, bottom + 28) + header + HorizontalGrid(y);
   const double zero = y.At(0);
   const double group_width = (kWidth - kLeft - kRight) / static_cast<double>(std::max<size_t>(chart.groups.size(), 1));
-  const double width = std::min(56.0, 0.76 * group_width / static_cast<double>(std::max<size_t>(names.size(), 1)));
+  const double width = std::min(56.0, 0.76 * group_width / static_cast<double>(std::max<size_t>(legend.size(), 1)));
   for (size_t group = 0; group < chart.groups.size(); ++group) {
     const double middle = kLeft + (static_cast<double>(group) + 0.5) * group_width;
     const auto fitting = static_cast<size_t>(std::max(3.0, group_width / kCharacter));
@@ -302,12 +334,12 @@ std::string Svg(const BarChart& chart) {
         continue;
       }
       const double at = y.At(value),
-                   left = middle + (static_cast<double>(i) - static_cast<double>(names.size()) / 2) * width;
+                   left = middle + (static_cast<double>(i) - static_cast<double>(legend.size()) / 2) * width;
       out += fmt::format(
           "<rect class=\"b s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
           "rx=\"1.5\"><title>{}</title></rect>\n",
           i % kColors, left + 1, std::min(at, zero), width - 2, std::abs(at - zero),
-          EscapeXml(fmt::format("{}, {}: {}", names[i], chart.groups[group], FormatNumber(value))));
+          EscapeXml(fmt::format("{}, {}: {}", legend[i].name, chart.groups[group], FormatNumber(value))));
       const std::string label = FormatNumber(value, 3);
       if (kCharacter * DisplayWidth(label) <= width + 6) {
         out += TextAt(left + width / 2, value < 0 ? at + 13 : at - 4, "value middle", label);

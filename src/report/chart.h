@@ -19,6 +19,7 @@ struct Axis {
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // in order of x; those that are not finite are left out
+  int style = -1;  // colour, dash and marker, the same in all charts of a page; −1: by its place in this one
 };
 
 struct LineChart {

@@ -114,9 +114,11 @@ std::vector<Benchmark> AllBenchmarks(const std::vector<RunRecord>& runs) {
   return all;
 }
 
+// What was not measured (--no_machine) is not told.
 std::string MachineText(const Json& machine) {
   std::string text;
   for (const auto& [key, value] : machine.items()) {
+    if (value.is_null()) continue;
     text += (text.empty() ? "" : ", ") + key + ' ' +
             (value.is_string()   ? value.get<std::string>()
              : value.is_number() ? FormatNumber(value.get<double>())
@@ -236,16 +238,31 @@ std::vector<Table> SummaryTables(const std::vector<RunRecord>& runs) {
   return tables;
 }
 
-std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title) {
+namespace {
+
+// "2 runs and 1 file of timings: a, b, bench.json". A file of timings is no run, and a folder of them alone neither.
+std::string Subtitle(const std::vector<RunRecord>& runs) {
   std::string names;
+  size_t timings = 0;
   for (const RunRecord& run : runs) {
     names += (names.empty() ? "" : ", ") + run.name;
+    timings += run.results.empty() && run.curves.empty() && !run.benchmarks.empty() ? 1 : 0;
   }
-  Page page(title, fmt::format("{} run{}: {}", runs.size(), runs.size() == 1 ? "" : "s", names));
+  const size_t trained = runs.size() - timings;
+  std::string text = trained == 0 ? "" : fmt::format("{} run{}", trained, trained == 1 ? "" : "s");
+  if (timings == 1) text += text.empty() ? "timings" : " and timings";
+  if (timings > 1) text += fmt::format("{}{} sets of timings", text.empty() ? "" : " and ", timings);
+  return text + ": " + names;
+}
+
+}  // namespace
+
+std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title) {
+  Page page(title, Subtitle(runs));
   if (std::any_of(runs.begin(), runs.end(), HasResults)) {
     page.Heading("Results");
     page.Add(ResultsTable(runs));
-    if (runs.size() > 1) {
+    if (std::count_if(runs.begin(), runs.end(), HasResults) > 1) {
       page.Paragraph(OneKind(runs) ? "Bold: the best run of a line."
                                    : "No run is called the best: the models have different heads, so their figures do "
                                      "not compare.");

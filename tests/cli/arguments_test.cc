@@ -29,7 +29,9 @@ class ArgumentsTest : public ::testing::Test {
     train->add_option("--train_file", files_);
     train->add_option("--lengths", lengths_)->delimiter(',');
     train->add_option("--text", text_);
-    train->add_option("--attention", attention_);
+    train->add_option("--attention", attention_)->type_name("TYPE|JSON");
+    train->add_option("--min_length", length_)->type_name("auto|N");
+    app_.set_version_flag("--version", "1");
     CLI::App* bench = app_.add_subcommand("bench", "");
     bench->require_subcommand(1);
     bench->add_subcommand("attention", "")
@@ -59,7 +61,7 @@ class ArgumentsTest : public ::testing::Test {
   uint64_t seed_ = 0;
   double rate_ = 0;
   bool quiet_ = false, do_eval_ = false;
-  std::string text_, attention_;
+  std::string text_, attention_, length_;
   std::vector<std::string> files_, names_;
   std::vector<int> lengths_;
 };
@@ -153,6 +155,24 @@ TEST_F(ArgumentsTest, AFileHoldsFlagsAndTheCommandLineOverridesIt) {
                           R"({"type":"simhash","bands":3})", "--lengths", "1", "--lengths", "2", "--train_file", "c"));
 }
 
+TEST_F(ArgumentsTest, AFlagThatIsANumberOrAWordTakesBothFromAFile) {
+  EXPECT_THAT(Order({"train", WriteFlags(R"({"min_length": 7})")}), ElementsAre("train", "--min_length", "7"));
+  EXPECT_THAT(Order({"train", WriteFlags(R"({"min_length": "auto"})")}), ElementsAre("train", "--min_length", "auto"));
+}
+
+// Exit 2 is wrong usage; a file that is not there is a failure.
+TEST_F(ArgumentsTest, ABrokenFlagFileIsWrongUsage) {
+  for (const char* broken : {R"({"seed": )", R"({"seed": 1, "seed": 2})", R"({"sed": 1})", "[]", ""})
+    EXPECT_THROW(Order({"train", WriteFlags(broken)}), UsageError) << broken;
+  try {
+    Order({"train", "/nowhere/flags.json"});
+    FAIL();
+  } catch (const UsageError&) {
+    FAIL();
+  } catch (const Error&) {
+  }
+}
+
 TEST_F(ArgumentsTest, WhatIsNoFileOfFlagsIsAnInputWhereThoseAreFiles) {
   for (const char* other : {R"({"results": []})", R"([1])", R"({"log_history": [], "global_step": 3})"}) {
     const std::string path = WriteFlags(other);
@@ -173,6 +193,12 @@ TEST_F(ArgumentsTest, AFlagFileIsStrict) {
   EXPECT_THAT(wrong(R"({"seed": "abc"})"), HasSubstr("flags.json: seed: expected an integer, got \"abc\""));
   EXPECT_THAT(wrong(R"({"do_eval": 1})"), HasSubstr("flags.json: do_eval: expected true or false, got \"1\""));
   EXPECT_THAT(wrong(R"({"text": "a\u0000b"})"), HasSubstr("flags.json: text: a NUL character"));
+  EXPECT_THAT(wrong(R"({"version": true})"), HasSubstr("flags.json: version: has no place in a file of flags"));
+  EXPECT_THAT(wrong(R"({"text": 5})"), HasSubstr("flags.json: text: expected text, got 5"));
+  EXPECT_THAT(wrong(R"({"text": true})"), HasSubstr("flags.json: text: expected text, got true"));
+  EXPECT_THAT(wrong(R"({"text": {"a": 1}})"), HasSubstr("flags.json: text: expected a value, got"));
+  EXPECT_THAT(wrong(R"({"train_file": ["a", 1]})"), HasSubstr("flags.json: train_file: expected text, got 1"));
+  EXPECT_THAT(wrong(R"({"attention": 1})"), HasSubstr("flags.json: attention: expected text, got 1"));
   EXPECT_THAT(wrong(R"([1])"), HasSubstr("flags.json: expected an object of flags"));
   EXPECT_THAT(wrong(R"({"seed": 1, "seed": 2})"), HasSubstr("seed"));
   EXPECT_THAT(wrong(R"({"seed": )"), HasSubstr("flags.json"));

@@ -4,12 +4,15 @@
 #include "base/json.h"
 #include "ops/matmul.h"
 #include "util/command.h"
+#include "util/temp_folder.h"
 
 namespace lshformer::cli {
 namespace {
 
 using ::lshformer::testing::CommandResult;
 using ::lshformer::testing::RunCommand;
+using ::lshformer::testing::TempFolder;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 CommandResult Bench(const std::vector<std::string>& more) {
@@ -66,6 +69,55 @@ TEST(BenchTrain, ALengthBeyondThePositionTableIsNamed) {
   const CommandResult result = Bench({"--lengths", "33"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--lengths: 33 exceeds max_position_embeddings 32"));
+}
+
+constexpr const char* kTiny =
+    "vocab_size=50,hidden_size=16,num_attention_heads=2,intermediate_size=24,max_position_embeddings=32,";
+
+std::vector<std::string> Names(const std::vector<std::string>& overrides, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words{LSHFORMER_BINARY, "bench", "train",        "--json", "--no_machine", "--runs", "1",
+                                 "--lengths",      "7",     "--batch_size", "1"};
+  for (const std::string& changes : overrides) words.insert(words.end(), {"--config_overrides", kTiny + changes});
+  words.insert(words.end(), more.begin(), more.end());
+  const CommandResult result = RunCommand(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  if (result.status != 0) return {};
+  const Json rows = ParseJson(result.out, "stdout")["results"];
+  std::vector<std::string> names;
+  for (const Json& row : rows) names.push_back(row["name"].get<std::string>());
+  return names;
+}
+
+TEST(BenchTrain, AModelIsTimedOnceHoweverItIsWritten) {
+  EXPECT_THAT(Names({"num_hidden_layers=1,reversible=true", "reversible=True, num_hidden_layers=1",
+                     "num_hidden_layers=2,num_hidden_layers=1,reversible=true", "num_hidden_layers=2"}),
+              ElementsAre("dense, num_hidden_layers=1,reversible=true", "dense, num_hidden_layers=2"));
+}
+
+TEST(BenchTrain, CommasInsideAnOverrideSeparateNothing) {
+  EXPECT_THAT(Names({R"(num_hidden_layers=1,attention={"type": "simhash", "bands": 3, "window": 2})",
+                     R"(num_hidden_layers=1,attention={"type": "simhash", "bands": 4, "window": 2})"}),
+              ElementsAre(R"(simhash, attention={"type": "simhash", "bands": 3, "window": 2})",
+                          R"(simhash, attention={"type": "simhash", "bands": 4, "window": 2})"));
+}
+
+TEST(BenchTrain, AnAttentionThatWouldBeReplacedIsRefused) {
+  const CommandResult result = Bench({"--config_overrides", "attention=simhash", "--attention", "dense"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--config_overrides: \"attention\" has no effect beside --attention"));
+}
+
+TEST(BenchTrain, TakesTheFolderOfAConfig) {
+  TempFolder folder;
+  folder.Write("model/config.json", R"({"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2,
+      "num_hidden_layers": 1, "intermediate_size": 24, "max_position_embeddings": 32})");
+  for (const char* name : {"model", "model/config.json"}) {
+    const CommandResult result =
+        RunCommand({LSHFORMER_BINARY, "bench", "train", "--json", "--no_machine", "--runs", "1", "--lengths", "7",
+                    "--batch_size", "1", "--config_name", folder / name});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(ParseJson(result.out, "stdout")["results"][0]["layers"], 1);
+  }
 }
 
 }  // namespace

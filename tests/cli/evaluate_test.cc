@@ -42,6 +42,15 @@ TEST_F(EvaluateCommandTest, ScoresFilesAlone) {
   EXPECT_DOUBLE_EQ(ParseJson(result.out, "stdout")["accuracy"].get<double>(), 0.5);
 }
 
+TEST_F(EvaluateCommandTest, FilesOfOnesOwnNeedNoTaskName) {
+  const CommandResult result =
+      Evaluate({"--task", "text-classification", "--predictions",
+                folder_.Write("predict_results.txt", "index\tprediction\n0\t1.500\n1\t0.000\n"), "--references",
+                folder_.Write("own.tsv", "text\tlabel\na\t1\nb\t0.5\n")});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_DOUBLE_EQ(ParseJson(result.out, "stdout")["mse"].get<double>(), 0.25);
+}
+
 TEST_F(EvaluateCommandTest, WritesToAFile) {
   const std::string output = folder_ / "scores.json";
   const CommandResult result =

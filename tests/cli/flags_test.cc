@@ -95,6 +95,40 @@ TEST_F(AttentionFlagsTest, KeysChangeTheConfigsOwnAndKeepItsSeed) {
             (std::vector<AttentionSpec>{AttentionSpec{}, want}));
 }
 
+TEST_F(AttentionFlagsTest, TheTypeThatAModelHasKeepsItsOptionsAndSeed) {
+  AttentionSpec spec;
+  spec.type = AttentionType::kSimHash;
+  spec.hashes = 4;
+  spec.seed = 99;
+  spec.min_length = kAutoLength;
+  spec.tuned = TunedLengths{100, 200, "here"};
+  EXPECT_EQ(Over({spec}, {"--attention", "simhash"}), std::vector<AttentionSpec>{spec});
+  // Each layer its own; one of another type gets the type's defaults.
+  AttentionSpec other = spec, fresh;
+  other.seed = 100;
+  fresh.type = AttentionType::kSimHash;
+  EXPECT_EQ(Over({spec, AttentionSpec{}, other}, {"--attention", "simhash"}),
+            (std::vector<AttentionSpec>{spec, fresh, other}));
+  AttentionSpec changed = spec;
+  changed.hashes = 2;
+  changed.min_length = 30;
+  changed.tuned.reset();
+  EXPECT_EQ(Over({spec}, {"--attention", "simhash", "--lsh_hashes", "2", "--lsh_min_length", "30"}),
+            std::vector<AttentionSpec>{changed});
+}
+
+TEST_F(AttentionFlagsTest, AJsonObjectIsAllOptionsButTheSeedOfTheConfigStays) {
+  AttentionSpec spec, want;
+  spec.type = want.type = AttentionType::kSimHash;
+  spec.hashes = 4;
+  spec.seed = want.seed = 99;
+  want.bands = 6;
+  EXPECT_EQ(Over({spec}, {"--attention", R"({"type": "simhash", "bands": 6})"}), std::vector<AttentionSpec>{want});
+  want.seed = 0;
+  EXPECT_EQ(Over({spec}, {"--attention", R"({"type": "simhash", "bands": 6, "seed": 0})"}),
+            std::vector<AttentionSpec>{want});
+}
+
 TEST_F(AttentionFlagsTest, AJsonObjectReplacesEveryLayer) {
   AttentionSpec want;
   want.type = AttentionType::kSimHash;
@@ -136,8 +170,11 @@ TEST_F(AttentionFlagsTest, AutoNeedsAMeasurement) {
 }
 
 TEST_F(AttentionFlagsTest, AutoNeedsAMeasurementOfANewTypeToo) {
-  EXPECT_THAT(Wrong({Tuned()}, {"--attention", "simhash", "--lsh_min_length", "auto"}),
+  EXPECT_THAT(Wrong({Tuned()}, {"--attention", "reformer", "--lsh_min_length", "auto"}),
               HasSubstr("nothing was measured"));
+  EXPECT_THAT(Wrong({Tuned()}, {"--attention", R"({"type": "simhash"})", "--lsh_min_length", "auto"}),
+              HasSubstr("nothing was measured"));
+  EXPECT_EQ(MinLength(Over({Tuned()}, {"--attention", "simhash", "--lsh_min_length", "auto"})[0]), 350);
 }
 
 TEST_F(AttentionFlagsTest, LengthsHoldForWhatWasMeasuredOnly) {

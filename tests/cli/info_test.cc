@@ -69,6 +69,17 @@ TEST_F(InfoTest, CostsFollowTheLengthInForce) {
   EXPECT_GT(costs[2]["attention_flops"].get<double>(), 2 * costs[3]["attention_flops"].get<double>());
 }
 
+TEST_F(InfoTest, LengthsBeyondThePositionTableAreMarked) {
+  const Json costs = ParseJson(Info("\"dense\"", {"--json", "--lengths", "512,513"}).out, "info")["costs"];
+  EXPECT_EQ(costs[0]["beyond_positions"], false);
+  EXPECT_EQ(costs[1]["beyond_positions"], true);
+  const std::string text = Info("\"dense\"", {"--lengths", "512,513"}).out;
+  EXPECT_THAT(text, HasSubstr("513 *"));
+  EXPECT_THAT(text, Not(HasSubstr("512 *")));
+  EXPECT_THAT(text, HasSubstr("* beyond the 512 positions of this model"));
+  EXPECT_THAT(Info("\"dense\"", {"--lengths", "512"}).out, Not(HasSubstr("beyond")));
+}
+
 TEST_F(InfoTest, WeightsThatAreNotReadAreNamed) {
   folder_.Write("pytorch_model.bin", "pickle");
   EXPECT_THAT(Info("\"dense\"", {}).out, HasSubstr("weights: pytorch_model.bin, a format that is not read"));

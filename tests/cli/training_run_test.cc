@@ -173,6 +173,24 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
               HasSubstr("training data"));
 }
 
+TEST_F(TrainingRunTest, WhatAKilledRunLeftIsCleared) {
+  Succeeds(Pretrain("run", {"--max_steps", "5"}));
+  for (const char* flags : {"--resume_from_checkpoint=auto", "--overwrite_output_dir"}) {
+    // Beyond the largest process number, so nobody's.
+    folder_.Write("run/.lshformer-2147483646-1.tmp", "half");
+    folder_.Write("run/runs/.lshformer-2147483646-2.tmp", "half");
+    Succeeds(Pretrain("run", {"--max_steps", "5", flags}));
+    EXPECT_FALSE(fs::exists(folder_ / "run/.lshformer-2147483646-1.tmp")) << flags;
+    EXPECT_FALSE(fs::exists(folder_ / "run/runs/.lshformer-2147483646-2.tmp")) << flags;
+  }
+}
+
+TEST_F(TrainingRunTest, AFileBeyondTheLimitOfTheShellIsOneLine) {
+  std::vector<std::string> words{"/bin/sh", "-c", "ulimit -f 8; exec \"$@\"", "sh"};
+  for (const std::string& word : Pretrain("run", {"--max_steps", "5", "--report_to", "none"})) words.push_back(word);
+  EXPECT_THAT(Fails(words, 1), HasSubstr("File too large"));
+}
+
 TEST_F(TrainingRunTest, AFolderInUseIsNotOverwritten) {
   folder_.Write("precious/notes.txt", "mine");
   EXPECT_THAT(Fails(Pretrain("precious"), 1), HasSubstr("not empty"));

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
+#include "cli/crossing.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -105,6 +106,19 @@ TEST_F(TuneTest, JsonHasEveryPoint) {
   for (const Json& crossing : out["crossings"]) {
     EXPECT_TRUE(IsLength(crossing["length"], 33, 200));
     ASSERT_FALSE(crossing["points"].empty());
+    // The verdict is the one of these timings.
+    const auto measured = [&](int length) {
+      for (const Json& point : crossing["points"])
+        if (point["length"] == length)
+          return Comparison{point["exact_ms"],  point["hashed_ms"],  point["ratio"],
+                            point["ratio_low"], point["ratio_high"], point["runs"]};
+      ADD_FAILURE() << length << " tokens were not measured: " << crossing;
+      return Comparison{};
+    };
+    const int length = FindCrossing(33, 200, measured).length;
+    EXPECT_EQ(crossing["length"], length == kNeverHash ? Json("never") : Json(length));
+    const Json& written = out["attention"]["tuned_lengths"][crossing["direction"].get<std::string>()];
+    EXPECT_EQ(written, crossing["length"]);
     EXPECT_EQ(crossing["points"][0]["length"], 33);  // one chunk is exact
     for (const Json& point : crossing["points"]) {
       EXPECT_GT(point["exact_ms"].get<double>(), 0);
@@ -140,6 +154,8 @@ TEST_F(TuneTest, SaysWhatIsWrong) {
   EXPECT_THAT(Tune(model, {"--max_length", "65"}).err,
               HasSubstr("--max_length: 65 exceeds max_position_embeddings 64"));
   EXPECT_THAT(Tune(model, {"--lsh_min_length", "8"}).err, HasSubstr("--lsh_min_length: is what tune finds"));
+  EXPECT_THAT(RunCommand({LSHFORMER_BINARY, "tune", "--help"}).out,
+              AllOf(HasSubstr("--lsh_bands"), ::testing::Not(HasSubstr("--lsh_min_length"))));
   EXPECT_THAT(Tune(model, {"--runs", "4"}).err, HasSubstr("--runs: expected 5 to 10000, got 4"));
   EXPECT_THAT(Tune(folder_ / "nothing").err, HasSubstr("no such folder"));
   EXPECT_EQ(folder_.Read("model/config.json"), text_);

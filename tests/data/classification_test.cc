@@ -171,6 +171,25 @@ TEST(Labels, AsValuesAreFiniteNumbers) {
                 HasSubstr(std::string("t.tsv:3: label \"") + bad + "\": expected a finite number"));
 }
 
+// As pandas reads a column of numbers, and with it HF's run_glue.
+TEST(Labels, OfTsvMayHaveASignOrSpaces) {
+  TempFolder folder;
+  const auto labels = [&](const std::string& rows) {
+    return ReadTextTable(folder.Write("t.tsv", "sentence\tlabel\n" + rows), true);
+  };
+  const TextTable values = labels("a\t+1.5\nb\t 2\nc\t1e-400\nd\t-.5 \ne\t-1e-400\n");
+  EXPECT_TRUE(AreValues({&values, 1}));
+  EXPECT_THAT(LabelValues(values), ElementsAre(1.5f, 2.0f, 0.0f, -0.5f, 0.0f));
+  const TextTable classes = labels("a\t+1\nb\t 0\nc\t1\n");
+  EXPECT_FALSE(AreValues({&classes, 1}));
+  EXPECT_THAT(DiscoverLabels(classes), ElementsAre("0", "1"));
+  // What is no number is a name, spaces and all.
+  EXPECT_THAT(labels("a\t +x\nb\t+-1\nc\t+\n").labels, ElementsAre(" +x", "+-1", "+"));
+  for (const char* bad : {"1e400", "-1e400", "0x1"})
+    EXPECT_THAT(ErrorOf([&] { LabelValues(labels("a\t0.5\nb\t" + std::string(bad) + "\n")); }),
+                HasSubstr("expected a finite number"));
+}
+
 TEST(Labels, AreFoundByNameOrByNumber) {
   const std::vector<std::string> names{"negative", "positive"};
   EXPECT_EQ(LabelId("positive", names), 1);

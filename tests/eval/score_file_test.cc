@@ -92,5 +92,42 @@ TEST_F(ScoreFile, BadFilesAreNamedWithTheirLine) {
               HasSubstr("dev.tsv:2: label \"7\" is unknown"));
 }
 
+class ScoreOwnFile : public ScoreFile {
+ protected:
+  Json Score(const std::string& predictions, const std::string& references) {
+    return ScoreOwnFiles(folder_.Write("p.txt", "index\tprediction\n" + predictions),
+                         folder_.Write("own.tsv", "text\tlabel\n" + references));
+  }
+};
+
+TEST_F(ScoreOwnFile, ValuesWhereLabelsOrPredictionsAreNoIntegers) {
+  const Json scores = Score("0\t1.000\n1\t2.500\n2\t2.000\n", "a\t1\nb\t2.5\nc\t4\n");
+  EXPECT_DOUBLE_EQ(scores["mse"].get<double>(), 4.0 / 3);
+  EXPECT_EQ(Score("0\t1\n1\t2.5\n2\t2\n", "a\t1\nb\t2.5\nc\t4\n"), scores);
+  EXPECT_DOUBLE_EQ(Score("0\t1.000\n1\t2.500\n", "a\t1\nb\t3\n")["mse"].get<double>(), 0.125);
+}
+
+TEST_F(ScoreOwnFile, ClassesByName) {
+  const Json scores = Score("0\tgood\n1\tbad\n2\tgood\n", "a\tgood\nb\tgood\nc\tbad\n");
+  EXPECT_DOUBLE_EQ(scores["accuracy"].get<double>(), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(scores["f1"].get<double>(), 0.5);  // of "good"
+  EXPECT_FALSE(scores.contains("mse"));
+  // Integers are names too; a class may lack among the references.
+  const Json three = Score("0\t3\n1\t1\n2\t10\n", "a\t3\nb\t3\nc\t10\n");
+  EXPECT_DOUBLE_EQ(three["accuracy"].get<double>(), 2.0 / 3);
+  EXPECT_FALSE(three.contains("f1"));
+}
+
+TEST_F(ScoreOwnFile, SaysWhenOnlyATaskCanTell) {
+  EXPECT_THAT(ErrorOf([&] { Score("0\tgood\n1\t1\n", "a\tgood\nb\tbad\n"); }),
+              ::testing::AllOf(HasSubstr("--task_name: required"), HasSubstr("p.txt:3: prediction 1 is a number")));
+}
+
+TEST_F(ScoreOwnFile, ScoresWhatIsWritten) {
+  WriteValues(folder_ / "values.txt", std::vector<double>{1, 2});
+  const std::string own = folder_.Write("own.tsv", "text\tlabel\na\t1.5\nb\t2\n");
+  EXPECT_DOUBLE_EQ(ScoreOwnFiles(folder_ / "values.txt", own)["mse"].get<double>(), 0.125);
+}
+
 }  // namespace
 }  // namespace lshformer

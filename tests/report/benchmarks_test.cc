@@ -55,6 +55,68 @@ TEST(BenchmarkSections, DetailsShowTheRoofline) {
               ElementsAre("dense", "forward", "128", "2", "1.500", "3", "100 %", "2", "50 %", "–"));
 }
 
+// Each row with a name, a length and a direction of its own would fill a table of rows × lengths, and draw every line
+// in every chart, had these no bound.
+TEST(BenchmarkSections, ThePageGrowsWithTheRowsAndNotWithTheirProduct) {
+  constexpr size_t kRows = 5000;
+  for (const bool model : {false, true}) {
+    for (const bool directions : {false, true}) {
+      std::string rows;
+      for (size_t i = 0; i < kRows; ++i)
+        rows += fmt::format(R"({}{{"name": "line {}", "length": {}, "median_ms": 1{}{}}})", i == 0 ? "[" : ",", i,
+                            i + 1, model ? R"(, "tokens_per_second": 5, "layers": 2, "activation_bytes": 8)" : "",
+                            directions ? fmt::format(R"(, "direction": "way {}")", i) : "");
+      const BenchmarkSection section = BenchmarkSections({Parse(rows + "]")}).at(0);
+      size_t cells = 0, series = 0;
+      for (const Table::Line& line : section.summary.lines) cells += line.cells.size();
+      for (const LineChart& chart : section.charts) series += chart.series.size();
+      EXPECT_EQ(cells, (3 + (directions ? 1 : 0)) * kRows);  // name, length, milliseconds
+      EXPECT_EQ(series, (model ? 3 : 1) * kRows);
+      EXPECT_EQ(section.details.lines.size(), kRows);
+    }
+  }
+}
+
+TEST(BenchmarkSections, ALineKeepsItsColourWhereOthersAreMissing) {
+  const BenchmarkSection section =
+      BenchmarkSections({Parse(R"([{"name": "a", "direction": "forward", "length": 8, "median_ms": 1},
+                 {"name": "b", "direction": "forward", "length": 8, "median_ms": 1},
+                 {"name": "b", "direction": "forward_backward", "length": 8, "median_ms": 1}])")})[0];
+  ASSERT_EQ(section.charts.size(), 2U);
+  ASSERT_EQ(section.charts[1].series.size(), 1U);
+  EXPECT_EQ(section.charts[1].series[0].style, section.charts[0].series[1].style);
+  EXPECT_NE(section.charts[0].series[0].style, section.charts[0].series[1].style);
+  EXPECT_THAT(Svg(section.charts[1]), HasSubstr("class=\"l s1\""));
+}
+
+TEST(BenchmarkSections, MemoryOfTrainingStepsByLengthAndByDepth) {
+  std::string rows;
+  for (const auto& [name, layers, length, bytes] : {std::tuple("dense, num_hidden_layers=2", 2, 128, 4e6),
+                                                    {"dense, num_hidden_layers=2", 2, 512, 16e6},
+                                                    {"dense, num_hidden_layers=6", 6, 128, 12e6},
+                                                    {"dense, num_hidden_layers=6", 6, 512, 48e6},
+                                                    {"dense, num_hidden_layers=2,reversible=true", 2, 128, 3e6},
+                                                    {"dense, num_hidden_layers=6,reversible=true", 6, 128, 3e6}})
+    rows += fmt::format(R"({}{{"name": "{}", "direction": "forward_backward", "length": {}, "median_ms": 5,
+                            "tokens_per_second": 9, "layers": {}, "activation_bytes": {}}})",
+                        rows.empty() ? "[" : ",", name, length, layers, bytes);
+  const BenchmarkSection section = BenchmarkSections({Parse(rows + "]")}).at(0);
+  ASSERT_EQ(section.charts.size(), 4U);
+  using Points = std::vector<std::pair<double, double>>;
+  const LineChart &by_length = section.charts[2], &by_depth = section.charts[3];
+  EXPECT_EQ(by_length.title, "Activation memory, forward and backward");
+  EXPECT_EQ(by_length.series[1].points, (Points{{128, 12}, {512, 48}}));
+  EXPECT_EQ(by_depth.title, "Activation memory by depth, forward and backward");
+  ASSERT_EQ(by_depth.series.size(), 3U);
+  EXPECT_EQ(by_depth.series[0].name, "dense, 128 tokens");
+  EXPECT_EQ(by_depth.series[0].points, (Points{{2, 4}, {6, 12}}));
+  EXPECT_EQ(by_depth.series[1].name, "dense, 512 tokens");
+  EXPECT_EQ(by_depth.series[2].name, "dense, reversible=true, 128 tokens");
+  EXPECT_EQ(by_depth.series[2].points, (Points{{2, 3}, {6, 3}}));
+  EXPECT_EQ(section.details.columns.back(), "activations MB");
+  EXPECT_EQ(section.details.lines[0].cells.back(), "4");
+}
+
 TEST(BenchmarkSections, LinesOfTwoFilesWithOneNameAreToldApart) {
   const auto names = [](const std::vector<Benchmark>& benchmarks) {
     std::vector<std::string> lines;

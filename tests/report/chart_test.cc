@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <regex>
@@ -135,6 +136,25 @@ TEST(LineChartTest, SeriesDifferInMoreThanColour) {
   const std::string svg = Svg(LineChart{"t", {"x"}, {"y"}, {{"a", {{0, 0}, {1, 1}}}, {"b", {{0, 1}, {1, 0}}}}});
   EXPECT_THAT(svg, HasSubstr("class=\"l s0\" stroke-dasharray=\"none\""));
   EXPECT_THAT(svg, HasSubstr("class=\"l s1\" stroke-dasharray=\"7 3\""));
+}
+
+// Variants often differ in the last of a dozen settings.
+TEST(LineChartTest, LongNamesAreShownInFull) {
+  const std::string common = "simhash bands 3, hashes 8, table_size 64, window 16, global cls,sep, center_keys true, ";
+  std::vector<std::string> legends;
+  for (const std::string& last : {std::string("resample call"), std::string("resample never"), std::string(300, 'x')}) {
+    const std::string name = common + last, svg = Svg(LineChart{"t", {"x"}, {"y"}, {{name, {{0, 0}, {1, 1}}}}});
+    const std::regex text("<text class=\"legend\"[^>]*>([^<]*)</text>");
+    std::string legend;
+    for (std::sregex_iterator match(svg.begin(), svg.end(), text), end; match != end; ++match) {
+      EXPECT_LE((*match)[1].length(), 64);
+      legend += (*match)[1];
+    }
+    legend.erase(std::remove(legend.begin(), legend.end(), ' '), legend.end());
+    std::string want = name;
+    want.erase(std::remove(want.begin(), want.end(), ' '), want.end());
+    EXPECT_EQ(legend, want);
+  }
 }
 
 TEST(BarChartTest, BarHeightsAreProportional) {

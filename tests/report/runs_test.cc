@@ -161,6 +161,28 @@ TEST_F(RunsTest, ABareBenchmarkHasNoColumnAmongTheResults) {
   EXPECT_THAT(RunsPage(ReadRuns({file}), "t"), Not(HasSubstr("Results")));
 }
 
+TEST_F(RunsTest, TimingsAreNotCalledRuns) {
+  const std::string run = MakeRun("exact", "\"dense\"", 5.5, 0.15), one = Write("one.json", kBench),
+                    two = Write("two.json", kBench);
+  const auto subtitle = [](const std::vector<std::string>& paths) {
+    const std::string html = RunsPage(ReadRuns(paths), "t");
+    const size_t begin = html.find("</h1><p>") + 8;
+    return html.substr(begin, html.find("</p>", begin) - begin);
+  };
+  EXPECT_EQ(subtitle({run}), "1 run: exact");
+  EXPECT_EQ(subtitle({one}), "timings: one.json");
+  EXPECT_EQ(subtitle({one, two}), "2 sets of timings: one.json, two.json");
+  EXPECT_EQ(subtitle({run, one}), "1 run and timings: exact, one.json");
+  EXPECT_THAT(RunsPage(ReadRuns({run, one}), "t"), Not(HasSubstr("best run")));  // there is one
+}
+
+TEST_F(RunsTest, WhatWasNotMeasuredOfAMachineIsNotTold) {
+  const std::string html = RunsPage(ReadRuns({Write("bench.json", R"({"machine": {"cpu": "x", "gemm_gflops": null,
+      "memory_gbps": null, "threads": 2}, "results": [{"name": "a", "length": 8, "median_ms": 1}]})")}),
+                                    "t");
+  EXPECT_THAT(html, HasSubstr("Machine of bench.json: cpu x, threads 2."));
+}
+
 TEST_F(RunsTest, OursAndPeersShareTheirCharts) {
   const std::string ours = Write("bench.json", kBench), peers = Write("peers.json", R"({"results": [
     {"name": "torch_sdpa", "length": 128, "direction": "forward", "median_ms": 0.25},

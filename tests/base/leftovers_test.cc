@@ -1,0 +1,99 @@
+#include "base/leftovers.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::lshformer::testing::TempFolder;
+namespace fs = std::filesystem;
+
+// Names of temporary files in the folder.
+size_t Temporaries(const std::string& folder) {
+  size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) count += IsTemporaryFile(entry.path().filename().string());
+  return count;
+}
+
+// A process that writes a file and does not come to commit it. Returns once the temporary file is there.
+pid_t StartWriter(const std::string& folder) {
+  int ready[2];
+  EXPECT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(folder + "/result.json");
+    file.Write("half");
+    file.Flush();
+    [[maybe_unused]] const auto told = write(ready[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte = 0;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return child;
+}
+
+TEST(RemoveLeftovers, OfAProcessThatWasKilledAndOfNoneThatLives) {
+  const TempFolder folder;
+  const pid_t writer = StartWriter(folder.path());
+  ASSERT_EQ(Temporaries(folder.path()), 1u);
+  RemoveLeftovers(folder.path());
+  EXPECT_EQ(Temporaries(folder.path()), 1u) << "it is still being written";
+  kill(writer, SIGKILL);
+  waitpid(writer, nullptr, 0);
+  EXPECT_EQ(Temporaries(folder.path()), 1u);
+  RemoveLeftovers(folder.path());
+  EXPECT_EQ(Temporaries(folder.path()), 0u);
+}
+
+TEST(RemoveLeftovers, NotOurOwnFilesInUse) {
+  TempFolder folder;
+  // Left by an earlier process of our number, as in containers, beside what we are writing ourselves.
+  const std::string old = folder.Write(".lshformer-" + std::to_string(getpid()) + "-123456.tmp", "old");
+  AtomicFile file(folder / "result.json");
+  file.Write("x");
+  RemoveLeftovers(folder.path());
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(Temporaries(folder.path()), 1u);
+  file.Commit();
+  EXPECT_EQ(folder.Read("result.json"), "x");
+}
+
+TEST(RemoveLeftovers, NothingThatOnlyLooksLikeOne) {
+  TempFolder folder;
+  constexpr const char* kDead = "2147483646";  // beyond the largest process number
+  for (const char* name : {".lshformer-quickstart", ".lshformer-.tmp", ".lshformer-x-1.tmp", ".lshformer-0-1.tmp",
+                           ".lshformer--5-1.tmp", ".lshformer-12.tmp", "result.json"})
+    folder.Write(name, "kept");
+  folder.Write("elsewhere", "kept");
+  fs::create_symlink(folder / "elsewhere", folder / (std::string(".lshformer-") + kDead + "-1.tmp"));
+  fs::create_directory(folder / (std::string(".lshformer-") + kDead + "-2.tmp"));
+  const std::string held = folder.Write(std::string(".lshformer-") + kDead + "-3.tmp", "held");
+  const std::string left = folder.Write(std::string(".lshformer-") + kDead + "-4.tmp", "left");
+  const int lock = open(held.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  const auto entries = [&] { return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()); };
+  const auto before = entries();
+  RemoveLeftovers(folder.path());
+  EXPECT_EQ(entries(), before - 1);
+  EXPECT_FALSE(fs::exists(left));
+  close(lock);
+  RemoveLeftovers(folder.path());
+  EXPECT_FALSE(fs::exists(held));
+  RemoveLeftovers(folder / "missing");
+}
+
+}  // namespace
+}  // namespace lshformer
