@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/cpu/executor.h"
 
@@ -21,6 +22,8 @@ namespace {
 constexpr size_t kKeptBytes = size_t{1} << 22;   // of work memory per buffer and thread between calls
 constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.2 ms; less is not worth waking one
 constexpr int64_t kSharedUnitPairs = 1'000'000;  // a unit of at least 1,000² pairs may be worked on by all threads
+
+int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
 
 int64_t Cost(const Unit& unit) { return unit.visited_pairs + 16 * int64_t{unit.length}; }
 
@@ -78,8 +81,9 @@ void StartPass(UnitWork& work, const Pass& pass) {
   const int64_t count = pass.columns;
   work.columns.count = pass.columns;
   work.columns.order = work.plan->Order(pass.column_order);
-  work.columns.operand = work.memory->Get<float>(Slot::kColumns, count * work.padded());
-  work.columns.value = work.memory->Get<float>(Slot::kColumnValues, count * work.padded());
+  const int64_t bytes = count * work.padded() * BytesOf(work.call->operands);
+  work.columns.operand = work.memory->Get<uint8_t>(Slot::kColumns, bytes);
+  work.columns.value = work.memory->Get<uint8_t>(Slot::kColumnValues, bytes);
   if (work.plan->shared_keys) work.columns.key_scale = work.memory->Get<float>(Slot::kKeyScales, count);
   if (work.call->dropout.probability > 0)
     work.columns.dropout = work.memory->Get<DropoutWords>(Slot::kDropoutColumns, count);
@@ -154,11 +158,20 @@ void RunBackward(UnitWork& work) {
   FinishFillBackward(work);
 }
 
+void Require(Operands operands) {
+  if (!Supports(operands))
+    Fail("attention: bfloat16 operands need AVX-512 with AVX512_BF16, the instruction set is {}", ActiveIsa());
+}
+
 }  // namespace
 
-void RunAttentionForward(const AttentionForward& call) { ForEachUnit(call, RunForward); }
+void RunAttentionForward(const AttentionForward& call) {
+  Require(call.operands);
+  ForEachUnit(call, RunForward);
+}
 
 void RunAttentionBackward(const AttentionBackward& call) {
+  Require(call.forward.operands);
   ForEachUnit(call.forward, [&call](UnitWork& work) {
     work.backward = &call;
     RunBackward(work);
@@ -168,9 +181,11 @@ void RunAttentionBackward(const AttentionBackward& call) {
 namespace {
 
 // Floats of work memory of one unit.
-int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, int64_t parts, bool backward) {
+int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, int64_t parts, bool backward,
+                   Operands operands) {
   // Columns, dropout words and key scales, row sums and the fill's scores.
-  int64_t floats = MostColumns(plan, unit) * (2 * padded + 3) + 2 * int64_t{unit.length};
+  const int64_t vectors = 2 * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
+  int64_t floats = MostColumns(plan, unit) * (vectors + 3) + 2 * int64_t{unit.length};
   // Gradients of columns and of rows, their sums, the fill's weights.
   if (backward) floats += MostColumns(plan, unit) * 2 * padded + unit.length * (parts * (padded + 1) + 2);
   if (unit.fill != Fill::kNone) {
@@ -180,7 +195,7 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
   return floats;
 }
 
-int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
+int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
   int64_t bytes = static_cast<int64_t>(
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
                          plan.chunks.size() + plan.key_chunks.size()) +
@@ -194,7 +209,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
     const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
-    const int64_t floats = UnitFloats(plan, unit, padded, parts, backward);
+    const int64_t floats = UnitFloats(plan, unit, padded, parts, backward, operands);
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {
@@ -203,7 +218,8 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   }
   std::sort(units.rbegin(), units.rend());
   units.resize(std::min<size_t>(units.size(), Threads()));
-  const int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
+  int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
+  if (operands == Operands::kBFloat16) tile += kTileRows * (padded + kBlockColumns);  // pairs of rows, columns, weights
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;
@@ -211,7 +227,9 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
 
 }  // namespace
 
-int64_t WorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, true); }
-int64_t ForwardWorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, false); }
+int64_t WorkBytes(const AttentionPlan& plan, Operands operands) { return PlanAndWorkBytes(plan, true, operands); }
+int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
+  return PlanAndWorkBytes(plan, false, operands);
+}
 
 }  // namespace lshformer

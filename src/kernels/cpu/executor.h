@@ -6,8 +6,10 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/attention.h"
+#include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/dropout.h"
 #include "kernels/plan.h"
@@ -30,13 +32,21 @@ inline constexpr float kKeyNormEpsilon = 1e-6f;  // of the mean of q², before t
 // by side. Their number depends on the length alone, never on threads.
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
-// The columns of the pass in work, gathered in its order: [count][padded].
+// Numbers that a T holds.
+template <class T>
+inline constexpr int kNumbers = std::is_same_v<T, BFloat16Pair> ? 2 : 1;
+
+// The columns of the pass in work, gathered in its order: [count][padded] numbers, float or BFloat16Pair (Operands).
 struct Columns {
   int32_t count = 0;
-  float *operand = nullptr, *value = nullptr;
+  void *operand = nullptr, *value = nullptr;
   float* key_scale = nullptr;       // [count] what normalised a shared key; nullptr: keys are their own
   const int32_t* order = nullptr;   // nullptr: natural
   DropoutWords* dropout = nullptr;  // by place in the order; nullptr: none
+  template <class T>
+  static T* At(void* rows, int64_t column, int padded) {
+    return static_cast<T*>(rows) + column * (padded / kNumbers<T>);
+  }
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
 };
 

@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -143,17 +144,16 @@ void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const 
   }
 }
 
+template <class T>
 void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool first, bool last) {
   const AttentionForward& call = *work.call;
-  const int head_dim = work.head_dim(), padded = work.padded();
+  const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
-  float* gathered = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
-  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
+  const RowFactors<T> factors = GatherRowFactors<T>(pass.swapped ? call.key : call.query, work, rows,
+                                                    call.scale * kLog2E, Slot::kRows, Slot::kRowsTransposed);
   float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
-  GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, 0, rows.count, gathered);
-  TransposeScaled(gathered, padded, rows.count, head_dim, rows.padded, call.scale * kLog2E, transposed);
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
@@ -163,9 +163,7 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
     const Segment& segment = work.plan->segments[s];
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      const int64_t offset = int64_t{begin} * padded;
-      Multiply<Store::kSet, false>({columns.operand + offset, padded}, {transposed, rows.padded}, {scores, rows.padded},
-                                   count, rows.padded, head_dim);
+      MultiplyScores(work, rows, factors, columns.At<T>(columns.operand, begin, padded), count, scores);
       ForEachSelf(work, pass, tile, rows, begin, count,
                   [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
       if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
@@ -173,11 +171,39 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool 
                    scores, state);
       const bool leave_out_zeros = !segment.every_pair && work.columns_not_finite;
       if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
-      MultiplyPairs<Store::kScaleAndAdd, true>(leave_out_zeros, {scores, rows.padded}, {columns.value + offset, padded},
-                                               {state.accumulator, padded}, rows.count, padded, count, state.rescale);
+      AddWeightedColumns<Store::kScaleAndAdd>(work, rows, leave_out_zeros, scores,
+                                              columns.At<T>(columns.value, begin, padded), count, state.accumulator,
+                                              state.rescale);
     }
   }
   last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
+}
+
+// Gathers columns [begin, end) of one tensor; true if all numbers are finite. key_scale: normalises them, float32.
+template <class T>
+bool GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, int64_t begin, int64_t end, void* to,
+                      float* key_scale) {
+  const Columns& columns = work.columns;
+  const int padded = work.padded();
+  const int64_t piece = kInPairs<T> ? kTileRows : end - begin;
+  bool finite = true;
+  for (int64_t first = begin; first < end; first += piece) {
+    const int64_t last = std::min(end, first + piece);
+    T* rounded = columns.At<T>(to, first, padded);
+    float* rows;
+    if constexpr (kInPairs<T>) {
+      rows = ThreadWorkspace().Get<float>(Slot::kRows, kTileRows * int64_t{padded});
+    } else {
+      rows = rounded;
+    }
+    finite = GatherRows(from, work, columns.order, first, last, rows) && finite;
+    if (key_scale) {
+      NormalizeRows(rows, last - first, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
+                    key_scale + first);
+    }
+    if constexpr (kInPairs<T>) finite = RoundToPairs(rows, (last - first) * padded, rounded) && finite;
+  }
+  return finite;
 }
 
 }  // namespace
@@ -186,13 +212,13 @@ void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end)
   const AttentionForward& call = *work.call;
   const Columns& columns = work.columns;
   const bool queries = pass.swapped || work.plan->shared_keys;
-  bool finite = GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, columns.operand);
-  if (columns.key_scale) {
-    NormalizeRows(columns.operand + begin * work.padded(), end - begin, work.padded(),
-                  kKeyNormEpsilon * static_cast<float>(work.head_dim()), columns.key_scale + begin);
-  }
-  finite = GatherRows(call.value, work, columns.order, begin, end, columns.value) && finite;
-  if (!finite) work.columns_not_finite = true;
+  WithOperands(work, [&](auto number) {
+    using T = decltype(number);
+    bool finite =
+        GatherColumnRows<T>(queries ? call.query : call.key, work, begin, end, columns.operand, columns.key_scale);
+    finite = GatherColumnRows<T>(call.value, work, begin, end, columns.value, nullptr) && finite;
+    if (!finite) work.columns_not_finite = true;
+  });
   for (int64_t c = begin; c < end && columns.dropout; ++c)
     columns.dropout[c] = DropoutSide(work.dropout_key, columns.position(c), 1);
 }
@@ -200,7 +226,10 @@ void GatherColumns(UnitWork& work, const Pass& pass, int64_t begin, int64_t end)
 void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
   const Pass* passes = work.plan->passes.data();
   const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
-  for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile(work, pass, work.plan->tiles[t], first, last);
+  WithOperands(work, [&](auto number) {
+    for (int64_t t = tile_begin; t < tile_end; ++t)
+      ForwardTile<decltype(number)>(work, pass, work.plan->tiles[t], first, last);
+  });
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

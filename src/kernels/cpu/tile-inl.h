@@ -58,7 +58,7 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
   }
 }
 
-// Gathers rows by position into [count][padded]; true if all numbers are finite.
+// Gathers rows [begin, end) by position into [end − begin][padded]; true if all numbers are finite.
 inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
                        int64_t end, float* to) {
   const int head_dim = work.head_dim(), padded = work.padded();
@@ -68,7 +68,7 @@ inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const
   for (int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
     const float* row = at(i);
-    float* copy = to + i * padded;
+    float* copy = to + (i - begin) * padded;
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
       const FloatVec x = hn::LoadU(d, row + k);
@@ -223,31 +223,6 @@ HWY_INLINE FloatVec KeepFactor(const Dropout& dropout, const TileRows& rows, int
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(w, kDropoutMultiplier2));
   const auto dropped = hn::RebindMask(d, hn::Lt(h, hn::Set(w, dropout.threshold)));
   return hn::IfThenZeroElse(dropped, hn::Set(d, dropout.keep_scale));
-}
-
-// A product whose left factor may hold pairs that do not count (exact zeros). Where the right factor is not finite,
-// those zeros are left out instead of multiplied: 0 · NaN would carry one row's NaN into others.
-template <Store kStore, bool kRowsNext>
-void MultiplyPairs(bool leave_out_zeros, ConstMatrix a, ConstMatrix b, Matrix c, int rows, int columns, int depth,
-                   const float* scale = nullptr) {
-  static_assert(kStore != Store::kSet);
-  if (!leave_out_zeros) {
-    Multiply<kStore, kRowsNext>(a, b, c, rows, columns, depth, scale);
-    return;
-  }
-  const Floats d;
-  for (int m = 0; m < rows; ++m) {
-    for (int n = 0; n < columns; n += kLanes) {
-      float* at = c.data + m * c.stride + n;
-      FloatVec sum = hn::Load(d, at);
-      if (kStore == Store::kScaleAndAdd) sum = hn::Mul(sum, hn::Set(d, scale[m]));
-      for (int k = 0; k < depth; ++k) {
-        const float factor = kRowsNext ? a.data[k * a.stride + m] : a.data[m * a.stride + k];
-        if (factor != 0) sum = hn::MulAdd(hn::Set(d, factor), hn::Load(d, b.data + k * b.stride + n), sum);
-      }
-      hn::Store(sum, d, at);
-    }
-  }
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
