@@ -382,7 +382,7 @@ TEST(RequirePrecision, AttentionNeedsTheInstructionsToo) {
     ForceIsa(isa);
     const std::string error = ErrorOf([] { RequirePrecision(Precision::kBFloat16, "--bf16"); });
     if (isa.starts_with("avx512")) {
-      EXPECT_EQ(error, "");
+      EXPECT_NO_THROW(RequirePrecision(Precision::kBFloat16, "--bf16"));
     } else {
       EXPECT_THAT(error, HasSubstr("--bf16: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the "
                                    "instruction set in force is " +
