@@ -15,7 +15,8 @@ AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashNu
   return BuildPlan(spec, shape(), Input(0), Input(1), numbers);
 }
 
-void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout) {
+void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout,
+                            Operands operands) {
   const AttentionPlanPtr plan = Plan(spec, numbers);
   AttentionForward forward;
   forward.shape = shape();
@@ -26,6 +27,7 @@ void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& number
   forward.lse = lse_.data();
   forward.scale = static_cast<float>(ScaleOfScores(spec, head_dim_));
   forward.plan = plan.get();
+  forward.operands = operands;
   if (dropout > 0) forward.dropout = {dropout, StreamKey(seed_, 0, 0, 0, Purpose::kAttentionDropout), {}};
   RunAttentionForward(forward);
   if (!backward) return;

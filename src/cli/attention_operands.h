@@ -20,7 +20,8 @@ class AttentionOperands {
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
   AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
-  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout = 0);
+  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout = 0,
+           Operands operands = Operands::kFloat32);
 
  private:
   int64_t TokenStride() const { return int64_t{heads_} * head_dim_; }

@@ -1,5 +1,6 @@
 // lshformer bench: what the operators cost, beside what the machine can do.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/measure.h"
+#include "cli/precision_flags.h"
 
 namespace lshformer::cli {
 namespace {
@@ -15,7 +17,8 @@ namespace {
 struct BenchAttentionFlags {
   std::vector<int> lengths{128, 512, 2048};
   int heads = 12, head_dim = 64, batch = 1, runs = 7;
-  std::string dtype = "float32", direction = "both";
+  std::string direction = "both";
+  std::vector<std::string> dtypes{"float32"};
   std::vector<std::string> attention{"dense", "simhash"};
   AttentionFlags lsh;
   bool json = false, no_machine = false;
@@ -24,15 +27,25 @@ struct BenchAttentionFlags {
 struct Variant {
   std::string name;
   AttentionSpec spec;
+  Operands operands = Operands::kFloat32;
+  const char* dtype() const { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
 };
 
 std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
   std::vector<AttentionSpec> specs;
   for (const std::string& value : flags.attention) specs.push_back(ParseAttentionFlag(value));
   flags.lsh.Apply(specs);
+  std::vector<Operands> operands;
+  for (const std::string& dtype : flags.dtypes) {
+    const Operands type = ParseOperandsFlag(dtype);
+    if (std::find(operands.begin(), operands.end(), type) == operands.end()) operands.push_back(type);
+  }
   const std::vector<std::string> names = VariantNames(specs);
   std::vector<Variant> variants;
-  for (size_t v = 0; v < specs.size(); ++v) variants.push_back({names[v], specs[v]});
+  for (size_t v = 0; v < specs.size(); ++v) {
+    for (const Operands type : operands)
+      variants.push_back({names[v] + (type == Operands::kBFloat16 ? "-bfloat16" : ""), specs[v], type});
+  }
   return variants;
 }
 
@@ -46,7 +59,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     numbers.push_back(DrawHashNumbers(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
-    runs.push_back([&, v] { operands.Run(variants[v].spec, numbers[v], backward); });
+    runs.push_back([&, v] { operands.Run(variants[v].spec, numbers[v], backward, 0, variants[v].operands); });
   const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
@@ -58,7 +71,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
                 {"attention", Name(variants[v].spec.type)},
                 {"spec", ToJson(variants[v].spec)},
                 {"direction", backward ? "forward_backward" : "forward"},
-                {"dtype", flags.dtype},
+                {"dtype", variants[v].dtype()},
                 {"batch", flags.batch},
                 {"heads", flags.heads},
                 {"head_dim", flags.head_dim},
@@ -66,7 +79,8 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     AddTiming(timings[v], row);
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
-    row["work_bytes"] = backward ? WorkBytes(*plan) : ForwardWorkBytes(*plan);
+    row["work_bytes"] =
+        backward ? WorkBytes(*plan, variants[v].operands) : ForwardWorkBytes(*plan, variants[v].operands);
     AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
     rows.push_back(std::move(row));
   }
@@ -108,7 +122,10 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   command->add_option("--heads", flags->heads, "heads")->check(IntegerIn(1, 4096))->group(group);
   command->add_option("--head_dim", flags->head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
   command->add_option("--batch", flags->batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
-  command->add_option("--dtype", flags->dtype, "of query, key and value")->check(OneOf({"float32"}))->group(group);
+  command->add_option("--dtype", flags->dtypes, "what query, key and value are multiplied in; repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16"}))
+      ->group(group);
   command->add_option("--direction", flags->direction, "what a run does")
       ->check(OneOf({"both", "forward", "forward_backward"}))
       ->group(group);

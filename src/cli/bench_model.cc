@@ -223,7 +223,8 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "instead of the model's own; repeat it for several", group);
-  command->add_option("--dtype", flags->dtypes, "of the linear layers; repeat it for several")
+  command
+      ->add_option("--dtype", flags->dtypes, "of the linear layers (bfloat16: of attention too); repeat it for several")
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16", "int8"}))
       ->group(group);

@@ -231,7 +231,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
                  "keep the input of each layer alone, as pretrain and train do with this flag")
       ->group(group);
   AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
-  command->add_option("--dtype", flags->dtypes, "of the linear layers; repeat it for several")
+  command->add_option("--dtype", flags->dtypes, "of the linear layers and attention; repeat it for several")
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))
       ->group(group);

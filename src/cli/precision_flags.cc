@@ -18,12 +18,22 @@ Precision PrecisionFlags::Checked() const {
 void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
   const char* group = "Speed (float32 is the default; docs/numerics.md tells what these cost)";
   app.add_flag("--bf16", flags.bf16,
-               inference ? "linear layers in bfloat16, on CPUs with AVX512_BF16 or AMX"
-                         : "linear layers in bfloat16, forward and backward; weights and all else stay float32")
+               inference
+                   ? "linear layers and attention in bfloat16, on CPUs with AVX512_BF16"
+                   : "linear layers and attention in bfloat16, forward and backward; weights and all else stay float32")
       ->group(group);
   if (!inference) return;
   app.add_flag("--int8", flags.int8, "the encoder's linear layers in 8-bit integers, on CPUs with VNNI or AMX")
       ->group(group);
+}
+
+Operands ParseOperandsFlag(const std::string& value) {
+  if (value == "float32") return Operands::kFloat32;
+  if (value != "bfloat16") FailUsage("--dtype: expected float32 or bfloat16, got \"{}\"", Shown(value));
+  if (!Supports(Operands::kBFloat16))
+    FailUsage("--dtype bfloat16: needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}",
+              ActiveIsa());
+  return Operands::kBFloat16;
 }
 
 Precision ParsePrecisionFlag(const std::string& value) {

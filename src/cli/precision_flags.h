@@ -1,7 +1,8 @@
-// Flags that choose in what numbers linear layers multiply.
+// Flags that choose in what numbers linear layers, and attention, multiply.
 #pragma once
 #include <string>
 
+#include "kernels/attention.h"
 #include "ops/precision.h"
 
 namespace CLI {
@@ -22,5 +23,7 @@ void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference);
 
 // The value of --dtype: a name of Precision that this CPU has instructions for. UsageError.
 Precision ParsePrecisionFlag(const std::string& value);
+// The same for attention alone: float32 or bfloat16.
+Operands ParseOperandsFlag(const std::string& value);
 
 }  // namespace lshformer::cli

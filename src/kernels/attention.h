@@ -132,8 +132,15 @@ AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shap
                            HeadTensor<const float> key, const HashNumbers& numbers);
 // Pairs that the plan itself did not need counted, Reformer's for one, are counted here: as much work as a plan.
 AttentionCounts Counts(const AttentionPlan& plan);
-int64_t WorkBytes(const AttentionPlan& plan);         // plan and work memory of a forward + backward call
-int64_t ForwardWorkBytes(const AttentionPlan& plan);  // of a forward alone
+// What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
+// (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
+enum class Operands { kFloat32, kBFloat16 };
+// kBFloat16: the instruction set in force is AVX-512 and the CPU has AVX512_BF16.
+bool Supports(Operands operands);
+
+// Plan and work memory of a forward + backward call, and of a forward alone.
+int64_t WorkBytes(const AttentionPlan& plan, Operands operands = Operands::kFloat32);
+int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands = Operands::kFloat32);
 
 struct AttentionForward {
   AttentionShape shape;
@@ -143,6 +150,7 @@ struct AttentionForward {
   float scale = 1;       // ScaleOfScores(spec, head_dim)
   const AttentionPlan* plan = nullptr;
   AttentionDropout dropout;
+  Operands operands = Operands::kFloat32;  // Error where it is not supported
 };
 void RunAttentionForward(const AttentionForward& call);
 

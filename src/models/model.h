@@ -55,8 +55,8 @@ class Model {
   Model& operator=(const Model&) = delete;
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
-  // In what the linear layers of the encoder multiply; the masked-LM decoder follows kBFloat16. Other heads, the
-  // pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
+  // In what the linear layers of the encoder multiply; attention and the masked-LM decoder follow kBFloat16. Other
+  // heads, the pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
   void set_precision(Precision precision) { precision_ = precision; }
   Task task() const { return task_; }
   // Parameters under their HF tensor names, in file order; tied ones once.

@@ -111,6 +111,7 @@ torch::Tensor BertAttention::Attend(const torch::Tensor& hidden, const Pass& pas
   options->heads = heads_;
   options->layer = layer_;
   options->planes_step = pass.train && attention_.resample == Resample::kCall ? pass.step : 0;
+  options->operands = OperandsOf(pass.precision);
   options->cu_seqlens = pass.batch->cu_seqlens;
   options->counts = pass.counts;
   options->drawn = drawn_;

@@ -17,7 +17,7 @@ struct Pass {
   uint64_t step = 0;                          // optimizer step: planes
   uint64_t dropout_step = 0;                  // step and micro step: dropout
   bool recompute_layers = false;              // keep the input of a layer alone, compute the rest again in the backward
-  Precision precision = Precision::kFloat32;  // of the encoder's linear layers
+  Precision precision = Precision::kFloat32;  // of the encoder's products
   std::shared_ptr<const RowIdentities> tokens;  // of every token
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]

@@ -77,6 +77,7 @@ AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& q
   call.lse = lse.data_ptr<float>();
   call.scale = static_cast<float>(ScaleOfScores(options.spec, call.shape.head_dim));
   call.plan = state.plan.get();
+  call.operands = options.operands;
   if (options.dropout > 0)
     call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequence_ids};
   return call;
@@ -247,6 +248,10 @@ std::shared_ptr<const HashNumbers> DrawnNumbers::Get(const AttentionSpec& spec, 
     step_ = step;
   }
   return numbers_;
+}
+
+Operands OperandsOf(Precision precision) {
+  return precision == Precision::kBFloat16 ? Operands::kBFloat16 : Operands::kFloat32;
 }
 
 int PartsOf(const AttentionSpec& spec) { return spec.type == AttentionType::kReformer ? 2 : 3; }

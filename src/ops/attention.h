@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -31,11 +32,15 @@ struct AttentionOptions {
   uint64_t planes_step = 0;
   double dropout = 0;        // probability, on the probabilities of seen pairs
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
+  Operands operands = Operands::kFloat32;
   std::vector<int32_t> cu_seqlens{0};
   std::vector<uint64_t> sequence_ids;   // [sequences], where there is dropout
   AttentionCounts* counts = nullptr;    // added to
   std::shared_ptr<DrawnNumbers> drawn;  // or null: drawn anew
 };
+
+// bfloat16 stays itself; under int8 attention is float32.
+Operands OperandsOf(Precision precision);
 
 // The parts of `qkv` side by side: query, key and value; Reformer's are query and value.
 int PartsOf(const AttentionSpec& spec);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/attention.h"
 #include "ops/packed_linear.h"
 
 namespace lshformer {
@@ -77,6 +78,9 @@ void RequirePrecision(Precision precision, const char* flag) {
                                  ? "and oneDNN cannot emulate them here"
                                  : fmt::format("emulated, they would take {:.1f} times as long as float32", slower);
     FailUsage("{}: this CPU has no instructions for bfloat16 products (AVX512_BF16 or AMX); {}", flag, cost);
+  } else if (precision == Precision::kBFloat16 && !Supports(Operands::kBFloat16)) {
+    FailUsage("{}: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}",
+              flag, ActiveIsa());
   }
 }
 

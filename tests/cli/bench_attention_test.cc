@@ -101,6 +101,26 @@ TEST(BenchAttention, EveryKeyOfARow) {
     EXPECT_LT(rows[variant]["work_bytes"].get<int64_t>(), rows[3 + variant]["work_bytes"].get<int64_t>());
 }
 
+TEST(BenchAttention, DtypesInTheOrderOfTheFlag) {
+  const CommandResult refused = Bench({"--no_machine", "--isa", "avx2", "--dtype", "float32,bfloat16"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  EXPECT_EQ(Bench({"--no_machine", "--dtype", "int8"}).status, 2);
+  if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  EXPECT_THAT(refused.err, HasSubstr("--dtype bfloat16: needs avx512 on a CPU with AVX512_BF16"));
+  const CommandResult result =
+      Bench({"--no_machine", "--json", "--direction", "forward", "--dtype", "bfloat16,float32,bfloat16"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json rows = ParseJson(result.out, "stdout")["results"];
+  ASSERT_EQ(rows.size(), 4u);
+  const char* names[] = {"dense-bfloat16", "dense", "simhash-bfloat16", "simhash"};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i]["name"], names[i]);
+    EXPECT_EQ(rows[i]["dtype"], i % 2 == 0 ? "bfloat16" : "float32");
+  }
+  EXPECT_LT(rows[0]["work_bytes"].get<int64_t>(), rows[1]["work_bytes"].get<int64_t>());
+}
+
 TEST(BenchAttention, TheTableHasTheRoofline) {
   const CommandResult result = Bench({"--no_machine", "--direction", "forward"});
   ASSERT_EQ(result.status, 0) << result.err;

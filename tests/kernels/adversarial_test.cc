@@ -21,6 +21,7 @@ TEST_P(Adversarial, AllTokensEqual) {
   }
   std::fill(c.buckets.query.begin(), c.buckets.query.end(), 2);
   std::fill(c.buckets.key.begin(), c.buckets.key.end(), 2);
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
@@ -34,11 +35,13 @@ TEST_P(Adversarial, EverythingSeenAndEveryScoreLow) {
     c.key[i] = -3 + 0.1f * c.key[i];
   }
   c.scale = 1;  // scores around −108
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
 TEST_P(Adversarial, ScoresFarApart) {
   AttentionCase c = RandomCase(spec(), {80}, 1, 12, 13, 6.0);  // scores up to ± 200
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
@@ -48,6 +51,7 @@ TEST_P(Adversarial, TwoClusters) {
     c.buckets.query[i] = i % 2;
     c.buckets.key[i] = i % 3 == 0;
   }
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
@@ -56,6 +60,7 @@ TEST_P(Adversarial, ZeroVectors) {
   std::fill(c.query.begin(), c.query.begin() + 120, 0.0f);
   std::fill(c.key.begin() + 60, c.key.begin() + 180, 0.0f);
   std::fill(c.grad_out.begin() + 24, c.grad_out.begin() + 36, 0.0f);
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
@@ -69,6 +74,7 @@ TEST_P(Adversarial, EveryTokenItsOwnBucket) {
       c.buckets.key[h * 300 + i] = 3'000'000 * ((i * 7 + h) % 300);
     }
   }
+  c = WithOperands(c);
   ExpectAgrees(c, RunKernels(c));
 }
 
@@ -77,6 +83,7 @@ TEST_P(Adversarial, NothingCollides) {
   AttentionCase c = RandomCase(spec(), {65, 1}, 1, 12, 17);
   std::fill(c.buckets.query.begin(), c.buckets.query.end(), 0);
   std::fill(c.buckets.key.begin(), c.buckets.key.end(), 1);
+  c = WithOperands(c);
   const AttentionResult result = RunKernels(c);
   ExpectAgrees(c, result);
   // Sorted pairs always have a window, and some pairs are seen whatever the hash says.

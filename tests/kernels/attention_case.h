@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct AttentionCase {
   SimHashBuckets buckets;
   float dropout = 0;
   std::vector<uint64_t> sequence_ids;
+  Operands operands = Operands::kFloat32;
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
   int64_t tokens() const { return cu_seqlens.back(); }
@@ -59,6 +61,18 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   for (int32_t& bucket : c.buckets.query) bucket = static_cast<int32_t>(stream.Below(buckets));
   for (int32_t& bucket : c.buckets.key) bucket = static_cast<int32_t>(stream.Below(buckets));
   return c;
+}
+
+// To nearest even, by the bits: written anew, as an oracle for the kernels'.
+inline float RoundedToBFloat16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7F800000) == 0x7F800000) return x;
+  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
+}
+inline void RoundToBFloat16(AttentionCase& c) {
+  for (std::vector<float>* x : {&c.query, &c.key, &c.value, &c.grad_out}) {
+    for (float& number : *x) number = RoundedToBFloat16(number);
+  }
 }
 
 // The sequence `index` of a case, alone in its batch.
@@ -117,7 +131,8 @@ inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) 
   result.lse.assign(c.tokens() * c.heads, NAN);
   const AttentionForward forward{c.shape(),   in(c.query),     c.SharedKeys() ? none(in(c.key)) : in(c.key),
                                  in(c.value), out(result.out), result.lse.data(),
-                                 c.Scale(),   plan.get(),      c.Dropout()};
+                                 c.Scale(),   plan.get(),      c.Dropout(),
+                                 c.operands};
   RunAttentionForward(forward);
   if (backward) {
     RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query),
@@ -149,6 +164,13 @@ inline OracleResult RunOracle(const AttentionCase& c) {
 // A fill taken off a total of n values may lose eps·n·max|v| on top. Reformer's keys are off by eps·(√d + 4)
 // themselves, a row that saw only itself has an lse near −1e5, and a key's gradient passes on through the
 // normalisation, by a factor of its scale a and a sum over d.
+//
+// Operands in bfloat16: probabilities p, less a fill's weight f, and ∂loss/∂s are off by u = 2⁻⁹ of themselves, and so
+// are Reformer's keys, in the scores, in dQ and in the normalisation. Beside the above, with F_i = Σ_j f_ij,
+//
+//   score u·max Σ|q||k|·scale (Reformer)   out u·(1 + F_i)·max|v|   dV u·(Σ_i p_ij + Σ_i f_i)·max|dO|
+//   dQ, dK: u·(2 + max F)·G·max|k|·scale·(1 + Σ_i p_ij): ∂loss/∂s itself, and the output in dO·out; Reformer's keys: u
+//   more, and a·2u·√d·(dK) by way of the normalisation
 struct Bounds {
   std::vector<double> out, lse, grad_query, grad_key, grad_value;
 };
@@ -194,10 +216,33 @@ inline SharedKeys NormalizedQueries(const AttentionCase& c) {
   return shared;
 }
 
+// [tokens, heads]: what the fill's weight adds up to over all keys, 0 where every key is seen.
+inline std::vector<double> FillShares(const AttentionCase& c, const OracleResult& oracle) {
+  std::vector<double> shares(c.tokens() * c.heads, 0.0);
+  if (c.spec.type != AttentionType::kSimHash || c.spec.fill == Fill::kNone) return shares;
+  for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
+    const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
+    for (int64_t row = begin * c.heads; row < end * c.heads; ++row) {
+      double score = 0;
+      for (int64_t j = begin; j < end && c.spec.fill == Fill::kMean; ++j) {
+        const float *query = &c.query[row * c.head_dim], *key = &c.key[(j * c.heads + row % c.heads) * c.head_dim];
+        for (int k = 0; k < c.head_dim; ++k) score += static_cast<double>(query[k]) * key[k];
+      }
+      score *= c.Scale() / static_cast<double>(end - begin);
+      // An unseen key's weight is at most 1: what is more belongs to a row that has none.
+      const double weight = std::exp(score - oracle.outputs.lse[row]);
+      shares[row] = weight > 1 + 1e-6 ? 0 : weight * static_cast<double>(end - begin);
+    }
+  }
+  return shares;
+}
+
 inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle) {
   using internal::Largest;
   using internal::LargestDot;
-  const double eps = 0x1p-24, keep = 1.0 / (1.0 - c.dropout);
+  const double eps = 0x1p-24, keep = 1.0 / (1.0 - c.dropout), u = c.operands == Operands::kBFloat16 ? 0x1p-9 : 0;
+  const double key_u = c.SharedKeys() ? u : 0;
+  const std::vector<double> fill_shares = FillShares(c, oracle);
   const SharedKeys shared = c.SharedKeys() ? NormalizedQueries(c) : SharedKeys{c.key, {}};
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), c.spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, {}};
@@ -212,31 +257,35 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
     const double n = static_cast<double>(end - begin) * (c.SharedKeys() ? c.spec.rounds : 1);
     const double root_n = std::sqrt(n), root_d = std::sqrt(c.head_dim), of_keys = c.SharedKeys() ? root_d + 4 : 0;
     for (int head = 0; head < c.heads; ++head) {
-      double lse = 0;
+      double lse = 0, most_fill = 0, fills = 0;
       for (int64_t i = begin; i < end; ++i) {
+        most_fill = std::max(most_fill, fill_shares[i * c.heads + head]);
+        fills += fill_shares[i * c.heads + head] / static_cast<double>(end - begin);
         const double own = std::abs(oracle.outputs.lse[i * c.heads + head]);
         if (std::isfinite(own) && !(c.SharedKeys() && own > 9e4)) lse = std::max(lse, own);
       }
-      const double score =
-          eps *
-          ((root_d + 2 + of_keys) * c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head) + 2 * lse + 4);
+      const double dots = c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head);
+      const double score = eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots;
       const double fill = c.spec.type == AttentionType::kSimHash && c.spec.fill != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();
       const double queries = Largest(c.query, c, begin, end, head), keys = Largest(shared.keys, c, begin, end, head);
-      const double gradient = 4 * (score + eps * (root_d + root_n + 8)) * slope;
+      const double gradient = (4 * (score + eps * (root_d + root_n + 8)) + u * (2 + most_fill) + key_u) * slope;
       for (int64_t i = begin; i < end; ++i) {
         const double own = oracle.outputs.lse[i * c.heads + head], lone = c.SharedKeys() && own < -9e4 ? -own : 0;
         bounds.lse[i * c.heads + head] = 2 * (score + eps * (root_n + 4 + lone));
         for (int k = 0; k < c.head_dim; ++k) {
           const int64_t at = (i * c.heads + head) * c.head_dim + k;
           const double weight = 1 + weight_of_key[at];
-          bounds.out[at] = (4 * (score + eps * (root_n + 8)) * keep + fill) * values;
-          bounds.grad_value[at] = (4 * (score + eps * (root_n + 8)) * keep + fill) * weight * out_grads;
+          bounds.out[at] =
+              (4 * (score + eps * (root_n + 8)) * keep + fill + u * (keep + fill_shares[i * c.heads + head])) * values;
+          bounds.grad_value[at] =
+              ((4 * (score + eps * (root_n + 8)) * keep + fill + u * keep) * weight + u * fills) * out_grads;
           bounds.grad_query[at] = gradient * weight * keys;
           bounds.grad_key[at] = gradient * weight * queries;
-          if (c.SharedKeys())
-            bounds.grad_query[at] += shared.scales[i * c.heads + head] * (2 + root_d) * bounds.grad_key[at];
+          if (!c.SharedKeys()) continue;
+          bounds.grad_query[at] += shared.scales[i * c.heads + head] *
+                                   ((2 + root_d) * bounds.grad_key[at] + 2 * u * root_d * slope * weight * queries);
         }
       }
     }

@@ -1,4 +1,5 @@
-// A test fixture that goes through every instruction set the machine has, in every mode of attention.
+// A test fixture that goes through every instruction set the machine has, and operands in bfloat16, in every mode of
+// attention.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -6,21 +7,49 @@
 #include <tuple>
 
 #include "kernels/attention.h"
+#include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 
 namespace lshformer::testing {
 
 using IsaAndSpec = std::tuple<std::string, AttentionSpec>;
 
+// Stands for the best instruction set with operands in bfloat16.
+inline const std::string kBFloat16Name = "bfloat16";
+
 class IsaFixture : public ::testing::TestWithParam<IsaAndSpec> {
  protected:
-  void SetUp() override { ForceIsa(std::get<0>(GetParam())); }
+  void SetUp() override {
+    const std::string& isa = std::get<0>(GetParam());
+    if (isa != kBFloat16Name) {
+      ForceIsa(isa);
+    } else if (Supports(Operands::kBFloat16)) {
+      operands_ = Operands::kBFloat16;
+    } else {
+      GTEST_SKIP() << "this CPU has no AVX512_BF16";
+    }
+  }
   void TearDown() override { ForceIsa("auto"); }
   const AttentionSpec& spec() const { return std::get<1>(GetParam()); }
+  // The case with the operands to be tested; its numbers are rounded to them, so that the oracle gets the same.
+  AttentionCase WithOperands(AttentionCase c) const {
+    c.operands = operands_;
+    if (operands_ == Operands::kBFloat16) RoundToBFloat16(c);
+    return c;
+  }
+
+ private:
+  Operands operands_ = Operands::kFloat32;
 };
 
+inline std::vector<std::string> IsasAndBFloat16() {
+  std::vector<std::string> names = SupportedIsas();
+  names.push_back(kBFloat16Name);
+  return names;
+}
+
 inline auto EveryIsaAndSpec() {
-  return ::testing::Combine(::testing::ValuesIn(SupportedIsas()), ::testing::ValuesIn(AllSpecs()));
+  return ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()), ::testing::ValuesIn(AllSpecs()));
 }
 
 inline std::string NameOfIsaAndSpec(const ::testing::TestParamInfo<IsaAndSpec>& info) {

@@ -22,7 +22,7 @@ class Independence : public IsaFixture {
 INSTANTIATE_TEST_SUITE_P(EveryMode, Independence, EveryIsaAndSpec(), NameOfIsaAndSpec);
 
 TEST_P(Independence, AloneOrInABatchBitForBit) {
-  AttentionCase c = RandomCase(spec(), {3, 0, 70, 1, 130}, 2, 20, 6);
+  AttentionCase c = WithOperands(RandomCase(spec(), {3, 0, 70, 1, 130}, 2, 20, 6));
   c.dropout = 0.2f;
   const AttentionResult all = RunKernels(c);
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
@@ -47,7 +47,7 @@ TEST_P(Independence, ThreadsChangeNothing) {
   busy.buckets = {2, 0};
   const int length = busy.hashes == 1 && busy.type == AttentionType::kSimHash ? 1550 : 1250;
   if (busy.hashes == 1) busy.table_size = 2;
-  AttentionCase c = RandomCase(busy, {100, length, 37}, 1, 8, 7);
+  AttentionCase c = WithOperands(RandomCase(busy, {100, length, 37}, 1, 8, 7));
   c.dropout = 0.1f;
   const AttentionPlanPtr plan = PlanOf(c);
   ASSERT_EQ(plan->units.size(), 3u);
@@ -62,7 +62,7 @@ TEST_P(Independence, ThreadsChangeNothing) {
 }
 
 TEST_P(Independence, StridesChangeNothing) {
-  AttentionCase c = RandomCase(spec(), {5, 66}, 2, 19, 8);
+  AttentionCase c = WithOperands(RandomCase(spec(), {5, 66}, 2, 19, 8));
   const AttentionResult want = RunKernels(c);
   // heads-major with rows of 24 floats: another head stride, another token stride, odd alignment
   const int64_t width = 24, tokens = c.tokens();
@@ -84,8 +84,8 @@ TEST_P(Independence, StridesChangeNothing) {
   };
   std::vector<float> lse(tokens * c.heads);
   const AttentionPlanPtr plan = PlanOf(c);
-  const AttentionForward forward{c.shape(),  in(0),     in(1),      in(2),      out(0),
-                                 lse.data(), c.Scale(), plan.get(), c.Dropout()};
+  const AttentionForward forward{c.shape(),  in(0),     in(1),      in(2),       out(0),
+                                 lse.data(), c.Scale(), plan.get(), c.Dropout(), c.operands};
   RunAttentionForward(forward);
   RunAttentionBackward({forward, in(3), out(1), out(2), out(3)});
   if (c.SharedKeys()) outputs[2].clear();
@@ -101,7 +101,7 @@ TEST_P(Independence, StridesChangeNothing) {
 // A NaN reaches exactly the results that the formulas carry it to.
 TEST_P(Independence, NanStaysWhereTheFormulasTakeIt) {
   for (const int tensor : {0, 1, 2, 3}) {
-    AttentionCase c = RandomCase(spec(), {90}, 1, 8, 9);
+    AttentionCase c = WithOperands(RandomCase(spec(), {90}, 1, 8, 9));
     std::vector<float>* tensors[] = {&c.query, &c.key, &c.value, &c.grad_out};
     (*tensors[tensor])[17 * c.head_dim + 3] = NAN;
     const AttentionResult got = RunKernels(c);

@@ -152,7 +152,7 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   std::array<std::vector<float>, 4> outputs;
   for (std::vector<float>& output : outputs) output.resize(c.query.size());
   std::vector<float> lse(c.tokens() * c.heads);
-  const int64_t stated = backward ? WorkBytes(*PlanOf(c)) : ForwardWorkBytes(*PlanOf(c));
+  const int64_t stated = backward ? WorkBytes(*PlanOf(c), c.operands) : ForwardWorkBytes(*PlanOf(c), c.operands);
   const int64_t before = AddressSpace();
   rlimit limit{};
   limit.rlim_cur = limit.rlim_max = before + stated + kMargin;
@@ -162,7 +162,7 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   const auto out = [&](int i) { return HeadTensor<float>{outputs[i].data(), stride, c.head_dim}; };
   const AttentionPlanPtr plan = PlanOf(c);
   const AttentionForward forward{c.shape(),  in(c.query), in(c.key),  in(c.value), out(0),
-                                 lse.data(), c.Scale(),   plan.get(), {}};
+                                 lse.data(), c.Scale(),   plan.get(), {},          c.operands};
   RunAttentionForward(forward);
   if (backward) RunAttentionBackward({forward, in(c.grad_out), out(1), out(2), out(3)});
   std::exit(0);
@@ -222,11 +222,15 @@ class WorkMemory : public ::testing::TestWithParam<std::tuple<MemoryCase, int>> 
 TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer reserves address space of its own";
   const auto& [memory, threads] = GetParam();
-  const AttentionCase c = LongCase(memory);
+  AttentionCase c = LongCase(memory);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of its own: other tests may have left threads
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
   EXPECT_LT(ForwardWorkBytes(*PlanOf(c)), WorkBytes(*PlanOf(c)));
+  if (memory.spec.type == AttentionType::kSimHash || !Supports(Operands::kBFloat16)) return;
+  c.operands = Operands::kBFloat16;
+  EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_P(WorkMemory, OfLongSequencesIsLinear) {

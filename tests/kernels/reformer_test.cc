@@ -142,7 +142,8 @@ TEST(ReformerPlan, WorkIsLinearWhateverTheBuckets) {
 
 class EveryReformer : public IsaFixture {};
 INSTANTIATE_TEST_SUITE_P(Reformer, EveryReformer,
-                         ::testing::Combine(::testing::ValuesIn(SupportedIsas()), ::testing::ValuesIn(ReformerSpecs())),
+                         ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()),
+                                            ::testing::ValuesIn(ReformerSpecs())),
                          NameOfIsaAndSpec);
 
 // Every chunk size against the tile's, tails of one token, a round's last chunk of one token.
@@ -151,7 +152,7 @@ TEST_P(EveryReformer, AgreesAtEveryChunk) {
     SCOPED_TRACE(chunk);
     AttentionSpec spec = this->spec();
     spec.chunk = chunk;
-    const AttentionCase c = RandomCase(spec, {chunk, chunk + 1, 3 * chunk, 3 * chunk + 1}, 1, 20, 64);
+    const AttentionCase c = WithOperands(RandomCase(spec, {chunk, chunk + 1, 3 * chunk, 3 * chunk + 1}, 1, 20, 64));
     ExpectAgrees(c, RunKernels(c));
   }
 }
@@ -162,12 +163,12 @@ TEST_P(EveryReformer, AgreesWithWideWindows) {
   spec.look_back = 3;
   spec.look_ahead = 2;
   const int least = spec.wrap && spec.cross_bucket && !spec.count_pairs_once ? 3 * 16 + 1 : 17;
-  const AttentionCase c = RandomCase(spec, {least, 150}, 2, 16, 65);
+  const AttentionCase c = WithOperands(RandomCase(spec, {least, 150}, 2, 16, 65));
   ExpectAgrees(c, RunKernels(c));
 }
 
 TEST_P(EveryReformer, AZeroVectorStaysZeroAsAKey) {
-  AttentionCase c = RandomCase(spec(), {90, 5}, 1, 12, 66);
+  AttentionCase c = WithOperands(RandomCase(spec(), {90, 5}, 1, 12, 66));
   std::fill(c.query.begin() + 120, c.query.begin() + 360, 0.0f);
   const AttentionResult result = RunKernels(c);
   ExpectAgrees(c, result);
@@ -175,7 +176,7 @@ TEST_P(EveryReformer, AZeroVectorStaysZeroAsAKey) {
 }
 
 TEST_P(EveryReformer, ATokenAloneReturnsItsValue) {
-  const AttentionCase c = RandomCase(spec(), {1}, 2, 12, 67);
+  const AttentionCase c = WithOperands(RandomCase(spec(), {1}, 2, 12, 67));
   const AttentionResult result = RunKernels(c);
   EXPECT_EQ(result.out, c.value);
   EXPECT_EQ(result.lse, std::vector<float>(2, -1e5f));

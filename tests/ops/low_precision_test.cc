@@ -1,5 +1,5 @@
-// Linear layers in bfloat16 and in 8-bit integers: the rounding itself, the products behind it, and what a row of the
-// result may depend on.
+// Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the rounding itself, the products behind it,
+// and what a row of the result may depend on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/low_precision_kernels.h"
@@ -344,6 +345,52 @@ TEST(LowPrecisionCrossEntropy, NearFloat32) {
       EXPECT_NEAR(losses[1].item<double>(), losses[0].item<double>(), 2e-3 * losses[0].item<double>());
       for (int i = 0; i < 3; ++i) EXPECT_LT(RelativeError(grads[1][i], grads[0][i]), 2 * kBf16Error) << i;
     }
+}
+
+// The same pairs, planned in float32; only products are rounded.
+TEST(SelfAttention, InBFloat16IsNearFloat32) {
+  if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  for (const AttentionType type : {AttentionType::kDense, AttentionType::kSimHash, AttentionType::kReformer}) {
+    AttentionSpec spec;
+    spec.type = type;
+    spec.min_length = 0;
+    spec.chunk = 16;
+    const std::vector<float> values = Random(150 * 3 * 2 * 24, 30);
+    std::vector<Tensor> outs, grads;
+    for (const Operands operands : {Operands::kFloat32, Operands::kBFloat16}) {
+      auto options = std::make_shared<AttentionOptions>();
+      options->spec = spec;
+      options->heads = 2;
+      options->operands = operands;
+      options->cu_seqlens = {0, 100, 150};
+      const Tensor qkv = torch::tensor(values).view({150, -1}).slice(1, 0, PartsOf(spec) * 48).clone();
+      qkv.requires_grad_(true);
+      outs.push_back(SelfAttention(qkv, options));
+      outs.back().square().sum().backward();
+      grads.push_back(qkv.grad());
+      EXPECT_EQ(outs.back().scalar_type(), torch::kFloat32);
+    }
+    EXPECT_LT(RelativeError(outs[1], outs[0]), 2 * kBf16Error) << Name(type);
+    EXPECT_GT(RelativeError(outs[1], outs[0]), 1e-5) << "nothing was rounded";
+    EXPECT_LT(RelativeError(grads[1], grads[0]), 4 * kBf16Error) << Name(type);
+  }
+}
+
+TEST(RequirePrecision, AttentionNeedsTheInstructionsToo) {
+  NEEDS(Precision::kBFloat16);
+  for (const std::string& isa : SupportedIsas()) {
+    ForceIsa(isa);
+    const std::string error = ErrorOf([] { RequirePrecision(Precision::kBFloat16, "--bf16"); });
+    if (isa.starts_with("avx512")) {
+      EXPECT_NO_THROW(RequirePrecision(Precision::kBFloat16, "--bf16"));
+    } else {
+      EXPECT_THAT(error, HasSubstr("--bf16: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the "
+                                   "instruction set in force is " +
+                                   isa));
+    }
+    EXPECT_EQ(ErrorOf([] { RequirePrecision(Precision::kInt8, "--int8"); }).find("attention"), std::string::npos);
+  }
+  ForceIsa("auto");
 }
 
 // Run by the next test where oneDNN is told of an older CPU.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/cpu/executor.h"
 
@@ -18,6 +19,8 @@ Workspace& ThreadWorkspace() {
 
 namespace {
 
+int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
+
 Columns OrderOfColumns(const UnitWork& work, const Pass& pass) {
   Columns columns;
   columns.count = pass.columns;
@@ -29,8 +32,9 @@ Columns OrderOfColumns(const UnitWork& work, const Pass& pass) {
 
 Columns HoldColumns(const UnitWork& work, const Pass& pass, Workspace& memory, int64_t count) {
   Columns columns = OrderOfColumns(work, pass);
-  columns.operand = memory.Get<float>(Slot::kColumns, count * work.padded());
-  columns.value = memory.Get<float>(Slot::kColumnValues, count * work.padded());
+  const int64_t bytes = count * work.padded() * BytesOf(work.call->operands);
+  columns.operand = memory.Get<uint8_t>(Slot::kColumns, bytes);
+  columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
   columns.not_finite = memory.Get<uint8_t>(Slot::kNotFiniteColumns, count);
   if (work.plan->shared_keys) columns.key_scale = memory.Get<float>(Slot::kKeyScales, count);
   if (work.call->dropout.probability > 0) columns.dropout = memory.Get<DropoutWords>(Slot::kDropoutColumns, count);
@@ -185,11 +189,20 @@ void RunBackward(UnitWork& work) {
   FinishFillBackward(work);
 }
 
+void Require(Operands operands) {
+  if (!Supports(operands))
+    Fail("attention: bfloat16 operands need AVX-512 with AVX512_BF16, the instruction set is {}", ActiveIsa());
+}
+
 }  // namespace
 
-void RunAttentionForward(const AttentionForward& call) { ForEachUnit(call, RunForward); }
+void RunAttentionForward(const AttentionForward& call) {
+  Require(call.operands);
+  ForEachUnit(call, RunForward);
+}
 
 void RunAttentionBackward(const AttentionBackward& call) {
+  Require(call.forward.operands);
   ForEachUnit(call.forward, [&call](UnitWork& work) {
     work.backward = &call;
     RunBackward(work);
@@ -209,10 +222,12 @@ int64_t MostColumnsHeld(const AttentionPlan& plan, const Unit& unit, bool shared
 }
 
 // Floats of work memory of one unit.
-int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, bool shared, bool backward) {
+int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, bool shared, bool backward,
+                   Operands operands) {
   // Columns, their dropout words, key scales and whether they are finite; row sums and the fill's scores.
   const int64_t columns = backward ? MostColumns(plan, unit) : MostColumnsHeld(plan, unit, shared);
-  int64_t floats = columns * (2 * padded + 4) + 2 * int64_t{unit.length};
+  const int64_t vectors = 2 * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
+  int64_t floats = columns * (vectors + 4) + 2 * int64_t{unit.length};
   // Gradients of columns and of rows, their sums, the fill's weights.
   if (backward) {
     const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
@@ -225,7 +240,7 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
   return floats;
 }
 
-int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
+int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
   int64_t bytes = static_cast<int64_t>(
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
                          plan.chunks.size() + plan.key_chunks.size()) +
@@ -238,7 +253,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   int64_t largest_shared = 0;
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
-    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward);
+    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, operands);
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {
@@ -247,7 +262,8 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
   }
   std::sort(units.rbegin(), units.rend());
   units.resize(std::min<size_t>(units.size(), Threads()));
-  const int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
+  int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
+  if (operands == Operands::kBFloat16) tile += kTileRows * (padded + kBlockColumns);  // pairs of rows, columns, weights
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;
@@ -255,7 +271,9 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward) {
 
 }  // namespace
 
-int64_t WorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, true); }
-int64_t ForwardWorkBytes(const AttentionPlan& plan) { return PlanAndWorkBytes(plan, false); }
+int64_t WorkBytes(const AttentionPlan& plan, Operands operands) { return PlanAndWorkBytes(plan, true, operands); }
+int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
+  return PlanAndWorkBytes(plan, false, operands);
+}
 
 }  // namespace lshformer

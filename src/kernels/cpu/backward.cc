@@ -17,27 +17,30 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/backward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 namespace {
 
-struct BackwardRows {
+struct RowGradients {
   TileRows rows;
   alignas(64) float lse[kTileRows];    // units of log 2; huge in padding and where a row sees nothing: p = 0
   alignas(64) float delta[kTileRows];  // dO_i·out_i
   alignas(64) float fill_weight[kTileRows];
   alignas(64) float gradient_sum[kTileRows];
-  alignas(64) float self_score[kTileRows];          // units of log 2
-  float *operand, *grad_out;                        // [rows][padded]
-  float *operand_transposed, *grad_out_transposed;  // [head_dim][rows padded]
-  float *scores, *gradients;                        // [columns][rows padded]
-  bool finite_operand, finite_grad_out;
+  alignas(64) float self_score[kTileRows];  // units of log 2
+  float *scores, *gradients;                // [columns][rows padded]
+};
+
+template <class T>
+struct BackwardRows : RowGradients {
+  RowFactors<T> operand, grad_out;
 };
 
 // Scores → p (for dV); dp → ds. Every pair counts, and counts as it stands.
-void PlainGradientBlock(BackwardRows& tile, int count) {
+void PlainGradientBlock(RowGradients& tile, int count) {
   const Floats d;
   const int stride = tile.rows.padded;
   for (int r = 0; r < stride; r += kLanes) {
@@ -53,7 +56,7 @@ void PlainGradientBlock(BackwardRows& tile, int count) {
 }
 
 // The same with pairs that do not count, dropout, and a fill to take off.
-void GradientBlock(const Dropout& dropout, BackwardRows& tile, const DropoutWords* columns, int count,
+void GradientBlock(const Dropout& dropout, RowGradients& tile, const DropoutWords* columns, int count,
                    bool subtract_fill) {
   const Floats d;
   const int stride = tile.rows.padded;
@@ -78,7 +81,7 @@ void GradientBlock(const Dropout& dropout, BackwardRows& tile, const DropoutWord
 
 // A row that saw nothing but itself has an lse so low that float holds its fraction badly. Its scores are counted from
 // the penalty then: how often it met itself is a whole number.
-void SetLse(float lse, bool self_penalty, BackwardRows& into, int r) {
+void SetLse(float lse, bool self_penalty, RowGradients& into, int r) {
   constexpr float kMostTimes = 10;  // in natural logs: e¹⁰ meetings
   into.self_score[r] = kSelfScore;
   into.lse[r] = lse < -1e37f ? -kNothing : lse * kLog2E;
@@ -87,44 +90,42 @@ void SetLse(float lse, bool self_penalty, BackwardRows& into, int r) {
   into.lse[r] = std::log2(std::fmax(1.0f, std::round(std::exp(lse - kSelfPenaltyScore))));
 }
 
-void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, BackwardRows& into) {
+template <class T>
+void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, BackwardRows<T>& into) {
   const AttentionForward& call = *work.call;
-  const int head_dim = work.head_dim(), padded = work.padded();
+  const int padded = work.padded();
   TileRows& rows = into.rows;
   LoadTileRows(work, pass, tile, rows);
   Workspace& memory = ThreadWorkspace();
-  into.operand = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
-  into.grad_out = memory.Get<float>(Slot::kGradOut, int64_t{kTileRows} * padded);
-  into.operand_transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
-  into.grad_out_transposed = memory.Get<float>(Slot::kGradOutTransposed, int64_t{head_dim} * kTileRows);
+  into.operand = GatherRowFactors<T>(pass.swapped ? call.key : call.query, work, rows, call.scale * kLog2E, Slot::kRows,
+                                     Slot::kRowsTransposed);
+  into.grad_out =
+      GatherRowFactors<T>(work.backward->grad_out, work, rows, 1.0f, Slot::kGradOut, Slot::kGradOutTransposed);
+  PairRows(work, rows, Slot::kRowPairs, into.operand);
+  PairRows(work, rows, Slot::kGradOutPairs, into.grad_out);
   into.scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   into.gradients = memory.Get<float>(Slot::kProbabilityGradients, int64_t{kBlockColumns} * kTileRows);
   float* out = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   GatherRows({call.out.data, call.out.token_stride, call.out.head_stride}, work, rows.positions, 0, rows.count, out);
-  into.finite_operand =
-      GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, 0, rows.count, into.operand);
-  into.finite_grad_out = GatherRows(work.backward->grad_out, work, rows.positions, 0, rows.count, into.grad_out);
-  TransposeScaled(into.operand, padded, rows.count, head_dim, rows.padded, call.scale * kLog2E,
-                  into.operand_transposed);
-  TransposeScaled(into.grad_out, padded, rows.count, head_dim, rows.padded, 1.0f, into.grad_out_transposed);
   for (int r = 0; r < rows.padded; ++r) {
     into.gradient_sum[r] = into.delta[r] = into.fill_weight[r] = 0;
     into.lse[r] = -kNothing;
     if (r >= rows.count) continue;
     SetLse(work.lse(rows.positions[r]), (pass.rule & kSelfPenalty) != 0, into, r);
-    into.delta[r] = Dot(into.grad_out + r * padded, out + r * padded, padded);
+    into.delta[r] = Dot(into.grad_out.rows + r * padded, out + r * padded, padded);
     if (work.fill_weight) into.fill_weight[r] = work.fill_weight[rows.positions[r]];
   }
 }
 
-void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, BackwardRows& tile, int32_t begin,
-                   int count, bool every_pair, Matrix row_gradient) {
-  const int head_dim = work.head_dim(), padded = work.padded(), stride = tile.rows.padded, rows = tile.rows.count;
+template <class T>
+void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, BackwardRows<T>& tile, int32_t begin,
+                   int count, bool every_pair, float* row_gradient) {
+  const int padded = work.padded(), stride = tile.rows.padded;
+  const int64_t offset = int64_t{begin} * padded;
   const Columns& columns = work.columns;
-  Multiply<Store::kSet, false>({columns.operand_at(begin, padded), padded}, {tile.operand_transposed, stride},
-                               {tile.scores, stride}, count, stride, head_dim);
-  Multiply<Store::kSet, false>({columns.value_at(begin, padded), padded}, {tile.grad_out_transposed, stride},
-                               {tile.gradients, stride}, count, stride, head_dim);
+  const T* operand = columns.OperandAt<T>(begin, padded);
+  MultiplyScores(work, tile.rows, tile.operand, operand, count, tile.scores);
+  MultiplyScores(work, tile.rows, tile.grad_out, columns.ValueAt<T>(begin, padded), count, tile.gradients);
   ForEachSelf(work, pass, range, tile.rows, begin, count,
               [&](int column, int row) { tile.scores[column * stride + row] = tile.self_score[row]; });
   if (!every_pair) ApplyRule(work, pass, tile.rows, begin, count, tile.scores);
@@ -136,15 +137,13 @@ void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, Ba
   }
   ForEachSelf(work, pass, range, tile.rows, begin, count,
               [&](int column, int row) { tile.gradients[column * stride + row] = 0; });
-  const bool leave_out_zeros = !every_pair && !tile.finite_grad_out;
+  const bool leave_out_zeros = !every_pair && !tile.grad_out.finite;
   if (leave_out_zeros) KeepSelf(work, pass, range, tile.rows, begin, count, tile.scores);
-  MultiplyPairs<Store::kAdd, false>(leave_out_zeros, {tile.scores, stride}, {tile.grad_out, padded},
-                                    {work.value_gradients + begin * int64_t{padded}, padded}, count, padded, rows);
-  MultiplyPairs<Store::kAdd, false>(!every_pair && !tile.finite_operand, {tile.gradients, stride},
-                                    {tile.operand, padded}, {work.operand_gradients + begin * int64_t{padded}, padded},
-                                    count, padded, rows);
-  MultiplyPairs<Store::kAdd, true>(!every_pair && !columns.AllFinite(begin, count), {tile.gradients, stride},
-                                   {columns.operand_at(begin, padded), padded}, row_gradient, rows, padded, count);
+  AddWeightedRows(work, tile.rows, leave_out_zeros, tile.scores, tile.grad_out, count, work.value_gradients + offset);
+  AddWeightedRows(work, tile.rows, !every_pair && !tile.operand.finite, tile.gradients, tile.operand, count,
+                  work.operand_gradients + offset);
+  AddWeightedColumns<Store::kAdd>(work, tile.rows, !every_pair && !columns.AllFinite(begin, count), tile.gradients,
+                                  operand, count, row_gradient);
 }
 
 // The part of a segment that lies in a group of columns.
@@ -161,9 +160,10 @@ bool Meets(const UnitWork& work, const Tile& tile, int group) {
   return false;
 }
 
+template <class T>
 void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int group) {
   const int padded = work.padded();
-  BackwardRows into;
+  BackwardRows<T> into;
   LoadBackwardRows(work, pass, tile, into);
   const int64_t part = work.shared ? group : 0;
   const int64_t row = part * work.unit->length + tile.row_begin;
@@ -173,7 +173,7 @@ void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int 
     const Segment segment = InGroup(work, work.plan->segments[s], group);
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      BackwardBlock(work, pass, tile, into, begin, count, segment.every_pair, {row_gradient, padded});
+      BackwardBlock(work, pass, tile, into, begin, count, segment.every_pair, row_gradient);
     }
   }
   std::memcpy(work.row_gradient_sums + row, into.gradient_sum, sizeof(float) * into.rows.count);
@@ -186,9 +186,12 @@ void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
   const size_t bytes = sizeof(float) * (end - begin) * work.padded();
   std::memset(work.operand_gradients + begin * work.padded(), 0, bytes);
   std::memset(work.value_gradients + begin * work.padded(), 0, bytes);
-  for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
-    if (Meets(work, work.plan->tiles[t], group)) BackwardTile(work, pass, work.plan->tiles[t], group);
-  }
+  WithOperands(work, [&](auto number) {
+    for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
+      if (Meets(work, work.plan->tiles[t], group))
+        BackwardTile<decltype(number)>(work, pass, work.plan->tiles[t], group);
+    }
+  });
 }
 
 void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end) {
@@ -209,6 +212,8 @@ void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t 
 }
 
 void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+  const int padded = work.padded();
+  float* wide = ThreadWorkspace().Get<float>(Slot::kRows, padded);  // a key
   const bool queries = pass.swapped || work.plan->shared_keys;
   const HeadTensor<float>& target = queries ? work.backward->grad_query : work.backward->grad_key;
   for (int64_t c = begin; c < end; ++c) {
@@ -218,15 +223,18 @@ void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, i
       PrefetchRow(work.backward->grad_value.at(next, work.head()), work.head_dim());
     }
     const int64_t token = work.token(work.columns.position(c));
-    const float* gradient = work.operand_gradients + c * work.padded();
+    const float* gradient = work.operand_gradients + c * padded;
     float scale = work.call->scale;
     if (work.columns.key_scale) {
-      const float* key = work.columns.operand_at(c, work.padded());
+      WithOperands(work, [&](auto number) {
+        const auto* key = work.columns.OperandAt<decltype(number)>(c, padded);
+        for (int k = 0; k < padded; k += kLanes) hn::Store(LoadNumbers(key, k), Floats(), wide + k);
+      });
       scale *= work.columns.key_scale[c];
-      AddScaled(key, -scale * Dot(key, gradient, work.padded()), work.head_dim(), target.at(token, work.head()));
+      AddScaled(wide, -scale * Dot(wide, gradient, padded), work.head_dim(), target.at(token, work.head()));
     }
     AddScaled(gradient, scale, work.head_dim(), target.at(token, work.head()));
-    AddScaled(work.value_gradients + c * work.padded(), 1.0f, work.head_dim(),
+    AddScaled(work.value_gradients + c * padded, 1.0f, work.head_dim(),
               work.backward->grad_value.at(token, work.head()));
   }
 }

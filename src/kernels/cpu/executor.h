@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/attention.h"
+#include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/dropout.h"
 #include "kernels/plan.h"
@@ -32,20 +34,30 @@ inline constexpr float kKeyNormEpsilon = 1e-6f;  // of the mean of q², before t
 // by side. Their number depends on the length alone, never on threads.
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
-// Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
-// Column c lies at c − first.
-struct Columns {
-  int32_t count = 0;                           // of the pass
-  int64_t first = 0;                           // the first one held
-  float *operand = nullptr, *value = nullptr;  // [held][padded]
-  float* key_scale = nullptr;                  // [held] what normalised a shared key; nullptr: keys are their own
-  uint8_t* not_finite = nullptr;               // [held] pairs that do not count must be left out, not multiplied by 0
-  DropoutWords* dropout = nullptr;             // [held]; nullptr: none
-  const int32_t* order = nullptr;              // of all columns; nullptr: natural
+// Numbers that a T holds.
+template <class T>
+inline constexpr int kNumbers = std::is_same_v<T, BFloat16Pair> ? 2 : 1;
 
+// Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
+// Column c lies at c − first. Their numbers are float or BFloat16Pair (Operands).
+struct Columns {
+  int32_t count = 0;                          // of the pass
+  int64_t first = 0;                          // the first one held
+  void *operand = nullptr, *value = nullptr;  // [held][padded]
+  float* key_scale = nullptr;                 // [held] what normalised a shared key; nullptr: keys are their own
+  uint8_t* not_finite = nullptr;              // [held] pairs that do not count must be left out, not multiplied by 0
+  DropoutWords* dropout = nullptr;            // [held]; nullptr: none
+  const int32_t* order = nullptr;             // of all columns; nullptr: natural
+
+  template <class T>
+  T* OperandAt(int64_t column, int padded) const {
+    return static_cast<T*>(operand) + (column - first) * (padded / kNumbers<T>);
+  }
+  template <class T>
+  T* ValueAt(int64_t column, int padded) const {
+    return static_cast<T*>(value) + (column - first) * (padded / kNumbers<T>);
+  }
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
-  const float* operand_at(int64_t column, int padded) const { return operand + (column - first) * padded; }
-  const float* value_at(int64_t column, int padded) const { return value + (column - first) * padded; }
   const DropoutWords* dropout_at(int64_t column) const { return dropout ? dropout + (column - first) : nullptr; }
   bool AllFinite(int64_t begin, int count_of) const {
     return std::memchr(not_finite + (begin - first), 1, count_of) == nullptr;

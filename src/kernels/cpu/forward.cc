@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -170,15 +171,18 @@ class ColumnWindow {
  private:
   // Columns from `begin` on are kept, at the front.
   void MoveTo(int64_t begin) {
-    const int64_t skipped = begin - held_.first, kept = end_ - begin, padded = work_.padded();
-    const auto move = [&](auto* data, int64_t each) {
-      if (data) std::memmove(data, data + skipped * each, sizeof(*data) * kept * each);
+    const int64_t skipped = begin - held_.first, kept = end_ - begin;
+    const auto move = [&](void* data, int64_t bytes) {
+      if (data) std::memmove(data, static_cast<uint8_t*>(data) + skipped * bytes, kept * bytes);
     };
-    move(held_.operand, padded);
-    move(held_.value, padded);
-    move(held_.key_scale, 1);
-    move(held_.not_finite, 1);
-    move(held_.dropout, 1);
+    WithOperands(work_, [&](auto number) {
+      const int64_t row_bytes = int64_t{work_.padded()} / kNumbers<decltype(number)> * sizeof(number);
+      move(held_.operand, row_bytes);
+      move(held_.value, row_bytes);
+    });
+    move(held_.key_scale, sizeof(*held_.key_scale));
+    move(held_.not_finite, sizeof(*held_.not_finite));
+    move(held_.dropout, sizeof(*held_.dropout));
     held_.first = begin;
   }
 
@@ -188,20 +192,18 @@ class ColumnWindow {
   int64_t end_ = 0;  // columns first … end − 1 are held
 };
 
-void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, ColumnWindow& window) {
+template <class T>
+void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool first, bool last,
+                 ColumnWindow& window) {
   const AttentionForward& call = *work.call;
-  const int head_dim = work.head_dim(), padded = work.padded();
-  const Pass* passes = work.plan->passes.data();
-  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
+  const int padded = work.padded();
   const Columns& columns = window.For(tile);
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
-  float* gathered = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
-  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{head_dim} * kTileRows);
+  const RowFactors<T> factors = GatherRowFactors<T>(pass.swapped ? call.key : call.query, work, rows,
+                                                    call.scale * kLog2E, Slot::kRows, Slot::kRowsTransposed);
   float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
-  GatherRows(pass.swapped ? call.key : call.query, work, rows.positions, 0, rows.count, gathered);
-  TransposeScaled(gathered, padded, rows.count, head_dim, rows.padded, call.scale * kLog2E, transposed);
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
@@ -210,44 +212,76 @@ void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, Colum
     const Segment& segment = work.plan->segments[s];
     for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
       const int count = std::min(kBlockColumns, segment.column_end - begin);
-      Multiply<Store::kSet, false>({columns.operand_at(begin, padded), padded}, {transposed, rows.padded},
-                                   {scores, rows.padded}, count, rows.padded, head_dim);
+      MultiplyScores(work, rows, factors, columns.OperandAt<T>(begin, padded), count, scores);
       ForEachSelf(work, pass, tile, rows, begin, count,
                   [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
       if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
       SoftmaxBlock(dropout, rows, columns.dropout_at(begin), count, work.subtract_fill, scores, state);
       const bool leave_out_zeros = !segment.every_pair && !columns.AllFinite(begin, count);
       if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
-      MultiplyPairs<Store::kScaleAndAdd, true>(leave_out_zeros, {scores, rows.padded},
-                                               {columns.value_at(begin, padded), padded}, {state.accumulator, padded},
-                                               rows.count, padded, count, state.rescale);
+      AddWeightedColumns<Store::kScaleAndAdd>(work, rows, leave_out_zeros, scores, columns.ValueAt<T>(begin, padded),
+                                              count, state.accumulator, state.rescale);
     }
   }
   last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
+}
+
+// Gathers columns [begin, end) of one tensor to `to`, float or rounded. key_scale: normalises them, float32.
+template <class T>
+void GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, const Columns& columns, int64_t begin,
+                      int64_t end, T* to, float* key_scale) {
+  const int padded = work.padded();
+  const int64_t piece = kInPairs<T> ? kTileRows : end - begin;
+  for (int64_t first = begin; first < end; first += piece) {
+    const int64_t last = std::min(end, first + piece), row_values = padded / kNumbers<T>;
+    uint8_t* not_finite = columns.not_finite + (first - columns.first);
+    float* rows;
+    if constexpr (kInPairs<T>) {
+      rows = ThreadWorkspace().Get<float>(Slot::kRows, kTileRows * int64_t{padded});
+    } else {
+      rows = to;
+    }
+    GatherRows(from, work, columns.order, first, last, rows, not_finite);
+    if (key_scale) {
+      NormalizeRows(rows, last - first, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
+                    key_scale + (first - columns.first));
+    }
+    if constexpr (kInPairs<T>) {
+      // Rounding makes the largest floats infinite: then it is asked which rows had one.
+      const bool finite = RoundToPairs(rows, (last - first) * padded, to);
+      for (int64_t row = 0; !finite && row < last - first; ++row) {
+        if (!RoundToPairs(rows + row * padded, padded, to + row * row_values)) not_finite[row] = 1;
+      }
+    }
+    to += (last - first) * row_values;
+  }
 }
 
 }  // namespace
 
 void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end) {
   const AttentionForward& call = *work.call;
-  const int64_t at = begin - columns.first, padded = work.padded();
+  const int padded = work.padded();
   const bool queries = pass.swapped || work.plan->shared_keys;
-  uint8_t* not_finite = columns.not_finite + at;
-  std::fill_n(not_finite, end - begin, uint8_t{0});
-  float* operand = columns.operand + at * padded;
-  GatherRows(queries ? call.query : call.key, work, columns.order, begin, end, operand, not_finite);
-  if (columns.key_scale) {
-    NormalizeRows(operand, end - begin, work.padded(), kKeyNormEpsilon * static_cast<float>(work.head_dim()),
-                  columns.key_scale + at);
-  }
-  GatherRows(call.value, work, columns.order, begin, end, columns.value + at * padded, not_finite);
+  std::fill_n(columns.not_finite + (begin - columns.first), end - begin, uint8_t{0});
+  WithOperands(work, [&](auto number) {
+    using T = decltype(number);
+    const auto& operand = queries ? call.query : call.key;
+    GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
+    GatherColumnRows(call.value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
+  });
   for (int64_t c = begin; c < end && columns.dropout; ++c)
     columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, columns.position(c), 1);
 }
 
 void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
+  const Pass* passes = work.plan->passes.data();
+  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
   ColumnWindow window(work, pass);
-  for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile(work, pass, work.plan->tiles[t], window);
+  WithOperands(work, [&](auto number) {
+    for (int64_t t = tile_begin; t < tile_end; ++t)
+      ForwardTile<decltype(number)>(work, pass, work.plan->tiles[t], first, last, window);
+  });
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/bfloat16.h"
+
 namespace lshformer {
 namespace {
 
@@ -38,6 +40,11 @@ std::string ActiveIsa() {
   Targets();
   const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
   return IsaName(supported & -supported);
+}
+
+bool Supports(Operands operands) {
+  const bool avx512 = (hwy::SupportedTargets() & HWY_TARGETS & (HWY_AVX3 | HWY_AVX3_DL)) != 0;  // the best there are
+  return operands == Operands::kFloat32 || (avx512 && HasBFloat16Products());
 }
 
 void ForceIsa(const std::string& name) {

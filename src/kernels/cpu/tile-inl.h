@@ -58,7 +58,8 @@ inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& til
   }
 }
 
-// Gathers rows by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says so of each.
+// Gathers rows [begin, end) by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says
+// so of each.
 inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
                        int64_t end, float* to, uint8_t* not_finite = nullptr) {
   const int head_dim = work.head_dim(), padded = work.padded();
@@ -225,31 +226,6 @@ HWY_INLINE FloatVec KeepFactor(const Dropout& dropout, const TileRows& rows, int
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(w, kDropoutMultiplier2));
   const auto dropped = hn::RebindMask(d, hn::Lt(h, hn::Set(w, dropout.threshold)));
   return hn::IfThenZeroElse(dropped, hn::Set(d, dropout.keep_scale));
-}
-
-// A product whose left factor may hold pairs that do not count (exact zeros). Where the right factor is not finite,
-// those zeros are left out instead of multiplied: 0 · NaN would carry one row's NaN into others.
-template <Store kStore, bool kRowsNext>
-void MultiplyPairs(bool leave_out_zeros, ConstMatrix a, ConstMatrix b, Matrix c, int rows, int columns, int depth,
-                   const float* scale = nullptr) {
-  static_assert(kStore != Store::kSet);
-  if (!leave_out_zeros) {
-    Multiply<kStore, kRowsNext>(a, b, c, rows, columns, depth, scale);
-    return;
-  }
-  const Floats d;
-  for (int m = 0; m < rows; ++m) {
-    for (int n = 0; n < columns; n += kLanes) {
-      float* at = c.data + m * c.stride + n;
-      FloatVec sum = hn::Load(d, at);
-      if (kStore == Store::kScaleAndAdd) sum = hn::Mul(sum, hn::Set(d, scale[m]));
-      for (int k = 0; k < depth; ++k) {
-        const float factor = kRowsNext ? a.data[k * a.stride + m] : a.data[m * a.stride + k];
-        if (factor != 0) sum = hn::MulAdd(hn::Set(d, factor), hn::Load(d, b.data + k * b.stride + n), sum);
-      }
-      hn::Store(sum, d, at);
-    }
-  }
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

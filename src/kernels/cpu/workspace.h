@@ -35,6 +35,11 @@ enum class Slot {
   kScores,
   kProbabilityGradients,
   kAccumulator,
+  // of a tile whose products are of bfloat16 pairs
+  kRowPairs,
+  kGradOutPairs,
+  kWeightPairs,
+  kColumnPairs,
   kCount
 };
 
