@@ -274,7 +274,7 @@ struct ReformerCase {
   std::vector<std::string> flags;
   Hash hash = Hash::kSeed;
   int rounds = 4;
-  std::vector<int> factors;  // of rotations or buckets in the file
+  std::vector<int> factors = {};  // of rotations or buckets in the file
   bool by_length = false;    // short sequences have fewer buckets
 };
 

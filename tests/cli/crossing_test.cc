@@ -135,7 +135,9 @@ TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
         const int shortest = static_cast<int>(ShortestToMeasure(spec));
         EXPECT_TRUE(UsesHash(spec, shortest));
         EXPECT_NO_THROW(CheckWindow(spec, shortest));
-        if (shortest > spec.chunk + 1) EXPECT_THROW(CheckWindow(spec, shortest - 1), Error);
+        if (shortest > spec.chunk + 1) {
+          EXPECT_THROW(CheckWindow(spec, shortest - 1), Error);
+        }
       }
     }
   }
