@@ -135,8 +135,9 @@ TEST(ProgressText, RateTimeLeftAndNote) {
 }
 
 TEST(ProgressText, MoreThanTheTotalDoesNotBreakTheBar) {
-  EXPECT_THAT(ProgressText({.title = "t", .unit = "u", .note = "", .done = 30, .total = 10, .seconds = 1, .bar_width = 4}),
-              StartsWith("t [####] 30/10 u (100 %)"));
+  EXPECT_THAT(
+      ProgressText({.title = "t", .unit = "u", .note = "", .done = 30, .total = 10, .seconds = 1, .bar_width = 4}),
+      StartsWith("t [####] 30/10 u (100 %)"));
 }
 
 TEST(ProgressText, TheBarMakesRoomForTheFigures) {

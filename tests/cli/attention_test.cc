@@ -275,7 +275,7 @@ struct ReformerCase {
   Hash hash = Hash::kSeed;
   int rounds = 4;
   std::vector<int> factors = {};  // of rotations or buckets in the file
-  bool by_length = false;    // short sequences have fewer buckets
+  bool by_length = false;         // short sequences have fewer buckets
 };
 
 // Reformer, from file to file: shared keys, its own tensors of hashing.

@@ -49,7 +49,11 @@ class TuneTest : public ::testing::Test {
     std::vector<std::string> words{LSHFORMER_BINARY, "tune", "--model_name_or_path", model, "--runs", "5",
                                    "--threads",      "1",    "--no_progress"};
     words.insert(words.end(), more.begin(), more.end());
-    return RunCommand(words);
+    CommandResult result = RunCommand(words);
+    // A machine busy with other tests may be too noisy for a verdict, which is an answer too, but not the one here.
+    for (int again = 0; again < 20 && result.err.find("too noisy to tell") != std::string::npos; ++again)
+      result = RunCommand(words);
+    return result;
   }
   Json Config() const { return ParseJson(folder_.Read("model/config.json"), "config.json"); }
 
@@ -84,7 +88,8 @@ TEST_F(TuneTest, WritesTheLengthsAndKeepsEveryOtherKey) {
 
 TEST_F(TuneTest, WhatItWroteIsInForceAndCanBeMeasuredAgain) {
   const std::string model = Model("\"simhash\"");
-  ASSERT_EQ(Tune(model, {"--direction", "forward"}).status, 0);
+  const CommandResult first = Tune(model, {"--direction", "forward"});
+  ASSERT_EQ(first.status, 0) << first.err;
   const Json tuned = Config()["attention"]["tuned_lengths"];
   EXPECT_FALSE(tuned.contains("forward_backward"));
   const CommandResult info = RunCommand({LSHFORMER_BINARY, "info", model, "--json"});
