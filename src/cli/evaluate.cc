@@ -121,6 +121,7 @@ Json EvaluateText(const EvaluateFlags& flags, Model& model, const Tokenizer& tok
   CorpusOptions reading;
   reading.line_by_line = flags.line_by_line;
   reading.max_seq_length = SequenceLimit(flags.max_seq_length, model.config());
+  reading.max_sequences = flags.max_eval_samples;
   const Masker masker(tokenizer, flags.mlm_probability, seed, flags.masking);
   const bool pairs = model.task() == Task::kPretraining;
   if (pairs && flags.line_by_line) FailUsage("--line_by_line: this model is evaluated on pairs of sentences");

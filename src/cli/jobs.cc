@@ -269,18 +269,24 @@ struct Corpora {
   SequenceSet train, validation;
 };
 
-using ReadFiles = std::function<SequenceSet(const std::vector<std::string>&)>;
+// The first `limit` sequences of the files; 0: all.
+using ReadFiles = std::function<SequenceSet(const std::vector<std::string>& files, int64_t limit)>;
 
 ReadFiles CorpusReader(const PretrainOptions& options, const Tokenizer& tokenizer, const ModelConfig& config) {
   const int limit = SequenceLimit(options.max_seq_length, config);
   if (options.objective == "mlm") {
-    return [&, limit](const std::vector<std::string>& files) {
-      return ReadCorpus(files, tokenizer, {.line_by_line = options.line_by_line, .max_seq_length = limit});
+    return [&, limit](const std::vector<std::string>& files, int64_t sequences) {
+      CorpusOptions corpus{.line_by_line = options.line_by_line, .max_seq_length = limit};
+      corpus.max_sequences = sequences;
+      return ReadCorpus(files, tokenizer, corpus);
     };
   }
-  return [&, limit](const std::vector<std::string>& files) {
-    return MakeSentencePairs(ReadSentences(files, tokenizer), tokenizer,
-                             {limit, options.short_seq_prob, options.dupe_factor, options.training.seed});
+  // Second sentences come from anywhere in the text, so all of it is read.
+  return [&, limit](const std::vector<std::string>& files, int64_t sequences) {
+    SequenceSet pairs = MakeSentencePairs(ReadSentences(files, tokenizer), tokenizer,
+                                          {limit, options.short_seq_prob, options.dupe_factor, options.training.seed});
+    pairs.KeepFirst(sequences);
+    return pairs;
   };
 }
 
@@ -288,10 +294,11 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
                     const ModelConfig& config) {
   const ReadFiles read = CorpusReader(options, tokenizer, config);
   Corpora corpora;
-  corpora.train = read(options.train_files);
+  const bool split = options.validation_file.empty() && do_eval;  // a share of all
+  corpora.train = read(options.train_files, split ? 0 : options.max_train_samples);
   if (!options.validation_file.empty()) {
-    corpora.validation = read({options.validation_file});
-  } else if (do_eval) {
+    corpora.validation = read({options.validation_file}, options.max_eval_samples);
+  } else if (split) {
     auto [train, validation] = SplitValidation(std::move(corpora.train), options.validation_split_percentage);
     corpora.train = std::move(train);
     corpora.validation = std::move(validation);

@@ -125,17 +125,15 @@ class Quickstart {
     };
     reviews("sentiment-train.tsv", kTrainReviews, 0);
     reviews("sentiment-dev.tsv", kTestReviews, kFirstTestReview);
-    const auto questions = [&](const char* name, int64_t count, uint64_t seed) {
+    const auto questions = [&](const char* name, int64_t count, uint64_t seed, const auto& look) {
       AtomicFile file(folder_.Work(name));
-      WriteSyntheticQuestions([&](std::string_view piece, int64_t) { file.Write(piece); }, count, kDocumentWords, seed);
+      WriteSyntheticQuestions([&](std::string_view piece, int64_t) { file.Write(piece); }, count, kDocumentWords, seed,
+                              look);
       file.Commit();
     };
-    questions("questions-train.json", kTrainQuestions, seed_);
-    questions("questions-dev.json", kTestQuestions, seed_ + 1);
-    for (uint64_t i = 0; i < kTrainQuestions; ++i) {
-      const SyntheticQuestion made = MakeSyntheticQuestion(seed_, i, kDocumentWords);
-      paragraphs.push_back(made.question + " " + made.context);
-    }
+    questions("questions-train.json", kTrainQuestions, seed_,
+              [&](const SyntheticQuestion& made) { paragraphs.push_back(made.question + " " + made.context); });
+    questions("questions-dev.json", kTestQuestions, seed_ + 1, [](const SyntheticQuestion&) {});
     Stage(fmt::format("training a WordPiece vocabulary of at most {}", kVocabulary));
     WordPieceTraining training;
     training.vocab_size = kVocabulary;

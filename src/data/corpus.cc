@@ -41,6 +41,9 @@ class SequenceMaker {
     if (bytes_ >= kPieceBytes || rows_.size() >= kPieceRows) Encode();
   }
 
+  // What comes later changes none of the sequences that were asked for.
+  bool HasEnough() const { return options_.max_sequences > 0 && set_.size() >= options_.max_sequences; }
+
   SequenceSet Finish() {
     Encode();
     if (set_.size() == 0 && !options_.line_by_line && group_.size() < static_cast<size_t>(options_.max_seq_length)) {
@@ -157,10 +160,11 @@ SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& t
   int64_t rows = 0;
   std::string first_replaced;
   for (const std::string& path : paths) {
+    if (maker.HasEnough()) break;
     RowReader reader(path, options.line_by_line);
     const int64_t before = rows;
     std::string row;
-    while (reader.Next(row)) {
+    while (!maker.HasEnough() && reader.Next(row)) {
       maker.Add(std::move(row));
       progress.Update(++rows);
       if (rows % 1024 == 0) ThrowIfStopped("reading text");
@@ -171,6 +175,7 @@ SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& t
     if (reader.replaced() > 0 && first_replaced.empty()) first_replaced = path;
   }
   SequenceSet set = maker.Finish();
+  set.KeepFirst(options.max_sequences);
   if (set.size() == 0) Fail("{}: holds no text", paths.empty() ? "corpus" : paths.front());
   if (counts.replaced > 0) {
     spdlog::warn("{}: {} invalid UTF-8 sequences replaced by U+FFFD (first in {})", "text", counts.replaced,

@@ -43,6 +43,7 @@ struct CorpusOptions {
   bool line_by_line = false;
   int max_seq_length = 512;  // specials counted, ≥ 3
   int64_t in_memory = SequenceSet::kInMemory;
+  int64_t max_sequences = 0;  // the first ones alone, and no more is read than they need (a few MiB); 0: all
 };
 
 struct CorpusStatistics {

@@ -41,7 +41,9 @@ int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed);
 // "sentence<TAB>label" and `examples` rows, numbered from `first`.
 void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64_t seed, uint64_t first = 0);
 
-// `examples` documents of about `words` words with one question each, as SQuAD 1.1 JSON, one document a line.
-void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed);
+// `examples` documents of about `words` words with one question each, as SQuAD 1.1 JSON, one document a line. `look`
+// sees each of them.
+void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed,
+                             const std::function<void(const SyntheticQuestion&)>& look = {});
 
 }  // namespace lshformer

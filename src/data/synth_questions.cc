@@ -91,10 +91,12 @@ SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t w
   return made;
 }
 
-void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed) {
+void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed,
+                             const std::function<void(const SyntheticQuestion&)>& look) {
   sink("{\"version\": \"1.1\", \"data\": [", 0);
   for (int64_t i = 0; i < examples; ++i) {
     const SyntheticQuestion made = MakeSyntheticQuestion(seed, static_cast<uint64_t>(i), words);
+    if (look) look(made);
     const Json answer = {{"text", made.answer}, {"answer_start", made.answer_start}};
     const Json question = {
         {"id", fmt::format("synth-{}-{}", seed, i)}, {"question", made.question}, {"answers", Json::array({answer})}};

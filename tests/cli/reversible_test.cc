@@ -1,39 +1,22 @@
 // Reversible models from the command line: pretrained, resumed, fine-tuned under every head, evaluated, asked, looked
 // at.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 
-#include "base/files.h"
 #include "base/json.h"
+#include "cli/training_run.h"
 #include "io/safetensors.h"
-#include "util/command.h"
-#include "util/temp_folder.h"
 
 namespace lshformer::cli {
 namespace {
 
 using ::lshformer::testing::CommandResult;
 using ::lshformer::testing::RunCommand;
-using ::lshformer::testing::TempFolder;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
-class ReversibleRunTest : public ::testing::Test {
+class ReversibleRunTest : public TrainingRunTest {
  protected:
   void SetUp() override {
-    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n,\n";
-    for (char letter = 'a'; letter <= 'z'; ++letter) vocabulary += std::string(1, letter) + "\n##" + letter + "\n";
-    folder_.Write("tokenizer/vocab.txt", vocabulary);
-    std::string text, table = "sentence\tlabel\n";
-    for (int i = 0; i < 40; ++i) {
-      const std::string noun(1, static_cast<char>('a' + i * 7 % 26));
-      text += noun + "at sits on the " + noun + "ed, and the " + noun + "og sleeps.\n\n";
-      table += (i % 2 == 0 ? "good " : "bad ") + noun + "at\t" + (i % 2 == 0 ? "1" : "0") + "\n";
-    }
-    folder_.Write("text.txt", text);
-    folder_.Write("train.tsv", table);
+    TrainingRunTest::SetUp();
     folder_.Write("questions.json",
                   R"({"version": "1.1", "data": [{"title": "t", "paragraphs": [{"context": "a cat sits on the bed",
                       "qas": [{"id": "q", "question": "who sits", "answers": [{"text": "cat", "answer_start": 2}]}]}]}]})");
@@ -47,9 +30,7 @@ class ReversibleRunTest : public ::testing::Test {
   }
   std::string Fails(std::vector<std::string> words, int status) const {
     words.insert(words.begin(), LSHFORMER_BINARY);
-    const CommandResult result = RunCommand(words);
-    EXPECT_EQ(result.status, status) << result.err;
-    return result.err;
+    return TrainingRunTest::Fails(words, status);
   }
   std::vector<std::string> Pretrain(const std::string& output, std::vector<std::string> more = {},
                                     const std::string& overrides = "reversible=true,chunk_size_feed_forward=10") const {
@@ -74,8 +55,6 @@ class ReversibleRunTest : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::string Weights(const std::string& run) const { return ReadFile(folder_ / (run + "/model.safetensors")); }
-  TempFolder folder_;
 };
 
 TEST_F(ReversibleRunTest, ServesEveryCommand) {
@@ -89,10 +68,10 @@ TEST_F(ReversibleRunTest, ServesEveryCommand) {
   EXPECT_EQ(Weights("resumed"), Weights("base"));
   // Every head on top of it.
   Runs({"train", "--no_progress", "--task", "text-classification", "--model_name_or_path", folder_ / "base",
-        "--train_file", folder_ / "train.tsv", "--validation_file", folder_ / "train.tsv", "--do_eval", "--output_dir",
-        folder_ / "labels", "--max_steps", "3"});
+        "--train_file", folder_ / "glue/train.tsv", "--validation_file", folder_ / "glue/train.tsv", "--do_eval",
+        "--output_dir", folder_ / "labels", "--max_steps", "3"});
   Runs({"evaluate", "--no_progress", "--task", "text-classification", "--model_name_or_path", folder_ / "labels",
-        "--validation_file", folder_ / "train.tsv"});
+        "--validation_file", folder_ / "glue/train.tsv"});
   Runs({"train", "--no_progress", "--task", "question-answering", "--model_name_or_path", folder_ / "base",
         "--train_file", folder_ / "questions.json", "--validation_file", folder_ / "questions.json", "--do_eval",
         "--output_dir", folder_ / "answers", "--max_steps", "3", "--max_seq_length", "30", "--doc_stride", "5"});

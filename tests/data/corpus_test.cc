@@ -207,6 +207,28 @@ TEST(Corpus, LineByLineCutsAtTheMaximalLength) {
   EXPECT_EQ(set.max_length(), 5);
 }
 
+// The same sequences as of the whole text, and what lies far behind them is never looked at.
+TEST(Corpus, TheFirstSequencesNeedNoMoreThanTheirText) {
+  TempFolder folder;
+  const auto tokenizer = SmallTokenizer();
+  const std::string first = folder.Write("first.txt", Letters(45'000, "\n\n")), missing = folder / "missing.txt";
+  for (const bool line_by_line : {false, true}) {
+    CorpusOptions options{.line_by_line = line_by_line, .max_seq_length = 16};
+    const SequenceSet all = ReadCorpus({first}, *tokenizer, options);
+    for (const int64_t wanted : {int64_t{1}, int64_t{500}, int64_t{4000}}) {
+      options.max_sequences = wanted;
+      CorpusStatistics statistics;
+      const SequenceSet some = ReadCorpus({first, missing}, *tokenizer, options, &statistics);
+      ASSERT_EQ(some.size(), wanted);
+      EXPECT_LT(statistics.rows, 45'000);
+      for (int64_t i = 0; i < wanted; ++i)
+        ASSERT_TRUE(std::equal(some.ids(i).begin(), some.ids(i).end(), all.ids(i).begin(), all.ids(i).end())) << i;
+    }
+    options.max_sequences = all.size() + 1;
+    EXPECT_THAT(ErrorOf([&] { ReadCorpus({first, missing}, *tokenizer, options); }), HasSubstr("missing.txt"));
+  }
+}
+
 TEST(Corpus, BadFilesAreNamed) {
   const auto tokenizer = SmallTokenizer();
   TempFolder folder;

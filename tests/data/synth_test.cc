@@ -222,11 +222,15 @@ TEST(SyntheticQuestions, TheAnswerIsThereOnceAndFarFromTheBeginning) {
 TEST(SyntheticQuestions, TheFileIsSquad) {
   const testing::TempFolder folder;
   std::string text;
-  WriteSyntheticQuestions([&](std::string_view piece, int64_t) { text += piece; }, 25, 100, 42);
+  std::vector<SyntheticQuestion> seen;
+  WriteSyntheticQuestions([&](std::string_view piece, int64_t) { text += piece; }, 25, 100, 42,
+                          [&](const SyntheticQuestion& made) { seen.push_back(made); });
+  ASSERT_EQ(seen.size(), 25U);
   const SquadData data = ReadSquad(folder.Write("qa.json", text), SquadUse::kAnswerable);
   ASSERT_EQ(data.questions.size(), 25U);
   const SyntheticQuestion third = MakeSyntheticQuestion(42, 3, 100);
   EXPECT_EQ(data.contexts[3], third.context);
+  EXPECT_EQ(seen[3].context, third.context);
   EXPECT_EQ(data.questions[3].text, third.question);
   EXPECT_EQ(data.questions[3].answers[0].text, third.answer);
 }
