@@ -105,6 +105,7 @@ def main():
     parser.add_argument("--text", default="There is a chronic medicine at the small clinic. Henry dresses his needle during the winter.")
     parser.add_argument("--output_dir", type=pathlib.Path, required=True)
     args = parser.parse_args()
+    args.output_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         line = work / "line.jsonl"

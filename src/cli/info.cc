@@ -133,7 +133,7 @@ void PrintModel(const Json& info) {
   for (const auto& [name, count] : info["parameters"].items()) parameters.Row({name, count.dump()});
   parameters.Row({"total", info["parameters_total"].dump()});
   Table costs{{"one sequence, forward", "length", "attention MFLOP", "linear MFLOP", "activations MB", "in training MB",
-               "work MB"},
+               "training work MB"},
               {}};
   bool beyond = false;
   for (const Json& row : info["costs"]) {

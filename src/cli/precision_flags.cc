@@ -23,7 +23,8 @@ void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
                    : "linear layers and attention in bfloat16, forward and backward; weights and all else stay float32")
       ->group(group);
   if (!inference) return;
-  app.add_flag("--int8", flags.int8, "the encoder's linear layers in 8-bit integers, on CPUs with VNNI or AMX")
+  app.add_flag("--int8", flags.int8,
+               "the encoder's linear layers in 8-bit integers, on CPUs with AVX512_VNNI or AVX_VNNI")
       ->group(group);
 }
 

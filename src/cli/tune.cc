@@ -159,8 +159,9 @@ std::string ResultText(const std::vector<Tuned>& all, const ModelConfig& config,
     if (spec.type == AttentionType::kDense) continue;
     const std::string which = config.attention.size() == 1 ? "" : fmt::format("layer {}: ", layer);
     out += MinLength(spec) == kNeverHash
-               ? fmt::format("; {}every sequence gets exact attention", which)
-               : fmt::format("; {}sequences of {} tokens and more are hashed", which, ShortestHashed(spec));
+               ? fmt::format("; {}every sequence {} exact attention", which, written.empty() ? "would get" : "gets")
+               : fmt::format("; {}sequences of {} tokens and more {} hashed", which, ShortestHashed(spec),
+                             written.empty() ? "would be" : "are");
   }
   if (trained)
     out +=

@@ -112,17 +112,29 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bo
   return keys;
 }
 
+namespace {
+
+// The largest of numbers that are not finite would be some class or word, and counted as an answer.
+void RequireFinite(const torch::Tensor& outputs, int64_t example, int64_t examples) {
+  if (torch::isfinite(outputs).all().item<bool>()) return;
+  Fail("examples {} to {}: the model's output is not finite", example, example + examples - 1);
+}
+
+}  // namespace
+
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker,
                             const EvaluateOptions& options) {
   EvaluationLoop loop(model, set, options);
   Evaluation evaluation;
   const bool pairs = model.task() == Task::kPretraining && set.labelled();
   WeightedMean loss, next_loss;
-  int64_t correct = 0;
+  int64_t correct = 0, examples = 0;
   std::vector<int32_t> next;
   const auto make = [&](std::span<const int64_t> examples) { return MakeMaskedBatch(set, examples, masker, 0); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    examples += batch.sequences();
     if (pairs) {
+      RequireFinite(output.seq_relationship_logits, examples - batch.sequences(), batch.sequences());
       const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits);  // [B, 2]
       next.insert(next.end(), best.begin(), best.end());
       next_loss.Add(output.sequence_loss.item<double>(), batch.sequences());
@@ -131,6 +143,7 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     std::copy_if(batch.token_labels.begin(), batch.token_labels.end(), std::back_inserter(labels),
                  [](int32_t label) { return label != kIgnoredLabel; });
     if (labels.empty()) return;
+    RequireFinite(output.logits, examples - batch.sequences(), batch.sequences());
     const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [labelled, V]
     for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
     const torch::Tensor& mean = output.token_loss.defined() ? output.token_loss : output.loss;  // []
@@ -158,6 +171,7 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
   WeightedMean loss;
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    RequireFinite(output.logits, static_cast<int64_t>(evaluation.predictions.size()), batch.sequences());
     const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [B, labels]
     evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
     if (set.labelled()) loss.Add(output.loss.item<double>(), batch.sequences());

@@ -20,6 +20,7 @@ using testing::SmallTokenizer;
 class FormulaModel : public Model {
  public:
   void set_outputs(int64_t outputs) { config_.num_labels = outputs; }
+  void set_factor(float factor) { factor_ = factor; }  // of all outputs
   explicit FormulaModel(Task task, int64_t vocab_size) : Model(ModelConfig{}, task) { config_.vocab_size = vocab_size; }
 
   static std::vector<float> Row(int64_t classes, int32_t input) {
@@ -47,7 +48,7 @@ class FormulaModel : public Model {
       add(batch.ids[batch.cu_seqlens[b]], batch.class_labels.empty() ? 0 : batch.class_labels[b]);
     }
     ModelOutput output;
-    output.logits = torch::tensor(rows).view({-1, classes});
+    output.logits = torch::tensor(rows).view({-1, classes}) * factor_;
     if (!labels.empty() && (masked || !batch.class_labels.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
     }
@@ -56,13 +57,16 @@ class FormulaModel : public Model {
     if (task() == Task::kEncoder) {  // [T, 2]
       std::vector<float> hidden;
       for (const int32_t id : batch.ids) hidden.insert(hidden.end(), {1, static_cast<float>(id)});
-      output.last_hidden_state = torch::tensor(hidden).view({-1, 2});
+      output.last_hidden_state = torch::tensor(hidden).view({-1, 2}) * factor_;
     }
     options.counts->pairs_computed += batch.tokens();
     options.counts->pairs_total += 2 * batch.tokens();
     return output;
   }
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return {}; }
+
+ private:
+  float factor_ = 1;
 };
 
 SequenceSet Texts(const Tokenizer& tokenizer, int sequences) {
@@ -206,6 +210,31 @@ TEST(EvaluateSimilarity, IsTheCosineOfMeans) {
     EXPECT_NEAR(evaluation.metrics["eval_spearmanr"],
                 Spearman(cosines, std::vector<double>(similarities.begin(), similarities.end())), 1e-12);
     EXPECT_EQ(evaluation.metrics["eval_pairs_fraction"], 0.5);
+  }
+}
+
+// The first of numbers that are not finite would pass for the largest, and be counted as an answer.
+TEST(Evaluate, OutputsThatAreNotFiniteAreNoAnswers) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet classes = Texts(*tokenizer, 9), values = Texts(*tokenizer, 9), texts = Texts(*tokenizer, 8);
+  for (int i = 0; i < 9; ++i) {
+    classes.AddLabel(i % 2);
+    values.AddValue(static_cast<float>(i));
+  }
+  const Masker masker(*tokenizer, 0.5, 42);
+  FormulaModel classifier(Task::kSequenceClassification, tokenizer->vocab_size());
+  FormulaModel masked(Task::kMaskedLm, tokenizer->vocab_size()), encoder(Task::kEncoder, tokenizer->vocab_size());
+  for (const float factor : {NAN, INFINITY}) {
+    for (FormulaModel* model : {&classifier, &masked, &encoder}) model->set_factor(factor);
+    const auto refused = [](const auto& evaluate) {
+      EXPECT_THAT(ErrorOf(evaluate), HasSubstr("the model's output is not finite"));
+    };
+    classifier.set_outputs(2);
+    refused([&] { EvaluateClassification(classifier, classes, Quiet(4)); });
+    classifier.set_outputs(1);
+    refused([&] { EvaluateRegression(classifier, values, Quiet(4)); });
+    refused([&] { EvaluateMaskedLm(masked, texts, masker, Quiet(4)); });
+    refused([&] { EvaluateSimilarity(encoder, texts, std::vector<float>{1, 2, 3, 4}, Quiet(4)); });
   }
 }
 
