@@ -41,6 +41,8 @@ TimedRow ParseRow(const Json& json, const std::string& where) {
   if (row.name.empty()) Fail("{}: has no \"name\"", where);
   constexpr size_t kLongestName = 400;  // names of variants tell all that differs; none is cut to look like another
   row.name = Shown(row.name, kLongestName);  // no line breaks in a table
+  const std::string dtype = Shown(TextOr(json, "dtype"), 40);
+  if (!dtype.empty() && dtype != "float32" && !row.name.ends_with(dtype)) row.name += "-" + dtype;
   const bool timed = IsNumber(json, "length") && IsNumber(json, "median_ms");
   if (!timed && !(IsNumber(json, "seconds") && IsNumber(json, "tokens_per_second")))
     Fail("{}: expected the numbers \"length\" and \"median_ms\", or \"seconds\" and \"tokens_per_second\"", where);
@@ -48,6 +50,11 @@ TimedRow ParseRow(const Json& json, const std::string& where) {
   row.shape = ShapeOf(json);
   row.length = timed ? GetNumber(json, "length", where) : 0;
   row.milliseconds = timed ? GetNumber(json, "median_ms", where) : 1000 * GetNumber(json, "seconds", where);
+  if (!(row.milliseconds > 0))
+    Fail("{}: {}: expected more than 0, got {}", where, timed ? "median_ms" : "seconds",
+         ShownValue(json[timed ? "median_ms" : "seconds"]));
+  if (row.length < 0 || row.length != std::floor(row.length))
+    Fail("{}: length: expected a number of tokens, got {}", where, ShownValue(json["length"]));
   row.p10 = NumberOr(json, "p10_ms");
   row.p90 = NumberOr(json, "p90_ms");
   row.pairs_fraction = NumberOr(json, "pairs_fraction");
@@ -310,8 +317,17 @@ Benchmark ParseBenchmark(const Json& json, const std::string& path) {
          file);
   Benchmark benchmark;
   if (HasValue(json, "machine") && json["machine"].is_object()) benchmark.machine = json["machine"];
-  for (const Json& row : json["results"])
-    benchmark.rows.push_back(ParseRow(row, fmt::format("{}: \"results\"[{}]", file, benchmark.rows.size())));
+  std::map<std::string, size_t> places;  // of what tells a row from the others
+  for (const Json& json_row : json["results"]) {
+    const size_t place = benchmark.rows.size();
+    const TimedRow row = ParseRow(json_row, fmt::format("{}: \"results\"[{}]", file, place));
+    const auto [first, added] = places.emplace(
+        fmt::format("{}\n{}\n{}\n{}\n{}", row.name, row.direction, row.shape, row.length, row.layers), place);
+    if (!added)
+      Fail("{}: \"results\"[{}]: {} has been timed already at this length, in \"results\"[{}]", file, place,
+           Shown(row.name, 60), first->second);
+    benchmark.rows.push_back(row);
+  }
   if (benchmark.rows.empty()) Fail("{}: \"results\" is empty", file);
   return benchmark;
 }

@@ -147,6 +147,15 @@ TEST(BenchmarkSections, ModelsAndTextsHaveSectionsOfTheirOwn) {
   EXPECT_THAT(sections[1].details.lines, IsEmpty());
 }
 
+TEST(ParseBenchmark, NamesTellNumbersApart) {
+  const Benchmark both = Parse(R"([{"name": "sdpa", "dtype": "float32", "length": 8, "median_ms": 2},
+                                   {"name": "sdpa", "dtype": "bfloat16", "length": 8, "median_ms": 1},
+                                   {"name": "dense-bfloat16", "dtype": "bfloat16", "length": 8, "median_ms": 1}])");
+  EXPECT_EQ(both.rows[0].name, "sdpa");
+  EXPECT_EQ(both.rows[1].name, "sdpa-bfloat16");
+  EXPECT_EQ(both.rows[2].name, "dense-bfloat16");
+}
+
 TEST(ParseBenchmark, NamesTheRowThatIsNone) {
   const auto error = [](const std::string& rows) { return ErrorOf([&] { Parse(rows); }); };
   EXPECT_THAT(error("7"), HasSubstr("a.json: expected timings"));
@@ -159,6 +168,16 @@ TEST(ParseBenchmark, NamesTheRowThatIsNone) {
     EXPECT_EQ(error("[" + std::string(row) + "]"),
               "a.json: \"results\"[0]: expected the numbers \"length\" and \"median_ms\", or \"seconds\" and "
               "\"tokens_per_second\"");
+  EXPECT_EQ(error(R"([{"name": "a", "length": 1, "median_ms": -1}])"),
+            "a.json: \"results\"[0]: median_ms: expected more than 0, got -1");
+  EXPECT_EQ(error(R"([{"name": "a", "seconds": 0, "tokens_per_second": 5}])"),
+            "a.json: \"results\"[0]: seconds: expected more than 0, got 0");
+  for (const char* length : {"-5", "2.5"})
+    EXPECT_EQ(error(fmt::format(R"([{{"name": "a", "length": {}, "median_ms": 1}}])", length)),
+              fmt::format("a.json: \"results\"[0]: length: expected a number of tokens, got {}", length));
+  EXPECT_EQ(error(R"([{"name": "a", "length": 8, "median_ms": 1}, {"name": "b", "length": 8, "median_ms": 1},
+                      {"name": "a", "length": 8, "median_ms": 2}])"),
+            "a.json: \"results\"[2]: a has been timed already at this length, in \"results\"[0]");
   EXPECT_THAT(ErrorOf([] { ParseBenchmark(ParseJson(R"({"log_history": []})", "json"), "x.json"); }),
               HasSubstr("x.json: expected timings"));
 }
