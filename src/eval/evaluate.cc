@@ -82,7 +82,12 @@ std::span<const float> Part(const torch::Tensor& logits, int32_t begin, int32_t 
   return {logits.data_ptr<float>() + begin, static_cast<size_t>(end - begin)};
 }
 
-std::vector<int32_t> RowMaxima(const torch::Tensor& logits) {  // [n, classes] → [n]
+// [n, classes] → [n], of `examples` examples from number `example` on. The largest of numbers that are not finite would
+// be some class or word, and counted as an answer: an Error.
+std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int64_t examples) {
+  const auto [least, most] = torch::aminmax(logits);  // NaN if there is one
+  if (!std::isfinite(least.item<float>()) || !std::isfinite(most.item<float>()))
+    Fail("examples {} to {}: the model's output is not finite", example, example + examples - 1);
   const torch::Tensor best = logits.argmax(1).to(torch::kInt32).contiguous();
   return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
 }
@@ -112,30 +117,20 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bo
   return keys;
 }
 
-namespace {
-
-// The largest of numbers that are not finite would be some class or word, and counted as an answer.
-void RequireFinite(const torch::Tensor& outputs, int64_t example, int64_t examples) {
-  if (torch::isfinite(outputs).all().item<bool>()) return;
-  Fail("examples {} to {}: the model's output is not finite", example, example + examples - 1);
-}
-
-}  // namespace
-
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker,
                             const EvaluateOptions& options) {
   EvaluationLoop loop(model, set, options);
   Evaluation evaluation;
   const bool pairs = model.task() == Task::kPretraining && set.labelled();
   WeightedMean loss, next_loss;
-  int64_t correct = 0, examples = 0;
+  int64_t correct = 0, seen = 0;  // seen: examples of earlier batches
   std::vector<int32_t> next;
   const auto make = [&](std::span<const int64_t> examples) { return MakeMaskedBatch(set, examples, masker, 0); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    examples += batch.sequences();
+    const int64_t first = seen;
+    seen += batch.sequences();
     if (pairs) {
-      RequireFinite(output.seq_relationship_logits, examples - batch.sequences(), batch.sequences());
-      const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits);  // [B, 2]
+      const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits, first, batch.sequences());  // [B, 2]
       next.insert(next.end(), best.begin(), best.end());
       next_loss.Add(output.sequence_loss.item<double>(), batch.sequences());
     }
@@ -143,8 +138,7 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     std::copy_if(batch.token_labels.begin(), batch.token_labels.end(), std::back_inserter(labels),
                  [](int32_t label) { return label != kIgnoredLabel; });
     if (labels.empty()) return;
-    RequireFinite(output.logits, examples - batch.sequences(), batch.sequences());
-    const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [labelled, V]
+    const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [labelled, V]
     for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
     const torch::Tensor& mean = output.token_loss.defined() ? output.token_loss : output.loss;  // []
     loss.Add(mean.item<double>(), static_cast<int64_t>(labels.size()));
@@ -171,8 +165,8 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
   WeightedMean loss;
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    RequireFinite(output.logits, static_cast<int64_t>(evaluation.predictions.size()), batch.sequences());
-    const std::vector<int32_t> best = RowMaxima(output.logits);  // logits [B, labels]
+    const auto first = static_cast<int64_t>(evaluation.predictions.size());
+    const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [B, labels]
     evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
     if (set.labelled()) loss.Add(output.loss.item<double>(), batch.sequences());
   });
