@@ -85,6 +85,8 @@ void SleepSoonWhenWaiting() {
 
 int ThreadIndex() { return thread_index; }
 
+bool InParallelFor() { return inside_parallel; }
+
 void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
   grain = std::clamp<int64_t>(grain, 1, count);  // no larger than count: sums below cannot overflow

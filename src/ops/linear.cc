@@ -180,13 +180,11 @@ torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const t
     Fail("linear: {} outputs for a map of {} inputs", width, second.weights_[0].size(1));
   const torch::Tensor from = x.contiguous();
   torch::Tensor y = torch::empty({rows, out}, from.options());
-  const int64_t most = PackedRows(Threads());
-  float* inner = WorkspaceOf(WorkspaceUse::kInner, std::min(rows, most) * width * sizeof(float));
-  for (int64_t begin = 0; begin < rows; begin += most) {
-    const int64_t count = std::min(most, rows - begin);
+  ForPiecesOfRows(rows, [&](int64_t begin, int64_t count) {
+    float* inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
     one->linear->Run(count, from.data_ptr<float>() + begin * in, inner, function);
     two->linear->Run(count, inner, y.data_ptr<float>() + begin * out, {});
-  }
+  });
   return y;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <unordered_map>
 #ifdef _OPENMP
 #include <omp.h>
@@ -87,6 +88,8 @@ struct Primitive {
   dnnl::matmul matmul;
   int64_t row_block;
 };
+
+int ThreadsHere() { return InParallelFor() ? 1 : Threads(); }
 
 Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
   return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
@@ -220,8 +223,10 @@ int64_t PieceOf(int64_t left) {
 }
 int64_t FilledUp(int64_t piece) { return (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece; }
 
-// Rows in pieces of few sizes, each by all threads.
+// Rows in pieces of few sizes, each by all threads the caller has.
 void ExecuteInPieces(Signature signature, const Operands& operands) {
+  std::optional<OneThread> one_thread;
+  if (signature.threads == 1) one_thread.emplace();
   const int64_t rows = signature.rows;
   for (int64_t begin = 0, piece; begin < rows; begin += piece) {
     piece = PieceOf(rows - begin);
@@ -285,7 +290,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
                             .bias = p.bias != nullptr,
                             .accumulate = p.accumulate,
                             .packed = false,
-                            .threads = Threads()};
+                            .threads = ThreadsHere()};
   const Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias,
                           reinterpret_cast<std::byte*>(p.c)};
   const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
@@ -375,7 +380,7 @@ void PackedMatrix::Run(int64_t rows, const void* a, int64_t a_stride, const floa
   const Signature packing = PackingSignature(packed_->precision, packed_->columns, packed_->inner);
   Signature signature = packing;
   signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
-  signature.bias = bias != nullptr, signature.threads = Threads();
+  signature.bias = bias != nullptr, signature.threads = ThreadsHere();
   const Operands operands{static_cast<const std::byte*>(a), packed_->b.get_data_handle(), bias,
                           static_cast<std::byte*>(c)};
   // All calls of a packed matrix use one implementation, however many rows they have.

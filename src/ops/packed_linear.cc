@@ -7,6 +7,12 @@
 #include "ops/memory.h"
 
 namespace lshformer {
+namespace {
+
+constexpr int64_t kRowsOfThread = 256, kLeastRowsOfThread = 64, kRowsOfKernel = 16;
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
     : precision_(precision), in_(in), bias_(bias, bias + out) {
@@ -28,15 +34,22 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
-int64_t PackedRows(int threads) { return std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows); }
+void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t, int64_t)>& body) {
+  const int64_t threads = InParallelFor() ? 1 : Threads();
+  if (threads > 1 && rows >= threads * kLeastRowsOfThread) {
+    // As many pieces as there are turns of all threads, of the same size but for the last.
+    const int64_t turns = CeilDiv(rows, threads * kRowsOfThread);
+    const int64_t piece = CeilDiv(CeilDiv(rows, turns * threads), kRowsOfKernel) * kRowsOfKernel;
+    ParallelFor(rows, piece, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+    return;
+  }
+  const int64_t most = std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows);
+  for (int64_t begin = 0; begin < rows; begin += most) body(begin, std::min(most, rows - begin));
+}
 
 void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  const int64_t most = PackedRows(Threads());
-  for (int64_t begin = 0; begin < rows; begin += most) {
-    const int64_t count = std::min(most, rows - begin);
-    float* piece = y + begin * out();
-    RunPiece(count, x + begin * in_, piece, function);
-  }
+  ForPiecesOfRows(rows,
+                  [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 
 void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {

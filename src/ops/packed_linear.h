@@ -5,10 +5,11 @@
 //   kInt8      x ≈ s_i · (q − z_i) per row, from the row's own range when it comes; W ≈ t_j · p per output;
 //              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (ops/low_precision_kernels.h)
 //
-// A row of y depends on that row of x alone, bit for bit. Work memory of the calling thread: kMostPackedRows
+// A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
 // rows of x in the low precision, and what ops/matmul.h takes.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,10 +19,13 @@
 
 namespace lshformer {
 
-// Rows of a piece of a call: few, so that what f and the next layer read is still in the cache where the product has
-// just written it (256 rows of BERT base's widest layer are 3 MB), and enough for all threads.
+// Calls body(begin, count) for pieces of `rows` rows of at most kMostPackedRows: few, so that what f and the next layer
+// read is still in the cache where the product has just written it (256 rows of BERT base's widest layer are 3 MB).
+// Where there is enough for every thread, each takes pieces for itself and goes through all of body with them; the
+// threads meet at the end, not after every product. Few rows go through body one piece after another, and the
+// products inside share their work among all threads.
 inline constexpr int64_t kMostPackedRows = 512;
-int64_t PackedRows(int threads);
+void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t begin, int64_t count)>& body);
 
 class PackedLinear {
  public:
