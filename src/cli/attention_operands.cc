@@ -1,5 +1,7 @@
 #include "cli/attention_operands.h"
 
+#include <algorithm>
+
 #include "base/philox.h"
 
 namespace lshformer::cli {
@@ -31,19 +33,19 @@ void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& number
   if (dropout > 0) forward.dropout = {dropout, StreamKey(seed_, 0, 0, 0, Purpose::kAttentionDropout), {}};
   RunAttentionForward(forward);
   if (!backward) return;
-  if (inputs_[3].empty()) Draw(3);
+  if (!inputs_[3].memory) Draw(3);
   RunAttentionBackward({forward, Input(3), Output(1), Output(2), Output(3)});
 }
 
 HeadTensor<float> AttentionOperands::Output(int i) {
-  outputs_[i].resize(inputs_[0].size());
-  return {outputs_[i].data(), TokenStride(), head_dim_};
+  if (!outputs_[i].memory) outputs_[i] = AllocateBlock(Elements() * sizeof(float));
+  return {FloatsOf(outputs_[i]), TokenStride(), head_dim_};
 }
 
 void AttentionOperands::Draw(int i) {
   PhiloxStream stream(StreamKey(seed_, static_cast<uint32_t>(i), 0, 0, Purpose::kBenchmark));
-  inputs_[i].resize(static_cast<size_t>(shape().tokens() * TokenStride()));
-  for (float& x : inputs_[i]) x = static_cast<float>(stream.Normal());
+  inputs_[i] = AllocateBlock(Elements() * sizeof(float));
+  std::generate_n(FloatsOf(inputs_[i]), Elements(), [&] { return static_cast<float>(stream.Normal()); });
 }
 
 double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, bool backward) {

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "kernels/attention.h"
+#include "ops/memory.h"
 
 namespace lshformer::cli {
 
@@ -25,15 +26,18 @@ class AttentionOperands {
 
  private:
   int64_t TokenStride() const { return int64_t{heads_} * head_dim_; }
-  HeadTensor<const float> Input(int i) const { return {inputs_[i].data(), TokenStride(), head_dim_}; }
+  int64_t Elements() const { return shape().tokens() * TokenStride(); }
+  HeadTensor<const float> Input(int i) const { return {FloatsOf(inputs_[i]), TokenStride(), head_dim_}; }
   HeadTensor<float> Output(int i);
   void Draw(int i);
+  static float* FloatsOf(const MemoryBlock& block) { return static_cast<float*>(block.memory.get()); }
 
   int heads_, head_dim_;
   uint64_t seed_;
   std::vector<int32_t> cu_seqlens_;
-  std::array<std::vector<float>, 4> inputs_;   // query, key, value, gradient of the output
-  std::array<std::vector<float>, 4> outputs_;  // output, gradients of query, key, value
+  // Blocks, as a model's tensors of that size are: in the order of a hash every row is on another page.
+  std::array<MemoryBlock, 4> inputs_;   // query, key, value, gradient of the output
+  std::array<MemoryBlock, 4> outputs_;  // output, gradients of query, key, value
   std::vector<float> lse_;
 };
 

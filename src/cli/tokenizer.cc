@@ -141,7 +141,9 @@ void AddEncode(CLI::App& app) {
       ->group("Files");
   command->add_option("--output", flags->output, "JSON lines; - is stdout")->type_name("FILE")->group("Files");
   command->add_flag("--jsonl", flags->jsonl, "lines are {\"text\", \"text_pair\"}")->group("Files");
-  command->add_flag("--add_special_tokens", flags->options.add_special_tokens, "[CLS] text [SEP] pair [SEP]")
+  command
+      ->add_flag("--add_special_tokens", flags->options.add_special_tokens,
+                 "[CLS] text [SEP] pair [SEP] (default true)")
       ->group("Tokens");
   command
       ->add_option("--max_seq_length", flags->options.max_length, "longer texts are cut, the longest first; 0: never")
