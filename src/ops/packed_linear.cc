@@ -9,7 +9,7 @@
 namespace lshformer {
 namespace {
 
-constexpr int64_t kRowsOfThread = 256, kLeastRowsOfThread = 64, kRowsOfKernel = 16;
+constexpr int64_t kRowsOfThread = 128, kLeastRowsOfThread = 64, kRowsOfKernel = 16;
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
