@@ -75,9 +75,9 @@ Json EvaluateValues(const EvaluateFlags& flags, Model& model, const Tokenizer& t
     Fail("{}: a regression with {} outputs; labels are one number", flags.model.model_name_or_path,
          model.config().num_labels);
   const TextTable table = ReadTable(flags);
-  const std::vector<float> values = LabelValues(table);
+  const std::vector<double> values = LabelValues(table);
   SequenceSet set = Encoded(flags, table, {}, model, tokenizer);
-  for (const float value : values) set.AddValue(value);
+  for (const double value : values) set.AddValue(static_cast<float>(value));
   set.KeepFirst(flags.max_eval_samples);
   return EvaluateRegression(model, set, options).metrics;
 }
@@ -103,7 +103,7 @@ Json EvaluateSentences(const EvaluateFlags& flags, Model& model, const Tokenizer
                        const EvaluateOptions& options) {
   const TextTable table = ReadTable(flags);
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
-  std::vector<float> similarities = LabelValues(table);
+  std::vector<double> similarities = LabelValues(table);
   TextTable sentences;
   sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {

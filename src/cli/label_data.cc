@@ -43,10 +43,10 @@ SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const LabelTables*
   for (const TextTable& table : tables) {
     const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
     const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
-    const std::vector<float> values = regression ? LabelValues(table) : std::vector<float>();
+    const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
     int64_t cut = 0;
     SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
-    for (const float value : values) part.AddValue(value);
+    for (const double value : values) part.AddValue(static_cast<float>(value));
     truncated += cut;
     if (tables.size() == 1) {
       all = std::move(part);

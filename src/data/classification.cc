@@ -241,13 +241,13 @@ bool AreValues(std::span<const TextTable> tables) {
   return !integers && name.table == nullptr;
 }
 
-std::vector<float> LabelValues(const TextTable& table) {
-  std::vector<float> values;
+std::vector<double> LabelValues(const TextTable& table) {
+  std::vector<double> values;
   values.reserve(table.labels.size());
   for (size_t row = 0; row < table.labels.size(); ++row) {
     const std::optional<double> number = ParseNumber<double>(table.labels[row]);
-    values.push_back(static_cast<float>(number.value_or(NAN)));
-    if (!std::isfinite(values.back()))
+    values.push_back(number.value_or(NAN));
+    if (!std::isfinite(static_cast<float>(values.back())))
       Fail("{}:{}: label \"{}\": expected a finite number", table.path, table.lines[row], Shown(table.labels[row]));
   }
   return values;

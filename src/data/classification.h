@@ -42,7 +42,7 @@ TextTable ReadTextTable(const std::string& path, bool need_label, const TableCol
 // all integers. Error with path:line where some are real numbers and others no numbers at all.
 bool AreValues(std::span<const TextTable> tables);
 // All labels of the table as numbers; Error with path:line for one that is none, or not finite as float32.
-std::vector<float> LabelValues(const TextTable& table);
+std::vector<double> LabelValues(const TextTable& table);
 
 // The labels of a table in order of id: sorted as text, or by value if all are integers.
 std::vector<std::string> DiscoverLabels(const TextTable& table);

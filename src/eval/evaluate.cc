@@ -218,7 +218,7 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
   return evaluation;
 }
 
-Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const float> similarities,
+Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const double> similarities,
                               const EvaluateOptions& options) {
   EvaluationLoop loop(model, sentences, options);
   Evaluation evaluation;
@@ -238,13 +238,12 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
       first.reset();
     }
   });
-  const std::vector<double> labels(similarities.begin(), similarities.end());
-  AddCorrelations(evaluation.values, labels, evaluation.metrics);
+  AddCorrelations(evaluation.values, similarities, evaluation.metrics);
   loop.Finish(evaluation);
-  evaluation.metrics["eval_samples"] = labels.size();  // pairs, not sentences
+  evaluation.metrics["eval_samples"] = similarities.size();  // pairs, not sentences
   const double rate = evaluation.metrics["eval_samples_per_second"].get<double>();
   evaluation.metrics["eval_samples_per_second"] = rate / 2;
-  evaluation.labelled = static_cast<int64_t>(labels.size());
+  evaluation.labelled = static_cast<int64_t>(similarities.size());
   evaluation.metrics["eval_pairs_fraction"] =
       static_cast<double>(evaluation.counts.pairs_computed) / static_cast<double>(evaluation.counts.pairs_total);
   return evaluation;

@@ -52,7 +52,7 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
 // [pairs]; sentences 2i and 2i + 1 are pair i. eval_pearson, eval_spearmanr, their mean eval_combined_score (null where
 // undefined), and eval_pairs_fraction, the share of pairs of tokens that the attention computed. `values` are the
 // cosines. Error if a hidden state is not finite.
-Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const float> similarities,
+Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const double> similarities,
                               const EvaluateOptions& options);
 
 struct AnswerEvaluation {

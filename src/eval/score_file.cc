@@ -84,8 +84,7 @@ Json ScoreClasses(const std::vector<int32_t>& predictions, const std::vector<int
 }
 
 Json ScoreValues(const TextTable& references, const std::string& predictions_path) {
-  const std::vector<float> labels = LabelValues(references);
-  const std::vector<double> x = ReadValues(predictions_path, labels.size()), y(labels.begin(), labels.end());
+  const std::vector<double> y = LabelValues(references), x = ReadValues(predictions_path, y.size());
   const double pearson = Pearson(x, y), spearman = Spearman(x, y);
   WeightedMean squares;
   for (size_t i = 0; i < x.size(); ++i) squares.Add((x[i] - y[i]) * (x[i] - y[i]), 1);

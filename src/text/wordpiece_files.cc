@@ -96,6 +96,7 @@ struct TokenizerJson {
   std::string vocab_txt;
   std::vector<AddedToken> added;
   NormalizerOptions normalizer;
+  std::string unk, cls, sep;
 };
 
 // The tokens of {"token": id, …} in order of their ids, as vocab.txt has them.
@@ -116,11 +117,61 @@ std::string VocabularyText(const Json& vocab, const std::string& where) {
   return text;
 }
 
+Json SpecialPiece(const std::string& token, int segment) {
+  return {{"SpecialToken", {{"id", token}, {"type_id", segment}}}};
+}
+Json TextPiece(const char* name, int segment) { return {{"Sequence", {{"id", name}, {"type_id", segment}}}}; }
+
+bool Same(const Json& a, const Json& b) { return nlohmann::json(a) == nlohmann::json(b); }  // in any order of keys
+
+// The token that a piece of a template names; "" where it names none.
+std::string NameIn(const Json& pieces, size_t index) {
+  const auto pointer = Json::json_pointer(fmt::format("/{}/SpecialToken/id", index));
+  return pieces.is_array() && pieces.contains(pointer) && pieces[pointer].is_string() ? pieces[pointer] : Json("");
+}
+
+// Which tokens stand around texts. What makes anything but [CLS] A [SEP] and [CLS] A [SEP] B [SEP], with segments 0 and
+// 1, or gives these tokens other ids than the vocabulary, is not BERT's.
+void ReadPostProcessor(const Json& json, const Json& vocab, const std::string& path, TokenizerJson& into) {
+  const Json processor = json.contains("post_processor") ? json["post_processor"] : Json();
+  const std::string type = HasValue(processor, "type") ? GetString(processor, "type", path) : "none";
+  std::string &cls = into.cls, &sep = into.sep;
+  bool good = false;
+  const auto id_of = [&](const std::string& token) { return vocab.contains(token) ? vocab[token] : Json(); };
+  if (type == "TemplateProcessing" && processor.contains("single") && processor.contains("pair")) {
+    const Json& single = processor["single"];
+    cls = NameIn(single, 0), sep = NameIn(single, 2);
+    Json wanted = Json::array({SpecialPiece(cls, 0), TextPiece("A", 0), SpecialPiece(sep, 0)});
+    good = Same(single, wanted);
+    wanted.push_back(TextPiece("B", 1));
+    wanted.push_back(SpecialPiece(sep, 1));
+    good = good && Same(processor["pair"], wanted);
+    for (const std::string& token : {cls, sep}) {
+      const Json::json_pointer ids("/special_tokens/" + token + "/ids");
+      good = good && processor.contains(ids) && Same(processor[ids], Json::array({id_of(token)}));
+    }
+  } else if (type == "BertProcessing" && processor.contains("cls") && processor.contains("sep")) {
+    const auto read = [&](const Json& pair, std::string& token) {
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) return false;
+      token = pair[0];
+      return Same(pair[1], id_of(token));
+    };
+    good = read(processor["cls"], cls) && read(processor["sep"], sep);
+  }
+  if (!good || cls.empty() || sep.empty()) {
+    Fail("{}: \"post_processor\" ({}): expected BertProcessing or TemplateProcessing that makes [CLS] A [SEP] B [SEP]",
+         path, Shown(type, 40));
+  }
+}
+
 TokenizerJson ReadTokenizerJson(const std::string& path) {
   const Json json = ReadObject(path);
   const auto part = [&](const char* key, const char* type) -> const Json& {
     if (!json.contains(key) || !json[key].is_object()) Fail("{}: expected an object \"{}\"", path, key);
-    const std::string got = GetString(json[key], "type", path);
+    // Files of early releases do not name the model; only BPE has merges, and only WordPiece a prefix beside none.
+    const bool early = std::string_view(key) == "model" && !json[key].contains("type") &&
+                       json[key].contains("continuing_subword_prefix") && !json[key].contains("merges");
+    const std::string got = early ? "WordPiece" : GetString(json[key], "type", path);
     if (got != type) Fail("{}: \"{}\": expected the type {}, got \"{}\"", path, key, type, Shown(got));
     return json[key];
   };
@@ -133,6 +184,8 @@ TokenizerJson ReadTokenizerJson(const std::string& path) {
     Fail("{}: expected the prefix \"##\" and words of up to {} characters", path, kMaxWordCharacters);
   }
   result.vocab_txt = VocabularyText(model["vocab"], path);
+  result.unk = GetString(model, "unk_token", path);
+  ReadPostProcessor(json, model["vocab"], path, result);
   result.normalizer.lowercase = GetBool(normalizer, "lowercase", path);
   result.normalizer.strip_accents = BoolOr(normalizer, "strip_accents", path, result.normalizer.lowercase);
   result.normalizer.ideographs = BoolOr(normalizer, "handle_chinese_chars", path, true);
@@ -140,7 +193,13 @@ TokenizerJson ReadTokenizerJson(const std::string& path) {
   if (HasValue(json, "added_tokens") && json["added_tokens"].is_array()) {
     for (const Json& token : json["added_tokens"]) {
       result.added.push_back(ReadToken(token, path + ": \"added_tokens\""));
+      const AddedToken& added = result.added.back();
       result.added.back().id = static_cast<int32_t>(GetInt(token, "id", path, 0, INT32_MAX));
+      const Json& vocab = model["vocab"];
+      if (vocab.contains(added.content) && vocab[added.content] != added.id) {
+        Fail("{}: token \"{}\" has id {} in \"vocab\", but {} in \"added_tokens\"", path, Shown(added.content),
+             ShownValue(vocab[added.content]), added.id);
+      }
     }
   }
   return result;
@@ -207,6 +266,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
   TokenizerJson whole = ReadTokenizerJson(json);
   options.normalizer = whole.normalizer;
   options.added = std::move(whole.added);
+  options.unk = whole.unk, options.cls = whole.cls, options.sep = whole.sep;
   return std::make_shared<WordPieceTokenizer>(whole.vocab_txt, json, options);
 }
 

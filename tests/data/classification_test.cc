@@ -163,7 +163,7 @@ TEST(Labels, AreValuesWhereAllAreNumbersAndNotAllIntegers) {
 }
 
 TEST(Labels, AsValuesAreFiniteNumbers) {
-  EXPECT_THAT(LabelValues(TableOf({"0", "5.000", "-1e2", "0.1"})), ElementsAre(0.0f, 5.0f, -100.0f, 0.1f));
+  EXPECT_THAT(LabelValues(TableOf({"0", "5.000", "-1e2", "0.1"})), ElementsAre(0.0, 5.0, -100.0, 0.1));
   for (const char* bad : {"nan", "inf", "-inf", "1e39", "five", "1,5", " 1", "0x1", "1 "})
     EXPECT_THAT(ErrorOf([&] {
                   LabelValues(TableOf({"1.5", bad}));
@@ -179,7 +179,7 @@ TEST(Labels, OfTsvMayHaveASignOrSpaces) {
   };
   const TextTable values = labels("a\t+1.5\nb\t 2\nc\t1e-400\nd\t-.5 \ne\t-1e-400\n");
   EXPECT_TRUE(AreValues({&values, 1}));
-  EXPECT_THAT(LabelValues(values), ElementsAre(1.5f, 2.0f, 0.0f, -0.5f, 0.0f));
+  EXPECT_THAT(LabelValues(values), ElementsAre(1.5, 2.0, 0.0, -0.5, 0.0));
   const TextTable classes = labels("a\t+1\nb\t 0\nc\t1\n");
   EXPECT_FALSE(AreValues({&classes, 1}));
   EXPECT_THAT(DiscoverLabels(classes), ElementsAre("0", "1"));
@@ -238,7 +238,7 @@ TEST(Glue, ReadsEveryTask) {
     EXPECT_EQ(table.pairs, *example.pair == '\0' ? std::vector<std::string>{} : std::vector<std::string>{example.pair})
         << example.name;
     if (task.regression()) {
-      EXPECT_THAT(LabelValues(table), ElementsAre(3.8f)) << example.name;
+      EXPECT_THAT(LabelValues(table), ElementsAre(3.8)) << example.name;
     } else {
       EXPECT_THAT(LabelIds(table, task.labels), ElementsAre(example.label)) << example.name;
     }
@@ -293,8 +293,8 @@ TEST(Glue, RealFiles) {
     const TextTable table = ReadGlue(task, shared + "/data/glue/" + example.folder, example.split);
     EXPECT_EQ(table.rows(), example.rows) << example.task;
     if (task.regression()) {
-      const std::vector<float> values = LabelValues(table);
-      EXPECT_EQ(std::count(values.begin(), values.end(), 1.0f), example.ones) << example.task;
+      const std::vector<double> values = LabelValues(table);
+      EXPECT_EQ(std::count(values.begin(), values.end(), 1.0), example.ones) << example.task;
       EXPECT_EQ(*std::min_element(values.begin(), values.end()), 0);
       EXPECT_EQ(*std::max_element(values.begin(), values.end()), 5);
       continue;

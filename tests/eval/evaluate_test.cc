@@ -195,20 +195,18 @@ TEST(EvaluateSimilarity, IsTheCosineOfMeans) {
     for (const int32_t id : set.ids(i)) sum += id;
     return sum / set.length(i);
   };
-  std::vector<float> similarities;
-  std::vector<double> cosines;
+  std::vector<double> similarities, cosines;
   for (int64_t i = 0; i < set.size(); i += 2) {
     const double a = mean(i), b = mean(i + 1);
     cosines.push_back((1 + a * b) / std::sqrt((1 + a * a) * (1 + b * b)));
-    similarities.push_back(static_cast<float>(i * 5 % 7));
+    similarities.push_back(static_cast<double>(i * 5 % 7));
   }
   FormulaModel model(Task::kEncoder, tokenizer->vocab_size());
   for (const int batch_size : {1, 3, 100}) {  // pairs fall into two batches
     const Evaluation evaluation = EvaluateSimilarity(model, set, similarities, Quiet(batch_size));
     ASSERT_EQ(evaluation.values.size(), cosines.size());
     for (size_t i = 0; i < cosines.size(); ++i) EXPECT_NEAR(evaluation.values[i], cosines[i], 1e-9);
-    EXPECT_NEAR(evaluation.metrics["eval_spearmanr"],
-                Spearman(cosines, std::vector<double>(similarities.begin(), similarities.end())), 1e-12);
+    EXPECT_NEAR(evaluation.metrics["eval_spearmanr"], Spearman(cosines, similarities), 1e-12);
     EXPECT_EQ(evaluation.metrics["eval_pairs_fraction"], 0.5);
   }
 }
@@ -234,7 +232,7 @@ TEST(Evaluate, OutputsThatAreNotFiniteAreNoAnswers) {
     classifier.set_outputs(1);
     refused([&] { EvaluateRegression(classifier, values, Quiet(4)); });
     refused([&] { EvaluateMaskedLm(masked, texts, masker, Quiet(4)); });
-    refused([&] { EvaluateSimilarity(encoder, texts, std::vector<float>{1, 2, 3, 4}, Quiet(4)); });
+    refused([&] { EvaluateSimilarity(encoder, texts, std::vector<double>{1, 2, 3, 4}, Quiet(4)); });
   }
 }
 

@@ -65,6 +65,9 @@ TEST_F(ScoreFile, ValuesOfARegression) {
   EXPECT_DOUBLE_EQ(scores["corr"], (1 + Pearson(x, y)) / 2);
   EXPECT_DOUBLE_EQ(scores["mse"], (1 + 0.25 + 0.25) / 3);
   EXPECT_FALSE(scores.contains("accuracy"));
+  // Values that float32 does not tell apart; SciPy: 1.
+  const std::string near = "sentence1\tsentence2\tscore\na\tb\t1.00000001\nc\td\t1.00000002\ne\tf\t1.0\n";
+  EXPECT_NEAR(Score("index\tprediction\n0\t2\n1\t3\n2\t1\n", near, "stsb")["spearmanr"].get<double>(), 1, 1e-15);
   EXPECT_TRUE(Score("index\tprediction\n0\t1\n1\t1\n2\t1\n", dev, "stsb")["corr"].is_null());
   for (const char* bad : {"", "nan", "inf", "high", "1 "})
     EXPECT_THAT(ErrorOf([&] { Score(std::string("index\tprediction\n0\t") + bad + "\n", dev, "stsb"); }),

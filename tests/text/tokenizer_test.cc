@@ -154,18 +154,48 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
     {"id": 6, "content": "[E]", "special": false}], "normalizer": {"type": "BertNormalizer", "clean_text": true,
     "handle_chinese_chars": true, "strip_accents": null, "lowercase": false}, "pre_tokenizer": {"type": "BertPreTokenizer"},
     "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-    "max_input_chars_per_word": 100, "vocab": {"[UNK]": 1, "[PAD]": 0, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "X": 5}}})";
+    "max_input_chars_per_word": 100, "vocab": {"[UNK]": 1, "[PAD]": 0, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "X": 5}},
+    "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}})";
+  const std::string templates =
+      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+    {"Sequence": {"type_id": 0, "id": "A"}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [{"SpecialToken":
+    {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+    {"Sequence": {"id": "B", "type_id": 1}}, {"SpecialToken": {"id": "[SEP]", "type_id": 1}}], "special_tokens":
+    {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}})";
   const auto load = [](const std::string& json) {
     const testing::TempFolder folder;
     folder.Write("tokenizer.json", json);
     return Tokenizer::Load(folder.path());
   };
   EXPECT_THAT(load(good)->Encode("X x [E][MASK]").ids, ElementsAre(2, 5, 1, 6, 4, 3));
-  const auto error = [&](const std::string& from, const std::string& to) {
-    std::string json = good;
-    json.replace(json.find(from), from.size(), to);
-    return ErrorOf([&] { load(json); });
+  const auto with = [](std::string json, const std::string& from, const std::string& to) {
+    return json.replace(json.find(from), from.size(), to);
   };
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return ErrorOf([&] { load(with(good, from, to)); });
+  };
+  EXPECT_THAT(load(with(good, "\"type\": \"WordPiece\", ", ""))->Encode("X").ids, ElementsAre(2, 5, 3)) << "early";
+  EXPECT_THAT(load(with(good, "\"unk_token\": \"[UNK]\"", "\"unk_token\": \"[PAD]\""))->Encode("x").ids,
+              ElementsAre(2, 0, 3));
+  EXPECT_THAT(error("\"id\": 2", "\"id\": 3"), HasSubstr("id 2 in \"vocab\", but 3 in \"added_tokens\""));
+  // What stands around texts must be BERT's.
+  const std::string bert = R"({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})";
+  const std::string templated = with(good, bert, templates);
+  const Encoding pair = load(templated)->Encode("X", "X", {});
+  EXPECT_THAT(pair.ids, ElementsAre(2, 5, 3, 5, 3));
+  EXPECT_THAT(
+      load(with(good, bert, R"({"type": "BertProcessing", "sep": ["X", 5], "cls": ["[CLS]", 2]})"))->Encode("").ids,
+      ElementsAre(2, 5));
+  for (const char* other : {"null", "{}", "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 3]}",
+                            "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 4], \"cls\": [\"[CLS]\", 2]}",
+                            "{\"type\": \"BertProcessing\", \"sep\": 3, \"cls\": [\"[CLS]\", 2]}",
+                            "{\"type\": \"TemplateProcessing\", \"single\": 7, \"pair\": []}"})
+    EXPECT_THAT(error(bert, other), HasSubstr("\"post_processor\" (")) << other;
+  for (const auto& [from, to] :
+       {std::pair("\"ids\": [3]", "\"ids\": [4]"), std::pair("\"B\", \"type_id\": 1", "\"B\", \"type_id\": 0"),
+        std::pair(", {\"SpecialToken\": {\"id\": \"[SEP]\", \"type_id\": 0}}], \"pair\"", "], \"pair\"")})
+    EXPECT_THAT(ErrorOf([&] { load(with(templated, from, to)); }),
+                HasSubstr("\"post_processor\" (TemplateProcessing)"));
   EXPECT_THAT(error("WordPiece", "BPE"), HasSubstr("expected the type WordPiece"));
   EXPECT_THAT(error("\"BertNormalizer\"", "7"), HasSubstr("\"type\""));
   EXPECT_THAT(error("\"X\": 5", "\"X\": 4"), HasSubstr("each once"));
