@@ -130,6 +130,14 @@ std::string NameIn(const Json& pieces, size_t index) {
   return pieces.is_array() && pieces.contains(pointer) && pieces[pointer].is_string() ? pieces[pointer] : Json("");
 }
 
+// What a template's "special_tokens" say of the token's ids; null where they say nothing.
+Json IdsOf(const Json& processor, const std::string& token) {
+  Json found = processor;
+  for (const char* key : {"special_tokens", token.c_str(), "ids"})
+    found = found.is_object() && found.contains(key) ? Json(found[key]) : Json();
+  return found;
+}
+
 // Which tokens stand around texts. What makes anything but [CLS] A [SEP] and [CLS] A [SEP] B [SEP], with segments 0 and
 // 1, or gives these tokens other ids than the vocabulary, is not BERT's.
 void ReadPostProcessor(const Json& json, const Json& vocab, const std::string& path, TokenizerJson& into) {
@@ -146,10 +154,8 @@ void ReadPostProcessor(const Json& json, const Json& vocab, const std::string& p
     wanted.push_back(TextPiece("B", 1));
     wanted.push_back(SpecialPiece(sep, 1));
     good = good && Same(processor["pair"], wanted);
-    for (const std::string& token : {cls, sep}) {
-      const Json::json_pointer ids("/special_tokens/" + token + "/ids");
-      good = good && processor.contains(ids) && Same(processor[ids], Json::array({id_of(token)}));
-    }
+    for (const std::string& token : {cls, sep})
+      good = good && Same(IdsOf(processor, token), Json::array({id_of(token)}));
   } else if (type == "BertProcessing" && processor.contains("cls") && processor.contains("sep")) {
     const auto read = [&](const Json& pair, std::string& token) {
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) return false;

@@ -186,10 +186,13 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
   EXPECT_THAT(
       load(with(good, bert, R"({"type": "BertProcessing", "sep": ["X", 5], "cls": ["[CLS]", 2]})"))->Encode("").ids,
       ElementsAre(2, 5));
-  for (const char* other : {"null", "{}", "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 3]}",
-                            "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 4], \"cls\": [\"[CLS]\", 2]}",
-                            "{\"type\": \"BertProcessing\", \"sep\": 3, \"cls\": [\"[CLS]\", 2]}",
-                            "{\"type\": \"TemplateProcessing\", \"single\": 7, \"pair\": []}"})
+  for (const char* other :
+       {"null", "{}", "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 3]}",
+        "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 4], \"cls\": [\"[CLS]\", 2]}",
+        "{\"type\": \"BertProcessing\", \"sep\": 3, \"cls\": [\"[CLS]\", 2]}",
+        "{\"type\": \"TemplateProcessing\", \"single\": 7, \"pair\": []}", "7", "[]",
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"~/\"}}, 1, 2], "
+        "\"pair\": 1, \"special_tokens\": 3}"})
     EXPECT_THAT(error(bert, other), HasSubstr("\"post_processor\" (")) << other;
   for (const auto& [from, to] :
        {std::pair("\"ids\": [3]", "\"ids\": [4]"), std::pair("\"B\", \"type_id\": 1", "\"B\", \"type_id\": 0"),
