@@ -231,9 +231,12 @@ const TensorView& SafetensorsFile::Get(std::string_view name, DType dtype, std::
   const TensorView& view = Get(name, dtype);
   const bool fits = std::equal(shape.begin(), shape.end(), view.shape.begin(), view.shape.end(),
                                [](int64_t want, int64_t got) { return want == -1 || want == got; });
-  if (!fits)
-    Fail("{}: tensor \"{}\" has shape {}, expected {}", Shown(path_, 120), Shown(name, 100), ShapeText(view.shape),
-         ShapeText(shape));
+  if (!fits) {
+    std::vector<std::string> wanted;
+    for (const int64_t size : shape) wanted.push_back(size == -1 ? "any" : std::to_string(size));
+    Fail("{}: tensor \"{}\" has shape {}, expected [{}]", Shown(path_, 120), Shown(name, 100), ShapeText(view.shape),
+         fmt::join(wanted, ", "));
+  }
   return view;
 }
 

@@ -92,7 +92,7 @@ torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const File
   if (!finite) {
     for (int64_t i = 0; i < count; ++i)
       if (!std::isfinite(values[i]))
-        Fail("{} has the value {} at element {}, expected finite numbers", where, values[i], i);
+        Fail("{} has the value {} at element {}, expected numbers that are finite in float32", where, values[i], i);
   }
   return tensor;
 }
