@@ -120,7 +120,9 @@ TEST(Safetensors, GetSaysWhatItExpected) {
   // A scalar's shape is a shape, not the absence of one: whoever copies one value must not get six.
   EXPECT_EQ(ErrorOf([&] { file.Get("w", DType::kF32, std::vector<int64_t>{}); }),
             path + ": tensor \"w\" has shape [2, 3], expected []");
-  EXPECT_EQ(ErrorOf([&] { file.Get("w", DType::kF32, std::vector<int64_t>{-1, -1, 3}); }),
+  EXPECT_EQ(ErrorOf([&] {
+              file.Get("w", DType::kF32, std::vector<int64_t>{-1, -1, 3});
+            }),
             path + ": tensor \"w\" has shape [2, 3], expected [any, any, 3]");
   EXPECT_EQ(file.Get("w", DType::kF32, right).elements(), 6);
   EXPECT_EQ(file.Get("w", DType::kF32, std::vector<int64_t>{-1, 3}).elements(), 6);
