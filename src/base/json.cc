@@ -161,6 +161,12 @@ Json ReadJsonFile(const std::string& path, const JsonLimits& limits) {
   return ParseJson(ReadFile(path, limits.bytes), path, limits);
 }
 
+Json ReadJsonObject(const std::string& path) {
+  Json json = ReadJsonFile(path);
+  if (!json.is_object()) Fail("{}: expected a JSON object, got {}", path, json.type_name());
+  return json;
+}
+
 void AppendMember(Json& object, std::string key, Json value) {
   auto& members = static_cast<Json::object_t::Container&>(object.get_ref<Json::object_t&>());
   members.emplace_back(std::move(key), std::move(value));
@@ -198,6 +204,10 @@ bool GetBool(const Json& object, std::string_view key, std::string_view where) {
   const Json& value = Member(object, key, where);
   if (!value.is_boolean()) Fail("{}: \"{}\": expected true or false, got {}", where, Shown(key), ShownValue(value));
   return value.get<bool>();
+}
+
+bool GetBoolOr(const Json& object, std::string_view key, std::string_view where, bool absent) {
+  return HasValue(object, key) ? GetBool(object, key, where) : absent;
 }
 
 std::string GetString(const Json& object, std::string_view key, std::string_view where) {

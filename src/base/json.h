@@ -22,6 +22,7 @@ struct JsonLimits {
 // `where` names the source in errors: a path, or "path:line" for JSONL. Throws Error.
 Json ParseJson(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 Json ReadJsonFile(const std::string& path, const JsonLimits& limits = {});
+Json ReadJsonObject(const std::string& path);  // a file whose value is an object
 
 // Typed access; the error names `where`, the key, the type wanted and the value found.
 bool HasValue(const Json& object, std::string_view key);  // present and not null
@@ -29,6 +30,7 @@ int64_t GetInt(const Json& object, std::string_view key, std::string_view where,
                int64_t high = INT64_MAX);
 double GetNumber(const Json& object, std::string_view key, std::string_view where);
 bool GetBool(const Json& object, std::string_view key, std::string_view where);
+bool GetBoolOr(const Json& object, std::string_view key, std::string_view where, bool absent);
 std::string GetString(const Json& object, std::string_view key, std::string_view where);
 
 // Adds a member without the search through all keys that makes building a large ordered object quadratic. `key` is new.

@@ -85,7 +85,7 @@ void SleepSoonWhenWaiting() {
 
 int ThreadIndex() { return thread_index; }
 
-bool InParallelFor() { return inside_parallel; }
+int ThreadsHere() { return inside_parallel ? 1 : Threads(); }
 
 void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;

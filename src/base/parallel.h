@@ -13,9 +13,8 @@ void SetThreads(int threads);  // ≥ 1; the caller also tells libtorch (ops/thr
 // times slower than one after the other. For programs, once, after SetThreads; OMP_WAIT_POLICY and GOMP_SPINCOUNT
 // overrule it.
 void SleepSoonWhenWaiting();
-int ThreadIndex();     // 0 … Threads() − 1 inside ParallelFor, 0 outside
-bool InParallelFor();  // whether the caller is one of several threads of a ParallelFor: what it calls has this thread
-                       // alone
+int ThreadIndex();  // 0 … Threads() − 1 inside ParallelFor, 0 outside
+int ThreadsHere();  // that the caller may use: 1 where it is one of several threads of a ParallelFor, else Threads()
 
 // Calls body(begin, end) for pieces of [0, count) of at most `grain` items, handed out one after another to idle
 // threads. Which thread gets which piece is not fixed: a result must not depend on it. The first exception of a

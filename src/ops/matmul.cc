@@ -89,8 +89,6 @@ struct Primitive {
   int64_t row_block;
 };
 
-int ThreadsHere() { return InParallelFor() ? 1 : Threads(); }
-
 Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
   return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
 }

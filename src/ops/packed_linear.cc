@@ -35,7 +35,7 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 PackedLinear::~PackedLinear() = default;
 
 void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t, int64_t)>& body) {
-  const int64_t threads = InParallelFor() ? 1 : Threads();
+  const int64_t threads = ThreadsHere();
   if (threads > 1 && rows >= threads * kLeastRowsOfThread) {
     // As many pieces as there are turns of all threads, of the same size but for the last.
     const int64_t turns = CeilDiv(rows, threads * kRowsOfThread);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -44,6 +45,27 @@ size_t SkipSpace(std::string_view text, size_t at) {
 }
 
 }  // namespace
+
+AddedToken ReadAddedToken(const Json& token, const std::string& where) {
+  AddedToken added;
+  if (token.is_string()) {
+    added.content = token.get<std::string>();
+  } else if (token.is_object()) {
+    added.content = GetString(token, "content", where);
+    added.special = GetBoolOr(token, "special", where, true);
+    added.lstrip = GetBoolOr(token, "lstrip", where, false);
+    added.rstrip = GetBoolOr(token, "rstrip", where, false);
+    added.single_word = GetBoolOr(token, "single_word", where, false);
+    if (GetBoolOr(token, "normalized", where, false)) {
+      Fail("{}: token \"{}\" is \"normalized\"; only tokens that are matched verbatim are supported", where,
+           Shown(added.content));
+    }
+  } else {
+    Fail("{}: expected a token as a string or an object, got {}", where, token.type_name());
+  }
+  if (added.content.empty()) Fail("{}: expected a token, got an empty string", where);
+  return added;
+}
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::vector<std::pair<std::string_view, int32_t>> keys;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "text/trie.h"
 
 namespace lshformer {
@@ -18,6 +19,9 @@ struct AddedToken {
 
   bool operator==(const AddedToken&) const = default;
 };
+
+// A token of HF's tokenizer files: its text, or an object with "content" and the flags above. Error names `where`.
+AddedToken ReadAddedToken(const Json& token, const std::string& where);
 
 class AddedTokens {
  public:

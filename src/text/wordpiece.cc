@@ -120,8 +120,8 @@ WordPieceTokenizer::WordPieceTokenizer(std::string_view vocab_txt, std::string_v
   for (const AddedToken& token : options.added) {
     const int32_t id = add(token);
     if (token.id >= 0 && token.id != id) {
-      Fail("{}: token \"{}\" has id {} here, but {} in tokenizer_config.json", where, Shown(token.content), id,
-           token.id);
+      Fail("{}: token \"{}\" has id {} in the vocabulary, but {} in {}", where, Shown(token.content), id, token.id,
+           options.added_from);
     }
   }
   unk_ = add({.content = options.unk});

@@ -16,8 +16,9 @@ namespace lshformer {
 struct WordPieceOptions {
   NormalizerOptions normalizer{};
   std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
-  bool clean_up_spaces = false;   // of decoded text: HF's clean_up_tokenization_spaces
-  std::vector<AddedToken> added;  // beside the five; an id of −1 is looked up, or given at the end
+  bool clean_up_spaces = false;                      // of decoded text: HF's clean_up_tokenization_spaces
+  std::vector<AddedToken> added;                     // beside the five; an id of −1 is looked up, or given at the end
+  std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
 };
 
 class WordPieceTokenizer final : public Tokenizer {

@@ -105,14 +105,15 @@ TEST_P(ParallelForTest, NestedCallsRunOnTheCallingThread) {
 }
 
 // Two threads of a program may both call it; each call is complete.
-TEST_P(ParallelForTest, TellsWhetherThreadsShareTheWork) {
-  EXPECT_FALSE(InParallelFor());
-  std::atomic<int> inside{0};
-  ParallelFor(64, 1, [&](int64_t, int64_t) { inside += InParallelFor(); });
-  EXPECT_EQ(inside, GetParam() > 1 ? 64 : 0);
-  ParallelFor(64, 64,
-              [&](int64_t, int64_t) { EXPECT_FALSE(InParallelFor()) << "one piece leaves the other threads idle"; });
-  EXPECT_FALSE(InParallelFor());
+TEST_P(ParallelForTest, TellsHowManyThreadsTheCallerHas) {
+  EXPECT_EQ(ThreadsHere(), GetParam());
+  std::atomic<int> alone{0};
+  ParallelFor(64, 1, [&](int64_t, int64_t) { alone += ThreadsHere() == 1; });
+  EXPECT_EQ(alone, 64);
+  ParallelFor(64, 64, [&](int64_t, int64_t) {
+    EXPECT_EQ(ThreadsHere(), GetParam()) << "one piece leaves the other threads idle";
+  });
+  EXPECT_EQ(ThreadsHere(), GetParam());
 }
 
 TEST_P(ParallelForTest, ConcurrentCallers) {

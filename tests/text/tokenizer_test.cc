@@ -177,7 +177,7 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
   EXPECT_THAT(load(with(good, "\"type\": \"WordPiece\", ", ""))->Encode("X").ids, ElementsAre(2, 5, 3)) << "early";
   EXPECT_THAT(load(with(good, "\"unk_token\": \"[UNK]\"", "\"unk_token\": \"[PAD]\""))->Encode("x").ids,
               ElementsAre(2, 0, 3));
-  EXPECT_THAT(error("\"id\": 2", "\"id\": 3"), HasSubstr("id 2 in \"vocab\", but 3 in \"added_tokens\""));
+  EXPECT_THAT(error("\"id\": 2", "\"id\": 3"), HasSubstr("id 2 in the vocabulary, but 3 in \"added_tokens\""));
   // What stands around texts must be BERT's.
   const std::string bert = R"({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})";
   const std::string templated = with(good, bert, templates);
