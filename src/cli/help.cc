@@ -71,7 +71,6 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
     standard = standard.substr(1, standard.size() - 2);  // a list
   if (!boolean && !standard.empty()) notes.push_back("default " + standard);
   if (boolean && standard == "true") notes.push_back("default true");
-  if (!option->get_envname().empty()) notes.push_back("or $" + option->get_envname());
   const std::string right = option->get_description();
   return TwoColumns(left, notes.empty() ? right : fmt::format("{} ({})", right, fmt::join(notes, "; ")));
 }

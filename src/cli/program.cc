@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <system_error>
@@ -22,16 +23,16 @@
 namespace lshformer::cli {
 namespace {
 
+constexpr const char *kThreadsVariable = "LSHFORMER_THREADS", *kIsaVariable = "LSHFORMER_ISA";
 constexpr int kMostThreads = 1024;  // more than any machine has; guards against a typo that would exhaust memory
 
 void AddCommonFlags(CLI::App& program, CommonFlags& common) {
   const char* group = "Common flags, before or after the command";
   program.set_help_flag("-h,--help", "this help")->group(group);
   program.set_version_flag("--version", "lshformer " LSHFORMER_VERSION, "the version")->group(group);
-  program.add_option("--threads", common.threads, "threads of all work")
+  program.add_option("--threads", common.threads, fmt::format("threads of all work; else ${}", kThreadsVariable))
       ->check(IntegerIn(1, kMostThreads))
       ->default_str("cores")
-      ->envname("LSHFORMER_THREADS")
       ->group(group);
   program.add_option("--device", common.device, "where models run")->check(OneOf({"cpu"}))->group(group);
   program.add_option("--seed", common.seed, "of weights, order, masking and dropout")->group(group);
@@ -43,23 +44,38 @@ void AddCommonFlags(CLI::App& program, CommonFlags& common) {
   program.add_option("--log_format", common.log_format, "log lines as text or as JSON")
       ->check(OneOf({"text", "json"}))
       ->group(group);
-  program.add_option("--isa", common.isa, "instruction set of the kernels: auto, avx512, avx2, … (see info --build)")
-      ->envname("LSHFORMER_ISA")
+  program
+      .add_option("--isa", common.isa,
+                  fmt::format("instruction set of the kernels: auto, avx512, avx2, … (see info --build); else ${}",
+                              kIsaVariable))
       ->group(group);
 }
 
-void TakeEffect(const CommonFlags& common) {
+// What stands for a flag that was not given: CLI11's own would not name the variable in an error.
+std::string FromEnvironment(const CLI::App& program, const char* flag, const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr || program.count(flag) > 0 ? "" : value;
+}
+
+void TakeEffect(const CLI::App& program, CommonFlags& common) {
   SetUpLogging(common.quiet ? "error" : common.log_level,
                common.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
   if (common.quiet || common.no_progress) SetProgressStyle(ProgressStyle::kOff);
   KeepFreedMemory();
+  if (const std::string threads = FromEnvironment(program, "--threads", kThreadsVariable); !threads.empty()) {
+    const std::string wrong = IntegerIn(1, kMostThreads)(threads);
+    if (!wrong.empty()) FailUsage("{}: {}", kThreadsVariable, wrong);
+    common.threads = std::stoi(threads);
+  }
   SetAllThreads(common.threads > 0 ? common.threads : HardwareThreads());
   SleepSoonWhenWaiting();
+  const std::string isa = FromEnvironment(program, "--isa", kIsaVariable);
+  if (!isa.empty()) common.isa = isa;
   if (common.isa == "auto") return;
   try {
     ForceIsa(common.isa);
   } catch (const Error& error) {
-    FailUsage("--isa: {}", error.what());
+    FailUsage("{}: {}", isa.empty() ? "--isa" : kIsaVariable, error.what());
   }
 }
 
@@ -103,7 +119,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
   AddReport(*program, common);
   ArrangeHelp(*program);
   program->require_subcommand(1);
-  program->parse_complete_callback([&common] { TakeEffect(common); });
+  program->parse_complete_callback([&common, &app = *program] { TakeEffect(app, common); });
   return program;
 }
 

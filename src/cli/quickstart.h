@@ -33,22 +33,24 @@ struct QuickstartJob {
 
 // One attention's way through the quickstart.
 struct QuickstartSide {
+  std::string name;  // for people; in lower case that of its folders
   AttentionSpec spec;
   std::vector<AttentionTiming> attention;  // by length, ascending
   QuickstartJob pretrain, sentiment, questions;
 };
 
 struct QuickstartResult {
-  QuickstartSide exact, simhash;
+  QuickstartSide exact;
+  std::vector<QuickstartSide> hashed;
   int heads = 2, head_dim = 64;
   std::string data, machine;          // one line each: what was trained on, and where
   std::vector<std::string> commands;  // to try next
 };
 
-// The paper's Tables 1 to 4 in one: exact | SimHash | ratio.
+// The BERT-LSH paper's Tables 1 to 4 in one: exact | SimHash | ratio | Reformer | ratio.
 Table QuickstartTable(const QuickstartResult& result);
-// Two sentences, from the numbers alone: what hashing gained, and what it cost.
-std::string QuickstartSummary(const QuickstartResult& result);
+// Two sentences, from the numbers alone: what this hashing gained, and what it cost.
+std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed);
 std::string QuickstartPage(const QuickstartResult& result);
 
 // The output folder. Work goes to Work(name), inside the folder; Publish() puts it in place of what an older run left.

@@ -15,17 +15,24 @@ double Number(const Json& results, const char* key) {
 
 using Metric = double (*)(const QuickstartSide&);
 
-// A line "exact | SimHash | ratio".
+// A line "exact | SimHash | ratio | Reformer | ratio".
 class Lines {
  public:
   explicit Lines(const QuickstartResult& result) : result_(result) {
-    table_.columns = {"", "exact", "SimHash", "ratio"};
+    table_.columns = {"", result.exact.name};
+    for (const QuickstartSide& side : result.hashed) table_.columns.insert(table_.columns.end(), {side.name, "ratio"});
   }
   void Section(const std::string& title) { table_.Section(title); }
   template <class Value>
   void Add(const std::string& name, const Value& value) {
-    const double exact = value(result_.exact), hashed = value(result_.simhash);
-    table_.Row({name, FormatNumber(exact), FormatNumber(hashed), exact > 0 ? FormatNumber(hashed / exact, 3) : "–"});
+    const double exact = value(result_.exact);
+    std::vector<std::string> cells{name, FormatNumber(exact)};
+    for (const QuickstartSide& side : result_.hashed) {
+      const double hashed = value(side);
+      cells.push_back(FormatNumber(hashed));
+      cells.push_back(exact > 0 ? FormatNumber(hashed / exact, 3) : "–");
+    }
+    table_.Row(std::move(cells));
   }
   Table Take() { return std::move(table_); }
 
@@ -41,7 +48,7 @@ void AddAttention(const QuickstartResult& result, Lines& lines) {
   lines.Section(fmt::format("Attention, forward, {} heads x {} (Table 1)", result.heads, result.head_dim));
   const int64_t shortest = Shortest(result.exact).length, longest = Longest(result.exact).length;
   const std::string at = fmt::format(" at {} tokens", shortest), far = fmt::format(" at {} tokens", longest);
-  lines.Add("KFLOPs" + at + ", paper's count", [](auto& side) { return Shortest(side).cost.paper_flops() / 1000; });
+  lines.Add("KFLOPs" + at + ", the paper's", [](auto& side) { return Shortest(side).cost.paper_flops() / 1000; });
   lines.Add("KFLOPs" + at + ", full count", [](auto& side) { return Shortest(side).cost.full_flops() / 1000; });
   lines.Add("dot products" + at, [](auto& side) { return std::round(Shortest(side).cost.dot_products); });
   lines.Add("share of pairs" + at + ", %", [](auto& side) { return 100 * Shortest(side).cost.share(); });
@@ -95,15 +102,15 @@ bool Differ(double a, double b, double samples) {
   return std::abs(a - b) > 2 * std::sqrt(2 * mean * (1 - mean) / std::max(samples, 1.0));
 }
 
-std::string Quality(const QuickstartResult& result) {
-  const double exact_loss = Number(result.exact.pretrain.eval, "eval_loss"),
-               hashed_loss = Number(result.simhash.pretrain.eval, "eval_loss");
+std::string Quality(const QuickstartSide& exact_side, const QuickstartSide& hashed_side) {
+  const double exact_loss = Number(exact_side.pretrain.eval, "eval_loss"),
+               hashed_loss = Number(hashed_side.pretrain.eval, "eval_loss");
   // The masks are the same for both, so losses compare closely; a hundredth is about what another seed changes.
   bool worse = hashed_loss > 1.01 * exact_loss, better = hashed_loss < 0.99 * exact_loss;
   const auto judge = [&](QuickstartJob QuickstartSide::*job, const char* key, double whole) {
-    const double exact = Number((result.exact.*job).eval, key) / whole,
-                 hashed = Number((result.simhash.*job).eval, key) / whole;
-    const bool differ = Differ(exact, hashed, Number((result.exact.*job).eval, "eval_samples"));
+    const double exact = Number((exact_side.*job).eval, key) / whole,
+                 hashed = Number((hashed_side.*job).eval, key) / whole;
+    const bool differ = Differ(exact, hashed, Number((exact_side.*job).eval, "eval_samples"));
     worse |= differ && hashed < exact;
     better |= differ && hashed > exact;
     return fmt::format("{:.1f} % instead of {:.1f} %", 100 * hashed, 100 * exact);
@@ -113,8 +120,8 @@ std::string Quality(const QuickstartResult& result) {
   const std::string figures = fmt::format(
       "masked words were guessed right {:.1f} % of the time instead of {:.1f} %, sentiment {} and questions on long "
       "documents {}",
-      100 * Number(result.simhash.pretrain.eval, "eval_accuracy"),
-      100 * Number(result.exact.pretrain.eval, "eval_accuracy"), sentiment, questions);
+      100 * Number(hashed_side.pretrain.eval, "eval_accuracy"), 100 * Number(exact_side.pretrain.eval, "eval_accuracy"),
+      sentiment, questions);
   if (worse) return "in quality it cost something: " + figures;
   if (better) return "in quality it cost nothing here: " + figures;
   return "in quality no difference can be seen: " + figures;
@@ -129,34 +136,51 @@ std::vector<std::pair<double, double>> Points(const Json& history, const char* k
   return points;
 }
 
+std::vector<const QuickstartSide*> Sides(const QuickstartResult& result) {
+  std::vector<const QuickstartSide*> sides{&result.exact};
+  for (const QuickstartSide& side : result.hashed) sides.push_back(&side);
+  return sides;
+}
+
 LineChart Curves(const QuickstartResult& result, const std::string& title, const char* key, const std::string& unit,
                  QuickstartJob QuickstartSide::*job) {
-  return {
-      title,
-      {"step"},
-      {unit},
-      {{"exact", Points((result.exact.*job).history, key)}, {"SimHash", Points((result.simhash.*job).history, key)}}};
+  LineChart chart{title, {"step"}, {unit}, {}};
+  for (const QuickstartSide* side : Sides(result))
+    chart.series.push_back({side->name, Points((side->*job).history, key)});
+  return chart;
 }
 
 std::vector<LineChart> AttentionCharts(const QuickstartResult& result) {
-  LineChart time{
-      "Time of one forward by length", {"tokens", true}, {"milliseconds", true}, {{"exact", {}}, {"SimHash", {}}}};
-  LineChart work{
-      "Operations by length, full count", {"tokens", true}, {"MFLOP", true}, {{"exact", {}}, {"SimHash", {}}}};
-  for (const auto* side : {&result.exact, &result.simhash}) {
-    const size_t series = side == &result.exact ? 0 : 1;
+  LineChart time{"Time of one forward by length", {"tokens", true}, {"milliseconds", true}, {}};
+  LineChart work{"Operations by length, full count", {"tokens", true}, {"MFLOP", true}, {}};
+  for (const QuickstartSide* side : Sides(result)) {
+    time.series.push_back({side->name, {}});
+    work.series.push_back({side->name, {}});
     for (const AttentionTiming& timing : side->attention) {
       const auto length = static_cast<double>(timing.length);
-      time.series[series].points.emplace_back(length, timing.time.median_ms);
-      work.series[series].points.emplace_back(length, timing.cost.full_flops() / 1e6);
-      if (series == 0) time.x.ticks.push_back(length);
+      time.series.back().points.emplace_back(length, timing.time.median_ms);
+      work.series.back().points.emplace_back(length, timing.cost.full_flops() / 1e6);
+      if (side == &result.exact) time.x.ticks.push_back(length);
     }
   }
   work.x.ticks = time.x.ticks;
   return {time, work};
 }
 
-std::string Times(double ratio) { return fmt::format("{:.2f} x", ratio); }
+// What the hashing gained where texts are long, and what it cost.
+std::vector<Card> Cards(const QuickstartSide& exact, const QuickstartSide& hashed) {
+  const auto faster = [](const AttentionTiming& a, const AttentionTiming& b) {
+    return fmt::format("{:.2f} x", a.time.median_ms / b.time.median_ms);
+  };
+  const auto answered = [](const QuickstartSide& side) {
+    return fmt::format("{:.1f} %", Number(side.questions.eval, "eval_exact"));
+  };
+  return {{faster(Longest(exact), Longest(hashed)),
+           fmt::format("as fast as exact attention at {} tokens with {}, {} at {}", Longest(exact).length, hashed.name,
+                       faster(Shortest(exact), Shortest(hashed)), Shortest(exact).length)},
+          {answered(hashed),
+           fmt::format("of the questions answered by {} ({} by {})", hashed.name, answered(exact), exact.name)}};
+}
 
 }  // namespace
 
@@ -172,41 +196,36 @@ Table QuickstartTable(const QuickstartResult& result) {
   return lines.Take();
 }
 
-std::string QuickstartSummary(const QuickstartResult& result) {
-  const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
+std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed) {
+  const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(hashed);
   const std::string far = Speed(far_exact.time.median_ms, far_hashed.time.median_ms);
-  const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(result.simhash).time.median_ms);
+  const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(hashed).time.median_ms);
   const double exact_rate = Number(result.exact.pretrain.train, "train_samples_per_second"),
-               hashed_rate = Number(result.simhash.pretrain.train, "train_samples_per_second");
+               hashed_rate = Number(hashed.pretrain.train, "train_samples_per_second");
   return fmt::format(
-      "At {} tokens SimHash attention computed {:.0f} % of the pairs and was {} than exact attention ({} against {} "
+      "At {} tokens {} attention computed {:.1f} % of the pairs and was {} than exact attention ({} against {} "
       "ms); "
       "at {} tokens it was {}. Pretraining with it was {}, and {}.",
-      far_hashed.length, 100 * far_hashed.cost.share(), far == "as fast" ? "no faster" : far,
+      far_hashed.length, hashed.name, 100 * far_hashed.cost.share(), far == "as fast" ? "no faster" : far,
       FormatNumber(far_hashed.time.median_ms, 3), FormatNumber(far_exact.time.median_ms, 3),
-      Shortest(result.exact).length, near, Speed(1 / exact_rate, 1 / hashed_rate), Quality(result));
+      Shortest(result.exact).length, near, Speed(1 / exact_rate, 1 / hashed_rate), Quality(result.exact, hashed));
 }
 
 std::string QuickstartPage(const QuickstartResult& result) {
-  Page page("lshformer quickstart", "BERT with exact and with SimHash attention, from raw text to this page");
-  const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(result.simhash);
-  const double accuracy = Number(result.simhash.sentiment.eval, "eval_accuracy"),
-               exact_accuracy = Number(result.exact.sentiment.eval, "eval_accuracy");
-  page.Cards({{Times(far_exact.time.median_ms / far_hashed.time.median_ms),
-               fmt::format("as fast as exact attention at {} tokens", far_hashed.length)},
-              {Times(Shortest(result.exact).time.median_ms / Shortest(result.simhash).time.median_ms),
-               fmt::format("as fast as exact attention at {} tokens", Shortest(result.exact).length)},
-              {fmt::format("{:.0f} %", 100 * far_hashed.cost.share()),
-               fmt::format("of the pairs computed at {} tokens", far_hashed.length)},
-              {fmt::format("{:+.1f} points", 100 * (accuracy - exact_accuracy)),
-               "sentiment accuracy, SimHash against exact"}});
-  page.Paragraph(QuickstartSummary(result));
+  Page page("lshformer quickstart", "BERT with exact, SimHash and Reformer attention, from raw text to this page");
+  std::vector<Card> cards;
+  for (const QuickstartSide& side : result.hashed) {
+    for (Card& card : Cards(result.exact, side)) cards.push_back(std::move(card));
+  }
+  page.Cards(cards);
+  for (const QuickstartSide& side : result.hashed) page.Paragraph(QuickstartSummary(result, side));
   page.Heading("The table");
   page.Add(QuickstartTable(result));
   page.Paragraph(
-      "Ratio: SimHash divided by exact. The rows follow Tables 1 to 4 of the BERT-LSH paper. Its count of KFLOPs takes "
-      "the "
-      "hashing alone for SimHash and the products q·k alone for exact attention; the full count takes all of both.");
+      "Ratio: the column before it divided by exact. The rows follow Tables 1 to 4 of the BERT-LSH paper. Its count of "
+      "KFLOPs takes the hashing alone where there is any and the products q·k alone for exact attention; the full "
+      "count "
+      "takes all of both.");
   page.Heading("Attention");
   page.Add(AttentionCharts(result));
   page.Heading("Pretraining");
@@ -224,7 +243,7 @@ std::string QuickstartPage(const QuickstartResult& result) {
   page.Heading("How it was made");
   page.Paragraph(result.data);
   page.Paragraph(result.machine);
-  page.Details("SimHash's settings", ToJson(result.simhash.spec).dump(2));
+  for (const QuickstartSide& side : result.hashed) page.Details(side.name + "'s settings", ToJson(side.spec).dump(2));
   return page.Html();
 }
 

@@ -39,7 +39,7 @@ struct DropoutAddNorm {
   const float* gamma = nullptr;     // [columns]
   const float* beta = nullptr;
   float eps = 1e-12f;
-  RowDropout dropout;
+  RowDropout dropout{};
   float* sum = nullptr;  // [rows, columns]; may be x, or y where no gradient will need it
   float* y = nullptr;
   float* mean = nullptr;  // [rows]; or nullptr, as the next: not kept

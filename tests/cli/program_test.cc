@@ -108,6 +108,25 @@ TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
   EXPECT_THAT(Wrong("info \"$(printf '%0500d' 1)\" \"$(printf 'a\\377\\nb')\""), HasSubstr("\\xFF\\x0A"));
 }
 
+TEST_F(ProgramTest, VariablesStandForFlagsThatAreNotGiven) {
+  const auto threads = [&](const char* words) {
+    const Result result = Run(words);
+    return result.status == 0 ? Json::parse(result.out)["cpu"]["threads"].get<int>() : -1;
+  };
+  setenv("LSHFORMER_THREADS", "3", 1);
+  EXPECT_EQ(threads("info --build --json"), 3);
+  EXPECT_EQ(threads("info --build --json --threads 2"), 2);
+  setenv("LSHFORMER_THREADS", "0", 1);
+  EXPECT_THAT(Wrong("info --build"), HasSubstr("LSHFORMER_THREADS: expected 1 to 1024, got 0"));
+  EXPECT_EQ(threads("info --build --json --threads 2"), 2);
+  unsetenv("LSHFORMER_THREADS");
+  setenv("LSHFORMER_ISA", "avx1024", 1);
+  EXPECT_THAT(Wrong("info --build"), HasSubstr("LSHFORMER_ISA: expected auto"));
+  setenv("LSHFORMER_ISA", "scalar", 1);
+  EXPECT_EQ(Json::parse(Run("info --build --json").out)["isa"]["active"], "scalar");
+  unsetenv("LSHFORMER_ISA");
+}
+
 TEST_F(ProgramTest, AFailureIsOneLineAndStatus1) {
   EXPECT_THAT(Wrong("info /nowhere", 1), HasSubstr("/nowhere: no such folder"));
   const std::string config = folder_.Write("broken/config.json", "{");

@@ -14,20 +14,23 @@
 namespace lshformer::cli {
 namespace {
 
+using ::testing::_;
+using ::testing::ElementsAre;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::TempFolder;
 namespace fs = std::filesystem;
 
-AttentionSpec SimHash() {
+AttentionSpec Hashed(AttentionType type) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
+  spec.type = type;
   return spec;
 }
 
-QuickstartSide Side(const AttentionSpec& spec, double near_ms, double far_ms, double share) {
+QuickstartSide Side(const char* name, const AttentionSpec& spec, double near_ms, double far_ms, double share) {
   QuickstartSide side;
+  side.name = name;
   side.spec = spec;
   for (const auto& [length, ms] : {std::pair<int64_t, double>(10, near_ms), {8192, far_ms}}) {
     side.attention.push_back({length, {ms, ms, ms, 5}, CostOfAttention(spec, 2, 64, length, share), length * 100});
@@ -50,10 +53,13 @@ QuickstartSide Side(const AttentionSpec& spec, double near_ms, double far_ms, do
 
 QuickstartResult Result() {
   QuickstartResult result;
-  result.exact = Side(AttentionSpec{}, 0.01, 300, 1);
-  result.simhash = Side(SimHash(), 0.02, 100, 0.25);
+  result.exact = Side("exact", AttentionSpec{}, 0.01, 300, 1);
+  result.hashed = {Side("SimHash", Hashed(AttentionType::kSimHash), 0.02, 100, 0.25),
+                   Side("Reformer", Hashed(AttentionType::kReformer), 0.01, 10, 1)};
   return result;
 }
+
+std::string SimHashSummary(const QuickstartResult& result) { return QuickstartSummary(result, result.hashed[0]); }
 
 std::vector<std::string> Row(const Table& table, const std::string& name) {
   for (const Table::Line& line : table.lines) {
@@ -64,35 +70,41 @@ std::vector<std::string> Row(const Table& table, const std::string& name) {
 
 TEST(QuickstartTableTest, HasThePaperNumbersOfTableOne) {
   const Table table = QuickstartTable(Result());
-  EXPECT_EQ(table.columns, (std::vector<std::string>{"", "exact", "SimHash", "ratio"}));
-  EXPECT_EQ(Row(table, "KFLOPs at 10 tokens, paper's count"),
-            (std::vector<std::string>{"KFLOPs at 10 tokens, paper's count", "25.60", "10.24", "0.400"}));
-  EXPECT_EQ(Row(table, "dot products at 10 tokens"),
-            (std::vector<std::string>{"dot products at 10 tokens", "200", "50", "0.250"}));
-  EXPECT_EQ(Row(table, "time at 8192 tokens, ms"),
-            (std::vector<std::string>{"time at 8192 tokens, ms", "300", "100", "0.333"}));
+  EXPECT_EQ(table.columns, (std::vector<std::string>{"", "exact", "SimHash", "ratio", "Reformer", "ratio"}));
+  EXPECT_THAT(Row(table, "KFLOPs at 10 tokens, the paper's"), ElementsAre(_, "25.60", "10.24", "0.400", "25.60", "1"));
+  EXPECT_THAT(Row(table, "dot products at 10 tokens"), ElementsAre(_, "200", "50", "0.250", "200", "1"));
+  EXPECT_THAT(Row(table, "time at 8192 tokens, ms"), ElementsAre(_, "300", "100", "0.333", "10", "0.0333"));
+  // Four rounds of windows of 128 keys.
+  EXPECT_THAT(Row(table, "share of pairs at 8192 tokens, %"), ElementsAre(_, "100", "25", "0.250", "6.250", "0.0625"));
 }
 
 TEST(QuickstartTableTest, AFigureThatIsMissingIsShownAsMissing) {
   QuickstartResult result = Result();
-  result.simhash.pretrain.eval.erase("perplexity");
-  EXPECT_EQ(Row(QuickstartTable(result), "perplexity"), (std::vector<std::string>{"perplexity", "20.09", "–", "–"}));
+  result.hashed[0].pretrain.eval.erase("perplexity");
+  EXPECT_THAT(Row(QuickstartTable(result), "perplexity"), ElementsAre(_, "20.09", "–", "–", "20.09", "1"));
 }
 
 TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
-  const std::string summary = QuickstartSummary(Result());
-  EXPECT_THAT(summary,
-              HasSubstr("computed 25 % of the pairs and was 3 times faster than exact attention (100 against 300 ms)"));
+  const std::string summary = SimHashSummary(Result());
+  EXPECT_THAT(summary, HasSubstr("SimHash attention computed 25.0 % of the pairs and was 3 times faster than exact "
+                                 "attention (100 against 300 ms)"));
   EXPECT_THAT(summary, HasSubstr("at 10 tokens it was 2 times slower"));
   EXPECT_THAT(summary, HasSubstr("no difference can be seen"));
 }
 
+TEST(QuickstartSummaryTest, EachHashingHasItsOwn) {
+  const QuickstartResult result = Result();
+  const std::string summary = QuickstartSummary(result, result.hashed[1]);
+  EXPECT_THAT(summary, HasSubstr("Reformer attention computed 6.2 % of the pairs and was 30 times faster"));
+  EXPECT_THAT(summary, HasSubstr("at 10 tokens it was as fast"));
+}
+
 TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
   QuickstartResult result = Result();
-  result.simhash.attention.back().time.median_ms = 450;
-  result.simhash.pretrain.train["train_samples_per_second"] = 50.0;
-  result.simhash.pretrain.eval["eval_loss"] = 3.4;
-  const std::string summary = QuickstartSummary(result);
+  result.hashed[0].attention.back().time.median_ms = 450;
+  result.hashed[0].pretrain.train["train_samples_per_second"] = 50.0;
+  result.hashed[0].pretrain.eval["eval_loss"] = 3.4;
+  const std::string summary = SimHashSummary(result);
   EXPECT_THAT(summary, HasSubstr("was 1.5 times slower than exact attention"));
   EXPECT_THAT(summary, HasSubstr("Pretraining with it was 2 times slower"));
   EXPECT_THAT(summary, HasSubstr("in quality it cost something"));
@@ -100,39 +112,40 @@ TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
 
 TEST(QuickstartSummaryTest, ADifferenceWithinChanceIsNone) {
   QuickstartResult result = Result();
-  result.simhash.sentiment.eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("no difference can be seen"));
-  result.simhash.sentiment.eval["eval_accuracy"] = 0.90;
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
-  result.simhash.sentiment.eval["eval_accuracy"] = 0.99;
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost nothing"));
+  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("no difference can be seen"));
+  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.90;
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost something"));
+  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.99;
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost nothing"));
 }
 
 TEST(QuickstartSummaryTest, QuestionsCountToo) {
   QuickstartResult result = Result();
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("questions on long documents 90.0 % instead of 90.0 %"));
-  result.simhash.questions.eval["eval_exact"] = 88.0;  // six of 300
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("no difference can be seen"));
-  result.simhash.questions.eval["eval_exact"] = 60.0;
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("it cost something"));
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("questions on long documents 90.0 % instead of 90.0 %"));
+  result.hashed[0].questions.eval["eval_exact"] = 88.0;  // six of 300
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("no difference can be seen"));
+  result.hashed[0].questions.eval["eval_exact"] = 60.0;
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost something"));
 }
 
 TEST(QuickstartTableTest, QuestionsHaveSharesInPercentAlready) {
   const Table table = QuickstartTable(Result());
-  EXPECT_EQ(Row(table, "exact answers, %"), (std::vector<std::string>{"exact answers, %", "90", "90", "1"}));
+  EXPECT_THAT(Row(table, "exact answers, %"), ElementsAre(_, "90", "90", "1", "90", "1"));
 }
 
 TEST(QuickstartSummaryTest, SpeedsThatTheClockCannotTellApartAreEqual) {
   QuickstartResult result = Result();
-  result.simhash.attention.back().time.median_ms = 295;
-  EXPECT_THAT(QuickstartSummary(result), HasSubstr("no faster than exact attention"));
+  result.hashed[0].attention.back().time.median_ms = 295;
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("no faster than exact attention"));
 }
 
 TEST(QuickstartPageTest, HoldsTheTableTheCurvesAndTheCommands) {
   QuickstartResult result = Result();
   result.commands = {"lshformer predict --text 'a <b>'"};
   const std::string page = QuickstartPage(result);
-  for (const char* part : {"<svg", "perplexity", "--text &#39;a &lt;b&gt;&#39;", "<title>exact: 5 at 2</title>"}) {
+  for (const char* part : {"<svg", "perplexity", "--text &#39;a &lt;b&gt;&#39;", "<title>exact: 5 at 2</title>",
+                           "<title>Reformer: 5 at 2</title>", "30.00 x", "Reformer&#39;s settings"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("nan")));
@@ -187,8 +200,9 @@ TEST(QuickstartFolderTest, AFolderThatIsNotItsOwnIsRefused) {
 }
 
 TEST(TimeAttentionTest, MeasuresEachSpecAtEachLength) {
-  const auto timings = TimeAttention({AttentionSpec{}, SimHash()}, {10, 300}, 2, 16, 1);
-  ASSERT_EQ(timings.size(), 2U);
+  const auto timings = TimeAttention(
+      {AttentionSpec{}, Hashed(AttentionType::kSimHash), Hashed(AttentionType::kReformer)}, {10, 300}, 2, 16, 1);
+  ASSERT_EQ(timings.size(), 3U);
   for (const auto& of_spec : timings) {
     ASSERT_EQ(of_spec.size(), 2U);
     for (const AttentionTiming& timing : of_spec) {
