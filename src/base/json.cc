@@ -16,7 +16,7 @@ std::string Place(std::string_view text, size_t position) {
   const std::string_view before = text.substr(0, std::min(position, text.size()));
   const size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
   const size_t newline = before.rfind('\n');
-  const size_t column = newline == before.npos ? before.size() : before.size() - newline - 1;
+  const size_t column = std::max<size_t>(1, newline == before.npos ? before.size() : before.size() - newline - 1);
   const bool one_line = text.find('\n') >= text.size() - (text.ends_with('\n') ? 1 : 0);
   if (one_line) return fmt::format("column {}", column);
   return fmt::format("line {}, column {}", line, column);

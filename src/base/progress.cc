@@ -94,10 +94,11 @@ void Progress::Update(int64_t done, const std::string& note) {
 void Progress::Finish() {
   if (finished_) return;
   finished_ = true;
-  if (shown_) Draw(true);
+  if (shown_ && (bar_ || done_ != drawn_done_)) Draw(true);
 }
 
 void Progress::Draw(bool last) {
+  drawn_done_ = done_;
   ProgressState state{
       title_, unit_, note_, done_, total_, start_, std::chrono::duration<double>(Clock::now() - begin_).count()};
   if (lines_) {

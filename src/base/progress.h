@@ -36,7 +36,7 @@ class Progress {
  private:
   void Draw(bool last);
   std::string title_, unit_, note_;
-  int64_t total_, start_, done_;
+  int64_t total_, start_, done_, drawn_done_ = 0;
   std::chrono::steady_clock::time_point begin_, drawn_;
   bool finished_ = false;
   bool bar_ = false, lines_ = false, shown_ = false;

@@ -96,6 +96,7 @@ Json EvaluateLabels(const EvaluateFlags& flags, Model& model, const Tokenizer& t
   SequenceSet set = Encoded(flags, table, LabelIds(table, labels), model, tokenizer);
   set.KeepFirst(flags.max_eval_samples);
   options.f1 = task == nullptr || task->f1;
+  options.matthews = task != nullptr && task->matthews;
   return EvaluateClassification(model, set, options).metrics;
 }
 
@@ -139,7 +140,6 @@ Json EvaluateQuestions(const EvaluateFlags& flags, Model& model, const Tokenizer
   SquadWindows windows;
   windows.keep_places = true;
   AddSquadWindows(data, tokenizer, {SequenceLimit(flags.max_seq_length, model.config()), flags.doc_stride}, windows);
-  if (!flags.output_dir.empty()) MakeFolder(flags.output_dir);
   const AnswerEvaluation result =
       EvaluateQuestionAnswering(model, data, windows, flags.answers, options, /*scored=*/true);
   if (!flags.output_dir.empty())
@@ -206,7 +206,6 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   const Task task = TaskOf(flags);
   const bool text = task == Task::kMaskedLm || task == Task::kPretraining, questions = task == Task::kQuestionAnswering;
   CheckAnswerFlags(command, flags.answers, questions);
-  if (!questions) RefuseFlags(command, {"--output_dir"}, "is for --task question-answering");
   if (text) {
     if (flags.validation_file.empty()) FailUsage("--validation_file: required for fill-mask");
     RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
@@ -218,6 +217,7 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
     RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
   }
   flags.model.precision.Checked();
+  if (!flags.output_dir.empty()) MakeFolder(flags.output_dir);
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(
       flags.model.model_name_or_path, task, seed, /*require_head=*/task != Task::kEncoder,
@@ -294,13 +294,17 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
   command
       ->add_option("--output_dir", flags->output_dir,
-                   "question answering: folder for predictions.json, nbest_predictions.json, null_odds.json")
+                   "folder for eval_results.json, which report reads; question answering: for predictions.json, "
+                   "nbest_predictions.json, null_odds.json too")
       ->type_name("DIR")
       ->group(group);
   AddPrecisionFlags(*command, flags->model.precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->model.attention);
-  command->callback(
-      [=, &common] { WriteFileAtomically(flags->output, Evaluate(*command, *flags, common.seed).dump(2) + "\n"); });
+  command->callback([=, &common] {
+    const std::string results = Evaluate(*command, *flags, common.seed).dump(2) + "\n";
+    if (!flags->output_dir.empty()) WriteFileAtomically(flags->output_dir + "/eval_results.json", results);
+    WriteFileAtomically(flags->output, results);
+  });
 }
 
 }  // namespace lshformer::cli

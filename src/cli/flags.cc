@@ -227,7 +227,17 @@ void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
 }
 
 void AddVariantsFlag(CLI::App& app, std::vector<std::string>& attention, const char* help, const char* group) {
-  app.add_option("--attention", attention, help)
+  app.add_option_function<std::vector<std::string>>(
+         "--attention",
+         [&attention](const std::vector<std::string>& values) {
+           attention.clear();
+           for (const std::string& value : values) {
+             const auto parts = value.starts_with('{') ? std::vector{value} : CLI::detail::split(value, ',');
+             attention.insert(attention.end(), parts.begin(), parts.end());
+           }
+         },
+         help)
+      ->default_str(fmt::format("{}", fmt::join(attention, ",")))
       ->type_name("TYPE|JSON")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

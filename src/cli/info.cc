@@ -60,9 +60,17 @@ Json Weights(const std::string& folder) {
               {"dtype", fmt::format("{}", fmt::join(dtypes, ", "))}};
 }
 
+ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& folder) {
+  try {
+    return CostOfForward(config, length);
+  } catch (const Error& error) {
+    Fail("{}: costs of {} tokens (--lengths): {}", Shown(folder, 120), length, error.what());
+  }
+}
+
 // One row per length and attention: the model's own, beside exact attention where that differs. Lengths that the
 // position table does not reach are marked: they tell what a longer table would cost.
-Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
+Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   variants[0].second.attention = {AttentionSpec{}};
   if (std::any_of(config.attention.begin(), config.attention.end(),
@@ -71,7 +79,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths) {
   Json rows = Json::array();
   for (const int64_t length : lengths) {
     for (const auto& [name, variant] : variants) {
-      const ModelCost cost = CostOfForward(variant, length);
+      const ModelCost cost = CostAt(variant, length, folder);
       rows.push_back({{"length", length},
                       {"beyond_positions", length > config.max_position_embeddings},
                       {"attention", name},
@@ -100,7 +108,7 @@ Json ModelInfo(const InfoFlags& flags) {
   }
   return Json{{"config", ToJson(config)},         {"hashed_from", hashed_from},
               {"parameters", parameters},         {"parameters_total", Total(blocks)},
-              {"weights", Weights(flags.folder)}, {"costs", Costs(config, flags.lengths)}};
+              {"weights", Weights(flags.folder)}, {"costs", Costs(config, flags.lengths, flags.folder)}};
 }
 
 std::string Joined(const Json& values) {

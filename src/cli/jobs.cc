@@ -351,7 +351,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, Job& job) {
                           config.labels.clear();
                           config.problem_type.clear();
                         });
-  job.figures = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, false, options.answers.version_2);
+  job.figures = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, options.answers.version_2);
   CheckBestMetric(job.training, job.figures);  // before the questions are read
   const QuestionSets data = ReadQuestions(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the questions");
@@ -387,8 +387,8 @@ JobResult RunTrainLabels(const TrainOptions& options, Job& job) {
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   EvaluateOptions evaluating = Evaluating(options.training);
-  evaluating.f1 = tables.f1;
-  job.figures = EvaluationKeys(job.model->config(), Task::kSequenceClassification, tables.f1, false);
+  evaluating.f1 = tables.f1, evaluating.matthews = tables.matthews;
+  job.figures = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
   const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
   job.evaluate = [&] { return evaluate(*job.model, data.validation, evaluating).metrics; };
   return RunJob(job, [&] {
@@ -421,7 +421,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.tokenizer = LoadTokenizer(options.model);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training.seed);
-  job.figures = EvaluationKeys(job.model->config(), job.model->task(), false, false);
+  job.figures = EvaluationKeys(job.model->config(), job.model->task(), {});
   CheckBestMetric(job.training, job.figures);  // before the text is read
   const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());

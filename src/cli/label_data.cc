@@ -104,6 +104,7 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
                                               : AreValues(tables.train);
   if (!tables.regression) tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
   tables.f1 = task == nullptr || task->f1;
+  tables.matthews = task != nullptr && task->matthews;
   int64_t left = options.max_train_samples;
   for (TextTable& table : tables.train) {
     if (options.max_train_samples == 0) break;

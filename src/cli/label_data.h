@@ -21,7 +21,7 @@ struct LabelTables {
   std::vector<TextTable> validation, test;  // one or none
   bool regression = false;                  // labels are values
   std::vector<std::string> labels;          // else in order of id
-  bool f1 = true;
+  bool f1 = true, matthews = false;         // which figures are asked for
 };
 
 // Reads the tables and limits them to max_train_samples and max_eval_samples. Labels are the GLUE task's, else all that

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "base/error.h"
@@ -53,6 +54,8 @@ int ReportError(std::exception_ptr error) {
     return Report(wrong.what(), kWrongUsage);
   } catch (const Error& failure) {
     return Report(failure.what(), kFailure);
+  } catch (const std::filesystem::filesystem_error& failure) {
+    return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
   } catch (const std::bad_alloc&) {
     return Report("out of memory", kFailure);
   } catch (const std::exception& failure) {

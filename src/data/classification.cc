@@ -105,23 +105,26 @@ class TableReader {
     table_.path = path;
   }
 
-  TextTable ReadTsv() {
+  // `names` of columns: for files whose first line is not a header but the first row.
+  TextTable ReadTsv(const std::vector<std::string>& names = {}) {
     if (!NextLine()) Fail("{}: is empty, expected a header and rows", table_.path);
     CheckUtf8();
     std::vector<std::string> header;
     for (const std::string_view name : SplitTabs(line_)) header.emplace_back(name);
+    bool unread = !names.empty() && !Contains(header, wanted_.text);
+    if (unread) header = names;
     Choose(header, header);
     const auto place = [&](const std::string& name) {
       return name.empty() ? -1 : std::find(header.begin(), header.end(), name) - header.begin();
     };
     const auto text = place(table_.columns.text), pair = place(table_.columns.pair),
                label = place(table_.columns.label);
-    while (NextLine()) {
+    while (std::exchange(unread, false) || NextLine()) {
       const std::vector<std::string_view> fields = SplitTabs(line_);
       if (fields.size() != header.size()) {
         if (skip_short_rows_ && fields.size() < header.size()) continue;
-        Fail("{}: expected {} fields separated by tabs, as in the header, got {}", lines_.where(), header.size(),
-             fields.size());
+        Fail("{}: expected {} fields separated by tabs{}, got {}", lines_.where(), header.size(),
+             names.empty() ? ", as in the header" : "", fields.size());
       }
       CheckUtf8();
       Add(fields[text], pair < 0 ? std::string_view{} : fields[pair],
@@ -295,65 +298,35 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
 }
 
 const std::vector<GlueTask>& GlueTasks() {
+  using Labels = std::vector<std::string>;
+  const Labels entailment{"entailment", "not_entailment"}, three{"entailment", "neutral", "contradiction"};
+  const TableColumns sentences{"sentence1", "sentence2", "label"}, premises{"sentence1", "sentence2", "gold_label"};
   static const std::vector<GlueTask> tasks = {
-      {"sst2", {"sentence", "", "label"}, {"negative", "positive"}, "train", "dev", "test", false, false},
-      {"mrpc",
-       {"#1 String", "#2 String", "Quality"},
-       {"not_equivalent", "equivalent"},
-       "train",
-       "dev",
-       "test",
-       true,
-       false},
-      {"qqp",
-       {"question1", "question2", "is_duplicate"},
-       {"not_duplicate", "duplicate"},
-       "train",
-       "dev",
-       "test",
-       true,
-       true},
-      {"mnli",
-       {"sentence1", "sentence2", "gold_label"},
-       {"entailment", "neutral", "contradiction"},
-       "train",
-       "dev_matched",
-       "test_matched",
-       false,
-       false},
-      {"mnli-mm",
-       {"sentence1", "sentence2", "gold_label"},
-       {"entailment", "neutral", "contradiction"},
-       "train",
-       "dev_mismatched",
-       "test_mismatched",
-       false,
-       false},
-      {"qnli",
-       {"question", "sentence", "label"},
-       {"entailment", "not_entailment"},
-       "train",
-       "dev",
-       "test",
-       false,
-       false},
-      {"rte",
-       {"sentence1", "sentence2", "label"},
-       {"entailment", "not_entailment"},
-       "train",
-       "dev",
-       "test",
-       false,
-       false},
-      {"wnli",
-       {"sentence1", "sentence2", "label"},
-       {"not_entailment", "entailment"},
-       "train",
-       "dev",
-       "test",
-       false,
-       false},
-      {"stsb", {"sentence1", "sentence2", "score"}, {}, "train", "dev", "test", false, false},
+      {.name = "sst2", .columns = {"sentence", "", "label"}, .labels = {"negative", "positive"}},
+      {.name = "cola",
+       .columns = {"sentence", "", "label"},
+       .labels = {"unacceptable", "acceptable"},
+       .matthews = true,
+       .header = {"source", "label", "mark", "sentence"}},
+      {.name = "mrpc",
+       .columns = {"#1 String", "#2 String", "Quality"},
+       .labels = {"not_equivalent", "equivalent"},
+       .f1 = true},
+      {.name = "qqp",
+       .columns = {"question1", "question2", "is_duplicate"},
+       .labels = {"not_duplicate", "duplicate"},
+       .f1 = true,
+       .skip_short_rows = true},
+      {.name = "mnli", .columns = premises, .labels = three, .validation = "dev_matched", .test = "test_matched"},
+      {.name = "mnli-mm",
+       .columns = premises,
+       .labels = three,
+       .validation = "dev_mismatched",
+       .test = "test_mismatched"},
+      {.name = "qnli", .columns = {"question", "sentence", "label"}, .labels = entailment},
+      {.name = "rte", .columns = sentences, .labels = entailment},
+      {.name = "wnli", .columns = sentences, .labels = {"not_entailment", "entailment"}},
+      {.name = "stsb", .columns = {"sentence1", "sentence2", "score"}, .labels = {}},
   };
   return tasks;
 }
@@ -380,7 +353,7 @@ std::string GluePath(const GlueTask& task, const std::string& data_dir, Split sp
 }
 
 TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_label) {
-  return TableReader(path, need_label, task.columns, task.skip_short_rows).ReadTsv();
+  return TableReader(path, need_label, task.columns, task.skip_short_rows).ReadTsv(task.header);
 }
 
 TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split) {

@@ -56,10 +56,12 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
 struct GlueTask {
   std::string name;  // "sst2"
   TableColumns columns;
-  std::vector<std::string> labels;      // in order of HF's ids; files hold them by name or by number; empty: values
-  std::string train, validation, test;  // names of the files, without ".tsv"
-  bool f1;                              // F1 of class 1 is reported besides accuracy
-  bool skip_short_rows;                 // QQP has broken rows, which HF's reader leaves out too
+  std::vector<std::string> labels;  // in order of HF's ids; files hold them by name or by number; empty: values
+  std::string train = "train", validation = "dev", test = "test";  // names of the files, without ".tsv"
+  bool f1 = false;                                                 // F1 of class 1 is reported besides accuracy
+  bool matthews = false;                                           // Matthews' correlation is
+  bool skip_short_rows = false;          // QQP has broken rows, which HF's reader leaves out too
+  std::vector<std::string> header = {};  // of files that begin without one; where the names are not in the first line
   bool regression() const { return labels.empty(); }
 };
 const std::vector<GlueTask>& GlueTasks();

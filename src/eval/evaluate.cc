@@ -94,7 +94,8 @@ std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int
 
 }  // namespace
 
-std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bool f1, bool version_2) {
+std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, const EvaluateOptions& options,
+                                        bool version_2) {
   std::vector<std::string> keys{"eval_loss"};
   const auto add = [&keys](std::initializer_list<const char*> more) {
     keys.insert(keys.end(), more.begin(), more.end());
@@ -109,7 +110,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bo
     add({"eval_mse", "eval_pearson", "eval_spearmanr", "eval_combined_score"});
   } else if (task == Task::kSequenceClassification) {
     add({"eval_accuracy"});
-    if (f1 && config.num_labels == 2) add({"eval_f1"});
+    if (options.f1 && config.num_labels == 2) add({"eval_f1", "eval_combined_score"});
+    if (options.matthews) add({"eval_matthews_correlation"});
   } else {
     add({"eval_accuracy", "eval_mlm_loss", "eval_mlm_accuracy", "perplexity"});
     if (task == Task::kPretraining) add({"eval_nsp_loss", "eval_nsp_accuracy"});
@@ -172,11 +174,16 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
   });
   if (set.labelled()) {
     evaluation.labelled = loss.count();
+    const double accuracy = Accuracy(evaluation.predictions, set.labels());
     evaluation.metrics["eval_loss"] = loss.mean();
-    evaluation.metrics["eval_accuracy"] = Accuracy(evaluation.predictions, set.labels());
+    evaluation.metrics["eval_accuracy"] = accuracy;
     if (options.f1 && model.config().num_labels == 2) {
-      evaluation.metrics["eval_f1"] = F1(evaluation.predictions, set.labels());
+      const double f1 = F1(evaluation.predictions, set.labels());
+      evaluation.metrics["eval_f1"] = f1;
+      evaluation.metrics["eval_combined_score"] = (accuracy + f1) / 2;
     }
+    if (options.matthews)
+      evaluation.metrics["eval_matthews_correlation"] = Matthews(evaluation.predictions, set.labels());
   }
   loop.Finish(evaluation);
   return evaluation;

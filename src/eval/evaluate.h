@@ -17,7 +17,8 @@ namespace lshformer {
 struct EvaluateOptions {
   int batch_size = 8;  // sequences a batch (--per_device_eval_batch_size)
   bool progress = true;
-  bool f1 = true;  // classification with two labels: also F1 of class 1
+  bool f1 = true;         // classification with two labels: also F1 of class 1, and its mean with accuracy
+  bool matthews = false;  // classification: also Matthews' correlation
 };
 
 struct Evaluation {
@@ -29,8 +30,9 @@ struct Evaluation {
 };
 
 // The figures that the evaluations below write for a model, without sizes and times: what a best model can be chosen
-// by. `f1` as in EvaluateOptions; question answering: all that some data may have.
-std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bool f1, bool version_2);
+// by. Question answering: all that some data may have.
+std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, const EvaluateOptions& options,
+                                        bool version_2 = false);
 
 // Masked LM under masks drawn once from the masker's seed (visit 0), so that figures compare between models and steps.
 // eval_loss = mean cross-entropy over all masked tokens (not a mean of batch means), eval_accuracy = share predicted
@@ -40,7 +42,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, bo
 // eval_nsp_accuracy, and eval_loss is the sum of both losses.
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker, const EvaluateOptions& options);
 
-// eval_loss (mean over examples), eval_accuracy, eval_f1; without labels only predictions and runtime figures.
+// eval_loss (mean over examples), eval_accuracy, and as the options say eval_f1 with eval_combined_score, the mean of
+// both, and eval_matthews_correlation; without labels only predictions and runtime figures.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
 // A model with one output and a set with values, or without any. eval_loss = eval_mse = mean of (output − value)²,

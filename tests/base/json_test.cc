@@ -40,6 +40,7 @@ TEST(ParseJson, SaysWhere) {
   EXPECT_THAT(ParseError("{\"a\":1}\n"), StartsWith("(nothing"));
   // One line that ends in '\n' is still one line.
   EXPECT_THAT(ParseError("{\"a\":x}\n"), StartsWith("f.json: invalid JSON at column 6: "));
+  EXPECT_THAT(ParseError(""), StartsWith("f.json: invalid JSON at column 1: "));
 }
 
 TEST(ParseJson, RefusesWhatIsNotJson) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace {
 
 using ::lshformer::testing::TempFolder;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -127,8 +129,26 @@ TEST_F(ProgramTest, VariablesStandForFlagsThatAreNotGiven) {
   unsetenv("LSHFORMER_ISA");
 }
 
+TEST_F(ProgramTest, AttentionsToCompareAreSeparatedByCommasOrFlags) {
+  const auto names = [&](const std::string& flags) {
+    const Result result = Run("bench attention --lengths 16 --heads 1 --runs 1 --no_machine --quiet --json " + flags);
+    const Json report = Json::parse(result.out);
+    std::vector<std::string> found;
+    for (const Json& row : report["results"]) found.push_back(row["attention"]);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  };
+  EXPECT_THAT(names(""), ElementsAre("dense", "simhash"));
+  EXPECT_THAT(names("--attention dense,reformer"), ElementsAre("dense", "reformer"));
+  EXPECT_THAT(names("--attention '{\"type\": \"reformer\", \"rounds\": 1}' --attention simhash"),
+              ElementsAre("reformer", "simhash"));
+  EXPECT_THAT(Wrong("bench attention --attention dense,exact"), HasSubstr("got \"exact\""));
+}
+
 TEST_F(ProgramTest, AFailureIsOneLineAndStatus1) {
   EXPECT_THAT(Wrong("info /nowhere", 1), HasSubstr("/nowhere: no such folder"));
+  EXPECT_THAT(Wrong("info $(printf '%0999d' 1)", 1), HasSubstr("…: File name too long"));
   const std::string config = folder_.Write("broken/config.json", "{");
   EXPECT_THAT(Wrong("info " + (folder_ / "broken"), 1), HasSubstr("broken/config.json"));
 }

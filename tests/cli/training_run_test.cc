@@ -63,9 +63,12 @@ TEST_F(TrainingRunTest, TrainEvaluatesAndPredicts) {
   EXPECT_GE(Results("run/eval_results.json")["eval_accuracy"].get<double>(), 0.9);  // "good" and "bad" say it all
   const std::string predictions = ReadFile(folder_ / "run/predict_results_sst2.txt");
   EXPECT_EQ(predictions, "index\tprediction\n0\tpositive\n1\tnegative\n2\tpositive\n");
-  const CommandResult evaluated = Succeeds({LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path",
-                                            folder_ / "run", "--task_name", "sst2", "--data_dir", folder_ / "glue"});
+  const CommandResult evaluated =
+      Succeeds({LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path", folder_ / "run", "--task_name",
+                "sst2", "--data_dir", folder_ / "glue", "--output_dir", folder_ / "evaluated"});
   EXPECT_EQ(Json::parse(evaluated.out)["eval_loss"], Results("run/eval_results.json")["eval_loss"]);
+  EXPECT_EQ(Results("evaluated/eval_results.json"), Json::parse(evaluated.out));
+  Succeeds({LSHFORMER_BINARY, "report", folder_ / "evaluated", "--output", folder_ / "evaluated.html"});
 }
 
 TEST_F(TrainingRunTest, DryRunWritesNothing) {

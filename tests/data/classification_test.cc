@@ -217,6 +217,7 @@ TEST(Glue, ReadsEveryTask) {
   };
   const Case cases[] = {
       {"sst2", "sentence\tlabel", "a \"film \t1", "a \"film ", "", 1},
+      {"cola", "gj04\t1\t\tp \"q", "gj04\t0\t*\tq p", "p \"q", "", 1},  // no header: a row
       {"mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t1\t2\tp\tq", "p", "q", 0},
       {"qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tp\tq\t1", "p", "q", 1},
       {"mnli",
@@ -234,13 +235,14 @@ TEST(Glue, ReadsEveryTask) {
     const GlueTask& task = FindGlueTask(example.name);
     folder.Write("train.tsv", std::string(example.header) + "\n" + example.row + "\n");
     const TextTable table = ReadGlue(task, folder.path(), Split::kTrain);
-    EXPECT_THAT(table.texts, ElementsAre(example.text)) << example.name;
+    EXPECT_THAT(table.texts.front(), example.text) << example.name;
+    EXPECT_EQ(table.rows(), task.header.empty() ? 1 : 2) << example.name;
     EXPECT_EQ(table.pairs, *example.pair == '\0' ? std::vector<std::string>{} : std::vector<std::string>{example.pair})
         << example.name;
     if (task.regression()) {
       EXPECT_THAT(LabelValues(table), ElementsAre(3.8)) << example.name;
     } else {
-      EXPECT_THAT(LabelIds(table, task.labels), ElementsAre(example.label)) << example.name;
+      EXPECT_EQ(LabelIds(table, task.labels).front(), example.label) << example.name;
     }
   }
 }
@@ -253,6 +255,16 @@ TEST(Glue, TestFilesHaveNoLabels) {
   EXPECT_TRUE(table.labels.empty());
 }
 
+TEST(Glue, ColaHasAHeaderInTestFilesAlone) {
+  TempFolder folder;
+  const GlueTask& cola = FindGlueTask("cola");
+  folder.Write("test.tsv", "index\tsentence\n0\ta\n1\tb\n");
+  EXPECT_THAT(ReadGlue(cola, folder.path(), Split::kTest).texts, ElementsAre("a", "b"));
+  folder.Write("dev.tsv", "gj04\t1\t\ta\ngj04\t0\t*\tb\ngj04\t0\tb\n");
+  EXPECT_THAT(ErrorOf([&] { ReadGlue(cola, folder.path(), Split::kValidation); }),
+              HasSubstr("dev.tsv:3: expected 4 fields separated by tabs, got 3"));
+}
+
 TEST(Glue, BrokenRowsOfQqpAreLeftOut) {
   TempFolder folder;
   folder.Write("dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\n1\t2\t3\tp\tq\t0\n");
@@ -260,7 +272,7 @@ TEST(Glue, BrokenRowsOfQqpAreLeftOut) {
 }
 
 TEST(Glue, NamesFilesAndTasks) {
-  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("--task_name: expected one of sst2, mrpc"),
+  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("--task_name: expected one of sst2, cola, mrpc"),
                                                             HasSubstr("got \"sst-2\"; did you mean sst2?")));
   TempFolder folder;
   EXPECT_EQ(GluePath(FindGlueTask("mnli-mm"), "d", Split::kValidation), "d/dev_mismatched.tsv");
@@ -282,6 +294,7 @@ TEST(Glue, RealFiles) {
   };
   const Case cases[] = {
       {"sst2", "SST-2", Split::kTrain, 67349, 37569},    {"sst2", "SST-2", Split::kValidation, 436, -1},
+      {"cola", "CoLA", Split::kTrain, 8551, 6023},       {"cola", "CoLA", Split::kValidation, 1043, 721},
       {"mrpc", "MRPC", Split::kTrain, 3668, 2474},       {"mrpc", "MRPC", Split::kValidation, 408, 279},
       {"rte", "RTE", Split::kTrain, 2490, -1},           {"wnli", "WNLI", Split::kTrain, 635, -1},
       {"mnli", "MNLI", Split::kTrain, 6999, -1},         {"mnli", "MNLI", Split::kValidation, 1521, -1},

@@ -257,14 +257,15 @@ TEST(EvaluationKeys, AreThoseOfTheEvaluations) {
   for (const bool f1 : {false, true}) {
     EvaluateOptions options = Quiet(4);
     options.f1 = f1;
+    options.matthews = !f1;
     same(EvaluateClassification(model, classes, options).metrics,
-         EvaluationKeys(model.config(), model.task(), f1, false));
+         EvaluationKeys(model.config(), model.task(), options));
   }
   model.set_outputs(1);
-  same(EvaluateRegression(model, values, Quiet(4)).metrics, EvaluationKeys(model.config(), model.task(), true, false));
+  same(EvaluateRegression(model, values, Quiet(4)).metrics, EvaluationKeys(model.config(), model.task(), {}));
   FormulaModel masked(Task::kMaskedLm, tokenizer->vocab_size());
   same(EvaluateMaskedLm(masked, classes, Masker(*tokenizer, 0.5, 1), Quiet(4)).metrics,
-       EvaluationKeys(masked.config(), masked.task(), false, false));
+       EvaluationKeys(masked.config(), masked.task(), {}));
 }
 
 }  // namespace

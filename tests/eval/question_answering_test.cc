@@ -97,7 +97,7 @@ TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
     const Json& metrics = result.evaluation.metrics;
     EXPECT_EQ(metrics["eval_total"], 4);
     EXPECT_EQ(metrics["eval_NoAns_total"], 1);
-    for (const std::string& key : EvaluationKeys(model.config(), Task::kQuestionAnswering, false, true))
+    for (const std::string& key : EvaluationKeys(model.config(), Task::kQuestionAnswering, {}, true))
       EXPECT_TRUE(metrics.contains(key)) << key;
     EXPECT_EQ(metrics["eval_samples"], windows.set.size());
     if (loss < 0) loss = metrics["eval_loss"];
