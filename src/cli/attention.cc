@@ -156,6 +156,8 @@ void ReadRotations(const SafetensorsFile& file, const AttentionSpec& spec, Opera
   if (has_buckets) {
     in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}), {}};
     const auto buckets_of = [&spec](int64_t length) {
+      // `auto` says how many to hash into; buckets from elsewhere may be any.
+      if (spec.buckets[0] == 0) return int64_t{INT32_MAX};
       const std::array<int, 2> factors = BucketFactors(spec, length);
       return int64_t{factors[0]} * factors[1];
     };

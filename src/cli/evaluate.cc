@@ -158,10 +158,16 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
                "--max_answer_length", "--n_best_size", "--null_score_diff_threshold", "--bf16", "--int8"},
               kNoModel);
   RefuseFlags(command, kMaskingFlags, kNoModel);
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && (name.starts_with("--lsh_") || name == "--attention"))
+      FailUsage("{}: {}", name, kNoModel);
+  }
   if (flags.task == kQuestionAnswering) {
     RefuseFlags(command, {"--task_name"}, "is for --task text-classification");
     if (!flags.answers.version_2)
       RefuseFlags(command, {"--na_prob_file", "--na_prob_thresh"}, "needs --version_2_with_negative");
+    if (flags.na_prob_file.empty()) RefuseFlags(command, {"--na_prob_thresh"}, "needs --na_prob_file");
     return;
   }
   RefuseFlags(command, {"--version_2_with_negative", "--na_prob_file", "--na_prob_thresh"},

@@ -62,6 +62,28 @@ void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& 
   }
 }
 
+// All lines are one batch, whose tensors are all written: too much of a file is told by its size.
+ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOptions& options,
+                         const InspectFlags& flags) {
+  const auto fail = [&] {
+    const double logits = static_cast<double>(batch.tokens()) * static_cast<double>(model.config().vocab_size) * 4e-9;
+    Fail("{}: out of memory with all {} lines ({} tokens{}) at once; give fewer", Shown(flags.input, 120),
+         batch.sequences(), batch.tokens(),
+         model.task() == Task::kMaskedLm || model.task() == Task::kPretraining
+             ? fmt::format(", whose logits alone take {:.1f} GB", logits)
+             : "");
+  };
+  try {
+    return model.Forward(batch, options);
+  } catch (const c10::Error& error) {
+    if (std::string_view(error.what()).find("can't allocate memory") == std::string_view::npos) throw;
+    fail();
+  } catch (const std::bad_alloc&) {
+    fail();
+  }
+  return {};
+}
+
 void Inspect(const InspectFlags& flags) {
   const Task task = ChosenTask(flags);
   const ModelPtr model = LoadModel(flags.model, task, 0, /*require_head=*/true,
@@ -74,7 +96,8 @@ void Inspect(const InspectFlags& flags) {
   options.hidden_states = flags.hidden_states;
   options.attentions = flags.attentions;
   const torch::AutoGradMode grad_mode(flags.gradients);
-  const ModelOutput result = model->Forward(batch, options);
+  const ModelOutput result = ForwardOrSay(*model, batch, options, flags);
+  ThrowIfStopped("inspecting");
   OutputTensors output;
   output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.cu_seqlens.data(),
              batch.cu_seqlens.size() * sizeof(int32_t));

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/leftovers.h"
+#include "io/weight_files.h"
 #include "train/checkpoint.h"
 
 namespace lshformer::cli {
@@ -75,6 +76,7 @@ Json FinishedSettings(const std::string& output_dir) {
   const std::string path = output_dir + "/" + kState;
   if (!fs::exists(path)) return nullptr;
   try {
+    const WeightFiles whole(output_dir);  // an Error where the model is missing or cut off
     return ParseTrainerState(ReadJsonFile(path), path).run_settings;
   } catch (const Error& error) {
     spdlog::warn("{}; taken as not finished", error.what());

@@ -37,10 +37,16 @@ std::vector<double> Ranks(std::span<const double> values) {
 // Less their mean, and of length 1; empty if they are all equal.
 std::vector<double> Direction(std::span<const double> values) {
   if (std::all_of(values.begin(), values.end(), [values](double x) { return x == values[0]; })) return {};
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  std::vector<double> direction(values.begin(), values.end());
+  // As distances from one of them: far from zero a mean of the values themselves would be off by as much as they
+  // differ.
+  const long double origin = values[0];
+  long double mean = 0;
+  for (const double x : values) mean += (x - origin) / static_cast<long double>(values.size());
+  std::vector<double> direction;
+  direction.reserve(values.size());
+  for (const double x : values) direction.push_back(static_cast<double>((x - origin) - mean));
   double largest = 0, square = 0;
-  for (double& x : direction) largest = std::max(largest, std::abs(x -= mean));
+  for (const double x : direction) largest = std::max(largest, std::abs(x));
   for (double& x : direction) square += (x / largest) * (x / largest);  // no overflow whatever the size
   for (double& x : direction) x = x / largest / std::sqrt(square);
   return direction;
@@ -71,6 +77,7 @@ double Pearson(std::span<const double> x, std::span<const double> y) {
   CheckSizes(x, y);
   const std::vector<double> a = Direction(x), b = Direction(y);
   if (a.empty() || b.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (a.size() == 2) return a[0] * b[0] > 0 ? 1 : -1;  // two points lie on a line, as SciPy has it too
   return std::clamp(std::inner_product(a.begin(), a.end(), b.begin(), 0.0), -1.0, 1.0);
 }
 

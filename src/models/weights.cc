@@ -126,11 +126,22 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
   return tensor.requires_grad_(true);
 }
 
+// More layers in the file than in config.json: the answers are not those of the model that was trained.
+void WarnOfFurtherLayers(const std::map<std::string, std::string>& by_name, const ModelConfig& config,
+                         const std::string& path) {
+  const std::string next = fmt::format("bert.encoder.layer.{}.", config.num_hidden_layers);
+  const auto found = by_name.lower_bound(next);
+  if (found != by_name.end() && found->first.starts_with(next))
+    spdlog::warn("{}: has more layers than the {} of config.json (\"num_hidden_layers\"); the rest is not used", path,
+                 config.num_hidden_layers);
+}
+
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
                             const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place) {
   const auto files = std::make_shared<const WeightFiles>(folder);
   const std::string& path = files->path();
   const auto by_name = MapWeightNames(files->names(), path);
+  WarnOfFurtherLayers(by_name, config, path);
   ParameterMap parameters;
   std::vector<std::string> drawn;
   bool head = false;  // a pooler alone, under features that do not pass through it, is no news

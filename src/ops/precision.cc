@@ -79,8 +79,11 @@ void RequirePrecision(Precision precision, const char* flag) {
                                  : fmt::format("emulated, they would take {:.1f} times as long as float32", slower);
     FailUsage("{}: this CPU has no instructions for bfloat16 products (AVX512_BF16 or AMX); {}", flag, cost);
   } else if (precision == Precision::kBFloat16 && !Supports(Operands::kBFloat16)) {
-    FailUsage("{}: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}",
-              flag, ActiveIsa());
+    FailUsage(
+        "{}: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}; "
+        "emulated, "
+        "it would take float32's time and that of rounding on top",
+        flag, ActiveIsa());
   }
 }
 

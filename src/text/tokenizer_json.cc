@@ -104,10 +104,9 @@ std::string ReadTokenizerJson(const std::string& path, WordPieceOptions& options
   ReadNormalizer(Part(json, "normalizer", "BertNormalizer", path), path, options.normalizer);
   Part(json, "pre_tokenizer", "BertPreTokenizer", path);
   if (!model.contains("vocab") || !model["vocab"].is_object()) Fail("{}: expected an object \"vocab\"", path);
-  if (GetString(model, "continuing_subword_prefix", path) != "##" ||
-      GetInt(model, "max_input_chars_per_word", path) != kMaxWordCharacters) {
-    Fail("{}: expected the prefix \"##\" and words of up to {} characters", path, kMaxWordCharacters);
-  }
+  if (const std::string prefix = GetString(model, "continuing_subword_prefix", path); prefix != "##")
+    Fail("{}: \"continuing_subword_prefix\": expected \"##\", got \"{}\"", path, Shown(prefix));
+  GetInt(model, "max_input_chars_per_word", path, kMaxWordCharacters, kMaxWordCharacters);
   options.unk = GetString(model, "unk_token", path);
   ReadPostProcessor(json, model["vocab"], path, options);
   options.added.clear();

@@ -409,6 +409,12 @@ TEST_F(AttentionCommand, RefusesReformersThatDoNotFit) {
   tensors_.resize(operands);
   AddIntegers("query_buckets", {2, 1, 40}, std::vector<int32_t>(80, 4));
   EXPECT_THAT(Run(flags).err, HasSubstr("\"query_buckets\": element 0 is 4, expected 0 to 3 (4 buckets)"));
+  auto any = flags;  // without a number of buckets they may be any that are not negative
+  any.resize(any.size() - 2);
+  EXPECT_EQ(Run(any).status, 0);
+  tensors_.resize(operands);
+  AddIntegers("query_buckets", {2, 1, 40}, std::vector<int32_t>(80, -1));
+  EXPECT_THAT(Run(any).err, HasSubstr("\"query_buckets\": element 0 is -1, expected 0 to"));
   Add("rotations", {2, 1, 4, 2}, 1);
   EXPECT_THAT(Run(flags).err, HasSubstr("both \"rotations\" and \"query_buckets\""));
 }

@@ -115,6 +115,33 @@ TEST_F(TrainingRunTest, AnAverageOfTheWeightsIsAnotherModel) {
       HasSubstr("--ema_decay: "));
 }
 
+// A state that says "finished" beside no model, or half of one, is not believed.
+TEST_F(TrainingRunTest, AFinishedRunWithoutItsModelIsMadeAgain) {
+  const std::vector<std::string> words =
+      Train("run", {"--save_steps", "2", "--max_steps", "4", "--resume_from_checkpoint", "auto"});
+  Succeeds(words);
+  const std::string weights = Weights("run");
+  const auto warning = [](const std::vector<std::string>& command) {
+    const testing::CommandResult result = testing::RunCommand(command);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  fs::remove(folder_ / "run/model.safetensors");
+  EXPECT_THAT(warning(words), HasSubstr("model.safetensors: no such file; taken as not finished"));
+  EXPECT_EQ(Weights("run"), weights);
+  fs::resize_file(folder_ / "run/model.safetensors", 100);
+  EXPECT_THAT(warning(words), HasSubstr("taken as not finished"));
+  EXPECT_EQ(Weights("run"), weights);
+  // Weights of more layers than the config has.
+  const std::string config = ReadFile(folder_ / "run/config.json"), key = "\"num_hidden_layers\": ";
+  const size_t at = config.find(key);
+  ASSERT_NE(at, config.npos);
+  folder_.Write("run/config.json", config.substr(0, at + key.size()) + "1" + config.substr(config.find(',', at)));
+  EXPECT_THAT(warning({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder_ / "run", "--task",
+                       "text-classification", "--text", "good"}),
+              HasSubstr("has more layers than the 1 of config.json"));
+}
+
 // A finished run that is asked for other evaluation data, or for all of it, evaluates anew and trains no more.
 TEST_F(TrainingRunTest, OtherEvaluationDataAreEvaluated) {
   std::string turned = ReadFile(folder_ / "glue/dev.tsv");

@@ -63,6 +63,11 @@ TEST(Metrics, CorrelationsWithTiesAndExtremes) {
   const Values huge{1e300, -1e300, 5e299}, near{1e9 + 1, 1e9 + 2, 1e9 + 4};
   EXPECT_NEAR(Pearson(huge, near), -0.05241424183609593, 1e-12);
   EXPECT_NEAR(Spearman(Values{1, 2}, Values{5, 9}), 1, 1e-15);
+  EXPECT_EQ(Pearson(Values{1, 1 + 1e-15}, Values{0.1, 0.7}), 1);
+  EXPECT_EQ(Pearson(Values{1, 2}, Values{0.3, 0.1}), -1);
+  Values far;  // x, far from zero in steps that double can just hold
+  for (const double value : x) far.push_back(1048576 + std::ldexp(value, -30));
+  EXPECT_NEAR(Pearson(far, y), Pearson(x, y), 1e-13);
   EXPECT_TRUE(std::isnan(Pearson(x, Values(7, 0.1))));
   EXPECT_TRUE(std::isnan(Spearman(Values(7, 3), y)));
   EXPECT_TRUE(std::isnan(Pearson(Values{1}, Values{1})));
