@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sizes at which all models have clearly learned and all is done in five to eight minutes on two cores. What takes
+// Sizes at which all models have clearly learned and all is done in six to ten minutes on two cores. What takes
 // steps is learning to look at a neighbour by its position. With sequences of 32 tokens each position is seen so often
 // that it happens within 1000 steps, whatever the seed (at twice the rate it may take 2500); with 128 it has not after
 // 2000.
@@ -334,7 +334,7 @@ void AddQuickstart(CLI::App& app, CommonFlags& common) {
                    "models, data and report.html; an older quickstart there is replaced")
       ->type_name("DIR")
       ->group("Output");
-  command->footer("Takes four to seven minutes on two cores. The table goes to stdout, progress to stderr.");
+  command->footer("Takes six to ten minutes on two cores. The table goes to stdout, progress to stderr.");
   command->callback([flags, &common] { Quickstart(*flags, common).Run(); });
 }
 
