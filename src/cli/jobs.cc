@@ -105,6 +105,7 @@ Json Settings(const TrainOptions& options) {
                    {"data_dir", CanonicalPath(options.data_dir)},
                    {"train_file", CanonicalPaths(options.train_files)},
                    {"validation_file", CanonicalPath(options.validation_file)},
+                   {"validation_split_percentage", options.validation_split_percentage},
                    {"test_file", CanonicalPath(options.test_file)},
                    {"max_train_samples", options.max_train_samples},
                    {"max_eval_samples", options.max_eval_samples},
@@ -319,16 +320,32 @@ struct QuestionSets {
   SquadWindows validation_windows, test_windows;
 };
 
+// Takes the first questions out of the training data, and limits both.
+SquadData SplitQuestions(SquadData& train, const TrainOptions& options) {
+  const auto size = static_cast<int64_t>(train.questions.size());
+  const auto first = train.questions.begin() + ValidationShare(size, options.validation_split_percentage, "question");
+  SquadData validation{train.path, train.contexts, {train.questions.begin(), first}};
+  train.questions.erase(train.questions.begin(), first);
+  const auto limit = [](std::vector<SquadQuestion>& questions, int64_t most) {
+    if (most > 0 && most < static_cast<int64_t>(questions.size())) questions.resize(static_cast<size_t>(most));
+  };
+  limit(validation.questions, options.max_eval_samples);
+  limit(train.questions, options.max_train_samples);
+  return validation;
+}
+
 QuestionSets ReadQuestions(const TrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
                            const ModelConfig& config) {
   const WindowOptions window{SequenceLimit(options.max_seq_length, config), options.doc_stride};
   const SquadUse use = options.answers.version_2 ? SquadUse::kMayHaveNone : SquadUse::kAnswerable;
   QuestionSets sets;
+  const bool split = options.validation_split_percentage > 0;
   SquadWindows train;
   int64_t left = options.max_train_samples;
   for (const std::string& path : options.train_files) {
     if (options.max_train_samples > 0 && left == 0) break;
-    const SquadData data = ReadSquad(path, use, left);
+    SquadData data = ReadSquad(path, use, split ? 0 : left);
+    if (split) sets.validation = SplitQuestions(data, options);
     AddSquadWindows(data, tokenizer, window, train);
     left -= std::min(left, static_cast<int64_t>(data.questions.size()));
   }
@@ -338,7 +355,12 @@ QuestionSets ReadQuestions(const TrainOptions& options, bool do_eval, const Toke
     windows.keep_places = true;
     AddSquadWindows(data, tokenizer, window, windows);
   };
-  if (do_eval) read(options.validation_file, use, options.max_eval_samples, sets.validation, sets.validation_windows);
+  if (split) {
+    sets.validation_windows.keep_places = true;
+    AddSquadWindows(sets.validation, tokenizer, window, sets.validation_windows);
+  } else if (do_eval) {
+    read(options.validation_file, use, options.max_eval_samples, sets.validation, sets.validation_windows);
+  }
   if (options.do_predict) read(options.test_file, SquadUse::kQuestionsOnly, 0, sets.test, sets.test_windows);
   return sets;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/corpus.h"
 
 namespace lshformer::cli {
 namespace {
@@ -17,6 +18,17 @@ void Limit(TextTable& table, int64_t rows) {
   if (!table.pairs.empty()) table.pairs.resize(rows);
   if (!table.labels.empty()) table.labels.resize(rows);
   table.lines.resize(rows);
+}
+
+// The first rows of all tables together; 0: all.
+void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
+  if (rows <= 0) return;
+  size_t kept = 0;
+  for (; kept < tables.size() && rows > 0; ++kept) {
+    Limit(tables[kept], rows);
+    rows -= std::min(rows, tables[kept].rows());
+  }
+  tables.resize(kept);
 }
 
 // Labels of several tables in one order: sorted as text, or by value if all are integers.
@@ -61,6 +73,41 @@ SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const LabelTables*
 
 }  // namespace
 
+void CheckSplit(const TrainOptions& options) {
+  constexpr const char* kFlag = "--validation_split_percentage";
+  if (options.validation_split_percentage == 0) return;
+  if (!options.data_dir.empty()) FailUsage("{}: --data_dir {} has validation data", kFlag, options.data_dir);
+  if (!options.validation_file.empty()) FailUsage("{}: is instead of --validation_file", kFlag);
+  if (!options.do_eval && options.training.eval_steps == 0) FailUsage("{}: needs --do_eval or --eval_steps", kFlag);
+  if (options.question_answering() && options.train_files.size() > 1)
+    FailUsage("{}: splits the questions of one --train_file, got {}", kFlag, options.train_files.size());
+}
+
+// The first rows, taken out of the table.
+TextTable SplitFront(TextTable& table, int64_t rows) {
+  TextTable front = table;
+  Limit(front, rows);
+  const auto drop = [rows](auto& column) {
+    if (!column.empty()) column.erase(column.begin(), column.begin() + rows);
+  };
+  drop(table.texts), drop(table.pairs), drop(table.labels), drop(table.lines);
+  return front;
+}
+
+// The first share of all rows.
+std::vector<TextTable> SplitTables(std::vector<TextTable>& train, double percentage) {
+  int64_t rows = 0;
+  for (const TextTable& table : train) rows += table.rows();
+  std::vector<TextTable> validation;
+  int64_t left = ValidationShare(rows, percentage, "row");
+  for (size_t t = 0; left > 0; ++t) {
+    const int64_t taken = std::min(left, train[t].rows());
+    if (taken > 0) validation.push_back(SplitFront(train[t], taken));
+    left -= taken;
+  }
+  return validation;
+}
+
 void CheckLabelSource(const TrainOptions& options) {
   if (options.task != "text-classification" && !options.question_answering())
     FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
@@ -73,9 +120,11 @@ void CheckLabelSource(const TrainOptions& options) {
     FailUsage("--train_file: --data_dir {} already has the training data", options.data_dir);
   if (options.data_dir.empty() && options.train_files.empty())
     FailUsage("--train_file, or --data_dir with --task_name: required");
+  CheckSplit(options);
   if (!options.data_dir.empty()) return;
-  if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty())
-    FailUsage("--do_eval: needs --validation_file");
+  if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty() &&
+      options.validation_split_percentage == 0)
+    FailUsage("--do_eval: needs --validation_file or --validation_split_percentage");
   if (options.do_predict && options.test_file.empty()) FailUsage("--do_predict: needs --test_file");
 }
 
@@ -93,7 +142,7 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   };
   for (const std::string& path : folder ? std::vector<std::string>{""} : options.train_files)
     tables.train.push_back(read(path, Split::kTrain));
-  if (do_eval) {
+  if (do_eval && options.validation_split_percentage == 0) {
     tables.validation.push_back(read(options.validation_file, Split::kValidation));
     Limit(tables.validation[0], options.max_eval_samples);
   }
@@ -103,19 +152,14 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
                       : options.do_regression ? *options.do_regression
                                               : AreValues(tables.train);
   if (!tables.regression) tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
+  if (options.validation_split_percentage > 0) {
+    tables.validation = SplitTables(tables.train, options.validation_split_percentage);
+    std::erase_if(tables.train, [](const TextTable& table) { return table.rows() == 0; });
+    LimitAll(tables.validation, options.max_eval_samples);
+  }
   tables.f1 = task == nullptr || task->f1;
   tables.matthews = task != nullptr && task->matthews;
-  int64_t left = options.max_train_samples;
-  for (TextTable& table : tables.train) {
-    if (options.max_train_samples == 0) break;
-    if (left == 0) {
-      table = TextTable{table.path, table.columns, {}, {}, {}, {}};
-      continue;
-    }
-    Limit(table, left);
-    left -= std::min(left, table.rows());
-  }
-  std::erase_if(tables.train, [](const TextTable& table) { return table.rows() == 0; });
+  LimitAll(tables.train, options.max_train_samples);
   return tables;
 }
 

@@ -13,12 +13,13 @@ namespace lshformer::cli {
 
 // UsageError where flags contradict each other or data is missing (question answering too): --task_name with
 // --data_dir, or --train_file;
-// --do_eval needs --validation_file, --do_predict --test_file, unless a GLUE folder has them.
+// --do_eval needs --validation_file or a split of the training data, --do_predict --test_file, unless a GLUE folder has
+// them.
 void CheckLabelSource(const TrainOptions& options);
 
 struct LabelTables {
   std::vector<TextTable> train;             // one per file
-  std::vector<TextTable> validation, test;  // one or none
+  std::vector<TextTable> validation, test;  // one or none; of a split as many as it takes rows from
   bool regression = false;                  // labels are values
   std::vector<std::string> labels;          // else in order of id
   bool f1 = true, matthews = false;         // which figures are asked for

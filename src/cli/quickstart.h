@@ -35,8 +35,8 @@ struct QuickstartJob {
 struct QuickstartSide {
   std::string name;  // for people; in lower case that of its folders
   AttentionSpec spec;
-  std::vector<AttentionTiming> attention;  // by length, ascending
-  QuickstartJob pretrain, sentiment, questions;
+  std::vector<AttentionTiming> attention{};  // by length, ascending
+  QuickstartJob pretrain{}, sentiment{}, questions{};
 };
 
 struct QuickstartResult {

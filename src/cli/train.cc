@@ -35,6 +35,11 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   command->add_option("--validation_file", options->validation_file, "the same, to evaluate on")
       ->type_name("FILE")
       ->group(group);
+  command
+      ->add_option("--validation_split_percentage", options->validation_split_percentage,
+                   "or this share of the training rows or questions, the first; 0: none")
+      ->check(NumberBelow(0, 100))
+      ->group(group);
   command->add_option("--test_file", options->test_file, "the same, to predict; labels are not read")
       ->type_name("FILE")
       ->group(group);

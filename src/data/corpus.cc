@@ -185,16 +185,18 @@ SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& t
   return set;
 }
 
-std::pair<SequenceSet, SequenceSet> SplitValidation(SequenceSet all, double percentage) {
-  if (!(percentage > 0 && percentage < 100)) {
+int64_t ValidationShare(int64_t examples, double percentage, const char* unit) {
+  if (!(percentage > 0 && percentage < 100))
     FailUsage("--validation_split_percentage: expected more than 0 and less than 100, got {}", percentage);
-  }
-  const int64_t wanted = static_cast<int64_t>(std::floor(static_cast<double>(all.size()) * percentage / 100));
-  const int64_t validation = std::max<int64_t>(1, wanted);
-  if (validation >= all.size()) {
-    FailUsage("--validation_split_percentage: the text makes {} sequence{}, too few to split", all.size(),
-              all.size() == 1 ? "" : "s");
-  }
+  const auto wanted = static_cast<int64_t>(std::floor(static_cast<double>(examples) * percentage / 100));
+  if (std::max<int64_t>(1, wanted) >= examples)
+    FailUsage("--validation_split_percentage: the training data has {} {}{}, too few to split", examples, unit,
+              examples == 1 ? "" : "s");
+  return std::max<int64_t>(1, wanted);
+}
+
+std::pair<SequenceSet, SequenceSet> SplitValidation(SequenceSet all, double percentage) {
+  const int64_t validation = ValidationShare(all.size(), percentage, "sequence");
   SequenceSet front = all.SplitFront(validation);
   return {std::move(all), std::move(front)};
 }

@@ -64,9 +64,10 @@ inline constexpr int kRowsPerGroup = 1000;
 SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
                        CorpusStatistics* statistics = nullptr);
 
+// How many of the examples that share is: at least one. UsageError if it is not in (0, 100) or nothing else is left.
+int64_t ValidationShare(int64_t examples, double percentage, const char* unit);
 // --validation_split_percentage as HF splits ("train[:5%]"): the first percentage of the sequences becomes the
-// validation set (at least one), the rest trains. {train, validation}. UsageError if percentage is not in (0, 100) or
-// nothing is left.
+// validation set, the rest trains. {train, validation}. Errors of ValidationShare.
 std::pair<SequenceSet, SequenceSet> SplitValidation(SequenceSet all, double percentage);
 
 }  // namespace lshformer

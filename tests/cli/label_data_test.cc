@@ -99,6 +99,27 @@ TEST_F(LabelDataTest, RealNumbersAreValues) {
   EXPECT_TRUE(ReadLabelTables(options, false).regression);
 }
 
+TEST_F(LabelDataTest, TheFirstShareOfAllRowsValidates) {
+  TrainOptions options = Options({reds_, blues_});
+  options.validation_split_percentage = 75;
+  const LabelTables tables = ReadLabelTables(options, true);
+  ASSERT_EQ(tables.validation.size(), 2u);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("rose", "blood"));
+  EXPECT_THAT(tables.validation[1].texts, ElementsAre("sky"));
+  EXPECT_THAT(tables.validation[1].labels, ElementsAre("blue"));
+  ASSERT_EQ(tables.train.size(), 1u);
+  EXPECT_THAT(tables.train[0].texts, ElementsAre("sea"));
+  EXPECT_THAT(tables.train[0].lines, ElementsAre(2));
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+  options.max_eval_samples = 1;
+  EXPECT_THAT(ReadLabelTables(options, true).validation[0].texts, ElementsAre("rose"));
+  options = Options({folder_.Write("one.tsv", "text\tlabel\nrose\t1\n")});
+  options.task_name = "sst2";
+  options.validation_split_percentage = 5;
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }),
+              HasSubstr("--validation_split_percentage: the training data has 1 row, too few to split"));
+}
+
 TEST_F(LabelDataTest, ValidationHasTheColumnsOfTheTrainingFile) {
   TrainOptions options = Options({folder_.Write("train.tsv", "a\tb\tlabel\nx\ty\t0\nz\tw\t1\n")});
   options.validation_file = folder_.Write("dev.tsv", "b\ta\tlabel\ny\tx\t1\n");
@@ -129,6 +150,16 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("--do_eval"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.do_eval = true, o.validation_split_percentage = 5; }), "(nothing thrown)");
+  const std::string split = "--validation_split_percentage: ";
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }),
+            split + "needs --do_eval or --eval_steps");
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5, o.validation_file = "d.tsv"; }),
+            split + "is instead of --validation_file");
+  EXPECT_THAT(wrong([](TrainOptions& o) {
+                o.data_dir = "glue", o.task_name = "sst2", o.train_files.clear(), o.validation_split_percentage = 5;
+              }),
+              StartsWith(split + "--data_dir glue has"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("--task"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.task_name = "stsb", o.do_regression = false; }),
               StartsWith("--do_regression false: --task_name stsb decides otherwise"));

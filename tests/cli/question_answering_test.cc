@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
 #include "base/json.h"
+#include "data/squad.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -122,6 +124,18 @@ TEST_F(QuestionAnsweringTest, TrainLeavesWhatTransformersLeaves) {
     EXPECT_NEAR(sum, 1, 1e-9);
     EXPECT_TRUE(answers.contains(id));
   }
+}
+
+TEST_F(QuestionAnsweringTest, TheFirstShareOfTheQuestionsValidates) {
+  Words words = Train("split", {"--validation_split_percentage", "50"});
+  const auto file = std::find(words.begin(), words.end(), "--validation_file");
+  words.erase(file, file + 2);
+  const CommandResult result = Call(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const SquadData all = ReadSquad(*folder_ / "train.json", SquadUse::kMayHaveNone);
+  const Json answers = ReadJsonFile(*folder_ / "split/predictions.json");
+  ASSERT_EQ(answers.size(), all.questions.size() / 2);
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_TRUE(answers.contains(all.questions[i].id)) << i;
 }
 
 TEST_F(QuestionAnsweringTest, EvaluateAgreesWithTrainAndWithTheFilesAlone) {

@@ -296,7 +296,7 @@ TEST(Corpus, SplitsTheFirstPercentageOff) {
   SequenceSet one;
   one.Add(std::vector<int32_t>{1});
   EXPECT_THAT(ErrorOf([&] { SplitValidation(std::move(one), 50); }),
-              HasSubstr("the text makes 1 sequence, too few to split"));
+              HasSubstr("the training data has 1 sequence, too few to split"));
 }
 
 }  // namespace

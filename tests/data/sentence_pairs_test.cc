@@ -74,8 +74,10 @@ TEST(SentencePairs, NextFollowsAndRandomIsFromElsewhere) {
     for (const int32_t token : pair.first) EXPECT_EQ(token / 1000, document);
     for (const int32_t token : pair.second) EXPECT_EQ(token / 1000 != document, pair.label == 1);
     // What follows: the sentence after A's last one, or the same chunk cut by the limit.
-    if (pair.label == 0) EXPECT_LE(pair.second.front() - pair.first.back(), 2);
-    if (pair.label == 0) EXPECT_GT(pair.second.front(), pair.first.back());
+    if (pair.label == 0) {
+      EXPECT_LE(pair.second.front() - pair.first.back(), 2);
+      EXPECT_GT(pair.second.front(), pair.first.back());
+    }
   }
   // Chunks of several sentences are random half the time; those of one always.
   const double share = static_cast<double>(random) / static_cast<double>(pairs.size());
