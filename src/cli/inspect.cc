@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/inspect_batch.h"
+#include "cli/report_error.h"
 #include "io/safetensors.h"
 #include "io/weight_names.h"
 #include "models/model.h"
@@ -75,13 +76,10 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
   };
   try {
     return model.Forward(batch, options);
-  } catch (const c10::Error& error) {
-    if (std::string_view(error.what()).find("can't allocate memory") == std::string_view::npos) throw;
-    fail();
-  } catch (const std::bad_alloc&) {
-    fail();
+  } catch (const std::exception& error) {
+    if (IsOutOfMemory(error)) fail();
+    throw;
   }
-  return {};
 }
 
 void Inspect(const InspectFlags& flags) {

@@ -23,12 +23,15 @@ int Report(std::string_view message, int status) {
 // libtorch and oneDNN append a stack trace to the first line.
 std::string_view FirstLine(std::string_view text) { return text.substr(0, text.find('\n')); }
 
-// libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
-bool IsOutOfMemory(std::string_view text) { return text.find("can't allocate memory") != text.npos; }
-
 bool IsContinuation(char c) { return (c & 0xC0) == 0x80; }
 
 }  // namespace
+
+bool IsOutOfMemory(const std::exception& error) {
+  // libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
 
 std::string ErrorLine(std::string_view message) {
   const std::string_view program = "lshformer: ", gap = "…";
@@ -56,10 +59,8 @@ int ReportError(std::exception_ptr error) {
     return Report(failure.what(), kFailure);
   } catch (const std::filesystem::filesystem_error& failure) {
     return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
-  } catch (const std::bad_alloc&) {
-    return Report("out of memory", kFailure);
   } catch (const std::exception& failure) {
-    return Report(IsOutOfMemory(failure.what()) ? "out of memory" : FirstLine(failure.what()), kFailure);
+    return Report(IsOutOfMemory(failure) ? "out of memory" : FirstLine(failure.what()), kFailure);
   } catch (...) {
     return Report("stopped by an error of unknown kind", kFailure);
   }
