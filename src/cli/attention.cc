@@ -25,7 +25,7 @@ constexpr int kLargestHeadDim = 256, kMostHeads = 65536;
 struct AttentionCommandFlags {
   std::string input, output;
   bool reference = false;
-  AttentionFlags attention;
+  AttentionChanges attention;
 };
 
 // What the input file holds, checked.

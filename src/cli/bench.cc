@@ -20,7 +20,7 @@ struct BenchAttentionFlags {
   std::string direction = "both";
   std::vector<std::string> dtypes{"float32"};
   std::vector<std::string> attention{"dense", "simhash"};
-  AttentionFlags lsh;
+  AttentionChanges lsh;
   bool json = false, no_machine = false;
 };
 

@@ -24,7 +24,7 @@ struct BenchModelFlags {
   int64_t batch_tokens = PredictOptions().batch_tokens;
   std::vector<std::string> attention;  // empty: the model's own
   std::vector<std::string> dtypes{"float32"};
-  AttentionFlags lsh;
+  AttentionChanges lsh;
   bool json = false, no_machine = false;
 };
 
@@ -128,7 +128,7 @@ void BenchModel(const CLI::App& command, const BenchModelFlags& flags, uint64_t 
 }  // namespace
 
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
-                                        const AttentionFlags& lsh, const std::vector<std::string>& dtypes,
+                                        const AttentionChanges& lsh, const std::vector<std::string>& dtypes,
                                         const std::string& where) {
   std::vector<Precision> precisions;
   for (const std::string& dtype : dtypes) {
@@ -139,7 +139,7 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
   std::vector<AttentionSpec> specs;  // of the first layer
   for (size_t v = 0; v < std::max<size_t>(1, attention.size()); ++v) {
     ModelVariant variant{"", config};
-    AttentionFlags changes = lsh;
+    AttentionChanges changes = lsh;
     if (!attention.empty()) changes.attention = attention[v];
     changes.Apply(variant.config.attention);
     ValidateModelConfig(variant.config, where);

@@ -20,7 +20,7 @@ struct ModelVariant {
 // The config with each --attention in place of its own (none: as it is), then --lsh_*, and each of them with each
 // --dtype. `where` names it in errors.
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
-                                        const AttentionFlags& lsh, const std::vector<std::string>& dtypes,
+                                        const AttentionChanges& lsh, const std::vector<std::string>& dtypes,
                                         const std::string& where);
 
 // `sequences` sequences of `length` random ids.

@@ -28,7 +28,7 @@ struct BenchTrainFlags {
   int batch_size = 8, runs = 5;
   std::vector<std::string> attention;  // empty: the config's own
   std::vector<std::string> dtypes{"float32"};
-  AttentionFlags lsh;
+  AttentionChanges lsh;
   bool json = false, no_machine = false;
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "base/attention_changes.h"
 #include "base/json.h"
 
 namespace CLI {
@@ -38,24 +38,7 @@ void AddTokenizer(CLI::App& app, CommonFlags& common);
 void AddTrain(CLI::App& app, CommonFlags& common);
 void AddTune(CLI::App& app, CommonFlags& common);
 
-// --attention, --lsh_*: declared with AddAttentionFlags, laid over a model's own specs with Apply.
-struct AttentionFlags {
-  std::string attention;                         // type name or JSON object
-  std::optional<std::string> bands, min_length;  // auto or N
-  std::optional<int> hashes, table_size, window;
-  std::optional<std::string> global;  // cls, sep, both or none
-  std::optional<std::string> fill, pairs, resample;
-  std::optional<bool> center_keys;
-  std::optional<int> rounds, chunk, look_back, look_ahead;
-  std::optional<std::string> buckets, scale;  // buckets: auto, N or N,M
-  std::optional<bool> cross_bucket, wrap, causal, count_pairs_once;
-  // Every --lsh_* without its prefix, with the value given or null: the one list of them.
-  std::vector<std::pair<std::string, Json>> Keys() const;
-  std::string FirstThatChangesWork() const;  // the first key given that changes what is computed; "" if none
-  // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the type has no such
-  // key). A key that changes what `tune` measured drops its lengths.
-  void Apply(std::vector<AttentionSpec>& specs) const;
-};
-void AddAttentionFlags(CLI::App& app, AttentionFlags& flags);
+// --attention and --lsh_*.
+void AddAttentionFlags(CLI::App& app, AttentionChanges& flags);
 
 }  // namespace lshformer::cli

@@ -51,29 +51,9 @@ CLI::Validator AttentionKey(AttentionType type, const std::string& key) {
       "");
 }
 
-// auto or N as a key of an attention object. What is no number stays as it is, for the parser to refuse.
-Json NumberOrText(const std::string& text) {
-  int64_t number = 0;
-  return ReadNumber(text, number) ? Json(number) : Json(text);
-}
-
 std::string MinLengthError(const std::string& text) {
   if (text == "auto") return "";  // whether there is a length for it shows when the specs are known
   return AttentionKeyError(AttentionType::kSimHash, "min_length", NumberOrText(text));
-}
-
-// auto, N or N,M as the "buckets" of an attention object. What is no number stays as it is, for the parser to refuse.
-Json BucketsOf(const std::string& text) {
-  if (text == "auto") return text;
-  Json factors = Json::array();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    int64_t number = 0;
-    factors.push_back(ReadNumber(part, number) ? Json(number) : Json(part));
-    begin = end + 1;
-  }
-  return factors;
 }
 
 }  // namespace
@@ -121,7 +101,7 @@ CLI::Validator NumberBetween(double low, double high) {
 
 namespace {
 
-void AddReformerFlags(CLI::App& app, AttentionFlags& flags) {
+void AddReformerFlags(CLI::App& app, AttentionChanges& flags) {
   const AttentionSpec defaults;
   const char* group = "Reformer attention (changes the model's own; defaults of a new reformer)";
   const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
@@ -160,7 +140,7 @@ void AddReformerFlags(CLI::App& app, AttentionFlags& flags) {
 
 }  // namespace
 
-void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
+void AddLshFlags(CLI::App& app, AttentionChanges& flags) {
   const AttentionSpec defaults;
   const char* group = "Attention (changes the model's own; defaults of a new simhash)";
   const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
@@ -210,7 +190,7 @@ void AddLshFlags(CLI::App& app, AttentionFlags& flags) {
   AddReformerFlags(app, flags);
 }
 
-void AddAttentionFlags(CLI::App& app, AttentionFlags& flags) {
+void AddAttentionFlags(CLI::App& app, AttentionChanges& flags) {
   AddLshFlags(app, flags);
   app.add_option(
          "--attention", flags.attention,
@@ -249,139 +229,6 @@ void AddMeasuringFlags(CLI::App& app, int& runs, bool& no_machine, bool& json) {
   app.add_option("--runs", runs, "timed runs of each variant")->check(IntegerIn(1, 1'000'000))->group(group);
   app.add_flag("--no_machine", no_machine, "leave out the machine's own GEMM rate and memory bandwidth")->group(group);
   app.add_flag("--json", json, "JSON instead of a table")->group(group);
-}
-
-AttentionSpec ParseAttentionFlag(std::string_view value) {
-  try {
-    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");
-    const std::vector<std::string> types{Name(AttentionType::kDense), Name(AttentionType::kSimHash),
-                                         Name(AttentionType::kReformer)};
-    const std::string wrong = OneOf(types)(std::string(value));
-    if (!wrong.empty()) FailUsage("--attention: {}", wrong);
-    return ParseAttentionSpec(Json(value), "--attention");
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-
-std::vector<std::pair<std::string, Json>> AttentionFlags::Keys() const {
-  std::vector<std::pair<std::string, Json>> keys;
-  const auto add = [&](const char* key, const auto& value) { keys.emplace_back(key, value ? Json(*value) : Json()); };
-  add("pairs", pairs);  // first: it says which of the others have a meaning
-  keys.emplace_back("bands", bands ? NumberOrText(*bands) : Json());
-  add("hashes", hashes);
-  add("table_size", table_size);
-  add("fill", fill);
-  add("window", window);
-  add("global", global);
-  add("resample", resample);
-  add("center_keys", center_keys);
-  keys.emplace_back("min_length", min_length ? NumberOrText(*min_length) : Json());
-  add("rounds", rounds);
-  keys.emplace_back("buckets", buckets ? BucketsOf(*buckets) : Json());
-  add("chunk", chunk);
-  add("look_back", look_back);
-  add("look_ahead", look_ahead);
-  add("scale", scale);
-  add("cross_bucket", cross_bucket);
-  add("wrap", wrap);
-  add("causal", causal);
-  add("count_pairs_once", count_pairs_once);
-  return keys;
-}
-
-namespace {
-
-// `spec` with one key changed; nothing where its type has no such key.
-std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
-  Json json = ToJson(spec);
-  if (!json.contains(key)) return std::nullopt;
-  if (key == "pairs" && (value == "sorted") != (spec.pairs == Pairs::kSorted)) {
-    // What suits one is no choice for the other: the new pairs begin with their own defaults.
-    for (const char* other : {"bands", "table_size", "chunk", "look_back", "look_ahead"}) json.erase(other);
-  }
-  json[key] = value;
-  if (key == "pairs" || key == "bands") DropKeysWithoutMeaning(json);
-  try {
-    return ParseAttentionSpec(json, "--lsh_" + key);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-
-// Why a key could be laid over no spec.
-[[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
-  if (!specs.empty() && specs.front().type == AttentionType::kSimHash) {
-    Json json = ToJson(specs.front());
-    json[key] = value;
-    try {
-      ParseAttentionSpec(json, "--lsh_" + key);
-    } catch (const Error& error) {
-      throw UsageError(error.what());
-    }
-  }
-  FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
-}
-
-}  // namespace
-
-std::string AttentionFlags::FirstThatChangesWork() const {
-  for (const auto& [key, value] : Keys()) {
-    if (!value.is_null() && key != "min_length" && key != "resample") return key;
-  }
-  return "";
-}
-
-namespace {
-
-// The name of a type that layers have already keeps their options and seed; of other layers, and where an object is
-// given, that is all there is, but for the seed of the config where the object has none.
-void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs) {
-  AttentionSpec wanted = ParseAttentionFlag(flag);
-  const auto has_type = [&](const AttentionSpec& spec) { return spec.type == wanted.type; };
-  if (flag.starts_with('{')) {
-    const bool seeded = ParseJson(flag, "--attention").contains("seed");
-    const auto old = std::find_if(specs.begin(), specs.end(), has_type);
-    if (!seeded && old != specs.end()) wanted.seed = old->seed;
-  } else if (std::any_of(specs.begin(), specs.end(), has_type)) {
-    for (AttentionSpec& spec : specs)
-      if (!has_type(spec)) spec = wanted;
-    return;
-  }
-  specs.assign(1, wanted);
-}
-
-}  // namespace
-
-void AttentionFlags::Apply(std::vector<AttentionSpec>& specs) const {
-  if (!attention.empty()) ReplaceAttention(attention, specs);
-  const std::vector<AttentionSpec> before = specs;
-  for (const auto& [key, value] : Keys()) {
-    if (value.is_null()) continue;
-    // Layers may differ: a key changes those whose type has it.
-    bool used = false;
-    for (AttentionSpec& spec : specs) {
-      const std::optional<AttentionSpec> changed = WithKey(spec, key, value);
-      used |= changed.has_value();
-      spec = changed.value_or(spec);
-    }
-    if (!used) RefuseKey(specs, key, value);
-  }
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (SameWork(specs[i], before[i])) continue;
-    specs[i].tuned.reset();
-    if (specs[i].min_length != kAutoLength) continue;
-    if (min_length)
-      FailUsage(
-          "--lsh_min_length: auto is what tune measured, and other --lsh_ flags change what it measured; give a "
-          "number, or run tune with those flags");
-    FailUsage(
-        "--lsh_{}: the model's \"min_length\" is \"auto\", which tune measured without this flag; add --lsh_min_length "
-        "N, or run tune with it",
-        FirstThatChangesWork());
-  }
 }
 
 void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group) {

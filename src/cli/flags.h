@@ -22,8 +22,8 @@ CLI::Validator AnyNumber();                             // finite
 CLI::Validator NumberBelow(double low, double high);    // low ≤ x < high
 CLI::Validator NumberBetween(double low, double high);  // low < x < high
 
-// --lsh_*: all of AttentionFlags but --attention itself, for commands that take several --attention.
-void AddLshFlags(CLI::App& app, AttentionFlags& flags);
+// --lsh_*: all of AttentionChanges but --attention itself, for commands that take several --attention.
+void AddLshFlags(CLI::App& app, AttentionChanges& flags);
 
 // --doc_stride, --max_answer_length, --n_best_size, --version_2_with_negative, --null_score_diff_threshold.
 void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group);
@@ -36,8 +36,5 @@ void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> nam
 // Of the bench commands: --attention, repeated for several variants; --runs, --no_machine, --json.
 void AddVariantsFlag(CLI::App& app, std::vector<std::string>& attention, const char* help, const char* group);
 void AddMeasuringFlags(CLI::App& app, int& runs, bool& no_machine, bool& json);
-
-// The value of one --attention: a type name or a JSON object. UsageError.
-AttentionSpec ParseAttentionFlag(std::string_view value);
 
 }  // namespace lshformer::cli

@@ -25,7 +25,7 @@ struct InfoFlags {
   std::string folder;
   bool build = false, json = false;
   std::vector<int64_t> lengths{128, 512, 2048, 8192};
-  AttentionFlags attention;
+  AttentionChanges attention;
 };
 
 using Blocks = std::vector<std::pair<std::string, int64_t>>;

@@ -14,7 +14,7 @@ namespace {
 struct InspectFlags {
   std::string model, task, input, output;
   bool hidden_states = false, attentions = false, gradients = false;
-  AttentionFlags attention;
+  AttentionChanges attention;
 };
 
 // Tensors to write, kept alive until they are.

@@ -21,7 +21,7 @@ struct ModelSource {
   std::string config_name;         // with this config.json
   std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
   std::string tokenizer_name;      // default: model_name_or_path
-  AttentionFlags attention;
+  AttentionChanges attention;
   PrecisionFlags precision;
 };
 

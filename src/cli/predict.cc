@@ -18,7 +18,7 @@ struct PredictFlags {
   std::string model, tokenizer, task, input, output = "-", pooling = "none";
   std::optional<std::string> text, text_pair, question, context;
   PredictOptions options;
-  AttentionFlags attention;
+  AttentionChanges attention;
   PrecisionFlags precision;
 };
 

@@ -30,7 +30,7 @@ struct TuneFlags {
   std::string folder, direction = "both";
   int max_length = 0, runs = 21;
   bool dry_run = false, json = false;
-  AttentionFlags attention;
+  AttentionChanges attention;
 };
 
 // The config with the lengths of an earlier tune taken out, of which "auto" may be left alone.

@@ -52,7 +52,7 @@ class AttentionFlagsTest : public ::testing::Test {
     }
   }
 
-  AttentionFlags flags_;
+  AttentionChanges flags_;
   CLI::App app_;
 };
 
