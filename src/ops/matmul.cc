@@ -74,11 +74,38 @@ class OneThread {
 #endif
 };
 
+// Layouts that factors were packed in, by number. A packed factor carries its layout: asked twice, oneDNN may prefer
+// two different ones for the same shape, by how many threads it sees at the moment (bfloat16 on AMX does).
+constexpr int kStrided = -1, kPreferred = -2;
+
+struct Layouts {
+  std::mutex mutex;
+  std::vector<Desc> all;
+};
+Layouts& KnownLayouts() {
+  static Layouts layouts;
+  return layouts;
+}
+
+int LayoutNumber(const Desc& layout) {
+  Layouts& known = KnownLayouts();
+  const std::lock_guard lock(known.mutex);
+  const auto found = std::find(known.all.begin(), known.all.end(), layout);
+  if (found == known.all.end()) known.all.push_back(layout);
+  return static_cast<int>(found == known.all.end() ? known.all.size() - 1 : found - known.all.begin());
+}
+
+Desc LayoutOf(int number) {
+  Layouts& known = KnownLayouts();
+  const std::lock_guard lock(known.mutex);
+  return known.all[static_cast<size_t>(number)];
+}
+
 struct Signature {
   Precision precision;
   int64_t rows, columns, inner, a_row, a_column, b_row, b_column, c_stride;
   bool bias, accumulate;
-  bool packed;  // b in the layout the implementation likes; strides of b are 0
+  int layout;  // of b: kStrided, kPreferred, or the number of the layout that it was packed in (strides of b are 0)
   int threads;
   auto operator<=>(const Signature&) const = default;
 };
@@ -93,8 +120,8 @@ Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64
   return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
 }
 
-// The layout of a packed b follows from its shape alone: what the implementation likes for kRowBlock rows.
-Signature PackingSignature(Precision precision, int64_t columns, int64_t inner) {
+// A product of kRowBlock rows with a packed b: what the layout of b and the way through its rows are chosen for.
+Signature PackingSignature(Precision precision, int64_t columns, int64_t inner, int layout) {
   return {.precision = precision,
           .rows = kRowBlock,
           .columns = columns,
@@ -106,18 +133,17 @@ Signature PackingSignature(Precision precision, int64_t columns, int64_t inner) 
           .c_stride = columns,
           .bias = false,
           .accumulate = false,
-          .packed = true,
+          .layout = layout,
           .threads = 1};
 }
 
 dnnl::matmul::primitive_desc Describe(const Signature& s) {
-  const Signature packing = PackingSignature(s.precision, s.columns, s.inner);
   const Types types = TypesOf(s.precision);
   const Desc a = Strided(types.a, s.rows, s.inner, s.a_row, s.a_column);
   const Desc c = Strided(types.c, s.rows, s.columns, s.c_stride, 1);
-  const Desc b = !s.packed      ? Strided(types.b, s.inner, s.columns, s.b_row, s.b_column)
-                 : s == packing ? Desc({s.inner, s.columns}, types.b, dnnl::memory::format_tag::any)
-                                : Describe(packing).weights_desc();
+  const Desc b = s.layout == kStrided     ? Strided(types.b, s.inner, s.columns, s.b_row, s.b_column)
+                 : s.layout == kPreferred ? Desc({s.inner, s.columns}, types.b, dnnl::memory::format_tag::any)
+                                          : LayoutOf(s.layout);
   const Desc bias = s.bias ? Desc({1, s.columns}, Type::f32, dnnl::memory::format_tag::ab) : Desc();
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -141,6 +167,8 @@ std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
   if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
   if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
+  std::optional<OneThread> one_thread;  // oneDNN divides the work when a primitive is made
+  if (signature.threads == 1) one_thread.emplace();
   const auto description = Describe(signature);
   const auto primitive = std::make_shared<const Primitive>(
       Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str())});
@@ -287,7 +315,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
                             .c_stride = p.c_stride,
                             .bias = p.bias != nullptr,
                             .accumulate = p.accumulate,
-                            .packed = false,
+                            .layout = kStrided,
                             .threads = ThreadsHere()};
   const Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias,
                           reinterpret_cast<std::byte*>(p.c)};
@@ -332,30 +360,36 @@ void Multiply(const MatrixProduct& product) { Multiply(Precision::kFloat32, prod
 void MultiplyBf16(const ProductOf<BFloat16>& product) { Multiply(Precision::kBFloat16, product); }
 
 struct PackedMatrix::Packed {
-  Precision precision;
-  int64_t inner, columns;
+  Signature packing;  // with the layout that `b` has
   dnnl::memory b;
 };
 
-PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns) {
-  Pack(Precision::kFloat32, b.data, b.row_stride, b.column_stride, inner, columns);
+PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns, std::optional<int> format_tag) {
+  Pack(Precision::kFloat32, b.data, b.row_stride, b.column_stride, inner, columns, format_tag);
 }
 PackedMatrix::PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns) {
-  Pack(Precision::kBFloat16, b.data, b.row_stride, b.column_stride, inner, columns);
+  Pack(Precision::kBFloat16, b.data, b.row_stride, b.column_stride, inner, columns, {});
 }
 PackedMatrix::PackedMatrix(MatrixOf<int8_t> b, int64_t inner, int64_t columns) {
-  Pack(Precision::kInt8, b.data, b.row_stride, b.column_stride, inner, columns);
+  Pack(Precision::kInt8, b.data, b.row_stride, b.column_stride, inner, columns, {});
 }
 
 void PackedMatrix::Pack(Precision precision, const void* b, int64_t row_stride, int64_t column_stride, int64_t inner,
-                        int64_t columns) {
-  const auto primitive = FindPrimitive(PackingSignature(precision, columns, inner));
-  dnnl::memory packed(primitive->description.weights_desc(), Engine());
-  const Desc plain_desc = Strided(TypesOf(precision).b, inner, columns, row_stride, column_stride);
+                        int64_t columns, std::optional<int> format_tag) {
+  const Type type = TypesOf(precision).b;
+  Desc layout;
+  if (format_tag) {
+    layout = Desc({inner, columns}, type, static_cast<dnnl::memory::format_tag>(*format_tag));
+  } else {
+    const OneThread one_thread;  // the layout must not depend on the number of threads either
+    layout = Describe(PackingSignature(precision, columns, inner, kPreferred)).weights_desc();
+  }
+  dnnl::memory packed(layout, Engine());
+  const Desc plain_desc = Strided(type, inner, columns, row_stride, column_stride);
   dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
   dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
   Stream().wait();
-  packed_.reset(new Packed{precision, inner, columns, std::move(packed)});
+  packed_.reset(new Packed{PackingSignature(precision, columns, inner, LayoutNumber(layout)), std::move(packed)});
 }
 
 PackedMatrix::~PackedMatrix() = default;
@@ -374,15 +408,15 @@ void PackedMatrix::Multiply(int64_t rows, const uint8_t* a, int64_t a_stride, in
 
 void PackedMatrix::Run(int64_t rows, const void* a, int64_t a_stride, const float* bias, void* c,
                        int64_t c_stride) const {
-  if (rows == 0 || packed_->columns == 0) return;
-  const Signature packing = PackingSignature(packed_->precision, packed_->columns, packed_->inner);
+  const Signature& packing = packed_->packing;
+  if (rows == 0 || packing.columns == 0) return;
   Signature signature = packing;
   signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
   signature.bias = bias != nullptr, signature.threads = ThreadsHere();
   const Operands operands{static_cast<const std::byte*>(a), packed_->b.get_data_handle(), bias,
                           static_cast<std::byte*>(c)};
   // All calls of a packed matrix use one implementation, however many rows they have.
-  const int64_t block = packed_->precision == Precision::kInt8 ? 0 : FindPrimitive(packing)->row_block;
+  const int64_t block = packing.precision == Precision::kInt8 ? 0 : FindPrimitive(packing)->row_block;
   if (block != 0) return ExecuteInBlocks(signature, block, operands);
   ExecuteInPieces(signature, operands);
 }

@@ -11,6 +11,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,12 @@ void MultiplyBf16(const ProductOf<BFloat16>& product);
 // Whether the CPU has instructions for products of bfloat16 (AVX512_BF16, AMX) or of 8-bit integers (VNNI, AMX).
 bool SupportsProducts(Precision precision);
 
-// b reordered once into the layout that the implementation prefers.
+// b reordered once into the layout that the implementation prefers, which is asked for here, of one thread, and then
+// kept: another number of threads might be answered by another layout.
 class PackedMatrix {
  public:
-  PackedMatrix(MatrixView b, int64_t inner, int64_t columns);
+  // `format_tag`, a dnnl_format_tag_t: this layout instead (tests show with it that a layout is never guessed again).
+  PackedMatrix(MatrixView b, int64_t inner, int64_t columns, std::optional<int> format_tag = {});
   PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns);
   PackedMatrix(MatrixOf<int8_t> b, int64_t inner, int64_t columns);
   ~PackedMatrix();
@@ -65,7 +68,7 @@ class PackedMatrix {
 
  private:
   void Pack(Precision precision, const void* b, int64_t row_stride, int64_t column_stride, int64_t inner,
-            int64_t columns);
+            int64_t columns, std::optional<int> format_tag);
   void Run(int64_t rows, const void* a, int64_t a_stride, const float* bias, void* c, int64_t c_stride) const;
   struct Packed;
   std::unique_ptr<const Packed> packed_;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <oneapi/dnnl/dnnl_types.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -179,6 +180,31 @@ TEST_F(MatmulTest, WeightGradientsOfAnyNumberOfTokens) {
                 .inner_is_tokens = true});
       // Σ|a||b| is about 0.64 a token; sums of n numbers round by at most n · 2⁻²⁴ of it.
       EXPECT_THAT(c, WithinRounding(want, static_cast<double>(tokens + 1) * 0x1p-24 * (4.0 + 1.5 * tokens)));
+    }
+  }
+}
+
+// A packed matrix is read in the layout that it was packed in, whatever oneDNN would prefer at the moment of the call:
+// on AMX its preference for bfloat16 hangs on the number of threads. Here two layouts are given, at most one of them
+// the preferred one; read in another, columns would change places.
+TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
+  for (const Shape& shape : {Shape{384, 128}, Shape{96, 50}}) {
+    const int64_t rows = 19;
+    const Operands operands(shape, rows);
+    const std::vector<float> want = operands.Product(0, rows, /*packed=*/false);
+    std::vector<double> bounds(want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      bounds[i] = static_cast<double>(shape.inner) * 0x1p-24 * (8.0 * std::sqrt(shape.inner) + std::abs(want[i]));
+    const std::vector<double> exact(want.begin(), want.end());
+    for (const dnnl_format_tag_t tag : {dnnl_BA16a16b, dnnl_BA16a48b, dnnl_BA16a64b}) {
+      SCOPED_TRACE(::testing::Message() << shape.columns << " columns, tag " << tag);
+      const PackedMatrix matrix({operands.weight.data(), 1, shape.inner}, shape.inner, shape.columns, tag);
+      for (const int threads : {1, 2, 5}) {
+        SetAllThreads(threads);
+        std::vector<float> c(want.size(), NAN);
+        matrix.Multiply(rows, operands.a.data(), shape.inner, operands.bias.data(), c.data(), shape.columns);
+        EXPECT_THAT(c, WithinRounding(exact, bounds)) << threads << " threads";
+      }
     }
   }
 }
