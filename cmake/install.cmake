@@ -3,9 +3,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers base kernels text io data)
+set(layers base kernels text io report data)
 if(LSHFORMER_WITH_TORCH)
-  list(APPEND layers ops nn models eval infer train report)
+  list(APPEND layers ops nn models eval infer train jobs)
   install(TARGETS lshformer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 

@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "cli/quickstart.h"
+#include "jobs/quickstart.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ double PeakMemory::Megabytes() const {
   return watch_->peak;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

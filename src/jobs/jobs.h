@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "base/attention_changes.h"
 #include "base/json.h"
-#include "cli/commands.h"
-#include "cli/precision_flags.h"
 #include "data/answer_search.h"
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
+#include "ops/precision.h"
 #include "train/options.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 struct ModelSource {
   std::string model_name_or_path;  // a checkpoint folder; or
@@ -22,7 +22,7 @@ struct ModelSource {
   std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
   std::string tokenizer_name;      // default: model_name_or_path
   AttentionChanges attention;
-  PrecisionFlags precision;
+  Precision precision = Precision::kFloat32;
 };
 
 struct RunFolder {
@@ -84,4 +84,4 @@ struct JobResult {
 JobResult RunPretrain(const PretrainOptions& options);
 JobResult RunTrain(const TrainOptions& options);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

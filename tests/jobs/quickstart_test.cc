@@ -1,5 +1,5 @@
 // The parts of `quickstart` that can be told apart from training. The whole is run by the end-to-end tests.
-#include "cli/quickstart.h"
+#include "jobs/quickstart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 using ::testing::_;
@@ -233,4 +233,4 @@ TEST(PeakMemoryTest, SeesMemoryThatWasFreedAgain) {
 }
 
 }  // namespace
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -8,7 +8,7 @@
 #include "io/model_config.h"
 #include "text/tokenizer.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 enum class LabelKind { kNone, kToken, kTokenAndNext, kClass, kValue, kSpan };
 
@@ -25,4 +25,4 @@ struct InspectBatch {
 InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config, LabelKind labels,
                               const std::function<std::shared_ptr<const Tokenizer>()>& tokenizer);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

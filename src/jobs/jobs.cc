@@ -1,4 +1,4 @@
-#include "cli/jobs.h"
+#include "jobs/jobs.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -14,9 +14,6 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "base/signals.h"
-#include "cli/label_data.h"
-#include "cli/model_source.h"
-#include "cli/run_folder.h"
 #include "data/corpus.h"
 #include "data/masking.h"
 #include "data/squad_windows.h"
@@ -24,11 +21,14 @@
 #include "eval/evaluate.h"
 #include "eval/metrics.h"
 #include "eval/score_file.h"
+#include "jobs/label_data.h"
+#include "jobs/model_source.h"
+#include "jobs/run_folder.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 // One job once its flags are read: what to train on, how to evaluate, where to put it.
@@ -475,4 +475,4 @@ JobResult RunTrain(const TrainOptions& options) {
   return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

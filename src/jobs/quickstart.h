@@ -1,16 +1,17 @@
-// The pieces of `quickstart`: what is measured, the folder it goes to, and how it is told.
+// `quickstart` and its pieces: what is measured, the folder it goes to, and how it is told.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/attention_spec.h"
 #include "base/json.h"
-#include "cli/measure.h"
 #include "eval/cost.h"
+#include "jobs/measure.h"
 #include "report/table.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 struct AttentionTiming {
   int64_t length = 0;
@@ -45,7 +46,19 @@ struct QuickstartResult {
   int heads = 2, head_dim = 64;
   std::string data, machine;          // one line each: what was trained on, and where
   std::vector<std::string> commands;  // to try next
+  std::string report;                 // the page
 };
+
+struct QuickstartOptions {
+  std::string output_dir = "quickstart";
+  uint64_t seed = 42;
+  std::function<void(int stage, int stages, const std::string& what)> stage_begins = {};  // told each, from 1
+};
+
+// The main job on data made here: a BERT with exact, SimHash and Reformer attention from raw text to answers, side by
+// side. Six to ten minutes on two cores. The folder gets models, data and report.html, in place of an older
+// quickstart's; stopped or failed, it is left as it was. Error if it holds anything else.
+QuickstartResult RunQuickstart(const QuickstartOptions& options);
 
 // The BERT-LSH paper's Tables 1 to 4 in one: exact | SimHash | ratio | Reformer | ratio.
 Table QuickstartTable(const QuickstartResult& result);
@@ -86,4 +99,4 @@ class PeakMemory {
   Watch* watch_;
 };
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

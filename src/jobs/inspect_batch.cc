@@ -1,4 +1,4 @@
-#include "cli/inspect_batch.h"
+#include "jobs/inspect_batch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "data/masking.h"
 #include "io/gzip.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 std::vector<int32_t> Integers(const Json& object, const char* key, const std::string& where, int64_t low, int64_t high,
@@ -169,4 +169,4 @@ InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config
   return reader.Finish();
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

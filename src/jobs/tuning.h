@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/attention_spec.h"
-#include "cli/crossing.h"
 #include "io/model_config.h"
+#include "jobs/crossing.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 // The lengths of one spec; layers that differ in what does not matter for time share them.
 struct Tuned {
@@ -34,4 +34,4 @@ void FindCrossings(const ModelConfig& config, const std::string& path, const std
 // The specs with the lengths that were found, and "auto" to use them.
 void SetLengths(const std::vector<Tuned>& all, const std::string& machine, std::vector<AttentionSpec>& specs);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -1,12 +1,12 @@
-#include "cli/tuning.h"
+#include "jobs/tuning.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "cli/measure.h"
+#include "jobs/measure.h"
 #include "report/table.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 // Exact attention over more takes minutes a length; --max_length asks for it.
@@ -74,4 +74,4 @@ void SetLengths(const std::vector<Tuned>& all, const std::string& machine, std::
   }
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

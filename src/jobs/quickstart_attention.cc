@@ -3,10 +3,10 @@
 #include <functional>
 
 #include "base/progress.h"
-#include "cli/attention_operands.h"
-#include "cli/quickstart.h"
+#include "jobs/attention_operands.h"
+#include "jobs/quickstart.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -93,4 +93,4 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
   return timings;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -6,7 +6,7 @@
 
 #include "base/attention_spec.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 // Exact and hashed runs of one length. They took turns, so whatever else the machine did met both runs of a pair.
 struct Comparison {
@@ -47,4 +47,4 @@ std::vector<int> Ladder(int shortest, int longest);
 // kNeverHash where it does not pay on the last step.
 Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(int)>& measure);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -1,4 +1,4 @@
-#include "cli/run_folder.h"
+#include "jobs/run_folder.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -16,7 +16,7 @@
 #include "io/weight_files.h"
 #include "train/checkpoint.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -233,4 +233,4 @@ JobResult ReadFinishedRun(const std::string& output_dir) {
   return result;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/quickstart.h"
+#include "jobs/quickstart.h"
 #include "report/page.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 double Number(const Json& results, const char* key) {
@@ -247,4 +247,4 @@ std::string QuickstartPage(const QuickstartResult& result) {
   return page.Html();
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -1,4 +1,4 @@
-#include "cli/crossing.h"
+#include "jobs/crossing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -144,4 +144,4 @@ TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/json.h"
-#include "cli/jobs.h"
+#include "jobs/jobs.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
 
@@ -37,4 +37,4 @@ void FinishRun(const std::string& output_dir, const Json& train, const Json& eva
 // What a finished run left.
 JobResult ReadFinishedRun(const std::string& output_dir);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

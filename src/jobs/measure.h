@@ -7,7 +7,7 @@
 #include "base/attention_spec.h"
 #include "base/json.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 struct Timing {
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
@@ -36,4 +36,4 @@ std::vector<int> Distinct(const std::vector<int>& lengths);
 // "reformer rounds 4". Equal specs are numbered: "simhash", "simhash-2", …
 std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

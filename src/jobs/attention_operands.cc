@@ -1,10 +1,10 @@
-#include "cli/attention_operands.h"
+#include "jobs/attention_operands.h"
 
 #include <algorithm>
 
 #include "base/philox.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 AttentionOperands::AttentionOperands(int64_t length, int64_t batch, int heads, int head_dim, uint64_t seed)
     : heads_(heads), head_dim_(head_dim), seed_(seed) {
@@ -65,4 +65,4 @@ void AddRoofline(const Json& machine, double moved_bytes, Json& row) {
   row["memory_share"] = share(moved_bytes / row.at("median_ms").get<double>() / 1e6, machine.at("memory_gbps"));
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/jobs.h"
 #include "data/classification.h"
 #include "data/sequence_set.h"
 #include "io/model_config.h"
+#include "jobs/jobs.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 // UsageError where flags contradict each other or data is missing (question answering too): --task_name with
 // --data_dir, or --train_file;
@@ -42,4 +42,4 @@ LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_
 // output_dir/predict_results_TASK.txt; without a task name predict_results.txt.
 std::string PredictionsPath(const TrainOptions& options);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

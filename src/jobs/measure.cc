@@ -1,4 +1,4 @@
-#include "cli/measure.h"
+#include "jobs/measure.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,12 +7,12 @@
 
 #include "base/parallel.h"
 #include "base/signals.h"
-#include "cli/build_info.h"
+#include "jobs/build_info.h"
 #include "kernels/attention.h"
 #include "ops/matmul.h"
 #include "report/table.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 double Milliseconds(const std::function<void()>& run) {
@@ -177,4 +177,4 @@ std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs) {
   return names;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -1,12 +1,12 @@
-#include "cli/crossing.h"
+#include "jobs/crossing.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "cli/measure.h"
+#include "jobs/measure.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 constexpr double kDoubt = 0.05;  // of each bound
@@ -98,4 +98,4 @@ Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(
   return crossing;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

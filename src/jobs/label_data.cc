@@ -1,4 +1,4 @@
-#include "cli/label_data.h"
+#include "jobs/label_data.h"
 
 #include <spdlog/spdlog.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "data/corpus.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 void Limit(TextTable& table, int64_t rows) {
@@ -193,4 +193,4 @@ std::string PredictionsPath(const TrainOptions& options) {
   return options.folder.output_dir + "/predict_results" + suffix + ".txt";
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

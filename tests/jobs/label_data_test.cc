@@ -1,4 +1,4 @@
-#include "cli/label_data.h"
+#include "jobs/label_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 using ::lshformer::testing::ErrorOf;
@@ -173,4 +173,4 @@ TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {
 }
 
 }  // namespace
-}  // namespace lshformer::cli
+}  // namespace lshformer

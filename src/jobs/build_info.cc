@@ -1,4 +1,4 @@
-#include "cli/build_info.h"
+#include "jobs/build_info.h"
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -6,7 +6,6 @@
 #include <torch/version.h>
 #include <unicode/uversion.h>
 
-#include <CLI/CLI.hpp>
 #include <bit>
 #include <fstream>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -14,7 +13,7 @@
 #include "base/parallel.h"
 #include "kernels/attention.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 // OpenBLAS says which build it is; other libraries behind libblas.so.3 do not.
@@ -37,7 +36,6 @@ Json Libraries() {
               {"BLAS", BlasName()},
               {"Highway", fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH)},
               {"ICU", fmt::format("{}.{}", icu[0], icu[1])},
-              {"CLI11", CLI11_VERSION},
               {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                             NLOHMANN_JSON_VERSION_PATCH)},
               {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
@@ -77,4 +75,4 @@ Json BuildInfo() {
               {"devices", {"cpu"}}};
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

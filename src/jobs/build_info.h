@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 std::string CpuName();  // as the system names it; "unknown" where it does not
 
@@ -12,4 +12,4 @@ std::string CpuName();  // as the system names it; "unknown" where it does not
 // "cores", "threads"}, "libraries": {name: version}, "devices": ["cpu"]}
 Json BuildInfo();
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -1,4 +1,4 @@
-#include "cli/tuning.h"
+#include "jobs/tuning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "util/errors.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 using ::lshformer::testing::ErrorOf;
@@ -103,4 +103,4 @@ TEST(Tuning, NoiseIsAnErrorAndDenseHasNothingToFind) {
 }
 
 }  // namespace
-}  // namespace lshformer::cli
+}  // namespace lshformer

@@ -8,7 +8,7 @@
 #include "kernels/attention.h"
 #include "ops/memory.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 // Random query, key, value and gradient of the output, all float32 [batch · length, heads, head_dim], and the buffers
 // of the results. What only a backward needs is made by the first one.
@@ -50,4 +50,4 @@ double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, b
 // moved_bytes per second / memory_gbps. The shares are null where the machine was not probed.
 void AddRoofline(const Json& machine, double moved_bytes, Json& row);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

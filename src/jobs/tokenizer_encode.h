@@ -8,7 +8,7 @@
 #include "io/gzip.h"
 #include "text/tokenizer.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 
 struct EncodeStatistics {
   int64_t lines = 0, truncated = 0;
@@ -23,4 +23,4 @@ struct EncodeStatistics {
 EncodeStatistics EncodeLines(const Tokenizer& tokenizer, LineReader& lines, bool jsonl, const EncodeOptions& options,
                              const std::function<void(std::string_view)>& write, const std::function<void()>& flush);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

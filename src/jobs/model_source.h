@@ -4,11 +4,14 @@
 #include <memory>
 #include <string>
 
-#include "cli/jobs.h"
+#include "jobs/jobs.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
 
-namespace lshformer::cli {
+namespace lshformer {
+
+// UsageError where this CPU has no instructions for it.
+void CheckPrecision(Precision precision);
 
 // UsageError if neither or both ways of naming a model are given.
 void CheckModelSource(const ModelSource& source);
@@ -34,4 +37,4 @@ Json Settings(const ModelSource& source);
 // A path as settings keep it: the same from every working folder. "" and "-" stay.
 std::string CanonicalPath(const std::string& path);
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

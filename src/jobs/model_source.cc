@@ -1,4 +1,4 @@
-#include "cli/model_source.h"
+#include "jobs/model_source.h"
 
 #include <filesystem>
 #include <system_error>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "io/model_config.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
@@ -32,8 +32,12 @@ std::string ConfigPath(const std::string& config_name) {
   return std::filesystem::is_directory(config_name, error) ? config_name + "/config.json" : config_name;
 }
 
+void CheckPrecision(Precision precision) {
+  RequirePrecision(precision, precision == Precision::kBFloat16 ? "--bf16" : "--int8");
+}
+
 void CheckModelSource(const ModelSource& source) {
-  source.precision.Checked();
+  CheckPrecision(source.precision);
   const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
   if (source.model_name_or_path.empty()) {
     if (!fresh) FailUsage("--model_name_or_path DIR, or for a new model --model_type bert: required");
@@ -70,7 +74,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   } else {
     model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all);
   }
-  model->set_precision(source.precision.Checked());
+  model->set_precision(source.precision);
   return model;
 }
 
@@ -96,10 +100,10 @@ Json Settings(const ModelSource& source) {
                    {"config_name", CanonicalPath(source.config_name)},
                    {"config_overrides", source.config_overrides},
                    {"tokenizer_name", CanonicalPath(source.tokenizer_name)}};
-  settings["bf16"] = source.precision.bf16;
+  settings["bf16"] = source.precision == Precision::kBFloat16;
   settings["attention"] = source.attention.attention;
   for (const auto& [key, value] : source.attention.Keys()) settings["lsh_" + key] = value;
   return settings;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

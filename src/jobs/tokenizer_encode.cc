@@ -1,4 +1,4 @@
-#include "cli/tokenizer_encode.h"
+#include "jobs/tokenizer_encode.h"
 
 #include <charconv>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "base/signals.h"
 #include "data/file_kind.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 constexpr size_t kWindowBytes = size_t{1} << 22, kWindowLines = 4096, kBufferBytes = size_t{1} << 20;
@@ -173,4 +173,4 @@ EncodeStatistics EncodeLines(const Tokenizer& tokenizer, LineReader& lines, bool
   return statistics;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer
