@@ -12,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
+#include "lshformer/version.h"
 
 namespace lshformer {
 namespace {
