@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <new>
 
 #include "base/error.h"
+#include "ops/memory.h"
 
 namespace lshformer::cli {
 namespace {
@@ -26,12 +26,6 @@ std::string_view FirstLine(std::string_view text) { return text.substr(0, text.f
 bool IsContinuation(char c) { return (c & 0xC0) == 0x80; }
 
 }  // namespace
-
-bool IsOutOfMemory(const std::exception& error) {
-  // libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
-  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
-}
 
 std::string ErrorLine(std::string_view message) {
   const std::string_view program = "lshformer: ", gap = "…";

@@ -4,45 +4,23 @@
 
 #include "base/parallel.h"
 #include "base/signals.h"
+#include "io/line_window.h"
 
 namespace lshformer {
 namespace {
 
-struct Line {
-  std::string text, where;
-  std::string error;  // the line itself could not be read
-};
-
-// False after the last window.
-bool ReadWindow(LineReader& reader, std::vector<Line>& window) {
-  size_t bytes = 0;
-  while (static_cast<int64_t>(window.size()) < kWindowLines && bytes < kWindowBytes) {
-    if (!window.empty() && !reader.Ready()) return true;
-    Line line;
-    try {
-      if (!reader.Next(line.text)) return false;
-    } catch (const LineTooLong& error) {
-      line.error = error.what();
-    }
-    line.where = reader.where();
-    bytes += line.text.size();
-    window.push_back(std::move(line));
-  }
-  return true;
-}
-
 // A line's text is let go as soon as it is encoded: a window may hold one of 64 MiB.
-std::vector<Request> PrepareAll(const Pipeline& pipeline, std::vector<Line> lines) {
+std::vector<Request> PrepareAll(const Pipeline& pipeline, std::vector<WindowLine> lines) {
   std::vector<Request> requests(lines.size());
   ParallelFor(static_cast<int64_t>(lines.size()), 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Line& line = lines[static_cast<size_t>(i)];
+      WindowLine& line = lines[static_cast<size_t>(i)];
       if (line.error.empty()) {
         requests[static_cast<size_t>(i)] = pipeline.Prepare(line.text, line.where);
       } else {
         requests[static_cast<size_t>(i)].error = line.error;
       }
-      line = Line();
+      line = WindowLine();
     }
   });
   return requests;
@@ -55,8 +33,8 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
   StreamStatistics statistics;
   for (bool more = true; more;) {
     ThrowIfStopped("predict");
-    std::vector<Line> window;
-    more = ReadWindow(lines, window);
+    std::vector<WindowLine> window;
+    more = ReadWindow(lines, kWindowLines, kWindowBytes, window);
     std::vector<Request> requests = PrepareAll(pipeline, std::move(window));
     for (size_t begin = 0, end = 0; begin < requests.size(); begin = end) {
       ThrowIfStopped("predict");

@@ -24,7 +24,7 @@ struct StreamStatistics {
 // window, or less where it has many, together; questions', whose contexts may be long, as they are found. Work memory:
 // the window, its answers (kAnswers numbers, at least one line's) and one forward call of batch_tokens.
 // Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
-inline constexpr int64_t kWindowLines = 1024;
+inline constexpr size_t kWindowLines = 1024;
 inline constexpr size_t kWindowBytes = size_t{2} << 20;
 inline constexpr int64_t kAnswers = int64_t{1} << 22;
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,

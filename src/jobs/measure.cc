@@ -10,7 +10,6 @@
 #include "jobs/build_info.h"
 #include "kernels/attention.h"
 #include "ops/matmul.h"
-#include "report/table.h"
 
 namespace lshformer {
 namespace {
@@ -101,37 +100,6 @@ Json DescribeMachine(bool probes) {
     machine["memory_gbps"] = MemoryGbps();
   }
   return machine;
-}
-
-std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
-                            bool as_json) {
-  if (as_json) return Json{{"machine", machine}, {"results", rows}}.dump(1) + "\n";
-  Table table;
-  table.columns = columns;
-  for (const Json& row : rows) {
-    std::vector<std::string> cells;
-    for (const std::string& column : columns) {
-      const Json& value = row.at(column);
-      cells.push_back(value.is_string() ? value.get<std::string>()
-                                        : FormatNumber(value.is_null() ? NAN : value.get<double>()));
-    }
-    table.Row(std::move(cells));
-  }
-  std::string head = machine["cpu"].get<std::string>() + ", " + machine["isa"].get<std::string>() +
-                     ", threads: " + std::to_string(machine["threads"].get<int>());
-  if (!machine["gemm_gflops"].is_null()) {
-    head += ", GEMM " + FormatNumber(machine["gemm_gflops"].get<double>(), 3) + " GFLOP/s, memory " +
-            FormatNumber(machine["memory_gbps"].get<double>(), 3) + " GB/s";
-  }
-  return head + "\n\n" + PlainText(table);
-}
-
-std::vector<int> Distinct(const std::vector<int>& lengths) {
-  std::vector<int> distinct;
-  for (const int length : lengths) {
-    if (std::find(distinct.begin(), distinct.end(), length) == distinct.end()) distinct.push_back(length);
-  }
-  return distinct;
 }
 
 namespace {

@@ -15,7 +15,8 @@
 #include "base/files.h"
 #include "base/signals.h"
 #include "data/synth.h"
-#include "jobs/jobs.h"
+#include "jobs/pretrain.h"
+#include "jobs/train.h"
 #include "text/tokenizer.h"
 #include "text/wordpiece_trainer.h"
 

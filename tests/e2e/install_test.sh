@@ -61,3 +61,14 @@ awk -v a="$(head -n 1 "$work/encoded")" -v b="$first" 'BEGIN { exit (a - b) ^ 2 
   fail "the example says $(head -n 1 "$work/encoded"), the program $first"
 if "$work/example/encode" "$work/nothing" x 2>"$work/error"; then fail "a missing folder went unnoticed"; fi
 grep -q nothing "$work/error" || fail "the error does not name the folder: $(cat "$work/error")"
+
+# A program that trains: what it leaves is a folder that the installed program evaluates to the same accuracy.
+mkdir "$work/reviews"
+"$work/example/train_classifier" "$work/reviews" >"$work/trained" 2>"$work/error" || fail "$(cat "$work/error")"
+accuracy=$(sed -n 's/^accuracy //p' "$work/trained")
+awk -v a="$accuracy" 'BEGIN { exit a > 0.8 ? 0 : 1 }' || fail "the classifier guesses: $(cat "$work/trained")"
+grep -q '^{"results": *\[{"label": *"1"' "$work/trained" || fail "a superb film is not liked: $(cat "$work/trained")"
+evaluated=$("$lshformer" --quiet evaluate --model_name_or_path "$work/reviews/model" --validation_file "$work/reviews/dev.tsv" |
+  sed -n 's/.*"eval_accuracy": *\([0-9.]*\).*/\1/p')
+awk -v a="$accuracy" -v b="$evaluated" 'BEGIN { exit (a - b) ^ 2 < 1e-6 ? 0 : 1 }' ||
+  fail "the example says $accuracy, the program $evaluated"
