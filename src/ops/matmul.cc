@@ -167,7 +167,7 @@ std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
   if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
   if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
-  std::optional<OneThread> one_thread;  // oneDNN divides the work when a primitive is made
+  std::optional<OneThread> one_thread;                       // oneDNN divides the work when a primitive is made
   if (signature.threads == 1) one_thread.emplace();
   const auto description = Describe(signature);
   const auto primitive = std::make_shared<const Primitive>(

@@ -12,7 +12,7 @@ namespace lshformer::testing {
 namespace {
 
 class Adversarial : public IsaFixture {};
-INSTANTIATE_TEST_SUITE_P(EveryMode, Adversarial, EveryIsaAndSpec(), NameOfIsaAndSpec);
+INSTANTIATE_TEST_SUITE_P(EveryMode, Adversarial, EverySpecAndIsa(), NameOfSpecAndIsa);
 
 TEST_P(Adversarial, AllTokensEqual) {
   AttentionCase c = RandomCase(spec(), {150}, 1, 12, 11);

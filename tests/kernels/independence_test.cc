@@ -19,7 +19,7 @@ class Independence : public IsaFixture {
     IsaFixture::TearDown();
   }
 };
-INSTANTIATE_TEST_SUITE_P(EveryMode, Independence, EveryIsaAndSpec(), NameOfIsaAndSpec);
+INSTANTIATE_TEST_SUITE_P(EveryMode, Independence, EverySpecAndIsa(), NameOfSpecAndIsa);
 
 TEST_P(Independence, AloneOrInABatchBitForBit) {
   AttentionCase c = WithOperands(RandomCase(spec(), {3, 0, 70, 1, 130}, 2, 20, 6));

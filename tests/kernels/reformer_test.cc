@@ -144,7 +144,7 @@ class EveryReformer : public IsaFixture {};
 INSTANTIATE_TEST_SUITE_P(Reformer, EveryReformer,
                          ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()),
                                             ::testing::ValuesIn(ReformerSpecs())),
-                         NameOfIsaAndSpec);
+                         NameOfSpecAndIsa);
 
 // Every chunk size against the tile's, tails of one token, a round's last chunk of one token.
 TEST_P(EveryReformer, AgreesAtEveryChunk) {
