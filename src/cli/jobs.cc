@@ -36,7 +36,7 @@ struct Job {
   std::string title;
   const RunFolder& folder;
   const TrainingOptions& training;
-  bool do_eval = false, dry_run = false;
+  bool do_eval = false, dry_run = false, new_model = false;
   Json settings = {};
   RunStart start = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};
@@ -231,7 +231,8 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   job.settings.update(read);
   BeginRun(job.folder, job.start, job.settings, OtherFlags(job.training, job.folder));
   job.warnings->Release();
-  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
+  const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
+  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder, max_length); };
   std::optional<EventFile> events;
   if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
   const auto log = [&](const Json& entry) {
@@ -437,6 +438,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.new_model = options.model.model_name_or_path.empty();
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
@@ -468,6 +470,7 @@ JobResult RunTrain(const TrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.new_model = options.model.model_name_or_path.empty();
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
