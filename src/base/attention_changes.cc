@@ -132,6 +132,8 @@ void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs
 }  // namespace
 
 void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
+  if (wrap.value_or(false) && !cross_bucket.value_or(true))
+    FailUsage("--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
   if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;
   for (const auto& [key, value] : Keys()) {

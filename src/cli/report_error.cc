@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/memory.h"
+#include "base/json.h"
 
 namespace lshformer::cli {
 namespace {
@@ -53,6 +54,11 @@ int ReportError(std::exception_ptr error) {
     return Report(failure.what(), kFailure);
   } catch (const std::filesystem::filesystem_error& failure) {
     return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
+  } catch (const Json::exception& failure) {
+    constexpr int kInvalidUtf8 = 316;  // nlohmann's number; all else is checked where it is read
+    return Report(failure.id == kInvalidUtf8 ? "a name or text that is not UTF-8 cannot be written as JSON"
+                                             : "a JSON value is not of the kind that was expected",
+                  kFailure);
   } catch (const std::exception& failure) {
     return Report(IsOutOfMemory(failure) ? "out of memory" : FirstLine(failure.what()), kFailure);
   } catch (...) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "data/file_kind.h"
 #include "io/gzip.h"
@@ -42,7 +43,7 @@ std::string IdOf(Json& question, const std::string& where) {
 class SquadFile {
  public:
   explicit SquadFile(const std::string& path)
-      : name_(path == "-" ? "stdin" : Shown(path, 120)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
+      : name_(InputName(path)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
   const std::string& name() const { return name_; }
 
   template <class Paragraph, class Question>

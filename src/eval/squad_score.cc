@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "eval/answer_text.h"
 #include "io/gzip.h"
 
@@ -109,7 +110,7 @@ void WarnOfUnknownIds(const std::vector<SquadReference>& references, const Squad
 }
 
 Json ReadObject(const std::string& path, std::string* name) {
-  *name = path == "-" ? "stdin" : Shown(path, 120);
+  *name = InputName(path);
   Json json = ParseJson(ReadText(path, uint64_t{1} << 30), *name);
   if (!json.is_object()) Fail("{}: expected an object, question id to value, got {}", *name, ShownValue(json));
   return json;

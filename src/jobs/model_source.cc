@@ -1,5 +1,6 @@
 #include "jobs/model_source.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -97,11 +98,17 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   return max_seq_length;
 }
 
+int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
+  const int64_t positions = config.max_position_embeddings, own = tokenizer.model_max_length();
+  return new_model || own == 0 ? positions : std::min(own, positions);
+}
+
 std::string CanonicalPath(const std::string& path) {
   if (path.empty() || path == "-") return path;
   std::error_code error;
   const auto canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? path : canonical.string();
+  const std::string text = error ? path : canonical.string();
+  return IsValidUtf8(text) ? text : Shown(text, std::string::npos);
 }
 
 Json CanonicalPaths(const std::vector<std::string>& paths) {

@@ -258,7 +258,7 @@ void SaveWordPiece(const std::string& folder, const std::vector<std::string>& vo
   WordPieceOptions settings;
   settings.normalizer = options;
   settings.clean_up_spaces = true;  // as the published BERT models
-  WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder);
+  WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder, 0);
 }
 
 }  // namespace lshformer

@@ -79,6 +79,8 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   RequireWithin("num_train_epochs", options.num_train_epochs, 0, 1e9, "a number ≥ 0");
   if (options.max_steps < -1) FailUsage("--max_steps: expected -1 (not given) or more, got {}", options.max_steps);
   RequireAtLeast("warmup_steps", options.warmup_steps, 0);
+  if (options.warmup_steps > 0 && options.warmup_ratio > 0)
+    FailUsage("--warmup_steps: not beside --warmup_ratio, which says the same in another unit");
   RequireAtLeast("logging_steps", options.logging_steps, 0);
   RequireAtLeast("eval_steps", options.eval_steps, 0);
   RequireAtLeast("save_steps", options.save_steps, 0);

@@ -284,6 +284,13 @@ TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
   EXPECT_THAT(Wrong({}, {"--attention", "reformer", "--lsh_bands", "4"}), HasSubstr("no meaning for reformer"));
 }
 
+TEST_F(AttentionFlagsTest, WindowsOfOneBucketHaveNothingToWrap) {
+  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false"}).front().cross_bucket);
+  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false", "--lsh_wrap=false"}).front().wrap);
+  EXPECT_EQ(Wrong({}, {"--attention=reformer", "--lsh_wrap", "--lsh_cross_bucket=false"}),
+            "--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
+}
+
 TEST_F(AttentionFlagsTest, EveryKeyOfReformer) {
   AttentionSpec want;
   want.type = AttentionType::kReformer;

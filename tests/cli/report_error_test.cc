@@ -63,6 +63,22 @@ TEST(ReportError, GivesEachKindItsStatus) {
   EXPECT_EQ(StatusOf(42), 1);
 }
 
+TEST(ReportError, TellsNothingOfTheJsonLibrary) {
+  const auto line_of = [](const std::function<void()>& work) {
+    ::testing::internal::CaptureStderr();
+    try {
+      work();
+    } catch (...) {
+      EXPECT_EQ(ReportError(std::current_exception()), 1);
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(line_of([] { Json("\xFF").dump(); }),
+            "lshformer: a name or text that is not UTF-8 cannot be written as JSON\n");
+  EXPECT_EQ(line_of([] { Json(1).get<std::string>(); }),
+            "lshformer: a JSON value is not of the kind that was expected\n");
+}
+
 TEST(ReportError, LeavesStackTracesOut) {
   ::testing::internal::CaptureStderr();
   ReportError(std::make_exception_ptr(std::runtime_error("cause\nframe #0")));
