@@ -25,7 +25,7 @@ struct PredictFlags {
 PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags) {
   PredictOptions options = flags.options;
   options.task = ParsePredictTask(flags.task);
-  options.pooling = ParsePooling(flags.pooling);
+  options.embedding.pooling = ParsePooling(flags.pooling);
   options.precision = flags.precision.Checked();
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
@@ -44,7 +44,8 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
       FailUsage("--input: expected a JSONL file (or --question \"...\" --context \"...\"), got neither");
     return options;
   }
-  only_for("--text_pair", PredictTask::kTextClassification, "text-classification");
+  if (options.task != PredictTask::kFeatureExtraction)
+    only_for("--text_pair", PredictTask::kTextClassification, "text-classification and feature-extraction");
   only_for("--pooling", PredictTask::kFeatureExtraction, "feature-extraction");
   only_for("--normalize", PredictTask::kFeatureExtraction, "feature-extraction");
   if (flags.text && !flags.input.empty()) FailUsage("--text: stands instead of --input, got both");
@@ -60,21 +61,15 @@ std::string FlagOf(const std::string& error, const PredictFlags& flags) {
   return flags.question ? "--question" : "--text";
 }
 
-void PredictText(const Pipeline& pipeline, const PredictFlags& flags) {
-  std::vector<Request> requests;
-  try {
-    requests.push_back(flags.question ? pipeline.PrepareQuestion(*flags.question, *flags.context)
-                                      : pipeline.PrepareText(*flags.text, flags.text_pair.value_or("")));
-  } catch (const Error& error) {
-    Fail("{}: {}", FlagOf(error.what(), flags), error.what());
-  }
-  pipeline.Run(requests);
-  if (!requests[0].error.empty()) Fail("{}: {}", FlagOf(requests[0].error, flags), requests[0].error);
+void PredictInput(const Pipeline& pipeline, const PredictFlags& flags) {
   AtomicFile output(flags.output);
-  pipeline.Write(requests[0], [&](std::string_view json) { output.Write(json); });
-  output.Write("\n");
+  const JsonSink sink = [&](std::string_view json) { output.Write(json); };
+  const SingleAnswer answer = flags.question
+                                  ? PredictOne(pipeline, QuestionInput{*flags.question, *flags.context}, sink)
+                                  : PredictOne(pipeline, TextInput{*flags.text, flags.text_pair.value_or("")}, sink);
+  if (!answer.error.empty()) Fail("{}: {}", FlagOf(answer.error, flags), answer.error);
   output.Commit();
-  if (requests[0].encoding.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
+  if (answer.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
 }
 
 void PredictFile(const Pipeline& pipeline, const PredictFlags& flags) {
@@ -103,7 +98,7 @@ void Predict(const CLI::App& command, const PredictFlags& flags) {
     ValidateModelConfig(config, flags.model);
   });
   if (flags.text || flags.question) {
-    PredictText(pipeline, flags);
+    PredictInput(pipeline, flags);
   } else {
     PredictFile(pipeline, flags);
   }
@@ -133,7 +128,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->type_name("FILE")
       ->group(group);
   command->add_option("--text", flags->text, "one text instead of a file")->type_name("TEXT")->group(group);
-  command->add_option("--text_pair", flags->text_pair, "its second part (text-classification)")
+  command->add_option("--text_pair", flags->text_pair, "its second part (text-classification, feature-extraction)")
       ->type_name("TEXT")
       ->group(group);
   command->add_option("--question", flags->question, "one question (question-answering)")
@@ -150,7 +145,8 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
       ->check(OneOf({"none", "cls", "mean"}))
       ->group(group);
-  command->add_flag("--normalize", flags->options.normalize, "feature-extraction: vectors of length 1")->group(group);
+  command->add_flag("--normalize", flags->options.embedding.normalize, "feature-extraction: vectors of length 1")
+      ->group(group);
   AnswerOptions& answers = flags->options.answers;
   AddAnswerFlags(*command, answers, flags->options.doc_stride, "Question answering");
   group = "Limits";
