@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kLineBytes = 300;
 
+// Options are flags here.
+std::string TextOf(const Error& error) { return error.Spelled("--"); }
+
 int Report(std::string_view message, int status) {
   const std::string line = ErrorLine(message);
   std::fflush(stdout);  // results first, where both go to one terminal
@@ -45,13 +48,13 @@ int ReportError(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
   } catch (const Interrupted& interrupted) {
-    return Report(interrupted.what(), 128 + interrupted.signal());
+    return Report(TextOf(interrupted), 128 + interrupted.signal());
   } catch (const UsageError& wrong) {
-    return Report(wrong.what(), kWrongUsage);
+    return Report(TextOf(wrong), kWrongUsage);
   } catch (const CLI::Error& wrong) {
     return Report(wrong.what(), kWrongUsage);
   } catch (const Error& failure) {
-    return Report(failure.what(), kFailure);
+    return Report(TextOf(failure), kFailure);
   } catch (const std::filesystem::filesystem_error& failure) {
     return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
   } catch (const Json::exception& failure) {

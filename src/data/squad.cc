@@ -121,7 +121,7 @@ SquadData ReadSquad(const std::string& path, SquadUse use, int64_t limit) {
       for (size_t a = 0; a < answers.size(); ++a)
         question.answers.push_back(ReadAnswer(answers[a], index, fmt::format("{}: answers[{}]", where, a)));
       if (question.answers.empty() && use == SquadUse::kAnswerable)
-        Fail("{} has no answer; --version_2_with_negative allows such questions", where);
+        Fail("{} has no answer; {} allows such questions", where, OptionName{"version_2_with_negative"});
     }
     if (!within_limit()) return;
     keep();

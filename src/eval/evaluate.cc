@@ -29,7 +29,7 @@ class EvaluationLoop {
   EvaluationLoop(Model& model, const SequenceSet& set, const EvaluateOptions& options)
       : model_(model), set_(set), options_(options), begin_(std::chrono::steady_clock::now()) {
     if (options.batch_size < 1) {
-      FailUsage("--per_device_eval_batch_size: expected at least 1, got {}", options.batch_size);
+      FailOption("per_device_eval_batch_size", "expected at least 1, got {}", options.batch_size);
     }
     if (set.size() == 0) Fail("no examples to evaluate");
   }
@@ -145,7 +145,8 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     const torch::Tensor& mean = output.token_loss.defined() ? output.token_loss : output.loss;  // []
     loss.Add(mean.item<double>(), static_cast<int64_t>(labels.size()));
   });
-  if (loss.count() == 0) Fail("evaluation: no token was masked; the text is too short for --mlm_probability");
+  if (loss.count() == 0)
+    Fail("evaluation: no token was masked; the text is too short for {}", OptionName{"mlm_probability"});
   evaluation.labelled = loss.count();
   const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
   evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? next_loss.mean() : 0);

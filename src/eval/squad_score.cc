@@ -129,7 +129,8 @@ Json ScoreSquad(const std::vector<SquadReference>& references, const SquadPredic
     const auto found = predictions.find(reference.id);
     Scored question{&reference, found == predictions.end() ? nullptr : &found->second, {}, {}};
     if (!scoring.version_2 && !question.has_answer())
-      Fail("question \"{}\" has no gold answer; --version_2_with_negative scores such files", Shown(reference.id));
+      Fail("question \"{}\" has no gold answer; {} scores such files", Shown(reference.id),
+           OptionName{"version_2_with_negative"});
     if (question.prediction == nullptr && scoring.version_2)
       Fail("{}: no prediction for question \"{}\"", predictions_name, Shown(reference.id));
     missing += question.prediction == nullptr;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "eval/metrics.h"
+#include "jobs/model_source.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"

@@ -53,6 +53,19 @@ int StatusOf(const Exception& exception) {
   return status;
 }
 
+// The library names options, the command line makes flags of them.
+TEST(ReportError, SpellsOptionsAsFlags) {
+  const auto line_of = [](std::exception_ptr error) {
+    ::testing::internal::CaptureStderr();
+    ReportError(error);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(line_of(std::make_exception_ptr(OptionError("top_k", "expected 1 to 5"))),
+            "lshformer: --top_k: expected 1 to 5\n");
+  EXPECT_EQ(line_of(std::make_exception_ptr(Error(fmt::format("a.json: give {}", OptionName{"task_name"})))),
+            "lshformer: a.json: give --task_name\n");
+}
+
 TEST(ReportError, GivesEachKindItsStatus) {
   EXPECT_EQ(StatusOf(UsageError("flag")), 2);
   EXPECT_EQ(StatusOf(Error("file")), 1);

@@ -56,7 +56,7 @@ TEST_F(Squad, QuestionsWithoutAnswers) {
                                "plausible_answers": [{"text": "nobody", "answer_start": 900}]})";
   EXPECT_TRUE(Read(none).questions[0].answers.empty());
   EXPECT_THAT(Wrong(none, SquadUse::kAnswerable),
-              HasSubstr("dev.json: question \"q1\" has no answer; --version_2_with_negative allows such questions"));
+              HasSubstr("dev.json: question \"q1\" has no answer; version_2_with_negative allows such questions"));
   const std::string bare = R"({"id": "q1", "question": "Who?"})";
   EXPECT_EQ(Read(bare, SquadUse::kQuestionsOnly).questions.size(), 1U);
   EXPECT_THAT(Wrong(bare), HasSubstr("question \"q1\": \"answers\" is missing"));

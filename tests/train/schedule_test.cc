@@ -100,9 +100,8 @@ TEST_P(BadOptionTest, IsRefusedByName) {
   TrainingOptions options;
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   GetParam().spoil(options);
-  EXPECT_THAT(
-      [&] { ValidateTrainingOptions(options); },
-      testing::ThrowsMessage<UsageError>(testing::StartsWith(std::string("--") + GetParam().flag + ": expected ")));
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              testing::ThrowsMessage<UsageError>(testing::StartsWith(std::string(GetParam().flag) + ": expected ")));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -346,7 +346,7 @@ TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
   options.eval_steps = 2;
   options.save_steps = 3;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              ThrowsMessage<UsageError>(HasSubstr("--save_steps a multiple of it, got 2 and 3")));
+              ThrowsMessage<UsageError>(HasSubstr("needs eval_steps, and save_steps a multiple of it, got 2 and 3")));
   options.save_steps = 2;
   options.metric_for_best_model = "acuracy";
   const TrainerHooks hooks{[&] { return Json{{"eval_loss", 1.0}, {"eval_accuracy", 0.5}}; }, {}};
@@ -360,7 +360,7 @@ TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
   // A metric that decides nothing.
   options.load_best_model_at_end = false;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              ThrowsMessage<UsageError>(HasSubstr("--metric_for_best_model: needs --load_best_model_at_end")));
+              ThrowsMessage<UsageError>(HasSubstr("metric_for_best_model: needs load_best_model_at_end")));
 }
 
 // The result, what is evaluated and the models of checkpoints are the average, here computed once more from the weights
