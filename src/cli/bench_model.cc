@@ -51,7 +51,7 @@ Json LengthRows(const BenchModelFlags& flags, const std::vector<ModelVariant>& v
     }
     const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
     for (size_t v = 0; v < variants.size(); ++v)
-      rows.push_back(ModelRow(variants[v], "forward", flags.batch_size, length, batch.tokens(), timings[v]));
+      rows.push_back(ModelRow(variants[v], "forward", flags.batch_size, length, batch.tokens.size(), timings[v]));
   }
   return rows;
 }

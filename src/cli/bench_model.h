@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "data/batch.h"
-#include "io/model_config.h"
+#include "models/config.h"
 #include "jobs/measure.h"
 #include "ops/precision.h"
 

@@ -21,7 +21,7 @@ namespace {
 constexpr double kLabelled = 0.15;
 
 struct BenchTrainFlags {
-  std::string model_type = "bert", config_name;
+  std::string model_type = ModelConfig().model_type, config_name;
   std::vector<std::string> config_overrides;  // each a model; empty: the config as it is
   bool gradient_checkpointing = false;
   std::vector<int> lengths{128, 512};
@@ -38,7 +38,7 @@ class Trainee {
   Trainee(const ModelVariant& variant, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
       : model_(CreateModel(variant.config, Task::kMaskedLm, seed)),
         parameters_(model_->NamedParameters()),
-        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)),
+        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_, Roles(*model_))),
         batch_(std::move(batch)) {
     model_->set_precision(variant.precision);
     options_.train = true;
@@ -58,7 +58,7 @@ class Trainee {
     ClearGradients();
     std::vector<torch::Tensor> first;
     for (const auto& [name, parameter] : parameters_)
-      if (name == "bert.embeddings.LayerNorm.weight") first.push_back(parameter);
+      if (name == FamilyOf(model_->config()).first_parameter) first.push_back(parameter);
     const TensorMemory memory;
     Loss().backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
     ClearGradients();
@@ -85,8 +85,9 @@ class Trainee {
 PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
   PackedBatch batch = RandomBatch(config, sequences, length, seed);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark), /*substream=*/1);
-  for (const int32_t id : batch.ids) batch.token_labels.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
-  batch.token_labels[0] = batch.ids[0];  // a short batch may have drawn none
+  for (const int32_t id : batch.tokens.ids)
+    batch.labels.tokens.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
+  batch.labels.tokens[0] = batch.tokens.ids[0];  // a short batch may have drawn none
   return batch;
 }
 
@@ -98,7 +99,7 @@ struct Overridden {
 
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
 std::vector<Overridden> OverriddenConfigs(const BenchTrainFlags& flags) {
-  ModelConfig base;
+  ModelConfig base = DefaultModelConfig(flags.model_type, "--model_type");
   if (!flags.config_name.empty()) base = ReadModelConfig(ConfigPath(flags.config_name));
   std::vector<std::string> overrides = flags.config_overrides;
   if (overrides.empty()) overrides.emplace_back();
@@ -216,7 +217,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
   auto flags = std::make_shared<BenchTrainFlags>();
   const char* group = "What is timed";
-  command->add_option("--model_type", flags->model_type, "the model")->check(OneOf({"bert"}))->group(group);
+  command->add_option("--model_type", flags->model_type, "the model")->check(OneOf(ModelTypes()))->group(group);
   command
       ->add_option("--config_name", flags->config_name, "its config.json or a folder that has one; default BERT base")
       ->type_name("FILE")

@@ -12,7 +12,6 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "eval/cost.h"
-#include "io/model_config.h"
 #include "io/weight_files.h"
 #include "jobs/build_info.h"
 #include "models/model.h"

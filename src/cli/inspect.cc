@@ -55,11 +55,10 @@ LabelKind Labels(Task task, const ModelConfig& config) {
 
 void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& output) {
   loss.backward();
-  const auto& architectures = model.config().architectures;
   for (const auto& [name, parameter] : model.NamedParameters()) {
     torch::Tensor gradient = parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
     if (gradient.is_sparse()) gradient = gradient.to_dense();  // the word table's, where no decoder shares it
-    output.Add("gradients." + FileWeightName(name, architectures.empty() ? "" : architectures.front()), gradient);
+    output.Add("gradients." + FileWeightName(model, name), gradient);
   }
 }
 
@@ -67,9 +66,10 @@ void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& 
 ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOptions& options,
                          const InspectFlags& flags) {
   const auto fail = [&] {
-    const double logits = static_cast<double>(batch.tokens()) * static_cast<double>(model.config().vocab_size) * 4e-9;
+    const double logits =
+        static_cast<double>(batch.tokens.size()) * static_cast<double>(model.config().vocab_size) * 4e-9;
     Fail("{}: out of memory with all {} lines ({} tokens{}) at once; give fewer", Shown(flags.input, 120),
-         batch.sequences(), batch.tokens(),
+         batch.sequences(), batch.tokens.size(),
          model.task() == Task::kMaskedLm || model.task() == Task::kPretraining
              ? fmt::format(", whose logits alone take {:.1f} GB", logits)
              : "");
@@ -97,8 +97,8 @@ void Inspect(const InspectFlags& flags) {
   const ModelOutput result = ForwardOrSay(*model, batch, options, flags);
   ThrowIfStopped("inspecting");
   OutputTensors output;
-  output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.cu_seqlens.data(),
-             batch.cu_seqlens.size() * sizeof(int32_t));
+  output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.tokens.cu_seqlens.data(),
+             batch.tokens.cu_seqlens.size() * sizeof(int32_t));
   output.Add("last_hidden_state", result.last_hidden_state);
   output.Add("pooler_output", result.pooler_output);
   for (size_t layer = 0; layer < result.hidden_states.size(); ++layer)

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "io/model_config.h"
+#include "models/config.h"
 #include "jobs/attention_operands.h"
 #include "jobs/measure.h"
 #include "jobs/tuning.h"

@@ -177,11 +177,11 @@ void Pipeline::RunBatch(const std::vector<Request*>& batch) const {
   torch::NoGradGuard no_gradients;
   PackedBatch packed;
   for (const Request* request : batch) {
-    AppendSequence(packed, request->encoding.ids, request->encoding.type_ids, packed.cu_seqlens.size() - 1);
+    AppendSequence(packed, request->encoding.ids, request->encoding.type_ids, packed.tokens.cu_seqlens.size() - 1);
     if (options_.task != PredictTask::kFillMask) continue;
-    packed.token_labels.resize(packed.ids.size(), -100);  // logits are computed where there is a label
+    packed.labels.tokens.resize(packed.tokens.ids.size(), -100);  // logits are computed where there is a label
     for (const int32_t mask : request->masks) {
-      packed.token_labels[packed.token_labels.size() - request->encoding.ids.size() + static_cast<size_t>(mask)] = 0;
+      packed.labels.tokens[packed.labels.tokens.size() - request->encoding.ids.size() + static_cast<size_t>(mask)] = 0;
     }
   }
   const ModelOutput output = model_->Forward(packed, {});

@@ -87,8 +87,8 @@ void Pipeline::RunQuestions(std::span<Request> requests, const Finished& finishe
     for (size_t b = 0; b < batch.places.size(); ++b) {
       const auto [number, tokens] = batch.places[b];
       Request& request = requests[number];
-      const int32_t begin = batch.packed.cu_seqlens[b];
-      const auto length = static_cast<size_t>(batch.packed.cu_seqlens[b + 1] - begin);
+      const int32_t begin = batch.packed.tokens.cu_seqlens[b];
+      const auto length = static_cast<size_t>(batch.packed.tokens.cu_seqlens[b + 1] - begin);
       const std::span<const float> start(starts.data_ptr<float>() + begin, length);
       const std::span<const float> end(ends.data_ptr<float>() + begin, length);
       if (!AllFinite(start) || !AllFinite(end)) {
@@ -105,7 +105,7 @@ void Pipeline::RunQuestions(std::span<Request> requests, const Finished& finishe
     const AskedQuestion& asked = *requests[number].asked;
     for (const ContextWindow& window : asked.windows) {
       const WindowSequence sequence = MakeWindow(asked.question, asked.context_ids, window, *tokenizer_);
-      const auto tokens = batch.packed.tokens() + static_cast<int64_t>(sequence.ids.size());
+      const auto tokens = batch.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
       if (!batch.places.empty() && tokens > options_.batch_tokens) {
         run();
         answer_before(number);  // whose windows have all been run

@@ -6,7 +6,7 @@
 
 #include "data/classification.h"
 #include "data/sequence_set.h"
-#include "io/model_config.h"
+#include "models/config.h"
 #include "jobs/jobs.h"
 
 namespace lshformer {
