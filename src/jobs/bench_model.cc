@@ -38,7 +38,7 @@ Json LengthRows(const BenchModelOptions& options, const std::vector<ModelVariant
     }
     const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
     for (size_t v = 0; v < variants.size(); ++v)
-      rows.push_back(ModelRow(variants[v], "forward", options.batch_size, length, batch.tokens(), timings[v]));
+      rows.push_back(ModelRow(variants[v], "forward", options.batch_size, length, batch.tokens.size(), timings[v]));
   }
   return rows;
 }

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "eval/cost.h"
-#include "io/model_config.h"
 #include "io/weight_files.h"
+#include "models/config.h"
 #include "models/model.h"
 
 namespace lshformer {

@@ -1,11 +1,13 @@
 #include "jobs/model_source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "base/error.h"
-#include "io/model_config.h"
+#include "models/config.h"
 
 namespace lshformer {
 namespace {
@@ -13,7 +15,8 @@ namespace {
 constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
 
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
-  ModelConfig config;
+  ModelConfig config =
+      source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, "--model_type");
   if (!source.config_name.empty()) {
     config = ReadModelConfig(ConfigPath(source.config_name));
   }
@@ -51,10 +54,12 @@ void CheckModelSource(const ModelSource& source) {
   CheckPrecision(source.precision);
   const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
   if (source.model_name_or_path.empty()) {
-    if (!fresh) FailUsage("--model_name_or_path DIR, or for a new model --model_type bert: required");
+    const std::vector<std::string> types = ModelTypes();
+    if (!fresh)
+      FailUsage("--model_name_or_path DIR, or for a new model --model_type {}: required", fmt::join(types, "|"));
     if (source.tokenizer_name.empty()) FailUsage("--tokenizer_name: required for a new model");
-    if (!source.model_type.empty() && source.model_type != "bert")
-      FailUsage("--model_type: expected bert, got \"{}\"", source.model_type);
+    if (!source.model_type.empty() && std::find(types.begin(), types.end(), source.model_type) == types.end())
+      FailUsage("--model_type: expected {}, got \"{}\"", fmt::join(types, " or "), source.model_type);
   } else if (fresh) {
     FailUsage(
         "--model_name_or_path: has its own config; --model_type, --config_name and --config_overrides make a new "

@@ -255,8 +255,8 @@ double MeasuredTrainingBytes(const ModelConfig& config, int length) {
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
   PackedBatch batch;
   AppendSequence(batch, std::vector<int32_t>(length, 7), {}, 0);
-  batch.token_labels.assign(length, -100);
-  batch.token_labels[0] = 7;
+  batch.labels.tokens.assign(length, -100);
+  batch.labels.tokens[0] = 7;
   const torch::Tensor first = model->NamedParameters()[3].second;
   EXPECT_EQ(model->NamedParameters()[3].first, "bert.embeddings.LayerNorm.weight");
   ForwardOptions options;

@@ -6,8 +6,9 @@
 
 #include "base/philox.h"
 #include "io/safetensors.h"
-#include "models/bert.h"
-#include "nn/reversible_blocks.h"
+#include "models/bert/bert.h"
+#include "nn/embeddings.h"
+#include "nn/reversible_layer.h"
 #include "ops/tensor_memory.h"
 #include "ops/threads.h"
 #include "util/errors.h"
@@ -47,7 +48,7 @@ PackedBatch MakeBatch(const std::vector<int>& lengths, uint64_t first_id = 0) {
     std::vector<int32_t> ids(lengths[s]);
     for (int32_t& id : ids) id = static_cast<int32_t>(1 + stream.Below(59));
     AppendSequence(batch, ids, {}, first_id + s);
-    for (const int32_t id : ids) batch.token_labels.push_back(stream.Below(4) == 0 ? id : -100);
+    for (const int32_t id : ids) batch.labels.tokens.push_back(stream.Below(4) == 0 ? id : -100);
   }
   return batch;
 }
@@ -113,21 +114,22 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
   ParameterMap parameters;
   for (const auto& [name, parameter] : model->NamedParameters()) parameters[name] = parameter;
-  Pass pass = MakePass(batch);
-  pass.train = true, pass.step = pass.dropout_step = 5;
+  ForwardContext context(batch.tokens, batch.sequence_ids);
+  context.train = true, context.step = context.dropout_step = 5;
   std::vector<ReversibleLayer> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers.push_back(
-        ReversibleBertLayer(parameters, fmt::format("bert.encoder.layer.{}", layer), config, layer)(pass, pass));
-  const BertEmbeddings embeddings(parameters, "bert.embeddings", config);
+    layers.push_back(ReversibleEncoderLayer(parameters, BertLayerNames(layer, /*reversible=*/true), config, layer)(
+        context, context));
+  const Embeddings embeddings(parameters, "bert.embeddings", config.layer_norm_eps, config.hidden_dropout_prob,
+                              config.pad_token_id);
   const LayerNorm norm(parameters, "bert.encoder.LayerNorm", config.layer_norm_eps);
   Result result;
-  const Tensor last = norm(RunReversibleReference(embeddings(pass), layers), {}, {});
+  const Tensor last = norm(RunReversibleReference(embeddings(batch.tokens, context), layers), {}, {});
   result.last_hidden_state = last.detach();
   std::vector<int64_t> rows, labels;
-  for (size_t i = 0; i < batch.token_labels.size(); ++i)
-    if (batch.token_labels[i] >= 0) rows.push_back(static_cast<int64_t>(i)), labels.push_back(batch.token_labels[i]);
-  const auto p = [&](const std::string& name) { return GetParameter(parameters, "cls.predictions." + name); };
+  for (size_t i = 0; i < batch.labels.tokens.size(); ++i)
+    if (batch.labels.tokens[i] >= 0) rows.push_back(static_cast<int64_t>(i)), labels.push_back(batch.labels.tokens[i]);
+  const auto p = [&](const std::string& name) { return parameters.Get("cls.predictions." + name); };
   const Tensor dense = torch::matmul(last.index_select(0, torch::tensor(rows)), p("transform.dense.weight").t()) +
                        p("transform.dense.bias");
   const Tensor normal =
@@ -180,7 +182,7 @@ struct ExactModel {
   Tensor Attend(const Tensor& x, const std::string& prefix) const {
     AttentionOptions options;
     options.heads = static_cast<int>(config.num_attention_heads);
-    options.cu_seqlens = batch->cu_seqlens;
+    options.cu_seqlens = batch->tokens.cu_seqlens;
     std::vector<Tensor> parts;
     for (const char* part : {"query", "key", "value"}) parts.push_back(Map(x, prefix + ".attention.self." + part));
     return Map(SelfAttentionReference(torch::cat(parts, 1), options), prefix + ".attention.output.dense");
@@ -190,9 +192,9 @@ struct ExactModel {
       return torch::tensor(std::vector<int64_t>(list.begin(), list.end()), torch::kInt64);
     };
     const std::string embeddings = "bert.embeddings.";
-    Tensor x = torch::embedding((*this)[embeddings + "word_embeddings.weight"], ids(batch->ids), 0) +
-               torch::embedding((*this)[embeddings + "position_embeddings.weight"], ids(batch->positions)) +
-               torch::embedding((*this)[embeddings + "token_type_embeddings.weight"], ids(batch->type_ids));
+    Tensor x = torch::embedding((*this)[embeddings + "word_embeddings.weight"], ids(batch->tokens.ids), 0) +
+               torch::embedding((*this)[embeddings + "position_embeddings.weight"], ids(batch->tokens.positions)) +
+               torch::embedding((*this)[embeddings + "token_type_embeddings.weight"], ids(batch->tokens.type_ids));
     x = Drop(Norm(x, embeddings + "LayerNorm"), 0, DropoutSite::kEmbeddings);
     Tensor first = x, second = x;
     for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -208,7 +210,7 @@ struct ExactModel {
     const Tensor logits = torch::matmul(Norm(head, "cls.predictions.transform.LayerNorm"),
                                         (*this)[embeddings + "word_embeddings.weight"].t()) +
                           (*this)["cls.predictions.bias"];
-    return torch::cross_entropy_loss(logits, ids(batch->token_labels), {}, at::Reduction::Mean, -100);
+    return torch::cross_entropy_loss(logits, ids(batch->labels.tokens), {}, at::Reduction::Mean, -100);
   }
 };
 

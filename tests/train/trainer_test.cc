@@ -208,7 +208,7 @@ TEST_F(TrainerTest, AccumulatedPretrainingEqualsTheBigBatch) {
   const TrainingData data{18, [](int64_t epoch, std::span<const int64_t> examples) {
                             PackedBatch batch = testing::TinyBatch(epoch, examples);
                             for (const int64_t example : examples)
-                              batch.class_labels.push_back(static_cast<int32_t>(example % 2));
+                              batch.labels.classes.push_back(static_cast<int32_t>(example % 2));
                             return batch;
                           }};
   const auto train = [&](int batch, int accumulation) {
@@ -440,7 +440,7 @@ TEST_F(TrainerTest, AnInfiniteLossStopsTheRunAndKeepsTheLastGoodCheckpoint) {
 TEST_F(TrainerTest, AStepWithoutAnyLabelChangesNothingButTime) {
   const TrainingData data{8, [](int64_t epoch, std::span<const int64_t> examples) {
                             PackedBatch batch = lshformer::testing::TinyBatch(epoch, examples);
-                            std::fill(batch.token_labels.begin(), batch.token_labels.end(), kIgnoredLabel);
+                            std::fill(batch.labels.tokens.begin(), batch.labels.tokens.end(), kIgnoredLabel);
                             return batch;
                           }};
   const ModelPtr model = TinyModel();

@@ -1,4 +1,4 @@
-#include "io/model_config.h"
+#include "models/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "models/bert/config.h"
+#include "models/family.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -36,7 +38,7 @@ TEST(ParseModelConfig, MissingKeysTakeHfsDefaults) {
   EXPECT_EQ(config.hidden_act, Activation::kGelu);
   EXPECT_EQ(config.hidden_dropout_prob, 0.1);
   EXPECT_EQ(config.attention_probs_dropout_prob, 0.1);
-  EXPECT_LT(config.classifier_dropout, 0);
+  EXPECT_LT(config.own<BertConfig>().classifier_dropout, 0);
   EXPECT_EQ(config.max_position_embeddings, 512);
   EXPECT_EQ(config.type_vocab_size, 2);
   EXPECT_EQ(config.initializer_range, 0.02);
@@ -283,9 +285,9 @@ TEST(ApplyOverrides, SetsKeysOfAllTypes) {
   EXPECT_EQ(config.hidden_act, Activation::kGeluNew);
   EXPECT_EQ(config.layer_norm_eps, 1e-5);
   EXPECT_EQ(config.attention[0].bands, 4);
-  EXPECT_EQ(config.classifier_dropout, 0.25);
+  EXPECT_EQ(config.own<BertConfig>().classifier_dropout, 0.25);
   ApplyOverrides(config, "classifier_dropout=None,attention=[\"dense\",\"simhash\"]", "f");
-  EXPECT_LT(config.classifier_dropout, 0);
+  EXPECT_LT(config.own<BertConfig>().classifier_dropout, 0);
   EXPECT_EQ(config.attention.size(), 2u);
   ApplyOverrides(config, "", "f");
   ApplyOverrides(config, "  ", "f");
