@@ -191,7 +191,7 @@ TEST_F(ProgramTest, HelpKeepsTheOptionsOfLshForThoseWhoAsk) {
     EXPECT_THAT(full.out, HasSubstr("Usage: lshformer " + command)) << command;
   }
   EXPECT_THAT(Run("predict --help").out, HasSubstr("--attention TYPE|JSON"));
-  EXPECT_THAT(Wrong("info --help_attention"), HasSubstr("unknown flag --help_attention"));
+  EXPECT_THAT(Wrong("synth --help_attention"), HasSubstr("unknown flag --help_attention"));
 }
 
 TEST_F(ProgramTest, InfoBuildTellsWhatTheProgramIsMadeOf) {
