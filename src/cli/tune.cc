@@ -118,7 +118,7 @@ Json ResultJson(const std::vector<Tuned>& all, const ModelConfig& config, const 
                           {"runs", times.runs},
                           {"pays", times.Pays()}});
       crossings.push_back({{"name", tuned.name},
-                           {"attention", Name(tuned.spec.type)},
+                           {"attention", Name(tuned.spec)},
                            {"direction", direction},
                            {"length", LengthJson(crossing.length)},
                            {"points", std::move(points)}});
@@ -156,7 +156,7 @@ std::string ResultText(const std::vector<Tuned>& all, const ModelConfig& config,
   out += written.empty() ? "nothing written (--dry_run)" : written + ": \"min_length\": \"auto\"";
   for (size_t layer = 0; layer < config.attention.size(); ++layer) {
     const AttentionSpec& spec = config.attention[layer];
-    if (spec.type == AttentionType::kDense) continue;
+    if (!Hashes(spec)) continue;
     const std::string which = config.attention.size() == 1 ? "" : fmt::format("layer {}: ", layer);
     out += MinLength(spec) == kNeverHash
                ? fmt::format("; {}every sequence {} exact attention", which, written.empty() ? "would get" : "gets")
