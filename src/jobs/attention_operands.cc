@@ -50,7 +50,7 @@ void AttentionOperands::Draw(int i) {
 
 double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, bool backward) {
   const double vectors = static_cast<double>(shape.tokens()) * shape.heads;
-  const bool shared_keys = spec.type == AttentionType::kReformer;
+  const bool shared_keys = SharesKeys(spec);
   const double forward = (shared_keys ? 3.0 : 4.0) * shape.head_dim + 1;
   const double more = (shared_keys ? 4.0 + 2.0 : 5.0 + 3.0) * shape.head_dim + 1;
   return sizeof(float) * vectors * (forward + (backward ? more : 0));

@@ -48,7 +48,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     const double flops = (kForwardFlops + (backward ? kBackwardFlops : 0)) * options.head_dim *
                          static_cast<double>(counts.pairs_computed);
     Json row = {{"name", variants[v].name},
-                {"attention", Name(variants[v].spec.type)},
+                {"attention", Name(variants[v].spec)},
                 {"spec", ToJson(variants[v].spec)},
                 {"direction", backward ? "forward_backward" : "forward"},
                 {"dtype", variants[v].dtype()},

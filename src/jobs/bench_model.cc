@@ -148,7 +148,7 @@ Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch,
               const Timing& timing) {
   const AttentionSpec& spec = variant.config.layer_attention(0);
   Json row = {{"name", variant.name},
-              {"attention", Name(spec.type)},
+              {"attention", Name(spec)},
               {"spec", ToJson(spec)},
               {"direction", direction},
               {"dtype", Name(variant.precision)},

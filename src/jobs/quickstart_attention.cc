@@ -28,7 +28,7 @@ class Variant {
   Variant(const AttentionSpec& spec, AttentionOperands& sequence, int64_t length, int heads, int head_dim)
       : spec_(spec), sequence_(sequence) {
     timing_.length = length;
-    const bool hashed = spec.type != AttentionType::kDense;
+    const bool hashed = Hashes(spec);
     double pairs = 0, total = 0;
     for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
       draws_.push_back(DrawHashNumbers(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));

@@ -108,7 +108,7 @@ Json ToJson(const TuneResult& result) {
                           {"runs", times.runs},
                           {"pays", times.Pays()}});
       crossings.push_back({{"name", tuned.name},
-                           {"attention", Name(tuned.spec.type)},
+                           {"attention", Name(tuned.spec)},
                            {"direction", direction},
                            {"length", LengthJson(crossing.length)},
                            {"points", std::move(points)}});

@@ -42,10 +42,10 @@ struct AttentionOptions {
 // bfloat16 stays itself; under int8 attention is float32.
 Operands OperandsOf(Precision precision);
 
-// The parts of `qkv` side by side: query, key and value; Reformer's are query and value.
+// The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.
 int PartsOf(const AttentionSpec& spec);
 
-// qkv: [T, parts · heads · head_dim], float32. Returns [T, heads · head_dim].
+// qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim].
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

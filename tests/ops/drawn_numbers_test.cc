@@ -24,6 +24,11 @@ std::vector<int32_t> CuSeqlens(const std::vector<int>& lengths) {
   return cu_seqlens;
 }
 
+std::vector<float> Drawn(const HashNumbers& numbers) {
+  const auto* planes = std::get_if<SimHashPlanes>(&numbers);
+  return planes ? planes->planes : std::get<ReformerRotations>(numbers).rotations;
+}
+
 class DrawnNumbersTest : public ::testing::TestWithParam<AttentionSpec> {
  protected:
   std::shared_ptr<const HashNumbers> Get(const std::vector<int>& lengths, uint64_t step) {
@@ -58,8 +63,7 @@ TEST_P(DrawnNumbersTest, AreKeptWhileTheStepStays) {
     EXPECT_EQ(Get({3000}, 6), longer);
   } else {
     const auto next = Get({3000}, 6);
-    EXPECT_NE(std::pair(next->planes.planes, next->rotations.rotations),
-              std::pair(longer->planes.planes, longer->rotations.rotations));
+    EXPECT_NE(Drawn(*next), Drawn(*longer));
   }
 }
 
@@ -78,9 +82,9 @@ TEST_P(DrawnNumbersTest, ChangeNoBit) {
 std::vector<AttentionSpec> Specs() {
   std::vector<AttentionSpec> specs{testing::SimHash(Pairs::kFull, Fill::kZero, 2), testing::Sorted(Fill::kMean, 2),
                                    testing::Reformer(2), testing::Reformer(1)};
-  specs.back().buckets = {0, 0};
+  As<ReformerAttention>(specs.back()).buckets = {0, 0};
   specs.push_back(testing::Reformer(3));
-  specs.back().buckets = {4, 6};
+  As<ReformerAttention>(specs.back()).buckets = {4, 6};
   for (size_t i = 0, count = specs.size(); i < count; ++i) {
     specs.push_back(specs[i]);
     specs.back().resample = Resample::kNever;
@@ -90,12 +94,12 @@ std::vector<AttentionSpec> Specs() {
 
 INSTANTIATE_TEST_SUITE_P(All, DrawnNumbersTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
   const AttentionSpec& spec = info.param;
-  return NameOf(spec) +
-         (spec.type != AttentionType::kReformer ? ""
-          : spec.buckets[1] > 0                 ? "_factored"
-          : spec.buckets[0] > 0                 ? ""
-                                                : "_auto") +
-         (spec.resample == Resample::kNever ? "_never" : "_call");
+  std::string buckets;
+  if (Is<ReformerAttention>(spec)) {
+    const std::array<int, 2> factors = As<ReformerAttention>(spec).buckets;
+    buckets = factors[1] > 0 ? "_factored" : factors[0] > 0 ? "" : "_auto";
+  }
+  return NameOf(spec) + buckets + (spec.resample == Resample::kNever ? "_never" : "_call");
 });
 
 }  // namespace
