@@ -56,7 +56,7 @@ class EvaluationLoop {
     }
   }
 
-  // HF's speed figures, with its rounding.
+  // HF's rates, with its rounding.
   void Finish(Evaluation& evaluation) const {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     const double seconds = std::max(elapsed.count(), 1e-9);
@@ -261,7 +261,7 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
 
 namespace {
 
-// The figures of the answers given; the threshold of no-answer has been applied.
+// The metrics of the answers given; the threshold of no-answer has been applied.
 void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answers, bool version_2, Json& metrics) {
   std::vector<SquadReference> references;
   SquadPredictions predictions;

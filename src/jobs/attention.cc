@@ -94,7 +94,7 @@ void ReadHash(const SimHashAttention& simhash, const SafetensorsFile& file, cons
   }
   if (has_planes) {
     const int bands = BandsOf(simhash, in.shape().longest());
-    in.numbers =
+    in.projections =
         SimHashPlanes{bands, Read<float>(file, "planes", DType::kF32, {in.heads, simhash.hashes, bands, in.head_dim}),
                       ReadCoefficients(file, simhash, in, bands)};
   }
@@ -125,7 +125,7 @@ void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, co
   if (has_rotations) {
     rotations.rotations =
         Read<float>(file, "rotations", DType::kF32, {in.heads, reformer.rounds, in.head_dim, rotations.columns});
-    in.numbers = std::move(rotations);
+    in.projections = std::move(rotations);
   }
   if (has_buckets) {
     in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, reformer.rounds, in.tokens}), {}};
@@ -140,11 +140,11 @@ void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, co
 }
 
 // Those of the file, or drawn. Nothing is hashed with either where there are no tokens.
-template <class Numbers>
-Numbers NumbersOf(const OperatorInput& in, const AttentionSpec& spec) {
-  if (const auto* given = std::get_if<Numbers>(&in.numbers)) return *given;
+template <class Projections>
+Projections ProjectionsOf(const OperatorInput& in, const AttentionSpec& spec) {
+  if (const auto* given = std::get_if<Projections>(&in.projections)) return *given;
   if (in.tokens == 0) return {};
-  return std::get<Numbers>(DrawHashNumbers(spec, in.shape(), /*layer=*/0, /*step=*/0));
+  return std::get<Projections>(DrawHashProjections(spec, in.shape(), /*layer=*/0, /*step=*/0));
 }
 
 // The buckets of a kind's queries and keys, from the fast kernels and from the oracle.
@@ -157,18 +157,19 @@ struct HashCall {
 SimHashBuckets Hash(const DenseAttention&, const HashCall&) { return {}; }
 SimHashBuckets Hash(const SimHashAttention&, const HashCall& call) {
   return HashQueriesAndKeys(call.spec, call.in.shape(), call.query, call.key,
-                            NumbersOf<SimHashPlanes>(call.in, call.spec));
+                            ProjectionsOf<SimHashPlanes>(call.in, call.spec));
 }
 SimHashBuckets Hash(const ReformerAttention&, const HashCall& call) {
-  return {HashByRotation(call.spec, call.in.shape(), call.query, NumbersOf<ReformerRotations>(call.in, call.spec)), {}};
+  return {HashByRotation(call.spec, call.in.shape(), call.query, ProjectionsOf<ReformerRotations>(call.in, call.spec)),
+          {}};
 }
 
 SimHashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
 SimHashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
-  return ref::Hash(inputs, NumbersOf<SimHashPlanes>(in, inputs.spec));
+  return ref::Hash(inputs, ProjectionsOf<SimHashPlanes>(in, inputs.spec));
 }
 SimHashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
-  return {ref::HashByRotation(inputs, NumbersOf<ReformerRotations>(in, inputs.spec)), {}};
+  return {ref::HashByRotation(inputs, ProjectionsOf<ReformerRotations>(in, inputs.spec)), {}};
 }
 
 // The plan that a kind's buckets make.

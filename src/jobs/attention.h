@@ -16,7 +16,7 @@ struct OperatorInput {
   // [tokens, heads, head_dim]; grad_output may be empty, key is where queries are the keys
   std::vector<float> query, key, value, grad_output;
   std::vector<int32_t> cu_seqlens;
-  HashNumbers numbers;                    // of the file, else none
+  HashProjections projections;            // of the file, else none
   std::optional<SimHashBuckets> buckets;  // of queries alone where those are the keys
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }

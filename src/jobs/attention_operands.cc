@@ -13,13 +13,13 @@ AttentionOperands::AttentionOperands(int64_t length, int64_t batch, int heads, i
   lse_.resize(static_cast<size_t>(shape().tokens() * heads_));
 }
 
-AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
-  return BuildPlan(spec, shape(), Input(0), Input(1), numbers);
+AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashProjections& projections) const {
+  return BuildPlan(spec, shape(), Input(0), Input(1), projections);
 }
 
-void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout,
+void AttentionOperands::Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout,
                             Operands operands) {
-  const AttentionPlanPtr plan = Plan(spec, numbers);
+  const AttentionPlanPtr plan = Plan(spec, projections);
   AttentionForward forward;
   forward.shape = shape();
   forward.query = Input(0);

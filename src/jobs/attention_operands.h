@@ -19,9 +19,9 @@ class AttentionOperands {
   AttentionOperands& operator=(const AttentionOperands&) = delete;
 
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const;
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashProjections& projections) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
-  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout = 0,
+  void Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout = 0,
            Operands operands = Operands::kFloat32);
 
  private:

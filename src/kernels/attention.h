@@ -109,10 +109,11 @@ std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionSh
                                     bool needed_only = false);
 
 // What hashing draws, of the kind that spec asks for; nothing for exact attention.
-using HashNumbers = std::variant<std::monostate, SimHashPlanes, ReformerRotations>;
-HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step);
+using HashProjections = std::variant<std::monostate, SimHashPlanes, ReformerRotations>;
+HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                    uint64_t step);
 // Whether there are as many, of the spec's kind, as the sequences of a batch ask for.
-bool Suffice(const HashNumbers& numbers, const AttentionSpec& spec, const AttentionShape& shape);
+bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape);
 // Whether some sequence is long enough to be hashed.
 bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape);
 
@@ -129,10 +130,10 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// The plan that spec asks for: hashes query and key (the query alone where they are shared) with `numbers` where a
-// sequence is long enough for it; else `numbers` may be empty.
+// The plan that spec asks for: hashes query and key (the query alone where they are shared) with `projections` where a
+// sequence is long enough for it; else `projections` may be empty.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const HashNumbers& numbers);
+                           HeadTensor<const float> key, const HashProjections& projections);
 // Pairs that the plan itself did not need counted are counted here: as much work as a plan.
 AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made

@@ -17,25 +17,26 @@ bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape) {
   return false;
 }
 
-HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step) {
+HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                    uint64_t step) {
   return std::visit([&](const auto& kind) { return DrawNumbers(kind, spec, shape, layer, step); }, spec.kind);
 }
 
-bool Suffice(const HashNumbers& numbers, const AttentionSpec& spec, const AttentionShape& shape) {
-  return std::visit([&](const auto& kind) { return Suffice(kind, numbers, shape); }, spec.kind);
+bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape) {
+  return std::visit([&](const auto& kind) { return Suffice(kind, projections, shape); }, spec.kind);
 }
 
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const HashNumbers& numbers) {
-  const PlanInputs in{spec, shape, query, key, numbers};
+                           HeadTensor<const float> key, const HashProjections& projections) {
+  const PlanInputs in{spec, shape, query, key, projections};
   return std::visit([&](const auto& kind) { return Plan(kind, in); }, spec.kind);
 }
 
-HashNumbers DrawNumbers(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
+HashProjections DrawNumbers(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
   return {};
 }
 
-bool Suffice(const DenseAttention&, const HashNumbers&, const AttentionShape&) { return true; }
+bool Suffice(const DenseAttention&, const HashProjections&, const AttentionShape&) { return true; }
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in) { return BuildDensePlan(in.shape); }
 

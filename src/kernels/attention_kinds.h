@@ -10,19 +10,19 @@ struct PlanInputs {
   const AttentionSpec& spec;
   const AttentionShape& shape;
   HeadTensor<const float> query, key;  // no key where the kind shares keys
-  const HashNumbers& numbers;
+  const HashProjections& projections;
 };
 
-HashNumbers DrawNumbers(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                        uint64_t step);
-HashNumbers DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                        uint64_t step);
-HashNumbers DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        uint32_t layer, uint64_t step);
+HashProjections DrawNumbers(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
+HashProjections DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
+HashProjections DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
 
-bool Suffice(const DenseAttention&, const HashNumbers& numbers, const AttentionShape& shape);
-bool Suffice(const SimHashAttention& simhash, const HashNumbers& numbers, const AttentionShape& shape);
-bool Suffice(const ReformerAttention& reformer, const HashNumbers& numbers, const AttentionShape& shape);
+bool Suffice(const DenseAttention&, const HashProjections& projections, const AttentionShape& shape);
+bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape);
+bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape);
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in);
 AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in);

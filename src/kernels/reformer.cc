@@ -43,20 +43,20 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashNumbers DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        uint32_t layer, uint64_t step) {
+HashProjections DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
   return DrawReformerRotations(spec, shape, layer, step);
 }
 
-bool Suffice(const ReformerAttention& reformer, const HashNumbers& numbers, const AttentionShape& shape) {
-  const auto* rotations = std::get_if<ReformerRotations>(&numbers);
+bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape) {
+  const auto* rotations = std::get_if<ReformerRotations>(&projections);
   return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
 }
 
 AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in) {
   std::vector<int32_t> buckets;
   if (AnyHash(in.spec, in.shape))
-    buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.numbers),
+    buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.projections),
                              /*needed_only=*/true);
   return BuildReformerPlan(in.spec, in.shape, buckets);
 }

@@ -46,20 +46,20 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
   return drawn;
 }
 
-HashNumbers DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                        uint64_t step) {
+HashProjections DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
   return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
 }
 
-bool Suffice(const SimHashAttention& simhash, const HashNumbers& numbers, const AttentionShape& shape) {
-  const auto* planes = std::get_if<SimHashPlanes>(&numbers);
+bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape) {
+  const auto* planes = std::get_if<SimHashPlanes>(&projections);
   return planes != nullptr && planes->bands >= BandsOf(simhash, shape.longest());
 }
 
 AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in) {
   if (!AnyHash(in.spec, in.shape)) return BuildDensePlan(in.shape);
   const SimHashBuckets buckets =
-      HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(in.numbers));
+      HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(in.projections));
   return BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key);
 }
 

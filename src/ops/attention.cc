@@ -42,10 +42,11 @@ HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const A
 }
 
 // Nothing is drawn where nothing is hashed.
-std::shared_ptr<const HashNumbers> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
-  if (!AnyHash(options.spec, shape)) return std::make_shared<const HashNumbers>();
+std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnyHash(options.spec, shape)) return std::make_shared<const HashProjections>();
   if (options.drawn) return options.drawn->Get(options.spec, shape, options.layer, options.planes_step);
-  return std::make_shared<const HashNumbers>(DrawHashNumbers(options.spec, shape, options.layer, options.planes_step));
+  return std::make_shared<const HashProjections>(
+      DrawHashProjections(options.spec, shape, options.layer, options.planes_step));
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -238,15 +239,15 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 
 }  // namespace
 
-std::shared_ptr<const HashNumbers> DrawnNumbers::Get(const AttentionSpec& spec, const AttentionShape& shape,
-                                                     uint32_t layer, uint64_t step) {
+std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
+                                                             uint32_t layer, uint64_t step) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
-  if (!numbers_ || step_ != step || !Suffice(*numbers_, spec, shape)) {
-    numbers_ = std::make_shared<const HashNumbers>(DrawHashNumbers(spec, shape, layer, step));
+  if (!projections_ || step_ != step || !Suffice(*projections_, spec, shape)) {
+    projections_ = std::make_shared<const HashProjections>(DrawHashProjections(spec, shape, layer, step));
     step_ = step;
   }
-  return numbers_;
+  return projections_;
 }
 
 Operands OperandsOf(Precision precision) {

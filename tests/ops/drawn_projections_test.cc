@@ -24,14 +24,14 @@ std::vector<int32_t> CuSeqlens(const std::vector<int>& lengths) {
   return cu_seqlens;
 }
 
-std::vector<float> Drawn(const HashNumbers& numbers) {
+std::vector<float> Drawn(const HashProjections& numbers) {
   const auto* planes = std::get_if<SimHashPlanes>(&numbers);
   return planes ? planes->planes : std::get<ReformerRotations>(numbers).rotations;
 }
 
-class DrawnNumbersTest : public ::testing::TestWithParam<AttentionSpec> {
+class DrawnProjectionsTest : public ::testing::TestWithParam<AttentionSpec> {
  protected:
-  std::shared_ptr<const HashNumbers> Get(const std::vector<int>& lengths, uint64_t step) {
+  std::shared_ptr<const HashProjections> Get(const std::vector<int>& lengths, uint64_t step) {
     const std::vector<int32_t> cu_seqlens = CuSeqlens(lengths);
     return drawn_->Get(GetParam(), {cu_seqlens, kHeads, kHeadDim}, /*layer=*/3, step);
   }
@@ -49,10 +49,10 @@ class DrawnNumbersTest : public ::testing::TestWithParam<AttentionSpec> {
     out.square().sum().backward();
     return {out.detach(), qkv.grad()};
   }
-  std::shared_ptr<DrawnNumbers> drawn_ = std::make_shared<DrawnNumbers>();
+  std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();
 };
 
-TEST_P(DrawnNumbersTest, AreKeptWhileTheStepStays) {
+TEST_P(DrawnProjectionsTest, AreKeptWhileTheStepStays) {
   const auto first = Get({40, 200}, 5);
   EXPECT_EQ(Get({40, 200}, 5), first);
   EXPECT_EQ(Get({7}, 5), first) << "a shorter batch needs no others";
@@ -67,7 +67,7 @@ TEST_P(DrawnNumbersTest, AreKeptWhileTheStepStays) {
   }
 }
 
-TEST_P(DrawnNumbersTest, ChangeNoBit) {
+TEST_P(DrawnProjectionsTest, ChangeNoBit) {
   const std::vector<std::vector<int>> batches{{30}, {30, 300}, {5, 17, 90}, {1200, 1, 2, 3}, {30}};
   for (const uint64_t step : {0, 0, 1}) {
     for (const std::vector<int>& lengths : batches) {
@@ -92,7 +92,7 @@ std::vector<AttentionSpec> Specs() {
   return specs;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DrawnNumbersTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, DrawnProjectionsTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
   const AttentionSpec& spec = info.param;
   std::string buckets;
   if (Is<ReformerAttention>(spec)) {
