@@ -28,15 +28,18 @@ auto AsUsage(const F& f) {
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    throw UsageError(error.what());
+    throw UsageError(error.Spelled(kOptionMark));
   }
 }
+
+// A flag where an error's place stands.
+std::string Named(const std::string& option) { return fmt::format("{}", OptionName{option}); }
 
 // `spec` with one key changed; nothing where its kind has no such key, or none that has a meaning now.
 std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
   const Json json = ToJson(spec);
   if (!json.contains(key)) return std::nullopt;
-  const std::string flag = "--lsh_" + key;
+  const std::string flag = Named("lsh_" + key);
   return AsUsage([&] { return ParseAttentionSpec(WithKeyChanged(json, key, value, flag), flag); });
 }
 
@@ -49,9 +52,9 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
     json[key] = value;
     // Of a kind whose keys hang on one another the parser knows the reason.
     if (std::any_of(options.begin(), options.end(), may_be_without))
-      AsUsage([&] { return ParseAttentionSpec(json, "--lsh_" + key); });
+      AsUsage([&] { return ParseAttentionSpec(json, Named("lsh_" + key)); });
   }
-  FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front()));
+  FailOption("lsh_" + key, "has no meaning for {} attention", specs.empty() ? "no" : Name(specs.front()));
 }
 
 // The name of a kind that layers have already keeps their options and seed; of other layers, and where an object is
@@ -60,7 +63,7 @@ void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs
   AttentionSpec wanted = ParseAttentionFlag(flag);
   const auto has_kind = [&](const AttentionSpec& spec) { return SameKind(spec, wanted); };
   if (flag.starts_with('{')) {
-    const bool seeded = ParseJson(flag, "--attention").contains("seed");
+    const bool seeded = ParseJson(flag, Named("attention")).contains("seed");
     const auto old = std::find_if(specs.begin(), specs.end(), has_kind);
     if (!seeded && old != specs.end()) wanted.seed = old->seed;
   } else if (std::any_of(specs.begin(), specs.end(), has_kind)) {
@@ -79,11 +82,12 @@ const std::vector<LshKey>& LshKeys() {
 }
 
 AttentionSpec ParseAttentionFlag(std::string_view value) {
+  const std::string where = Named("attention");
   return AsUsage([&] {
-    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");
+    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, where), where);
     if (const std::string error = NameError(AttentionNames(), std::string(value)); !error.empty())
-      FailUsage("--attention: {}", error);
-    return ParseAttentionSpec(Json(value), "--attention");
+      FailOption("attention", "{}", error);
+    return ParseAttentionSpec(Json(value), where);
   });
 }
 
@@ -107,8 +111,13 @@ std::string AttentionChanges::FirstThatChangesWork() const {
 }
 
 void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
-  if (wrap.value_or(false) && !cross_bucket.value_or(true))
-    FailUsage("--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
+  const auto given = [&](const char* key, bool value) {
+    const auto found = keys.find(key);
+    return found != keys.end() && found->second == value;
+  };
+  if (given("wrap", true) && given("cross_bucket", false))
+    FailOption("lsh_wrap", "has no meaning beside {} false, where windows end with their round",
+               OptionName{"lsh_cross_bucket"});
   if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;
   for (const auto& [key, value] : Keys()) {
@@ -127,13 +136,14 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
     specs[i].tuned.reset();
     if (specs[i].min_length != kAutoLength) continue;
     if (keys.contains("min_length"))
-      FailUsage(
-          "--lsh_min_length: auto is what tune measured, and other --lsh_ flags change what it measured; give a "
-          "number, or run tune with those flags");
-    FailUsage(
-        "--lsh_{}: the model's \"min_length\" is \"auto\", which tune measured without this flag; add --lsh_min_length "
-        "N, or run tune with it",
-        FirstThatChangesWork());
+      FailOption("lsh_min_length",
+                 "auto is what tune measured, and other {} flags change what it measured; give a number, or run tune "
+                 "with those flags",
+                 OptionName{"lsh_"});
+    FailOption("lsh_" + FirstThatChangesWork(),
+               "the model's \"min_length\" is \"auto\", which tune measured without this flag; add {} N, or run tune "
+               "with it",
+               OptionName{"lsh_min_length"});
   }
 }
 
