@@ -231,6 +231,7 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   model->set_precision(flags.model.precision.Checked());
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
+  options.progress = true;
   if (task == Task::kEncoder) return EvaluateSentences(flags, *model, *tokenizer, options);
   if (questions) return EvaluateQuestions(flags, *model, *tokenizer, options);
   return text ? EvaluateText(flags, *model, *tokenizer, options, seed)

@@ -17,6 +17,7 @@
 #include "cli/label_data.h"
 #include "cli/model_source.h"
 #include "cli/run_folder.h"
+#include "cli/training_display.h"
 #include "data/corpus.h"
 #include "data/masking.h"
 #include "data/squad_windows.h"
@@ -24,6 +25,7 @@
 #include "eval/evaluate.h"
 #include "eval/metrics.h"
 #include "eval/score_file.h"
+#include "train/checkpoint.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -36,7 +38,7 @@ struct Job {
   std::string title;
   const RunFolder& folder;
   const TrainingOptions& training;
-  bool do_eval = false, dry_run = false;
+  bool do_eval = false, dry_run = false, progress = false;
   Json settings = {};
   RunStart start = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};
@@ -124,13 +126,14 @@ Json Settings(const TrainOptions& options) {
   return settings;
 }
 
-// What the settings leave out, since it does not change the result; with them a run can be made again.
+// What the settings leave out, since it does not change the result; with them a run can be made again. The two about
+// checkpoints stand there only where they were given, for that decides what is kept of them.
 Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
   return {{"per_device_eval_batch_size", options.per_device_eval_batch_size},
           {"logging_steps", options.logging_steps},
           {"eval_steps", options.eval_steps},
-          {"save_steps", options.save_steps},
-          {"save_total_limit", options.save_total_limit},
+          {"save_steps", folder.keep_optimizer_states ? Json(options.save_steps) : Json()},
+          {"save_total_limit", folder.keep_optimizer_states ? Json(options.save_total_limit) : Json()},
           {"gradient_checkpointing", options.gradient_checkpointing},
           {"report_to", folder.report_to}};
 }
@@ -154,6 +157,14 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
+TrainResult TrainShown(const Job& job, const std::string& title, const TrainingData& data,
+                       const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
+  hooks.warn = [](const std::string& line) { spdlog::warn(line); };
+  TrainingDisplay display(title);
+  if (job.progress) display.AddTo(hooks);
+  return Train(*job.model, data, options, place, hooks);
+}
+
 // Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
 Json Plan(const Job& job, const TrainingData& data) {
   constexpr int64_t kTrialSteps = 4;
@@ -165,7 +176,7 @@ Json Plan(const Job& job, const TrainingData& data) {
   const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
   const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
   const int64_t steps = TotalSteps(job.training, steps_per_epoch);
-  const TrainResult tried = Train(*job.model, data, trial, {.title = "trying a few steps"}, {});
+  const TrainResult tried = TrainShown(job, "trying a few steps", data, trial, {}, {});
   // The first step allocates and packs; the fastest of the others is what the machine can do.
   const double step_seconds = *std::min_element(tried.step_seconds.begin() + 1, tried.step_seconds.end());
   const double epochs = static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
@@ -238,8 +249,8 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
     if (events) events->Add(entry);
   };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
-  TrainerPlace place{job.title, job.folder.output_dir, job.start.resume_from, job.settings};
-  TrainResult trained = Train(*job.model, data, job.training, place, hooks);
+  TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings};
+  TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
   result.train = TrainResults(trained, data.examples);
   SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
   save_tokenizer(job.folder.output_dir);
@@ -256,13 +267,16 @@ JobResult RunJob(Job& job, const std::function<void()>& after = {}) {
   log(summary);
   if (after) after();
   FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+  // A command that only predicted takes nothing from a run that was asked to keep it.
+  if (!job.folder.keep_optimizer_states && !trained.step_seconds.empty()) ReleaseOptimizerStates(result.output_dir);
   result.log_history = history;
   return result;
 }
 
-EvaluateOptions Evaluating(const TrainingOptions& options) {
+EvaluateOptions Evaluating(const Job& job) {
   EvaluateOptions evaluate;
-  evaluate.batch_size = options.per_device_eval_batch_size;
+  evaluate.batch_size = job.training.per_device_eval_batch_size;
+  evaluate.progress = job.progress;
   return evaluate;
 }
 
@@ -379,7 +393,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, Job& job) {
   ThrowIfStopped("reading the questions");
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
-  const EvaluateOptions evaluating = Evaluating(options.training);
+  const EvaluateOptions evaluating = Evaluating(job);
   std::vector<FoundAnswer> answers;  // of the last evaluation
   job.evaluate = [&] {
     AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation, data.validation_windows,
@@ -408,7 +422,7 @@ JobResult RunTrainLabels(const TrainOptions& options, Job& job) {
   ThrowIfStopped("reading the training data");
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
-  EvaluateOptions evaluating = Evaluating(options.training);
+  EvaluateOptions evaluating = Evaluating(job);
   evaluating.f1 = tables.f1, evaluating.matthews = tables.matthews;
   job.figures = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
   const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
@@ -437,6 +451,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.progress = options.progress;
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
@@ -452,9 +467,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
     return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
   };
-  job.evaluate = [&] {
-    return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(options.training)).metrics;
-  };
+  job.evaluate = [&] { return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(job)).metrics; };
   return RunJob(job);
 }
 
@@ -468,6 +481,7 @@ JobResult RunTrain(const TrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.progress = options.progress;
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);

@@ -31,6 +31,7 @@ struct RunFolder {
   std::string resume_from_checkpoint;  // "", "auto" or a checkpoint folder
   std::string report_to = "none";      // or "tensorboard": output_dir/runs
   std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
+  bool keep_optimizer_states = false;  // of the checkpoints, when the run is finished: for further steps
 };
 
 struct PretrainOptions {
@@ -49,6 +50,7 @@ struct PretrainOptions {
   double mlm_probability = 0.15;
   MaskedChoice masking;
   bool do_eval = false, dry_run = false;
+  bool progress = false;  // shown on stderr, as are evaluations and log entries
 };
 
 struct TrainOptions {
@@ -64,7 +66,8 @@ struct TrainOptions {
   int64_t max_train_samples = 0, max_eval_samples = 0;
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;
-  int doc_stride = -1;  // question answering: as in WindowOptions
+  bool progress = false;  // as in PretrainOptions
+  int doc_stride = -1;    // question answering: as in WindowOptions
   AnswerOptions answers;
   bool question_answering() const { return task == "question-answering"; }
 };

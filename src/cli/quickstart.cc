@@ -183,7 +183,7 @@ class Quickstart {
     options.train_files = {folder_.Work("corpus.txt")};
     options.max_seq_length = kPretrainLength;
     options.validation_split_percentage = kHeldOutPercent;
-    options.do_eval = true;
+    options.do_eval = options.progress = true;
     TrainingOptions& training = options.training;
     training.per_device_train_batch_size = training.per_device_eval_batch_size = kPretrainBatch;
     training.learning_rate = kPretrainRate;
@@ -202,7 +202,7 @@ class Quickstart {
     options.folder.output_dir = folder_.Work(data + "-" + from);
     options.train_files = {folder_.Work(data + "-train" + suffix)};
     options.validation_file = folder_.Work(data + "-dev" + suffix);
-    options.do_eval = true;
+    options.do_eval = options.progress = true;
     options.training.warmup_ratio = 0.1;
     options.training.weight_decay = 0.01;
     options.training.logging_steps = 10;
