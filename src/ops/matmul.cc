@@ -91,8 +91,9 @@ int LayoutNumber(const Desc& layout) {
   Layouts& known = KnownLayouts();
   const std::lock_guard lock(known.mutex);
   const auto found = std::find(known.all.begin(), known.all.end(), layout);
+  const auto number = static_cast<int>(found - known.all.begin());  // first: adding one may move them all
   if (found == known.all.end()) known.all.push_back(layout);
-  return static_cast<int>(found == known.all.end() ? known.all.size() - 1 : found - known.all.begin());
+  return number;
 }
 
 Desc LayoutOf(int number) {
