@@ -3,11 +3,22 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers base kernels text io data)
+get_property(layers GLOBAL PROPERTY lshformer_layers)
+get_property(headers GLOBAL PROPERTY lshformer_public_headers)
+list(REMOVE_ITEM layers cli)
+list(FILTER headers EXCLUDE REGEX "^cli/")
 if(LSHFORMER_WITH_TORCH)
-  list(APPEND layers ops nn models eval infer train report)
   install(TARGETS lshformer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+
+# In the tree a header is "base/error.h", installed it is "lshformer/base/error.h": a program that uses the library has no
+# base/ or io/ in its include path.
+install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}/src\")
+set(OUTPUT \"${PROJECT_BINARY_DIR}/public_headers\")
+set(HEADERS \"${headers}\")")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/public_headers.cmake)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/public_headers/lshformer ${PROJECT_BINARY_DIR}/include/lshformer
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 add_library(lshformer_all INTERFACE)
 set_target_properties(lshformer_all PROPERTIES EXPORT_NAME lshformer)
@@ -16,8 +27,7 @@ foreach(layer IN LISTS layers)
   # The linker wants users of a layer before it: the highest first.
   list(PREPEND libraries lshformer_${layer})
   set_target_properties(lshformer_${layer} PROPERTIES EXPORT_NAME ${layer})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lshformer
-          FILES_MATCHING PATTERN "*.h")
+  target_include_directories(lshformer_${layer} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 target_link_libraries(lshformer_all INTERFACE ${libraries})
 install(TARGETS ${libraries} lshformer_all EXPORT lshformerTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,17 +1,35 @@
 # Takes seconds a file and is in most of them: precompiled.
 set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 
-# One folder under src/ = one static library lshformer_<folder>; every .cc below the folder belongs to it.
+# One folder under src/ = one layer = one static library lshformer_<folder>; every .cc below the folder belongs to it.
 #
-#   lshformer_layer(io DEPENDS base LINK ZLIB::ZLIB)
-#   lshformer_layer(nn DEPENDS ops TORCH)        # may include torch; shares one precompiled header
+#   lshformer_layer(io LEVEL 1 DEPENDS base LINK ZLIB::ZLIB)
+#   lshformer_layer(nn LEVEL 3 DEPENDS ops data TORCH)   # may include libtorch and oneDNN; shares one precompiled header
+#
+# A layer depends on layers of lower levels only. It includes only its own folder and layers that it depends on, directly or
+# through another; tests/include_rules_test.cc reads these very calls from layers.txt in the build folder.
+# PRIVATE_HEADERS are not installed; nor are headers in folders below the layer's own, nor *-inl.h.
 function(lshformer_layer name)
-  cmake_parse_arguments(LAYER "TORCH" "" "DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(LAYER "TORCH" "LEVEL" "DEPENDS;LINK;PRIVATE_HEADERS" ${ARGN})
+  set_property(GLOBAL PROPERTY lshformer_level_${name} ${LAYER_LEVEL})
+  foreach(dependency IN LISTS LAYER_DEPENDS)
+    get_property(below GLOBAL PROPERTY lshformer_level_${dependency})
+    if("${below}" STREQUAL "" OR NOT below LESS LAYER_LEVEL)
+      message(FATAL_ERROR "src/CMakeLists.txt: ${name} (level ${LAYER_LEVEL}) cannot depend on ${dependency} (level ${below})")
+    endif()
+  endforeach()
+  list(JOIN LAYER_DEPENDS " " dependencies)
+  set_property(GLOBAL APPEND PROPERTY lshformer_layer_rows "${name} ${LAYER_LEVEL} ${LAYER_TORCH} ${dependencies}")
+  if(LAYER_TORCH AND NOT LSHFORMER_WITH_TORCH)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY lshformer_layers ${name})
+  lshformer_public_headers(${name} ${LAYER_PRIVATE_HEADERS})
+
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cc$")
   add_library(lshformer_${name} STATIC ${sources})
-  target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
-                             $<INSTALL_INTERFACE:include/lshformer>)
+  target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(lshformer_${name} PUBLIC cxx_std_20)
   lshformer_options(lshformer_${name})
   foreach(dependency IN LISTS LAYER_DEPENDS)
@@ -25,6 +43,26 @@ function(lshformer_layer name)
   elseif(NOT name STREQUAL "kernels")  # includes none of them
     target_precompile_headers(lshformer_${name} REUSE_FROM lshformer_base)
   endif()
+endfunction()
+
+# Adds the headers of a layer that are installed to the global property lshformer_public_headers, as paths below src/.
+function(lshformer_public_headers layer)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.h)
+  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
+  foreach(private IN LISTS ARGN)
+    if(NOT "${layer}/${private}" IN_LIST headers)
+      message(FATAL_ERROR "src/CMakeLists.txt: ${layer}/${private}, said to be private, is no header of the layer")
+    endif()
+    list(REMOVE_ITEM headers ${layer}/${private})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY lshformer_public_headers ${headers})
+endfunction()
+
+# After the last layer: layers.txt, a line "name level TORCH? dependencies…" each.
+function(lshformer_write_layers)
+  get_property(rows GLOBAL PROPERTY lshformer_layer_rows)
+  list(JOIN rows "\n" text)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}\n")
 endfunction()
 
 function(lshformer_options target)

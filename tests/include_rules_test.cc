@@ -1,5 +1,5 @@
-// The house keeps its floors: a folder of src/ includes only folders of lower levels, never a sibling, and the layers
-// below ops/ know nothing of libtorch and oneDNN.
+// The house keeps its floors: a folder of src/ includes only layers that src/CMakeLists.txt lets it depend on, directly
+// or through another, and links none that it does not use; only layers marked TORCH know of libtorch and oneDNN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,43 +7,91 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
-const std::map<std::string, int> kLevels{{"base", 0},  {"kernels", 1}, {"text", 1},   {"io", 1},   {"data", 2},
-                                         {"ops", 2},   {"nn", 3},      {"models", 4}, {"eval", 5}, {"infer", 5},
-                                         {"train", 6}, {"report", 7},  {"cli", 8}};
+struct Layer {
+  int level = 0;
+  bool torch = false;
+  std::set<std::string> depends;  // as written; what it may include is Below()
+};
+using Layers = std::map<std::string, Layer>;
 
-bool MayUseTorch(const std::string& layer) { return layer == "ops" || kLevels.at(layer) > kLevels.at("ops"); }
+// Lines of "name level TRUE|FALSE dependencies…", which CMake writes from its lshformer_layer() calls.
+Layers ParseLayers(std::istream& text) {
+  Layers layers;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string name, torch;
+    Layer layer;
+    words >> name >> layer.level >> torch;
+    layer.torch = torch == "TRUE";
+    for (std::string word; words >> word;) layer.depends.insert(word);
+    if (!name.empty()) layers[name] = layer;
+  }
+  return layers;
+}
 
-// What breaks the rules in one file of src/<layer>/, a line of text each.
-std::vector<std::string> Violations(const std::string& layer, const std::string& text, const fs::path& source_folder) {
-  std::vector<std::string> found;
+// The layers that `layer` depends on, directly or through another.
+std::set<std::string> Below(const Layers& layers, const std::string& layer) {
+  std::set<std::string> below;
+  for (const std::string& name : layers.at(layer).depends) {
+    below.insert(name);
+    below.merge(Below(layers, name));
+  }
+  return below;
+}
+
+struct Include {
+  int line = 0;
+  bool quoted = false;
+  std::string path;
+  std::string folder() const { return path.substr(0, path.find('/')); }
+};
+
+std::vector<Include> Includes(const std::string& text) {
+  std::vector<Include> found;
   const std::regex include(R"re(^\s*#\s*include\s*([<"])([^">]+)[">])re");
   std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     std::smatch match;
-    if (!std::regex_search(line, match, include)) continue;
-    const std::string path = match[2], where = "line " + std::to_string(number) + ": " + path;
-    const std::string folder = path.substr(0, path.find('/'));
-    if (match[1] == "<") {
+    if (std::regex_search(line, match, include)) found.push_back({number, match[1] == "\"", match[2]});
+  }
+  return found;
+}
+
+// What breaks the rules in one file of src/<layer>/, a line of text each.
+std::vector<std::string> Violations(const Layers& layers, const std::string& layer, const std::string& text,
+                                    const fs::path& source_folder) {
+  std::vector<std::string> found;
+  const std::set<std::string> below = Below(layers, layer);
+  for (const Include& include : Includes(text)) {
+    const std::string folder = include.folder();
+    const std::string where = "line " + std::to_string(include.line) + ": " + include.path;
+    if (!include.quoted) {
       const bool torch = folder == "torch" || folder == "ATen" || folder == "c10" || folder == "oneapi";
-      if (torch && !MayUseTorch(layer)) found.push_back(where + " is libtorch's or oneDNN's, which begin at ops/");
-      continue;
-    }
-    if (!fs::exists(source_folder / path)) {
+      if (torch && !layers.at(layer).torch)
+        found.push_back(where + " is libtorch's or oneDNN's, " + layer + " is not TORCH");
+    } else if (include.path == "lshformer/version.h") {
+      continue;  // written by CMake, for every layer
+    } else if (!fs::exists(source_folder / include.path)) {
       found.push_back(where + " is not a path below src/");
-    } else if (folder != layer && (!kLevels.contains(folder) || kLevels.at(folder) >= kLevels.at(layer))) {
-      found.push_back(where + " is not below " + layer);
+    } else if (folder != layer && !below.contains(folder)) {
+      found.push_back(where + ": " + layer + " does not depend on " + folder);
     }
   }
   return found;
@@ -51,30 +99,82 @@ std::vector<std::string> Violations(const std::string& layer, const std::string&
 
 const fs::path kSource = fs::path(LSHFORMER_SOURCE_DIR) / "src";
 
+Layers RealLayers() {
+  std::ifstream file(LSHFORMER_LAYERS);
+  return ParseLayers(file);
+}
+
+std::string Text(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// path → layer, of every header and source of the program.
+std::map<fs::path, std::string> Sources() {
+  std::map<fs::path, std::string> sources;
+  for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
+    const std::string extension = entry.path().extension();
+    if (extension == ".h" || extension == ".cc")
+      sources[entry.path()] = fs::relative(entry.path(), kSource).begin()->string();
+  }
+  return sources;
+}
+
 TEST(IncludeRules, FindWhatBreaksThem) {
-  EXPECT_THAT(Violations("io", "#include \"base/json.h\"\n#include <vector>\n", kSource), IsEmpty());
-  EXPECT_THAT(Violations("io", "\n#include \"kernels/attention.h\"\n", kSource),
-              ElementsAre("line 2: kernels/attention.h is not below io"));
-  EXPECT_THAT(Violations("base", "#  include \"cli/commands.h\"", kSource), ElementsAre(HasSubstr("not below base")));
-  EXPECT_THAT(Violations("base", "#include \"json.h\"", kSource), ElementsAre(HasSubstr("not a path below src/")));
-  EXPECT_THAT(Violations("data", "#include <torch/torch.h>", kSource), ElementsAre(HasSubstr("begin at ops/")));
-  EXPECT_THAT(Violations("nn", "#include <torch/torch.h>", kSource), IsEmpty());
+  std::istringstream text("base 0 FALSE \nkernels 1 FALSE base\nio 1 FALSE base\nops 2 TRUE kernels\n");
+  const Layers layers = ParseLayers(text);
+  const auto violations = [&](const std::string& layer, const std::string& source) {
+    return Violations(layers, layer, source, kSource);
+  };
+  EXPECT_THAT(Below(layers, "ops"), ElementsAre("base", "kernels"));
+  EXPECT_THAT(violations("io", "#include \"base/json.h\"\n#include <vector>\n"), IsEmpty());
+  EXPECT_THAT(violations("ops", "#include \"base/json.h\"\n"), IsEmpty());
+  EXPECT_THAT(violations("io", "\n#include \"kernels/attention.h\"\n"),
+              ElementsAre("line 2: kernels/attention.h: io does not depend on kernels"));
+  // A lower level is not enough: the layer must be linked.
+  EXPECT_THAT(violations("ops", "#include \"io/gzip.h\"\n"), ElementsAre(HasSubstr("ops does not depend on io")));
+  EXPECT_THAT(violations("base", "#  include \"cli/commands.h\""), ElementsAre(HasSubstr("does not depend on cli")));
+  EXPECT_THAT(violations("base", "#include \"json.h\""), ElementsAre(HasSubstr("not a path below src/")));
+  EXPECT_THAT(violations("io", "#include <torch/torch.h>"), ElementsAre(HasSubstr("io is not TORCH")));
+  EXPECT_THAT(violations("ops", "#include <torch/torch.h>"), IsEmpty());
 }
 
 TEST(IncludeRules, HoldInEverySource) {
-  int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
-    const std::string extension = entry.path().extension();
-    if (extension != ".h" && extension != ".cc") continue;
-    const std::string layer = fs::relative(entry.path(), kSource).begin()->string();
-    ASSERT_TRUE(kLevels.contains(layer)) << layer << " has no level";
-    std::stringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    for (const std::string& violation : Violations(layer, text.str(), kSource))
-      ADD_FAILURE() << fs::relative(entry.path(), kSource).string() << ": " << violation;
-    ++files;
+  const Layers layers = RealLayers();
+  const auto sources = Sources();
+  for (const auto& [path, layer] : sources) {
+    ASSERT_TRUE(layers.contains(layer)) << layer << " is no lshformer_layer() in src/CMakeLists.txt";
+    for (const std::string& violation : Violations(layers, layer, Text(path), kSource))
+      ADD_FAILURE() << fs::relative(path, kSource).string() << ": " << violation;
   }
-  EXPECT_GT(files, 50);  // the sources were found
+  EXPECT_GT(sources.size(), 50u);  // the sources were found
+}
+
+// CMake refuses a dependency that is not of a lower level; here: nothing is linked that is not used, but through
+// another.
+TEST(IncludeRules, EveryLinkIsUsed) {
+  const Layers layers = RealLayers();
+  std::map<std::string, std::set<std::string>> used;
+  for (const auto& [path, layer] : Sources())
+    for (const Include& include : Includes(Text(path)))
+      if (include.quoted) used[layer].insert(include.folder());
+  for (const auto& [name, layer] : layers) {
+    for (const std::string& dependency : layer.depends) {
+      EXPECT_LT(layers.at(dependency).level, layer.level) << name << " and " << dependency;
+      std::set<std::string> reached = Below(layers, dependency);
+      reached.insert(dependency);
+      std::set<std::string> elsewhere;
+      for (const std::string& other : layer.depends) {
+        if (other == dependency) continue;
+        elsewhere.insert(other);
+        elsewhere.merge(Below(layers, other));
+      }
+      bool needed = false;
+      for (const std::string& folder : used[name]) needed |= reached.contains(folder) && !elsewhere.contains(folder);
+      EXPECT_TRUE(needed) << name << " depends on " << dependency << " and includes nothing by it";
+    }
+  }
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "base/error.h"
-#include "cli/attention_operands.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/measure.h"
 #include "cli/precision_flags.h"
+#include "jobs/attention_operands.h"
+#include "jobs/measure.h"
 
 namespace lshformer::cli {
 namespace {

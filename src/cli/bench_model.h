@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/measure.h"
 #include "data/batch.h"
 #include "io/model_config.h"
+#include "jobs/measure.h"
 #include "ops/precision.h"
 
 namespace lshformer::cli {

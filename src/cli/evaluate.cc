@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/model_source.h"
+#include "cli/precision_flags.h"
 #include "cli/training_flags.h"
 #include "data/classification.h"
 #include "data/corpus.h"
@@ -18,12 +18,14 @@
 #include "eval/answer_files.h"
 #include "eval/score_file.h"
 #include "eval/squad_score.h"
+#include "jobs/model_source.h"
 
 namespace lshformer::cli {
 namespace {
 
 struct EvaluateFlags {
   ModelSource model;
+  PrecisionFlags precision;
   std::string task, task_name, data_dir, validation_file, references, predictions, na_prob_file, output = "-";
   int64_t max_eval_samples = 0;
   int max_seq_length = 0, batch_size = 8;
@@ -206,7 +208,7 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
     FailUsage("--validation_file, or --data_dir with --task_name: required");
 }
 
-Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed) {
+Json Evaluate(const CLI::App& command, EvaluateFlags flags, uint64_t seed) {
   CheckFlags(command, flags);
   if (!flags.predictions.empty()) return ScoreFiles(flags);
   const Task task = TaskOf(flags);
@@ -222,13 +224,14 @@ Json Evaluate(const CLI::App& command, const EvaluateFlags& flags, uint64_t seed
   } else {
     RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
   }
-  flags.model.precision.Checked();
+  flags.model.precision = flags.precision.Chosen();
+  CheckPrecision(flags.model.precision);
   if (!flags.output_dir.empty()) MakeFolder(flags.output_dir);
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(flags.model);
   const ModelPtr model = LoadModel(
       flags.model.model_name_or_path, task, seed, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) { flags.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
-  model->set_precision(flags.model.precision.Checked());
+  model->set_precision(flags.model.precision);
   EvaluateOptions options;
   options.batch_size = flags.batch_size;
   options.progress = true;
@@ -305,7 +308,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
                    "nbest_predictions.json, null_odds.json too")
       ->type_name("DIR")
       ->group(group);
-  AddPrecisionFlags(*command, flags->model.precision, /*inference=*/true);
+  AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->model.attention);
   command->callback([=, &common] {
     const std::string results = Evaluate(*command, *flags, common.seed).dump(2) + "\n";

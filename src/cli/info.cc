@@ -9,12 +9,12 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "cli/build_info.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "eval/cost.h"
 #include "io/model_config.h"
 #include "io/weight_files.h"
+#include "jobs/build_info.h"
 #include "models/model.h"
 #include "report/table.h"
 
@@ -172,9 +172,20 @@ void PrintBuild(const Json& info) {
   std::fputs(out.c_str(), stdout);
 }
 
+// Of the library and of the command line.
+Json ProgramBuildInfo() {
+  Json info = BuildInfo(), libraries = Json::object();
+  for (const auto& [name, version] : info["libraries"].items()) {
+    libraries[name] = version;
+    if (name == "ICU") libraries["CLI11"] = CLI11_VERSION;
+  }
+  info["libraries"] = libraries;
+  return info;
+}
+
 void Run(const InfoFlags& flags) {
   if (flags.build != flags.folder.empty()) FailUsage("info: expected a model folder or --build, one of the two");
-  const Json info = flags.build ? BuildInfo() : ModelInfo(flags);
+  const Json info = flags.build ? ProgramBuildInfo() : ModelInfo(flags);
   if (flags.json) {
     std::fputs((info.dump(2) + "\n").c_str(), stdout);
   } else if (flags.build) {

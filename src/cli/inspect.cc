@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/inspect_batch.h"
 #include "cli/report_error.h"
 #include "io/safetensors.h"
 #include "io/weight_names.h"
+#include "jobs/inspect_batch.h"
 #include "models/model.h"
 
 namespace lshformer::cli {

@@ -8,11 +8,9 @@
 
 namespace lshformer::cli {
 
-Precision PrecisionFlags::Checked() const {
+Precision PrecisionFlags::Chosen() const {
   if (bf16 && int8) FailUsage("--bf16 and --int8: expected one of them, got both");
-  const Precision precision = bf16 ? Precision::kBFloat16 : int8 ? Precision::kInt8 : Precision::kFloat32;
-  RequirePrecision(precision, bf16 ? "--bf16" : "--int8");
-  return precision;
+  return bf16 ? Precision::kBFloat16 : int8 ? Precision::kInt8 : Precision::kFloat32;
 }
 
 void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {

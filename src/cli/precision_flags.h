@@ -14,8 +14,7 @@ namespace lshformer::cli {
 // --bf16 and --int8.
 struct PrecisionFlags {
   bool bf16 = false, int8 = false;
-  // UsageError for both at once, and for what this CPU has no instructions for.
-  Precision Checked() const;
+  Precision Chosen() const;  // UsageError for both at once
 };
 
 // Declares --bf16, and where a model is only asked --int8.

@@ -10,6 +10,7 @@
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
 #include "infer/stream.h"
+#include "jobs/model_source.h"
 
 namespace lshformer::cli {
 namespace {
@@ -26,7 +27,8 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   PredictOptions options = flags.options;
   options.task = ParsePredictTask(flags.task);
   options.pooling = ParsePooling(flags.pooling);
-  options.precision = flags.precision.Checked();
+  options.precision = flags.precision.Chosen();
+  CheckPrecision(options.precision);
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
   };

@@ -4,8 +4,9 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/jobs.h"
+#include "cli/precision_flags.h"
 #include "cli/training_flags.h"
+#include "jobs/jobs.h"
 
 namespace lshformer::cli {
 
@@ -56,9 +57,10 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
-  AddPrecisionFlags(*command, options->model.precision, /*inference=*/false);
+  auto precision = std::make_shared<PrecisionFlags>();
+  AddPrecisionFlags(*command, *precision, /*inference=*/false);
   AddAttentionFlags(*command, options->model.attention);
-  command->callback([options, command, &common] {
+  command->callback([options, command, precision, &common] {
     for (const char* flag : {"--short_seq_prob", "--dupe_factor"})
       if (options->objective == "mlm" && command->count(flag) > 0) FailUsage("{}: is for --objective mlm+nsp", flag);
     if (!options->do_eval && options->training.eval_steps == 0)
@@ -66,6 +68,7 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
     options->training.seed = common.seed;
     options->folder.keep_optimizer_states = AsksForCheckpoints(*command);
     options->progress = true;
+    options->model.precision = precision->Chosen();
     PrintJobResult(RunPretrain(*options));
   });
 }

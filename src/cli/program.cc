@@ -17,6 +17,7 @@
 #include "cli/help.h"
 #include "cli/report_error.h"
 #include "kernels/attention.h"
+#include "lshformer/version.h"
 #include "ops/memory.h"
 #include "ops/threads.h"
 

@@ -13,8 +13,8 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/tokenizer_encode.h"
 #include "io/gzip.h"
+#include "jobs/tokenizer_encode.h"
 #include "text/wordpiece_trainer.h"
 
 namespace lshformer::cli {

@@ -3,8 +3,9 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/jobs.h"
+#include "cli/precision_flags.h"
 #include "cli/training_flags.h"
+#include "jobs/jobs.h"
 
 namespace lshformer::cli {
 
@@ -64,9 +65,10 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
   command->add_flag("--dry_run", options->dry_run, "only tell tokens, steps, memory and time")->group(group);
   AddFolderFlags(*command, options->folder);
   AddTrainingFlags(*command, options->training);
-  AddPrecisionFlags(*command, options->model.precision, /*inference=*/false);
+  auto precision = std::make_shared<PrecisionFlags>();
+  AddPrecisionFlags(*command, *precision, /*inference=*/false);
   AddAttentionFlags(*command, options->model.attention);
-  command->callback([command, options, &common] {
+  command->callback([command, options, precision, &common] {
     CheckAnswerFlags(*command, options->answers, options->question_answering());
     if (options->question_answering())
       RefuseFlags(*command, {"--task_name", "--data_dir", "--do_regression"}, "is for --task text-classification");
@@ -76,6 +78,7 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
     options->training.seed = common.seed;
     options->folder.keep_optimizer_states = AsksForCheckpoints(*command);
     options->progress = true;
+    options->model.precision = precision->Chosen();
     PrintJobResult(RunTrain(*options));
   });
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include "cli/jobs.h"
+#include "jobs/jobs.h"
 
 namespace lshformer::cli {
 

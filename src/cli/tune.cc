@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/progress.h"
-#include "cli/attention_operands.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/measure.h"
-#include "cli/tuning.h"
 #include "io/model_config.h"
+#include "jobs/attention_operands.h"
+#include "jobs/measure.h"
+#include "jobs/tuning.h"
 #include "report/table.h"
 
 namespace lshformer::cli {

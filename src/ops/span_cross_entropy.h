@@ -7,9 +7,10 @@
 // starts and ends apart), a negative one is 0, as HF's BertForQuestionAnswering clamps it. Nothing to average: 0. A
 // sequence's terms do not depend on the others. Sums in double.
 #pragma once
-#include <torch/torch.h>
-
+#include <cstdint>
 #include <vector>
+
+#include "ops/torch.h"
 
 namespace lshformer {
 

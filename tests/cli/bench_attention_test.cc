@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/json.h"
-#include "cli/attention_operands.h"
-#include "cli/measure.h"
+#include "jobs/attention_operands.h"
+#include "jobs/measure.h"
 #include "util/command.h"
 
 namespace lshformer::cli {

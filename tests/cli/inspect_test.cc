@@ -7,9 +7,9 @@
 #include <map>
 #include <numeric>
 
-#include "cli/inspect_batch.h"
 #include "io/model_config.h"
 #include "io/safetensors.h"
+#include "jobs/inspect_batch.h"
 #include "util/command.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "lshformer/version.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::cli {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
-#include "cli/crossing.h"
+#include "jobs/crossing.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 

@@ -1,10 +1,10 @@
 // Any bytes as the input of inspect: a packed batch whose parts fit together, or an Error of one line.
 #include <cstdint>
 
-#include "cli/inspect_batch.h"
 #include "data/small_tokenizer.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/parses.h"
+#include "jobs/inspect_batch.h"
 
 namespace {
 
@@ -34,19 +34,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.vocab_size = tokenizer->vocab_size() - 1;  // its last id is one too many
   config.max_position_embeddings = 8, config.num_labels = 3;
   const testing::MemoryFile file(data, size, "batch.jsonl");
-  for (const auto labels : {cli::LabelKind::kNone, cli::LabelKind::kToken, cli::LabelKind::kClass,
-                            cli::LabelKind::kValue, cli::LabelKind::kSpan}) {
-    cli::InspectBatch result;
-    const auto read = [&] { result = cli::ReadInspectBatch(file.path(), config, labels, [] { return tokenizer; }); };
+  for (const auto labels :
+       {LabelKind::kNone, LabelKind::kToken, LabelKind::kClass, LabelKind::kValue, LabelKind::kSpan}) {
+    InspectBatch result;
+    const auto read = [&] { result = ReadInspectBatch(file.path(), config, labels, [] { return tokenizer; }); };
     if (!testing::Parses(read)) continue;
     const PackedBatch& batch = result.batch;
     CheckBatch(batch, config);
     const size_t labelled = result.labelled ? 1 : 0, sequences = batch.cu_seqlens.size() - 1;
-    const auto expected = [&](cli::LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
-    Check(batch.token_labels.size() == expected(cli::LabelKind::kToken, batch.ids.size()), "a label a token or none");
-    Check(batch.class_labels.size() == expected(cli::LabelKind::kClass, sequences), "a class a sequence or none");
-    Check(batch.float_labels.size() == expected(cli::LabelKind::kValue, sequences), "a value a sequence or none");
-    const size_t spans = expected(cli::LabelKind::kSpan, sequences);
+    const auto expected = [&](LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
+    Check(batch.token_labels.size() == expected(LabelKind::kToken, batch.ids.size()), "a label a token or none");
+    Check(batch.class_labels.size() == expected(LabelKind::kClass, sequences), "a class a sequence or none");
+    Check(batch.float_labels.size() == expected(LabelKind::kValue, sequences), "a value a sequence or none");
+    const size_t spans = expected(LabelKind::kSpan, sequences);
     Check(batch.start_positions.size() == spans && batch.end_positions.size() == spans, "a span a sequence or none");
   }
   return 0;

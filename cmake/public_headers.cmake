@@ -1,0 +1,22 @@
+# Writes the headers as others include them, below OUTPUT/lshformer: those of HEADERS (paths below SOURCE), whose quoted
+# includes become "lshformer/…", and lshformer.h, which includes them all. Run by cmake --install; sets nothing, and writes the
+# same again when run again.
+cmake_policy(VERSION 3.25)
+file(REMOVE_RECURSE "${OUTPUT}")
+set(all "// The whole library. What a program needs compiles sooner by itself, <lshformer/infer/pipeline.h> for example.\n")
+string(APPEND all "#pragma once\n#include \"lshformer/version.h\"\n")
+foreach(header IN LISTS HEADERS)
+  file(READ "${SOURCE}/${header}" text)
+  string(REGEX MATCHALL "# *include *\"[^\"]+\"" includes "${text}")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE ".*\"(.*)\"" "\\1" path "${include}")
+    if(path IN_LIST HEADERS)
+      string(REPLACE "${include}" "#include \"lshformer/${path}\"" text "${text}")
+    elseif(NOT path STREQUAL "lshformer/version.h")
+      message(FATAL_ERROR "${header}, which is installed, includes ${path}, which is not (src/CMakeLists.txt says what is)")
+    endif()
+  endforeach()
+  file(WRITE "${OUTPUT}/lshformer/${header}" "${text}")
+  string(APPEND all "#include \"lshformer/${header}\"\n")
+endforeach()
+file(WRITE "${OUTPUT}/lshformer/lshformer.h" "${all}")

@@ -1,0 +1,79 @@
+#include "jobs/build_info.h"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <hwy/highway.h>
+#include <torch/version.h>
+#include <unicode/uversion.h>
+
+#include <bit>
+#include <fstream>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/parallel.h"
+#include "kernels/attention.h"
+#include "lshformer/version.h"
+
+namespace lshformer {
+namespace {
+
+// OpenBLAS says which build it is; other libraries behind libblas.so.3 do not.
+std::string BlasName() {
+  const auto config = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  const auto parallel = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  if (config == nullptr || parallel == nullptr) return "another than OpenBLAS";
+  const std::string words = config(), version = words.substr(0, words.find(' ', words.find(' ') + 1));
+  const char* const kThreads[] = {", one thread", ", own threads (slow beside OpenMP)", ", OpenMP"};
+  const int kind = parallel();
+  return version + (kind >= 0 && kind <= 2 ? kThreads[kind] : "");
+}
+
+Json Libraries() {
+  const dnnl_version_t* onednn = dnnl_version();
+  UVersionInfo icu;
+  u_getVersion(icu);
+  return Json{{"libtorch", TORCH_VERSION},
+              {"oneDNN", fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch)},
+              {"BLAS", BlasName()},
+              {"Highway", fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH)},
+              {"ICU", fmt::format("{}.{}", icu[0], icu[1])},
+              {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                            NLOHMANN_JSON_VERSION_PATCH)},
+              {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+}
+
+// Highway numbers its instruction sets by bits.
+std::vector<std::string> CompiledIsas() {
+  std::vector<std::string> names;
+  for (auto bits = static_cast<uint64_t>(HWY_TARGETS); bits != 0; bits &= bits - 1)
+    names.push_back(IsaName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
+  return names;
+}
+
+}  // namespace
+
+std::string CpuName() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(':');
+    if (line.starts_with("model name") && colon + 2 < line.size()) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+Json BuildInfo() {
+#ifdef NDEBUG
+  const char* build = "optimised";
+#else
+  const char* build = "with assertions";
+#endif
+  return Json{{"version", LSHFORMER_VERSION},
+              {"compiler", std::string(HWY_COMPILER_CLANG ? "Clang " : "GCC ") + __VERSION__},
+              {"build", build},
+              {"isa", {{"active", ActiveIsa()}, {"available", SupportedIsas()}, {"compiled", CompiledIsas()}}},
+              {"cpu", {{"name", CpuName()}, {"cores", HardwareThreads()}, {"threads", Threads()}}},
+              {"libraries", Libraries()},
+              {"devices", {"cpu"}}};
+}
+
+}  // namespace lshformer

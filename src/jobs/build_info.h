@@ -1,0 +1,15 @@
+// What this program was built from and what machine it runs on.
+#pragma once
+#include <string>
+
+#include "base/json.h"
+
+namespace lshformer {
+
+std::string CpuName();  // as the system names it; "unknown" where it does not
+
+// {"version", "compiler", "build", "threads_backend", "isa": {"active", "available", "compiled"}, "cpu": {"name",
+// "cores", "threads"}, "libraries": {name: version}, "devices": ["cpu"]}
+Json BuildInfo();
+
+}  // namespace lshformer

@@ -1,0 +1,172 @@
+#include "jobs/inspect_batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "data/masking.h"
+#include "io/gzip.h"
+
+namespace lshformer {
+namespace {
+
+std::vector<int32_t> Integers(const Json& object, const char* key, const std::string& where, int64_t low, int64_t high,
+                              int64_t also) {
+  const Json& values = object.at(key);
+  if (!values.is_array()) Fail("{}: \"{}\": expected a list of integers, got {}", where, key, Shown(values.dump()));
+  std::vector<int32_t> integers;
+  for (const Json& value : values) {
+    const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT32_MAX);
+    const int64_t number = fits ? value.get<int64_t>() : INT64_MIN;
+    if ((number < low || number > high) && number != also)
+      Fail("{}: \"{}\"[{}] is {}, expected an integer from {} to {}", where, key, integers.size(), Shown(value.dump()),
+           low, high);
+    integers.push_back(static_cast<int32_t>(number));
+  }
+  return integers;
+}
+
+class Reader {
+ public:
+  Reader(const ModelConfig& config, LabelKind labels, std::function<std::shared_ptr<const Tokenizer>()> tokenizer)
+      : config_(config), labels_(labels), make_tokenizer_(std::move(tokenizer)) {}
+
+  void Add(const std::string& line, const std::string& where) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos)
+      Fail("{}: the line is blank, expected a JSON object", where);
+    const Json object = ParseJson(line, where);
+    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, Shown(object.dump()));
+    const int32_t begin = result_.batch.cu_seqlens.back();
+    AddTokens(object, where);
+    AddLabels(object, where, result_.batch.cu_seqlens.back() - begin);
+  }
+
+  InspectBatch Finish() {
+    const std::vector<int32_t>& labels = result_.batch.token_labels;
+    // A batch whose lines only have the other label of pretraining has none of these.
+    const bool tokens = std::any_of(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoredLabel; });
+    if (!result_.labelled || (labels_ == LabelKind::kTokenAndNext && !tokens)) result_.batch.token_labels.clear();
+    return std::move(result_);
+  }
+
+ private:
+  void AddTokens(const Json& object, const std::string& where) {
+    const bool has_ids = HasValue(object, "input_ids"), has_text = HasValue(object, "text");
+    if (has_ids == has_text)
+      Fail("{}: expected \"input_ids\" or \"text\", got {}", where, has_ids ? "both" : "neither");
+    std::vector<int32_t> ids, types;
+    if (has_ids) {
+      ids = Integers(object, "input_ids", where, 0, config_.vocab_size - 1, 0);
+      if (HasValue(object, "token_type_ids"))
+        types = Integers(object, "token_type_ids", where, 0, config_.type_vocab_size - 1, 0);
+      else
+        types.assign(ids.size(), 0);
+    } else {
+      if (!tokenizer_) tokenizer_ = make_tokenizer_();
+      const std::string pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
+      const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
+      ids = encoding.ids, types = encoding.type_ids;
+      for (const int32_t id : ids)
+        if (id >= config_.vocab_size)
+          Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);
+    }
+    if (ids.empty()) Fail("{}: the sequence is empty, expected at least one token", where);
+    if (types.size() != ids.size())
+      Fail("{}: {} \"token_type_ids\" for {} \"input_ids\"", where, types.size(), ids.size());
+    if (static_cast<int64_t>(ids.size()) > config_.max_position_embeddings)
+      Fail("{}: the sequence has {} tokens, max_position_embeddings is {}", where, ids.size(),
+           config_.max_position_embeddings);
+    AppendSequence(result_.batch, ids, types, static_cast<uint64_t>(result_.batch.sequences()));
+  }
+
+  Encoding Encode(const std::string& text, const std::string& pair, const std::string& where) const {
+    try {
+      return tokenizer_->Encode(text, pair, {});
+    } catch (const Error& error) {
+      Fail("{}: {}", where, error.what());
+    }
+  }
+
+  void RequireLikeBefore(const char* key, bool has, bool had, const std::string& where) const {
+    if (has != had)
+      Fail("{}: {} \"{}\", but the lines before {}", where, has ? "has" : "has no", key,
+           has ? "have none" : "have them");
+  }
+
+  void AddNextLabel(const Json& object, const std::string& where) {
+    constexpr const char* kKey = "next_sentence_label";
+    const bool has = HasValue(object, kKey);
+    std::vector<int32_t>& labels = result_.batch.class_labels;
+    RequireLikeBefore(kKey, has, labels.empty() ? has && result_.batch.sequences() == 1 : true, where);
+    if (!has) return;
+    labels.push_back(static_cast<int32_t>(GetInt(object, kKey, where, 0, 1)));
+    result_.labelled = true;
+  }
+
+  void AddLabels(const Json& object, const std::string& where, int32_t tokens) {
+    if (labels_ == LabelKind::kNone) return;
+    if (labels_ == LabelKind::kSpan) return AddSpan(object, where);
+    const bool has = HasValue(object, "labels");
+    PackedBatch& batch = result_.batch;
+    if (labels_ == LabelKind::kTokenAndNext) AddNextLabel(object, where);
+    if (labels_ == LabelKind::kToken || labels_ == LabelKind::kTokenAndNext) {
+      std::vector<int32_t> labels(tokens, -100);
+      if (has) labels = Integers(object, "labels", where, 0, config_.vocab_size - 1, -100);
+      if (labels.size() != static_cast<size_t>(tokens))
+        Fail("{}: {} \"labels\" for {} tokens", where, labels.size(), tokens);
+      batch.token_labels.insert(batch.token_labels.end(), labels.begin(), labels.end());
+      result_.labelled |= has;
+      return;
+    }
+    if (batch.sequences() == 1) result_.labelled = has;
+    RequireLikeBefore("labels", has, result_.labelled, where);
+    if (!has) return;
+    const Json& label = object["labels"];
+    if (labels_ == LabelKind::kClass) {
+      batch.class_labels.push_back(static_cast<int32_t>(GetInt(object, "labels", where, 0, config_.num_labels - 1)));
+    } else {
+      const float value = static_cast<float>(GetNumber(object, "labels", where));
+      if (!std::isfinite(value)) Fail("{}: \"labels\" is {}, expected a finite number", where, Shown(label.dump()));
+      batch.float_labels.push_back(value);
+    }
+  }
+
+  // Any integers: a position outside the sequence has a meaning (ops/span_cross_entropy.h).
+  void AddSpan(const Json& object, const std::string& where) {
+    const bool has = HasValue(object, "start_positions");
+    if (has != HasValue(object, "end_positions"))
+      Fail("{}: expected both \"start_positions\" and \"end_positions\", or neither", where);
+    PackedBatch& batch = result_.batch;
+    if (batch.sequences() == 1) result_.labelled = has;
+    if (has != result_.labelled)
+      Fail("{}: {} \"start_positions\", but the lines before {}", where, has ? "has" : "has no",
+           has ? "have none" : "have them");
+    if (!has) return;
+    const auto position = [&](const char* key) {
+      return static_cast<int32_t>(GetInt(object, key, where, INT32_MIN, INT32_MAX));
+    };
+    batch.start_positions.push_back(position("start_positions"));
+    batch.end_positions.push_back(position("end_positions"));
+  }
+
+  const ModelConfig& config_;
+  LabelKind labels_;
+  std::function<std::shared_ptr<const Tokenizer>()> make_tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  InspectBatch result_;
+};
+
+}  // namespace
+
+InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config, LabelKind labels,
+                              const std::function<std::shared_ptr<const Tokenizer>()>& tokenizer) {
+  LineReader lines(path);
+  Reader reader(config, labels, tokenizer);
+  std::string line;
+  while (lines.Next(line)) reader.Add(line, lines.where());
+  if (lines.line_number() == 0) Fail("{}: has no line, expected one JSON object a line", path == "-" ? "stdin" : path);
+  return reader.Finish();
+}
+
+}  // namespace lshformer

@@ -1,0 +1,196 @@
+#include "jobs/label_data.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "data/corpus.h"
+
+namespace lshformer {
+namespace {
+
+void Limit(TextTable& table, int64_t rows) {
+  if (rows <= 0 || rows >= table.rows()) return;
+  table.texts.resize(rows);
+  if (!table.pairs.empty()) table.pairs.resize(rows);
+  if (!table.labels.empty()) table.labels.resize(rows);
+  table.lines.resize(rows);
+}
+
+// The first rows of all tables together; 0: all.
+void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
+  if (rows <= 0) return;
+  size_t kept = 0;
+  for (; kept < tables.size() && rows > 0; ++kept) {
+    Limit(tables[kept], rows);
+    rows -= std::min(rows, tables[kept].rows());
+  }
+  tables.resize(kept);
+}
+
+// Labels of several tables in one order: sorted as text, or by value if all are integers.
+std::vector<std::string> LabelsOf(const std::vector<TextTable>& tables) {
+  TextTable all;
+  if (!tables.empty()) all.path = tables.front().path;  // what an error names
+  for (const TextTable& table : tables) all.labels.insert(all.labels.end(), table.labels.begin(), table.labels.end());
+  return DiscoverLabels(all);
+}
+
+void Append(SequenceSet& all, const SequenceSet& part) {
+  for (int64_t i = 0; i < part.size(); ++i) {
+    all.Add(part.ids(i), part.type_ids(i));
+    if (part.labelled()) all.AddLabel(part.label(i));
+    if (part.has_values()) all.AddValue(part.value(i));
+  }
+}
+
+// With the labels that `known` describes; null: without.
+SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
+                        int max_seq_length) {
+  SequenceSet all;
+  int64_t truncated = 0;
+  for (const TextTable& table : tables) {
+    const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
+    const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
+    const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
+    int64_t cut = 0;
+    SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
+    for (const double value : values) part.AddValue(static_cast<float>(value));
+    truncated += cut;
+    if (tables.size() == 1) {
+      all = std::move(part);
+    } else {
+      Append(all, part);
+    }
+  }
+  if (truncated > 0)
+    spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, all.size(), max_seq_length);
+  return all;
+}
+
+}  // namespace
+
+void CheckSplit(const TrainOptions& options) {
+  constexpr const char* kFlag = "--validation_split_percentage";
+  if (options.validation_split_percentage == 0) return;
+  if (!options.data_dir.empty()) FailUsage("{}: --data_dir {} has validation data", kFlag, options.data_dir);
+  if (!options.validation_file.empty()) FailUsage("{}: is instead of --validation_file", kFlag);
+  if (!options.do_eval && options.training.eval_steps == 0) FailUsage("{}: needs --do_eval or --eval_steps", kFlag);
+  if (options.question_answering() && options.train_files.size() > 1)
+    FailUsage("{}: splits the questions of one --train_file, got {}", kFlag, options.train_files.size());
+}
+
+// The first rows, taken out of the table.
+TextTable SplitFront(TextTable& table, int64_t rows) {
+  TextTable front = table;
+  Limit(front, rows);
+  const auto drop = [rows](auto& column) {
+    if (!column.empty()) column.erase(column.begin(), column.begin() + rows);
+  };
+  drop(table.texts), drop(table.pairs), drop(table.labels), drop(table.lines);
+  return front;
+}
+
+// The first share of all rows.
+std::vector<TextTable> SplitTables(std::vector<TextTable>& train, double percentage) {
+  int64_t rows = 0;
+  for (const TextTable& table : train) rows += table.rows();
+  std::vector<TextTable> validation;
+  int64_t left = ValidationShare(rows, percentage, "row");
+  for (size_t t = 0; left > 0; ++t) {
+    const int64_t taken = std::min(left, train[t].rows());
+    if (taken > 0) validation.push_back(SplitFront(train[t], taken));
+    left -= taken;
+  }
+  return validation;
+}
+
+void CheckLabelSource(const TrainOptions& options) {
+  if (options.task != "text-classification" && !options.question_answering())
+    FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
+  if (!options.data_dir.empty() && options.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  if (!options.task_name.empty() && options.do_regression &&
+      *options.do_regression != FindGlueTask(options.task_name).regression())
+    FailUsage("--do_regression {}: --task_name {} decides otherwise", *options.do_regression, options.task_name);
+  if (!options.task_name.empty()) FindGlueTask(options.task_name);
+  if (!options.data_dir.empty() && !options.train_files.empty())
+    FailUsage("--train_file: --data_dir {} already has the training data", options.data_dir);
+  if (options.data_dir.empty() && options.train_files.empty())
+    FailUsage("--train_file, or --data_dir with --task_name: required");
+  CheckSplit(options);
+  if (!options.data_dir.empty()) return;
+  if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty() &&
+      options.validation_split_percentage == 0)
+    FailUsage("--do_eval: needs --validation_file or --validation_split_percentage");
+  if (options.do_predict && options.test_file.empty()) FailUsage("--do_predict: needs --test_file");
+}
+
+LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
+  LabelTables tables;
+  const GlueTask* task = options.task_name.empty() ? nullptr : &FindGlueTask(options.task_name);
+  const bool folder = !options.data_dir.empty();
+  // A file of one's own has the columns of the training file; beside a GLUE folder those of the task.
+  const auto read = [&](const std::string& path, Split split) {
+    const bool need_label = split != Split::kTest;
+    if (folder) return path.empty() ? ReadGlue(*task, options.data_dir, split) : ReadGlueFile(*task, path, need_label);
+    TableColumns columns = tables.train.empty() ? TableColumns{} : tables.train[0].columns;
+    if (!need_label) columns.label.clear();
+    return ReadTextTable(path, need_label, columns);
+  };
+  for (const std::string& path : folder ? std::vector<std::string>{""} : options.train_files)
+    tables.train.push_back(read(path, Split::kTrain));
+  if (do_eval && options.validation_split_percentage == 0) {
+    tables.validation.push_back(read(options.validation_file, Split::kValidation));
+    Limit(tables.validation[0], options.max_eval_samples);
+  }
+  if (options.do_predict) tables.test.push_back(read(options.test_file, Split::kTest));
+  // Labels first: those of all rows, however few are then trained on.
+  tables.regression = task != nullptr         ? task->regression()
+                      : options.do_regression ? *options.do_regression
+                                              : AreValues(tables.train);
+  if (!tables.regression) tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
+  if (options.validation_split_percentage > 0) {
+    tables.validation = SplitTables(tables.train, options.validation_split_percentage);
+    std::erase_if(tables.train, [](const TextTable& table) { return table.rows() == 0; });
+    LimitAll(tables.validation, options.max_eval_samples);
+  }
+  tables.f1 = task == nullptr || task->f1;
+  tables.matthews = task != nullptr && task->matthews;
+  LimitAll(tables.train, options.max_train_samples);
+  return tables;
+}
+
+void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
+  if (tables.regression) {
+    if (config.labels.size() != 1) config.labels.clear();
+    config.num_labels = 1;
+    config.problem_type = "regression";
+    return;
+  }
+  const std::set<std::string> known(config.labels.begin(), config.labels.end());
+  if (known == std::set<std::string>(tables.labels.begin(), tables.labels.end())) {
+    tables.labels = config.labels;
+    return;
+  }
+  config.labels = tables.labels;
+  config.num_labels = static_cast<int64_t>(tables.labels.size());
+  config.problem_type = "single_label_classification";
+}
+
+LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
+  LabelData data;
+  data.train = EncodeAllOf(tables.train, &tables, tokenizer, max_seq_length);
+  data.validation = EncodeAllOf(tables.validation, &tables, tokenizer, max_seq_length);
+  data.test = EncodeAllOf(tables.test, nullptr, tokenizer, max_seq_length);
+  return data;
+}
+
+std::string PredictionsPath(const TrainOptions& options) {
+  const std::string suffix = options.task_name.empty() ? "" : "_" + options.task_name;
+  return options.folder.output_dir + "/predict_results" + suffix + ".txt";
+}
+
+}  // namespace lshformer

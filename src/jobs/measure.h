@@ -1,0 +1,39 @@
+// Timings for `bench`: variants in turn, and what the machine can do at best, measured in the same run.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/attention_spec.h"
+#include "base/json.h"
+
+namespace lshformer {
+
+struct Timing {
+  double median_ms = 0, p10_ms = 0, p90_ms = 0;
+  int runs = 0;
+};
+
+// Every round runs each variant once, in order, so that a busy moment hits all alike; one round before is not counted.
+// Milliseconds [variants][runs], in order of time; an Interrupted between two runs when a signal asks to stop.
+std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+Timing TimingOf(std::vector<double> samples);  // at least one
+std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90_ms", "runs"
+
+// {"cpu", "isa", "threads", "gemm_gflops", "memory_gbps"}: oneDNN's rate for a 2048³ float32 product and a = b + s·c
+// over arrays larger than the caches. Without probes the two rates are null.
+Json DescribeMachine(bool probes);
+
+// {"machine": …, "results": rows} as JSON, or the rows as a table of `columns` under a line about the machine.
+std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
+                            bool as_json);
+
+// In order, each once: a table has one row for each.
+std::vector<int> Distinct(const std::vector<int>& lengths);
+
+// Unique names: the type, and where several specs are of one type what tells them apart: "dense", "reformer rounds 1",
+// "reformer rounds 4". Equal specs are numbered: "simhash", "simhash-2", …
+std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs);
+
+}  // namespace lshformer

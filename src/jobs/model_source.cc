@@ -1,0 +1,109 @@
+#include "jobs/model_source.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "io/model_config.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
+
+ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
+  ModelConfig config;
+  if (!source.config_name.empty()) {
+    config = ReadModelConfig(ConfigPath(source.config_name));
+  }
+  if (!source.model_type.empty() && source.model_type != config.model_type)
+    FailUsage("--model_type {}: --config_name {} is of model_type \"{}\"", source.model_type, source.config_name,
+              config.model_type);
+  config.vocab_size = tokenizer.vocab_size();
+  config.pad_token_id = tokenizer.pad_id();
+  if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, "--config_overrides");
+  return config;
+}
+
+}  // namespace
+
+std::string ConfigPath(const std::string& config_name) {
+  std::error_code error;
+  return std::filesystem::is_directory(config_name, error) ? config_name + "/config.json" : config_name;
+}
+
+void CheckPrecision(Precision precision) {
+  RequirePrecision(precision, precision == Precision::kBFloat16 ? "--bf16" : "--int8");
+}
+
+void CheckModelSource(const ModelSource& source) {
+  CheckPrecision(source.precision);
+  const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
+  if (source.model_name_or_path.empty()) {
+    if (!fresh) FailUsage("--model_name_or_path DIR, or for a new model --model_type bert: required");
+    if (source.tokenizer_name.empty()) FailUsage("--tokenizer_name: required for a new model");
+    if (!source.model_type.empty() && source.model_type != "bert")
+      FailUsage("--model_type: expected bert, got \"{}\"", source.model_type);
+  } else if (fresh) {
+    FailUsage(
+        "--model_name_or_path: has its own config; --model_type, --config_name and --config_overrides make a new "
+        "model");
+  }
+}
+
+std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source) {
+  return Tokenizer::Load(source.tokenizer_name.empty() ? source.model_name_or_path : source.tokenizer_name);
+}
+
+ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
+                   uint64_t seed, const std::function<void(ModelConfig&)>& adjust) {
+  const auto adjust_all = [&](ModelConfig& config) {
+    source.attention.Apply(config.attention);
+    if (adjust) adjust(config);
+    if (config.vocab_size < tokenizer.vocab_size())
+      Fail("{}: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens",
+           source.config_name.empty() ? "config.json" : source.config_name, config.vocab_size, tokenizer.vocab_size());
+    ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
+  };
+  const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
+  ModelPtr model;
+  if (folder.empty()) {
+    ModelConfig config = NewConfig(source, tokenizer);
+    adjust_all(config);
+    model = CreateModel(config, task, seed);
+  } else {
+    model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all);
+  }
+  model->set_precision(source.precision);
+  return model;
+}
+
+int SequenceLimit(int max_seq_length, const ModelConfig& config) {
+  const int64_t limit = config.max_position_embeddings;
+  if (max_seq_length == 0) return static_cast<int>(limit);
+  if (max_seq_length < kShortestSequence || max_seq_length > limit)
+    FailUsage("--max_seq_length: expected {} to {} (max_position_embeddings), got {}", kShortestSequence, limit,
+              max_seq_length);
+  return max_seq_length;
+}
+
+std::string CanonicalPath(const std::string& path) {
+  if (path.empty() || path == "-") return path;
+  std::error_code error;
+  const auto canonical = std::filesystem::weakly_canonical(path, error);
+  return error ? path : canonical.string();
+}
+
+Json Settings(const ModelSource& source) {
+  Json settings = {{"model_name_or_path", CanonicalPath(source.model_name_or_path)},
+                   {"model_type", source.model_type},
+                   {"config_name", CanonicalPath(source.config_name)},
+                   {"config_overrides", source.config_overrides},
+                   {"tokenizer_name", CanonicalPath(source.tokenizer_name)}};
+  settings["bf16"] = source.precision == Precision::kBFloat16;
+  settings["attention"] = source.attention.attention;
+  for (const auto& [key, value] : source.attention.Keys()) settings["lsh_" + key] = value;
+  return settings;
+}
+
+}  // namespace lshformer

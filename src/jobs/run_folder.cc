@@ -1,0 +1,253 @@
+#include "jobs/run_folder.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/leftovers.h"
+#include "io/weight_files.h"
+#include "train/checkpoint.h"
+
+namespace lshformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kArguments = "training_args.json";
+constexpr const char* kState = "trainer_state.json";
+constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
+                                    "predictions.json",   "nbest_predictions.json", "null_odds.json"};
+
+// Another optimization of the same task: a legitimate wish, but no longer the same run.
+constexpr const char* kMayChange[] = {
+    "learning_rate",        "weight_decay",  "adam_beta1",        "adam_beta2",
+    "adam_epsilon",         "max_grad_norm", "max_steps",         "num_train_epochs",
+    "warmup_steps",         "warmup_ratio",  "lr_scheduler_type", "load_best_model_at_end",
+    "metric_for_best_model"};
+constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
+// Work after training: it does not change the run, only whether something is left to do.
+constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_file", "max_eval_samples",
+                                      "test_file", "save_dtype", "answers"};
+
+template <size_t n>
+bool IsIn(const char* const (&list)[n], const std::string& key) {
+  return std::find(std::begin(list), std::end(list), key) != std::end(list);
+}
+
+// Whether it has the first file that a run writes, and that is no other program's; or only what a run leaves that was
+// killed while it wrote that file.
+bool MadeHere(const std::string& folder) {
+  if (fs::exists(folder + "/" + kArguments)) return true;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != kLockFile && !IsTemporaryFile(name)) return false;
+  }
+  return true;
+}
+
+void RequireWritable(const std::string& folder) {
+  MakeFolder(folder);
+  try {
+    AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
+  } catch (const Error& error) {
+    Fail("--output_dir: {}", error.what());
+  }
+}
+
+void RemoveLeftoversOfRun(const std::string& output_dir) {
+  for (const std::string& folder : {output_dir, output_dir + "/" + kEventFolder}) RemoveLeftovers(folder);
+}
+
+// The settings of a finished run, null if the folder holds none.
+Json FinishedSettings(const std::string& output_dir) {
+  const std::string path = output_dir + "/" + kState;
+  if (!fs::exists(path)) return nullptr;
+  try {
+    const WeightFiles whole(output_dir);  // an Error where the model is missing or cut off
+    return ParseTrainerState(ReadJsonFile(path), path).run_settings;
+  } catch (const Error& error) {
+    spdlog::warn("{}; taken as not finished", error.what());
+    return nullptr;
+  }
+}
+
+// Every setting is as it was, or was asked for then and is not now.
+bool NothingLeftToDo(const Json& before, const Json& now) {
+  for (const auto& [key, value] : now.items()) {
+    // Not asked for now; but no number of samples is all of them.
+    const bool needless =
+        IsIn(kWorkAfter, key) && key != "max_eval_samples" && (value == false || value == "" || value == 0);
+    if (!needless && before.value(key, Json()) != value) return false;
+  }
+  return true;
+}
+
+// "--max_steps", or what is no flag: "training data".
+std::string Called(const std::string& key) { return key.find(' ') == std::string::npos ? "--" + key : key; }
+
+void CheckSettings(const std::string& where, const Json& before, const Json& now) {
+  for (const auto& [key, value] : now.items()) {
+    if (!before.contains(key) || before[key] == value || IsIn(kWorkAfter, key)) continue;
+    if (IsIn(kMayChange, key)) {
+      spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key),
+                   where, before[key].dump(), value.dump());
+    } else {
+      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another --output_dir",
+                Called(key), where, before[key].dump(), value.dump());
+    }
+  }
+}
+
+// Settings as flags: without those that were not given, and what is no flag ("command", "training data").
+void AddFlags(const Json& settings, Json& flags) {
+  for (const auto& [key, value] : settings.items()) {
+    if (value.is_null() || value == "" || key == "command" || key.find(' ') != key.npos) continue;
+    if (value.is_object()) {
+      AddFlags(value, flags);  // "answers"
+    } else if (key == "lsh_buckets" && value.is_array()) {
+      flags[key] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
+    } else if (!value.is_array() || !value.empty()) {
+      flags[key] = value;
+    }
+  }
+}
+
+std::string FindCheckpoint(const RunFolder& folder) {
+  if (folder.resume_from_checkpoint == "auto") {
+    const std::string newest = NewestCheckpoint(folder.output_dir);
+    if (newest.empty() && HasCheckpoints(folder.output_dir) && !folder.overwrite_output_dir)
+      Fail("--output_dir {}: has checkpoints, but none is complete; --overwrite_output_dir starts anew",
+           folder.output_dir);
+    return newest;
+  }
+  std::string path = folder.resume_from_checkpoint;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (!fs::is_directory(path))
+    FailUsage("--resume_from_checkpoint: expected \"auto\" or a checkpoint folder, got \"{}\"", path);
+  const std::string reason = IncompleteReason(path);
+  if (!reason.empty()) Fail("--resume_from_checkpoint {}: not a complete checkpoint: {}", path, reason);
+  return path;
+}
+
+// Where a finished run released its optimizer's state, no step may be left to make.
+void CheckStepsLeft(const std::string& checkpoint, const Json& settings) {
+  if (HasOptimizerState(checkpoint)) return;
+  const std::string path = checkpoint + "/" + kState;
+  const TrainerState state = ParseTrainerState(ReadJsonFile(path), path);
+  const bool same_length = std::all_of(std::begin(kLengthOfRun), std::end(kLengthOfRun), [&](const char* key) {
+    return state.run_settings.value(key, Json()) == settings.value(key, Json());
+  });
+  if (state.global_step == state.max_steps && same_length) return;
+  Fail(
+      "--resume_from_checkpoint: {} is a finished run's, which released the optimizer's state; only runs with "
+      "--save_steps keep it for further steps",
+      checkpoint);
+}
+
+}  // namespace
+
+RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run) {
+  RunStart start;
+  if (folder.output_dir.empty()) FailUsage("--output_dir: required");
+  const bool resume = !folder.resume_from_checkpoint.empty();
+  if (fs::exists(folder.output_dir) && !fs::is_directory(folder.output_dir))
+    Fail("--output_dir {}: exists and is not a folder", folder.output_dir);
+  if (!dry_run) start.lock = std::make_unique<FolderLock>(folder.output_dir, "--output_dir");
+  if (!dry_run && !start.lock->held())
+    spdlog::info("{}: cannot be locked, so nothing keeps another run out of it", folder.output_dir);
+  if (!dry_run && !IsEmptyButForLock(folder.output_dir) && !folder.overwrite_output_dir) {
+    if (!resume)
+      Fail(
+          "--output_dir {}: not empty; --overwrite_output_dir replaces an older run, --resume_from_checkpoint auto "
+          "continues it",
+          folder.output_dir);
+    if (!MadeHere(folder.output_dir))
+      Fail("--output_dir {}: has files, but not of a training run to resume", folder.output_dir);
+  }
+  if (resume) {
+    const Json before = FinishedSettings(folder.output_dir);
+    if (folder.resume_from_checkpoint == "auto" && before.is_object()) {
+      CheckSettings(folder.output_dir, before, settings);
+      start.finished = NothingLeftToDo(before, settings);
+      if (start.finished && !dry_run) RemoveLeftoversOfRun(folder.output_dir);
+      if (start.finished) return start;
+    }
+    start.resume_from = FindCheckpoint(folder);
+    if (!start.resume_from.empty()) {
+      CheckSameRun(start.resume_from, settings);
+      CheckStepsLeft(start.resume_from, settings);
+    }
+  }
+  if (!dry_run) RequireWritable(folder.output_dir);
+  if (!dry_run && folder.report_to == "tensorboard") {
+    // Before an older run is cleared away, not after.
+    const fs::path events = fs::path(folder.output_dir) / kEventFolder;
+    if (fs::is_symlink(events) ? !fs::is_directory(events) : fs::exists(events) && !fs::is_directory(events))
+      Fail("{}: is no folder, TensorBoard's files go there; --report_to none writes none", events.string());
+    if (fs::exists(events)) AtomicFile((events / ".probe").string()).Flush();  // and never committed
+  }
+  return start;
+}
+
+void CheckSameRun(const std::string& checkpoint, const Json& settings) {
+  const std::string path = checkpoint + "/" + kState;
+  CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings);
+}
+
+void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {
+  MakeFolder(folder.output_dir);
+  RemoveLeftoversOfRun(folder.output_dir);
+  std::error_code ignored;
+  // The state says "finished", so it goes first: killed in between, the run counts as unfinished.
+  fs::remove(folder.output_dir + "/" + kState, ignored);
+  for (const char* name : kResults) fs::remove(folder.output_dir + "/" + name, ignored);
+  if (start.resume_from.empty()) {
+    RemoveCheckpoints(folder.output_dir);
+    // The curves of the replaced run would be drawn into those of the new one.
+    for (fs::directory_iterator entry(folder.output_dir + "/" + kEventFolder, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+      std::error_code kept;
+      if (entry->path().filename().string().starts_with("events.out.tfevents.")) fs::remove(entry->path(), kept);
+    }
+  } else {
+    RemovePartialCheckpoints(folder.output_dir);
+  }
+  Json flags = Json::object();
+  AddFlags(settings, flags);
+  AddFlags(more_flags, flags);
+  WriteFileAtomically(folder.output_dir + "/" + kArguments, flags.dump(2) + "\n");
+}
+
+void FinishRun(const std::string& output_dir, const Json& train, const Json& eval, const Json& trainer_state) {
+  Json all = train;
+  if (eval.is_object()) all.update(eval);
+  // HF writes sorted keys, indented by 4.
+  const auto write = [&](const std::string& name, const Json& results) {
+    WriteFileAtomically(output_dir + "/" + name, nlohmann::json(results).dump(4) + "\n");
+  };
+  write("train_results.json", train);
+  if (eval.is_object()) write("eval_results.json", eval);
+  write("all_results.json", all);
+  WriteFileAtomically(output_dir + "/" + kState, trainer_state.dump(2) + "\n");
+}
+
+JobResult ReadFinishedRun(const std::string& output_dir) {
+  JobResult result;
+  result.output_dir = output_dir;
+  result.finished_before = true;
+  result.train = ReadJsonFile(output_dir + "/train_results.json");
+  if (fs::exists(output_dir + "/eval_results.json")) result.eval = ReadJsonFile(output_dir + "/eval_results.json");
+  result.log_history = ReadJsonFile(output_dir + "/" + kState)["log_history"];
+  return result;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,43 @@
+// The rules of --output_dir, --overwrite_output_dir and --resume_from_checkpoint: nothing is ever overwritten that was
+// not asked for, and a stopped run goes on as the run it was.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/folder_lock.h"
+#include "base/json.h"
+#include "jobs/jobs.h"
+
+namespace lshformer {
+
+inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
+
+// How a run starts. `settings` are the flags that decide its result; kept in every checkpoint and compared on resuming.
+struct RunStart {
+  bool finished = false;                   // the folder holds this very run, finished: nothing is left to do
+  std::string resume_from;                 // checkpoint folder, "": anew
+  std::unique_ptr<const FolderLock> lock;  // on the folder, for as long as the run lasts; a dry run takes none
+};
+
+// Takes the folder's lock before it looks at anything in it. Errors, all before any work: another run holds the lock,
+// the folder has files and neither flag allows them, is not writable, holds something that these commands did not make,
+// or the checkpoint named is not complete. With dry_run nothing is written, so a folder with files is no error.
+RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run);
+
+// UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:
+// data, model, batches, seed. Flags of the optimizer and the length of the run may change, with a warning.
+void CheckSameRun(const std::string& checkpoint, const Json& settings);
+
+// Clears what an earlier run left (with --overwrite_output_dir its checkpoints too) and writes training_args.json: the
+// settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes
+// the run again.
+void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags);
+
+// Writes train_results.json, eval_results.json, all_results.json and, last, trainer_state.json, which says that the run
+// is finished. Both results without prefix or suffix beyond HF's keys.
+void FinishRun(const std::string& output_dir, const Json& train, const Json& eval, const Json& trainer_state);
+
+// What a finished run left.
+JobResult ReadFinishedRun(const std::string& output_dir);
+
+}  // namespace lshformer

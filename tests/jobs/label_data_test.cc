@@ -1,0 +1,176 @@
+#include "jobs/label_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::lshformer::testing::ErrorOf;
+using ::lshformer::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class LabelDataTest : public ::testing::Test {
+ protected:
+  TrainOptions Options(const std::vector<std::string>& train_files) const {
+    TrainOptions options;
+    options.train_files = train_files;
+    options.folder.output_dir = folder_ / "run";
+    return options;
+  }
+  TempFolder folder_;
+  const std::string reds_ = folder_.Write("reds.tsv", "text\tlabel\nrose\tred\nblood\tred\n");
+  const std::string blues_ = folder_.Write(
+      "blues.jsonl", "{\"text\": \"sky\", \"label\": \"blue\"}\n{\"text\": \"sea\", \"label\": \"blue\"}\n");
+};
+
+TEST_F(LabelDataTest, LabelsAreThoseOfAllFiles) {
+  const LabelTables tables = ReadLabelTables(Options({reds_, blues_}), /*do_eval=*/false);
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+  EXPECT_EQ(tables.train.size(), 2u);
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(Options({reds_}), false); }),
+              HasSubstr("reds.tsv: expected at least two different labels, got only \"red\""));
+}
+
+TEST_F(LabelDataTest, MaxTrainSamplesCountsOverFilesAndKeepsAllLabels) {
+  TrainOptions options = Options({reds_, blues_});
+  options.max_train_samples = 3;
+  LabelTables tables = ReadLabelTables(options, false);
+  ASSERT_EQ(tables.train.size(), 2u);
+  EXPECT_EQ(tables.train[0].rows() + tables.train[1].rows(), 3);
+  options.max_train_samples = 2;
+  tables = ReadLabelTables(options, false);
+  ASSERT_EQ(tables.train.size(), 1u);
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+}
+
+// A model fine-tuned on "red" = 0, "blue" = 1 goes on with that order; another set of labels is learned anew.
+TEST_F(LabelDataTest, AModelKeepsItsOwnOrderOfTheSameLabels) {
+  LabelTables tables = ReadLabelTables(Options({reds_, blues_}), false);
+  ModelConfig config;
+  config.labels = {"red", "blue"};
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(tables.labels, ElementsAre("red", "blue"));
+  tables = ReadLabelTables(Options({reds_, blues_}), false);
+  config.labels = {"red", "blue", "green"};
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(config.labels, ElementsAre("blue", "red"));
+  EXPECT_EQ(config.num_labels, 2);
+  EXPECT_EQ(config.problem_type, "single_label_classification");
+}
+
+// HF run_glue's rule, unless --do_regression says otherwise.
+TEST_F(LabelDataTest, RealNumbersAreValues) {
+  const std::string scores = folder_.Write("scores.tsv", "text\tlabel\na\t1\nb\t2.5\n");
+  const std::string more =
+      folder_.Write("more.jsonl", "{\"text\": \"c\", \"label\": 3.0}\n{\"text\": \"d\", \"label\": 4}\n");
+  TrainOptions options = Options({scores, more});
+  options.validation_file = folder_.Write("dev.tsv", "text\tlabel\na\tnan\n");
+  LabelTables tables = ReadLabelTables(options, false);
+  EXPECT_TRUE(tables.regression);
+  EXPECT_THAT(tables.labels, IsEmpty());
+  ModelConfig config;
+  config.labels = {"red", "blue"};
+  AgreeOnLabels(tables, config);
+  EXPECT_EQ(config.num_labels, 1);
+  EXPECT_EQ(config.problem_type, "regression");
+  EXPECT_EQ(config.label_name(0), "LABEL_0");
+  config.labels = {"similarity"};
+  AgreeOnLabels(tables, config);
+  EXPECT_EQ(config.label_name(0), "similarity");
+
+  folder_.Write("tokenizer/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  const auto tokenizer = Tokenizer::Load(folder_ / "tokenizer");
+  EXPECT_THAT(Encode(tables, *tokenizer, 8).train.values(), ElementsAre(1, 2.5, 3, 4));
+  EXPECT_THAT(ErrorOf([&] { Encode(ReadLabelTables(options, true), *tokenizer, 8); }),
+              HasSubstr("dev.tsv:2: label \"nan\": expected a finite number"));
+
+  options.do_regression = false;
+  EXPECT_THAT(ReadLabelTables(options, false).labels, ElementsAre("1", "2.5", "3.0", "4"));
+  options = Options({folder_.Write("stars.tsv", "text\tlabel\na\t1\nb\t2\n")});
+  EXPECT_FALSE(ReadLabelTables(options, false).regression);
+  options.do_regression = true;
+  EXPECT_TRUE(ReadLabelTables(options, false).regression);
+}
+
+TEST_F(LabelDataTest, TheFirstShareOfAllRowsValidates) {
+  TrainOptions options = Options({reds_, blues_});
+  options.validation_split_percentage = 75;
+  const LabelTables tables = ReadLabelTables(options, true);
+  ASSERT_EQ(tables.validation.size(), 2u);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("rose", "blood"));
+  EXPECT_THAT(tables.validation[1].texts, ElementsAre("sky"));
+  EXPECT_THAT(tables.validation[1].labels, ElementsAre("blue"));
+  ASSERT_EQ(tables.train.size(), 1u);
+  EXPECT_THAT(tables.train[0].texts, ElementsAre("sea"));
+  EXPECT_THAT(tables.train[0].lines, ElementsAre(2));
+  EXPECT_THAT(tables.labels, ElementsAre("blue", "red"));
+  options.max_eval_samples = 1;
+  EXPECT_THAT(ReadLabelTables(options, true).validation[0].texts, ElementsAre("rose"));
+  options = Options({folder_.Write("one.tsv", "text\tlabel\nrose\t1\n")});
+  options.task_name = "sst2";
+  options.validation_split_percentage = 5;
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }),
+              HasSubstr("--validation_split_percentage: the training data has 1 row, too few to split"));
+}
+
+TEST_F(LabelDataTest, ValidationHasTheColumnsOfTheTrainingFile) {
+  TrainOptions options = Options({folder_.Write("train.tsv", "a\tb\tlabel\nx\ty\t0\nz\tw\t1\n")});
+  options.validation_file = folder_.Write("dev.tsv", "b\ta\tlabel\ny\tx\t1\n");
+  const LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("x"));
+  EXPECT_THAT(tables.validation[0].pairs, ElementsAre("y"));
+  options.validation_file = folder_.Write("other.tsv", "b\tlabel\ny\t1\n");
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("other.tsv"));
+}
+
+TEST_F(LabelDataTest, AnUnknownLabelIsNamedWithItsPlace) {
+  TrainOptions options = Options({reds_, blues_});
+  options.validation_file = folder_.Write("dev.tsv", "text\tlabel\ngrass\tgreen\n");
+  LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(ErrorOf([&] { LabelIds(tables.validation[0], tables.labels); }), HasSubstr("dev.tsv:2"));
+}
+
+TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
+  const auto wrong = [&](void (*change)(TrainOptions&)) {
+    TrainOptions options = Options({reds_});
+    change(options);
+    return ErrorOf([&] { CheckLabelSource(options); });
+  };
+  EXPECT_EQ(wrong([](TrainOptions&) {}), "(nothing thrown)");
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.train_files.clear(); }), StartsWith("--train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue"; }), StartsWith("--data_dir"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue", o.task_name = "sst2"; }), StartsWith("--train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("--do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.do_eval = true, o.validation_split_percentage = 5; }), "(nothing thrown)");
+  const std::string split = "--validation_split_percentage: ";
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }),
+            split + "needs --do_eval or --eval_steps");
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5, o.validation_file = "d.tsv"; }),
+            split + "is instead of --validation_file");
+  EXPECT_THAT(wrong([](TrainOptions& o) {
+                o.data_dir = "glue", o.task_name = "sst2", o.train_files.clear(), o.validation_split_percentage = 5;
+              }),
+              StartsWith(split + "--data_dir glue has"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("--task"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task_name = "stsb", o.do_regression = false; }),
+              StartsWith("--do_regression false: --task_name stsb decides otherwise"));
+}
+
+TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {
+  TrainOptions options = Options({reds_});
+  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results.txt");
+  options.task_name = "sst2";
+  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results_sst2.txt");
+}
+
+}  // namespace
+}  // namespace lshformer
