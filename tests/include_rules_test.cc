@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -174,6 +175,37 @@ TEST(IncludeRules, EveryLinkIsUsed) {
       for (const std::string& folder : used[name]) needed |= reached.contains(folder) && !elsewhere.contains(folder);
       EXPECT_TRUE(needed) << name << " depends on " << dependency << " and includes nothing by it";
     }
+  }
+}
+
+// What breaks the rule of families in one file: a literal that begins with the name of one ("bert", "BertModel").
+std::vector<std::string> NamedFamilies(const std::string& text, const std::set<std::string>& families) {
+  std::vector<std::string> found;
+  const std::regex literal(R"re("([A-Za-z]+)[^"/]*")re");
+  for (std::sregex_iterator match(text.begin(), text.end(), literal), end; match != end; ++match) {
+    std::string word = (*match)[1];
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const std::string& family : families)
+      if (word == family || word.starts_with(family + "for") || word == family + "model") found.push_back(match->str());
+  }
+  return found;
+}
+
+// A family of models is a folder of models/ and its row of the table: nothing else of the program names one, but the
+// quickstart, which chooses a model for its user.
+TEST(Families, AreNamedInTheirOwnFolderAlone) {
+  EXPECT_THAT(NamedFamilies("x == \"bert\" || y == \"BertForMaskedLM\" || z == \"bert.pooler\"", {"bert"}),
+              ElementsAre("\"bert\"", "\"BertForMaskedLM\"", "\"bert.pooler\""));
+  EXPECT_THAT(NamedFamilies("#include \"bert/a.h\"\n\"adamw_bert\", \"BertTokenizer\"", {"bert"}), IsEmpty());
+  std::set<std::string> families;
+  for (const auto& entry : fs::directory_iterator(kSource / "models"))
+    if (entry.is_directory()) families.insert(entry.path().filename());
+  EXPECT_THAT(families, Contains("bert"));
+  for (const auto& [path, layer] : Sources()) {
+    const bool own = families.contains(path.parent_path().filename()), choice = path.stem() == "quickstart";
+    if (own || choice) continue;
+    const std::string code = std::regex_replace(Text(path), std::regex("//[^\n]*"), "");
+    EXPECT_THAT(NamedFamilies(code, families), IsEmpty()) << fs::relative(path, kSource).string();
   }
 }
 

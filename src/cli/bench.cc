@@ -10,6 +10,7 @@
 #include "jobs/bench_attention.h"
 #include "jobs/bench_model.h"
 #include "jobs/bench_train.h"
+#include "models/family.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
@@ -148,7 +149,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
   auto flags = std::make_shared<BenchFlags<BenchTrainOptions>>();
   const char* group = "What is timed";
-  command->add_option("--model_type", flags->bench.model_type, "the model")->check(OneOf({"bert"}))->group(group);
+  command->add_option("--model_type", flags->bench.model_type, "the model")->check(OneOf(ModelTypes()))->group(group);
   command
       ->add_option("--config_name", flags->bench.config_name,
                    "its config.json or a folder that has one; default BERT base")

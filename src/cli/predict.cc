@@ -20,7 +20,7 @@ struct PredictFlags {
 PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags) {
   PredictOptions options = flags.job.options;
   options.task = ParsePredictTask(flags.task);
-  options.pooling = ParsePooling(flags.pooling);
+  options.embedding.pooling = ParsePooling(flags.pooling);
   options.precision = flags.precision.Chosen();
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
@@ -31,7 +31,8 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   only_for("--context", PredictTask::kQuestionAnswering, "question-answering");
   CheckAnswerFlags(command, options.answers, asking);
   if (asking) return options;
-  only_for("--text_pair", PredictTask::kTextClassification, "text-classification");
+  if (options.task != PredictTask::kFeatureExtraction)
+    only_for("--text_pair", PredictTask::kTextClassification, "text-classification and feature-extraction");
   only_for("--pooling", PredictTask::kFeatureExtraction, "feature-extraction");
   only_for("--normalize", PredictTask::kFeatureExtraction, "feature-extraction");
   return options;
@@ -63,7 +64,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->type_name("FILE")
       ->group(group);
   command->add_option("--text", flags->job.text, "one text instead of a file")->type_name("TEXT")->group(group);
-  command->add_option("--text_pair", flags->job.text_pair, "its second part (text-classification)")
+  command->add_option("--text_pair", flags->job.text_pair, "its second part (text-classification, feature-extraction)")
       ->type_name("TEXT")
       ->group(group);
   command->add_option("--question", flags->job.question, "one question (question-answering)")
@@ -81,7 +82,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
       ->check(OneOf({"none", "cls", "mean"}))
       ->group(group);
-  command->add_flag("--normalize", flags->job.options.normalize, "feature-extraction: vectors of length 1")
+  command->add_flag("--normalize", flags->job.options.embedding.normalize, "feature-extraction: vectors of length 1")
       ->group(group);
   AnswerOptions& answers = flags->job.options.answers;
   AddAnswerFlags(*command, answers, flags->job.options.doc_stride, "Question answering");

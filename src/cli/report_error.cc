@@ -6,11 +6,15 @@
 
 #include "base/error.h"
 #include "ops/memory.h"
+#include "base/json.h"
 
 namespace lshformer::cli {
 namespace {
 
 constexpr size_t kLineBytes = 300;
+
+// Options are flags here.
+std::string TextOf(const Error& error) { return error.Spelled("--"); }
 
 int Report(std::string_view message, int status) {
   const std::string line = ErrorLine(message);
@@ -44,15 +48,20 @@ int ReportError(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
   } catch (const Interrupted& interrupted) {
-    return Report(interrupted.what(), 128 + interrupted.signal());
+    return Report(TextOf(interrupted), 128 + interrupted.signal());
   } catch (const UsageError& wrong) {
-    return Report(wrong.what(), kWrongUsage);
+    return Report(TextOf(wrong), kWrongUsage);
   } catch (const CLI::Error& wrong) {
     return Report(wrong.what(), kWrongUsage);
   } catch (const Error& failure) {
-    return Report(failure.what(), kFailure);
+    return Report(TextOf(failure), kFailure);
   } catch (const std::filesystem::filesystem_error& failure) {
     return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
+  } catch (const Json::exception& failure) {
+    constexpr int kInvalidUtf8 = 316;  // nlohmann's number; all else is checked where it is read
+    return Report(failure.id == kInvalidUtf8 ? "a name or text that is not UTF-8 cannot be written as JSON"
+                                             : "a JSON value is not of the kind that was expected",
+                  kFailure);
   } catch (const std::exception& failure) {
     return Report(IsOutOfMemory(failure) ? "out of memory" : FirstLine(failure.what()), kFailure);
   } catch (...) {

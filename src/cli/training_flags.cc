@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cli/flags.h"
+#include "models/family.h"
 
 namespace lshformer::cli {
 namespace {
@@ -26,7 +27,7 @@ void AddModelFlags(CLI::App& command, ModelSource& model) {
       ->type_name("DIR")
       ->group(group);
   command.add_option("--model_type", model.model_type, "or a new model of this kind")
-      ->check(OneOf({"bert"}))
+      ->check(OneOf(ModelTypes()))
       ->group(group);
   command.add_option("--config_name", model.config_name, "config.json of a new model, or a folder that has one")
       ->type_name("FILE")

@@ -42,7 +42,7 @@ std::string ResultText(const TuneResult& result) {
   out += written.empty() ? "nothing written (--dry_run)" : written + ": \"min_length\": \"auto\"";
   for (size_t layer = 0; layer < config.attention.size(); ++layer) {
     const AttentionSpec& spec = config.attention[layer];
-    if (spec.type == AttentionType::kDense) continue;
+    if (!Hashes(spec)) continue;
     const std::string which = config.attention.size() == 1 ? "" : fmt::format("layer {}: ", layer);
     out += MinLength(spec) == kNeverHash
                ? fmt::format("; {}every sequence {} exact attention", which, written.empty() ? "would get" : "gets")

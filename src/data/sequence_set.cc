@@ -157,11 +157,11 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
   for (const int64_t example : examples) {
     const std::span<const int32_t> ids = set.ids(example);
     AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(example), static_cast<uint64_t>(example));
-    if (set.labelled()) batch.class_labels.push_back(set.label(example));
-    if (set.has_values()) batch.float_labels.push_back(set.value(example));
+    if (set.labelled()) batch.labels.classes.push_back(set.label(example));
+    if (set.has_values()) batch.labels.values.push_back(set.value(example));
     if (!set.has_spans()) continue;
-    batch.start_positions.push_back(set.span(example).first);
-    batch.end_positions.push_back(set.span(example).second);
+    batch.labels.start_positions.push_back(set.span(example).first);
+    batch.labels.end_positions.push_back(set.span(example).second);
   }
   return batch;
 }
@@ -169,12 +169,12 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
 PackedBatch MakeMaskedBatch(const SequenceSet& set, std::span<const int64_t> examples, const Masker& masker,
                             uint64_t visit) {
   PackedBatch batch = MakeBatch(set, examples);
-  batch.token_labels.resize(batch.ids.size());
+  batch.labels.tokens.resize(batch.tokens.ids.size());
   for (int b = 0; b < batch.sequences(); ++b) {
-    const size_t begin = static_cast<size_t>(batch.cu_seqlens[b]);
-    const size_t length = static_cast<size_t>(batch.cu_seqlens[b + 1]) - begin;
-    masker.Mask(visit, batch.sequence_ids[b], std::span(batch.ids).subspan(begin, length),
-                std::span(batch.token_labels).subspan(begin, length));
+    const size_t begin = static_cast<size_t>(batch.tokens.cu_seqlens[b]);
+    const size_t length = static_cast<size_t>(batch.tokens.cu_seqlens[b + 1]) - begin;
+    masker.Mask(visit, batch.sequence_ids[b], std::span(batch.tokens.ids).subspan(begin, length),
+                std::span(batch.labels.tokens).subspan(begin, length));
   }
   return batch;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/attention_spec.h"
-#include "io/model_config.h"
+#include "models/config.h"
 
 namespace lshformer {
 

@@ -29,7 +29,7 @@ class EvaluationLoop {
   EvaluationLoop(Model& model, const SequenceSet& set, const EvaluateOptions& options)
       : model_(model), set_(set), options_(options), begin_(std::chrono::steady_clock::now()) {
     if (options.batch_size < 1) {
-      FailUsage("--per_device_eval_batch_size: expected at least 1, got {}", options.batch_size);
+      FailOption("per_device_eval_batch_size", "expected at least 1, got {}", options.batch_size);
     }
     if (set.size() == 0) Fail("no examples to evaluate");
   }
@@ -56,7 +56,7 @@ class EvaluationLoop {
     }
   }
 
-  // HF's speed figures, with its rounding.
+  // HF's rates, with its rounding.
   void Finish(Evaluation& evaluation) const {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     const double seconds = std::max(elapsed.count(), 1e-9);
@@ -134,18 +134,20 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     if (pairs) {
       const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits, first, batch.sequences());  // [B, 2]
       next.insert(next.end(), best.begin(), best.end());
-      next_loss.Add(output.sequence_loss.item<double>(), batch.sequences());
+      const LossTerm& term = output.terms.back();
+      next_loss.Add(term.mean.item<double>(), term.items);
     }
     std::vector<int32_t> labels;  // of the labelled positions, in order, as the rows of logits are
-    std::copy_if(batch.token_labels.begin(), batch.token_labels.end(), std::back_inserter(labels),
+    std::copy_if(batch.labels.tokens.begin(), batch.labels.tokens.end(), std::back_inserter(labels),
                  [](int32_t label) { return label != kIgnoredLabel; });
     if (labels.empty()) return;
     const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [labelled, V]
     for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
-    const torch::Tensor& mean = output.token_loss.defined() ? output.token_loss : output.loss;  // []
-    loss.Add(mean.item<double>(), static_cast<int64_t>(labels.size()));
+    const LossTerm& term = output.terms.front();
+    loss.Add(term.mean.item<double>(), term.items);
   });
-  if (loss.count() == 0) Fail("evaluation: no token was masked; the text is too short for --mlm_probability");
+  if (loss.count() == 0)
+    Fail("evaluation: no token was masked; the text is too short for {}", OptionName{"mlm_probability"});
   evaluation.labelled = loss.count();
   const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
   evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? next_loss.mean() : 0);
@@ -233,7 +235,8 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(sentences, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
     for (int b = 0; b < batch.sequences(); ++b) {
-      const torch::Tensor rows = output.last_hidden_state.slice(0, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
+      const torch::Tensor rows =
+          output.last_hidden_state.slice(0, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
       const torch::Tensor embedding = rows.to(torch::kDouble).mean(0);  // [n, H] → [H]
       if (!first.defined()) {
         first = embedding;
@@ -258,7 +261,7 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
 
 namespace {
 
-// The figures of the answers given; the threshold of no-answer has been applied.
+// The metrics of the answers given; the threshold of no-answer has been applied.
 void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answers, bool version_2, Json& metrics) {
   std::vector<SquadReference> references;
   SquadPredictions predictions;
@@ -297,8 +300,8 @@ AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, 
     for (int b = 0; b < batch.sequences(); ++b) {
       const SquadWindow& window = windows.windows[at++];
       const SquadQuestion& question = data.questions[static_cast<size_t>(window.question)];
-      const auto start = Part(starts, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
-      const auto end = Part(ends, batch.cu_seqlens[b], batch.cu_seqlens[b + 1]);
+      const auto start = Part(starts, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
+      const auto end = Part(ends, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
       if (!AllFinite(start) || !AllFinite(end))
         Fail("question \"{}\": the model's output is not finite", Shown(question.id));
       search.AddWindow(start, end, window, windows.places[static_cast<size_t>(question.context)]);

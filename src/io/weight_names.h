@@ -1,33 +1,41 @@
-// Names of BERT's tensors in HF files, old and new, mapped to one canonical form, and which of them a file may omit.
+// Names of tensors in HF files, old and new, mapped to one canonical form, and which of them a file may omit.
 //
-//   canonical: what HF's BertForPreTraining saves today: prefix "bert." on the encoder, LayerNorm "weight" and "bias",
-//   no tied alias. "cls.", "classifier." and "qa_outputs." heads have no prefix.
+//   canonical: as HF's models with a head save today: the family's prefix on the encoder, LayerNorm "weight" and
+//   "bias", no tied alias. Heads have no prefix.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lshformer {
 
+// A second name of a tensor: of a decoder that is tied to the word table, say.
+struct WeightAlias {
+  std::string_view alias, tensor;
+};
+
+// How a family of models names its tensors.
+struct WeightNames {
+  std::string_view prefix = "";                  // of the encoder: "bert."
+  std::string_view bare_architecture = "";       // the model without a head, which saves without the prefix
+  std::span<const std::string_view> parts = {};  // what the encoder's names go on with: "embeddings.", …
+  std::span<const WeightAlias> aliases = {};     // canonical names
+  std::string_view buffer = "";                  // names that end so hold nothing to load; "": there are none
+};
+
 // "embeddings.LayerNorm.gamma" → "bert.embeddings.LayerNorm.weight", "bert.encoder…" → itself. A name that is no tensor
-// of a BERT model (an optimizer's, another model's) is returned with only the spelling of LayerNorm mended.
-std::string CanonicalWeightName(std::string_view name);
+// of the family (an optimizer's, another model's) is returned with only the spelling of LayerNorm mended.
+std::string CanonicalWeightName(const WeightNames& names, std::string_view name);
 
-// True for tensors that hold nothing to load: position_ids buffers, which old files carry.
-bool IsIgnorableWeight(std::string_view canonical_name);
-
-// The canonical name of the tensor that this one is tied to, or "" if it is not an alias:
-//   cls.predictions.decoder.weight → bert.embeddings.word_embeddings.weight, cls.predictions.decoder.bias →
-//   cls.predictions.bias
-std::string TiedTo(std::string_view canonical_name);
-
-// The name under which HF's `architecture` saves a canonical tensor: without "bert." in a bare "BertModel".
-std::string FileWeightName(std::string_view canonical_name, std::string_view architecture);
+// The name under which HF's `architecture` saves a canonical tensor: a bare model's has no prefix.
+std::string FileWeightName(const WeightNames& names, std::string_view canonical_name, std::string_view architecture);
 
 // canonical name → name in the file. An alias stands for the tensor it is tied to where the file lacks that one, and is
-// left out otherwise, as are ignorable tensors. Error (naming `where` and both) if two names mean one tensor.
-std::map<std::string, std::string> MapWeightNames(const std::vector<std::string>& names_in_file,
+// left out otherwise, as are buffers. Error (naming `where` and both) if two names mean one tensor.
+std::map<std::string, std::string> MapWeightNames(const WeightNames& names,
+                                                  const std::vector<std::string>& names_in_file,
                                                   std::string_view where);
 
 }  // namespace lshformer

@@ -24,13 +24,13 @@ std::vector<T> Read(const SafetensorsFile& file, const char* name, DType dtype, 
   return values;
 }
 
-void CheckBorders(const std::vector<int32_t>& cu_seqlens, int64_t tokens, const std::string& path) {
+void CheckOffsets(const std::vector<int32_t>& cu_seqlens, int64_t tokens, const std::string& path) {
   const std::string where = path + ": tensor \"cu_seqlens\"";
-  if (cu_seqlens.empty()) Fail("{}: is empty, expected sequences + 1 borders", where);
+  if (cu_seqlens.empty()) Fail("{}: is empty, expected sequences + 1 offsets", where);
   if (cu_seqlens.front() != 0) Fail("{}[0]: expected 0, got {}", where, cu_seqlens.front());
   for (size_t b = 1; b < cu_seqlens.size(); ++b) {
     if (cu_seqlens[b] < cu_seqlens[b - 1]) {
-      Fail("{}[{}]: expected at least {} (borders ascend), got {}", where, b, cu_seqlens[b - 1], cu_seqlens[b]);
+      Fail("{}[{}]: expected at least {} (offsets ascend), got {}", where, b, cu_seqlens[b - 1], cu_seqlens[b]);
     }
   }
   if (cu_seqlens.back() != tokens) {
@@ -66,14 +66,14 @@ void CheckBuckets(const std::vector<int32_t>& buckets, const OperatorInput& in,
 }
 
 // "coefficients" of the planes; where sign patterns are buckets there is nothing to choose, and it may be left out.
-std::vector<int32_t> ReadCoefficients(const SafetensorsFile& file, const AttentionSpec& spec, const OperatorInput& in,
-                                      int bands) {
-  const int64_t functions = int64_t{in.heads} * spec.hashes;
+std::vector<int32_t> ReadCoefficients(const SafetensorsFile& file, const SimHashAttention& simhash,
+                                      const OperatorInput& in, int bands) {
+  const int64_t functions = int64_t{in.heads} * simhash.hashes;
   std::vector<int32_t> powers;
-  for (int64_t i = 0; SignPatternsAreBuckets(spec) && i < functions * bands; ++i) powers.push_back(1 << i % bands);
+  for (int64_t i = 0; SignPatternsAreBuckets(simhash) && i < functions * bands; ++i) powers.push_back(1 << i % bands);
   if (!powers.empty() && !file.Find("coefficients")) return powers;
-  std::vector<int32_t> given = Read<int32_t>(file, "coefficients", DType::kI32, {in.heads, spec.hashes, bands});
-  if (powers.empty()) CheckRange(given, spec.table_size, file.path(), "coefficients");
+  std::vector<int32_t> given = Read<int32_t>(file, "coefficients", DType::kI32, {in.heads, simhash.hashes, bands});
+  if (powers.empty()) CheckRange(given, simhash.table_size, file.path(), "coefficients");
   for (size_t i = 0; i < powers.size(); ++i) {
     if (given[i] != powers[i])
       Fail("{}: tensor \"coefficients\": element {} is {}, expected {} (every sign pattern is a bucket of its own)",
@@ -82,7 +82,10 @@ std::vector<int32_t> ReadCoefficients(const SafetensorsFile& file, const Attenti
   return given;
 }
 
-void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorInput& in) {
+// What the file holds of a kind's hashing: what it draws, or ready buckets.
+void ReadHash(const DenseAttention&, const SafetensorsFile&, const AttentionSpec&, OperatorInput&) {}
+
+void ReadHash(const SimHashAttention& simhash, const SafetensorsFile& file, const AttentionSpec&, OperatorInput& in) {
   const bool has_planes = file.Find("planes") || file.Find("coefficients");
   const bool has_buckets = file.Find("query_buckets") || file.Find("key_buckets");
   if (has_planes && has_buckets) {
@@ -90,72 +93,111 @@ void ReadHash(const SafetensorsFile& file, const AttentionSpec& spec, OperatorIn
          file.Find("query_buckets") ? "query_buckets" : "key_buckets");
   }
   if (has_planes) {
-    const int bands = BandsOf(spec, in.shape().longest());
-    in.planes = {bands, Read<float>(file, "planes", DType::kF32, {in.heads, spec.hashes, bands, in.head_dim}),
-                 ReadCoefficients(file, spec, in, bands)};
+    const int bands = BandsOf(simhash, in.shape().longest());
+    in.projections =
+        SimHashPlanes{bands, Read<float>(file, "planes", DType::kF32, {in.heads, simhash.hashes, bands, in.head_dim}),
+                      ReadCoefficients(file, simhash, in, bands)};
   }
   if (has_buckets) {
-    const std::vector<int64_t> shape{in.heads, spec.hashes, in.tokens};
+    const std::vector<int64_t> shape{in.heads, simhash.hashes, in.tokens};
     in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, shape),
                   Read<int32_t>(file, "key_buckets", DType::kI32, shape)};
     // Sorted pairs only sort by them.
-    const auto buckets_of = [&spec](int64_t length) {
-      return spec.pairs == Pairs::kSorted ? int64_t{1} << 31 : TableSizeOf(spec, length);
+    const auto buckets_of = [&simhash](int64_t length) {
+      return simhash.pairs == Pairs::kSorted ? int64_t{1} << 31 : TableSizeOf(simhash, length);
     };
     CheckBuckets(in.buckets->query, in, buckets_of, file.path(), "query_buckets");
     CheckBuckets(in.buckets->key, in, buckets_of, file.path(), "key_buckets");
   }
 }
 
-void ReadRotations(const SafetensorsFile& file, const AttentionSpec& spec, OperatorInput& in) {
+void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, const AttentionSpec& spec,
+              OperatorInput& in) {
   const bool has_rotations = file.Find("rotations") != nullptr, has_buckets = file.Find("query_buckets") != nullptr;
   if (has_rotations && has_buckets)
     Fail("{}: has both \"rotations\" and \"query_buckets\", expected rotations or ready buckets", file.path());
-  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) CheckWindow(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
+  ReformerRotations rotations;
+  for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
+    const int32_t length = in.cu_seqlens[b + 1] - in.cu_seqlens[b];
+    if (UsesHash(spec, length)) CheckWindow(reformer, length);
+    rotations.columns = std::max(rotations.columns, RotationColumns(reformer, length));
+  }
   if (has_rotations) {
-    in.rotations.emplace();
-    for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
-      const int columns = RotationColumns(spec, in.cu_seqlens[b + 1] - in.cu_seqlens[b]);
-      in.rotations->columns = std::max(in.rotations->columns, columns);
-    }
-    in.rotations->rotations =
-        Read<float>(file, "rotations", DType::kF32, {in.heads, spec.rounds, in.head_dim, in.rotations->columns});
+    rotations.rotations =
+        Read<float>(file, "rotations", DType::kF32, {in.heads, reformer.rounds, in.head_dim, rotations.columns});
+    in.projections = std::move(rotations);
   }
   if (has_buckets) {
-    in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}), {}};
-    const auto buckets_of = [&spec](int64_t length) {
+    in.buckets = {Read<int32_t>(file, "query_buckets", DType::kI32, {in.heads, reformer.rounds, in.tokens}), {}};
+    const auto buckets_of = [&reformer](int64_t length) {
       // `auto` says how many to hash into; buckets from elsewhere may be any.
-      if (spec.buckets[0] == 0) return int64_t{INT32_MAX};
-      const std::array<int, 2> factors = BucketFactors(spec, length);
+      if (reformer.buckets[0] == 0) return int64_t{INT32_MAX};
+      const std::array<int, 2> factors = BucketFactors(reformer, length);
       return int64_t{factors[0]} * factors[1];
     };
     CheckBuckets(in.buckets->query, in, buckets_of, file.path(), "query_buckets");
   }
 }
 
-SimHashPlanes Planes(const OperatorInput& in, const AttentionSpec& spec) {
-  if (in.planes || in.tokens == 0) return in.planes.value_or(SimHashPlanes{});
-  return DrawSimHashPlanes(spec, in.heads, in.head_dim, /*layer=*/0, /*step=*/0, in.shape().longest());
+// Those of the file, or drawn. Nothing is hashed with either where there are no tokens.
+template <class Projections>
+Projections ProjectionsOf(const OperatorInput& in, const AttentionSpec& spec) {
+  if (const auto* given = std::get_if<Projections>(&in.projections)) return *given;
+  if (in.tokens == 0) return {};
+  return std::get<Projections>(DrawHashProjections(spec, in.shape(), /*layer=*/0, /*step=*/0));
 }
 
-ReformerRotations Rotations(const OperatorInput& in, const AttentionSpec& spec) {
-  return in.rotations ? *in.rotations : DrawReformerRotations(spec, in.shape(), /*layer=*/0, /*step=*/0);
+// The buckets of a kind's queries and keys, from the fast kernels and from the oracle.
+struct HashCall {
+  const OperatorInput& in;
+  const AttentionSpec& spec;
+  HeadTensor<const float> query, key;
+};
+
+SimHashBuckets Hash(const DenseAttention&, const HashCall&) { return {}; }
+SimHashBuckets Hash(const SimHashAttention&, const HashCall& call) {
+  return HashQueriesAndKeys(call.spec, call.in.shape(), call.query, call.key,
+                            ProjectionsOf<SimHashPlanes>(call.in, call.spec));
+}
+SimHashBuckets Hash(const ReformerAttention&, const HashCall& call) {
+  return {HashByRotation(call.spec, call.in.shape(), call.query, ProjectionsOf<ReformerRotations>(call.in, call.spec)),
+          {}};
 }
 
-// The buckets of `result` and the plan they make.
-AttentionPlanPtr HashAndPlan(const OperatorInput& in, const AttentionSpec& spec, HeadTensor<const float> query,
-                             HeadTensor<const float> key, OperatorOutput& result) {
-  if (spec.type == AttentionType::kDense) return BuildDensePlan(in.shape());
-  if (in.buckets) {
-    result.buckets = *in.buckets;
-  } else if (spec.type == AttentionType::kReformer) {
-    result.buckets.query = HashByRotation(spec, in.shape(), query, Rotations(in, spec));
-  } else {
-    result.buckets = HashQueriesAndKeys(spec, in.shape(), query, key, Planes(in, spec));
-  }
-  return spec.type == AttentionType::kReformer
-             ? BuildReformerPlan(spec, in.shape(), result.buckets.query)
-             : BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key);
+SimHashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
+SimHashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+  return ref::Hash(inputs, ProjectionsOf<SimHashPlanes>(in, inputs.spec));
+}
+SimHashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+  return {ref::HashByRotation(inputs, ProjectionsOf<ReformerRotations>(in, inputs.spec)), {}};
+}
+
+// The plan that a kind's buckets make.
+AttentionPlanPtr PlanOf(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape,
+                        const SimHashBuckets&) {
+  return BuildDensePlan(shape);
+}
+AttentionPlanPtr PlanOf(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                        const SimHashBuckets& buckets) {
+  return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
+}
+AttentionPlanPtr PlanOf(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                        const SimHashBuckets& buckets) {
+  return BuildReformerPlan(spec, shape, buckets.query);
+}
+AttentionPlanPtr PlanOf(const OperatorInput& in, const AttentionSpec& spec, const SimHashBuckets& buckets) {
+  return std::visit([&](const auto& kind) { return PlanOf(kind, spec, in.shape(), buckets); }, spec.kind);
+}
+
+// Calls add(name, hash functions or rounds, buckets) for those that a kind has.
+using AddTensor = std::function<void(const char* name, int functions, const std::vector<int32_t>& buckets)>;
+void AddBuckets(const DenseAttention&, const SimHashBuckets&, const AddTensor&) {}
+void AddBuckets(const SimHashAttention& simhash, const SimHashBuckets& buckets, const AddTensor& add) {
+  add("query_buckets", simhash.hashes, buckets.query);
+  add("key_buckets", simhash.hashes, buckets.key);
+}
+void AddBuckets(const ReformerAttention& reformer, const SimHashBuckets& buckets, const AddTensor& add) {
+  add("query_buckets", reformer.rounds, buckets.query);
 }
 
 std::vector<double> Widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
@@ -180,14 +222,13 @@ OperatorInput ReadOperatorInput(const std::string& path, const AttentionSpec& sp
   in.heads = static_cast<int>(shape[1]);
   in.head_dim = static_cast<int>(shape[2]);
   in.query = Read<float>(file, "query", DType::kF32, shape);
-  if (spec.type != AttentionType::kReformer) in.key = Read<float>(file, "key", DType::kF32, shape);
+  if (!SharesKeys(spec)) in.key = Read<float>(file, "key", DType::kF32, shape);
   in.value = Read<float>(file, "value", DType::kF32, shape);
   if (file.Find("grad_output")) in.grad_output = Read<float>(file, "grad_output", DType::kF32, shape);
   in.cu_seqlens = {0, static_cast<int32_t>(in.tokens)};
   if (file.Find("cu_seqlens")) in.cu_seqlens = Read<int32_t>(file, "cu_seqlens", DType::kI32, {-1});
-  CheckBorders(in.cu_seqlens, in.tokens, path);
-  if (spec.type == AttentionType::kSimHash) ReadHash(file, spec, in);
-  if (spec.type == AttentionType::kReformer) ReadRotations(file, spec, in);
+  CheckOffsets(in.cu_seqlens, in.tokens, path);
+  std::visit([&](const auto& kind) { ReadHash(kind, file, spec, in); }, spec.kind);
   return in;
 }
 
@@ -201,8 +242,9 @@ OperatorOutput RunOperator(const OperatorInput& in, const AttentionSpec& spec) {
     return HeadTensor<float>{x.data(), token_stride, head_stride};
   };
   OperatorOutput result;
-  const bool shared_keys = spec.type == AttentionType::kReformer;
-  const AttentionPlanPtr plan = HashAndPlan(in, spec, input(in.query), input(in.key), result);
+  const HashCall call{in, spec, input(in.query), input(in.key)};
+  result.buckets = in.buckets ? *in.buckets : std::visit([&](const auto& kind) { return Hash(kind, call); }, spec.kind);
+  const AttentionPlanPtr plan = PlanOf(in, spec, result.buckets);
   result.counts = Counts(*plan);
   result.lse.resize(static_cast<size_t>(in.tokens * in.heads));
   AttentionForward forward;
@@ -217,7 +259,7 @@ OperatorOutput RunOperator(const OperatorInput& in, const AttentionSpec& spec) {
   RunAttentionForward(forward);
   if (!in.grad_output.empty()) {
     RunAttentionBackward({forward, input(in.grad_output), output(result.grad_query),
-                          shared_keys ? HeadTensor<float>{} : output(result.grad_key), output(result.grad_value)});
+                          SharesKeys(spec) ? HeadTensor<float>{} : output(result.grad_key), output(result.grad_value)});
   }
   return result;
 }
@@ -226,21 +268,11 @@ OperatorOutput RunReferenceOperator(const OperatorInput& in, const AttentionSpec
   const std::vector<double> query = Widened(in.query), key = Widened(in.key), value = Widened(in.value);
   ref::Inputs inputs{in.shape(), spec, query, key, value, ScaleOfScores(spec, in.head_dim), {}, {}, {}};
   OperatorOutput result;
-  if (in.buckets) {
-    result.buckets = *in.buckets;
-  } else if (spec.type == AttentionType::kSimHash) {
-    result.buckets = ref::Hash(inputs, Planes(in, spec));
-  } else if (spec.type == AttentionType::kReformer) {
-    result.buckets.query = ref::HashByRotation(inputs, Rotations(in, spec));
-  }
+  result.buckets =
+      in.buckets ? *in.buckets : std::visit([&](const auto& kind) { return Hash(kind, in, inputs); }, spec.kind);
   inputs.query_buckets = result.buckets.query;
   inputs.key_buckets = result.buckets.key;
-  if (spec.type == AttentionType::kSimHash) {
-    result.counts.hash_flops =
-        Counts(*BuildSimHashPlan(spec, in.shape(), result.buckets.query, result.buckets.key)).hash_flops;
-  } else if (spec.type == AttentionType::kReformer) {
-    result.counts.hash_flops = Counts(*BuildReformerPlan(spec, in.shape(), result.buckets.query)).hash_flops;
-  }
+  result.counts.hash_flops = Counts(*PlanOf(in, spec, result.buckets)).hash_flops;
   const ref::Outputs outputs = ref::Forward(inputs);
   result.out = Rounded(outputs.out);
   result.lse = Rounded(outputs.lse);
@@ -265,15 +297,13 @@ void WriteOperatorOutput(const std::string& path, const OperatorInput& in, const
   const std::vector<int64_t> shape{in.tokens, in.heads, in.head_dim};
   add("output", DType::kF32, shape, result.out);
   add("lse", DType::kF32, {in.tokens, in.heads}, result.lse);
-  if (spec.type == AttentionType::kSimHash) {
-    add("query_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.query);
-    add("key_buckets", DType::kI32, {in.heads, spec.hashes, in.tokens}, result.buckets.key);
-  }
-  if (spec.type == AttentionType::kReformer)
-    add("query_buckets", DType::kI32, {in.heads, spec.rounds, in.tokens}, result.buckets.query);
+  const auto add_buckets = [&](const char* name, int functions, const std::vector<int32_t>& buckets) {
+    add(name, DType::kI32, {in.heads, functions, in.tokens}, buckets);
+  };
+  std::visit([&](const auto& kind) { AddBuckets(kind, result.buckets, add_buckets); }, spec.kind);
   if (!in.grad_output.empty()) {
     add("grad_query", DType::kF32, shape, result.grad_query);
-    if (spec.type != AttentionType::kReformer) add("grad_key", DType::kF32, shape, result.grad_key);
+    if (!SharesKeys(spec)) add("grad_key", DType::kF32, shape, result.grad_key);
     add("grad_value", DType::kF32, shape, result.grad_value);
   }
   WriteSafetensors(path, tensors,

@@ -13,12 +13,11 @@ namespace lshformer {
 struct OperatorInput {
   int64_t tokens = 0;
   int heads = 0, head_dim = 0;
-  // [tokens, heads, head_dim]; grad_output may be empty, key is with Reformer
+  // [tokens, heads, head_dim]; grad_output may be empty, key is where queries are the keys
   std::vector<float> query, key, value, grad_output;
   std::vector<int32_t> cu_seqlens;
-  std::optional<SimHashPlanes> planes;
-  std::optional<ReformerRotations> rotations;
-  std::optional<SimHashBuckets> buckets;  // Reformer: of queries alone
+  HashProjections projections;            // of the file, else none
+  std::optional<SimHashBuckets> buckets;  // of queries alone where those are the keys
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
 };

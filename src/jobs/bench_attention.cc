@@ -34,21 +34,21 @@ constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionOptions& options,
           const Json& machine, AttentionOperands& operands) {
-  std::vector<HashNumbers> numbers;  // drawn before the clock runs
+  std::vector<HashProjections> projections;  // drawn before the clock runs
   for (const Variant& variant : variants)
-    numbers.push_back(DrawHashNumbers(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
+    projections.push_back(DrawHashProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
-    runs.push_back([&, v] { operands.Run(variants[v].spec, numbers[v], backward, 0, variants[v].operands); });
+    runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
-    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, numbers[v]);
+    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, projections[v]);
     const AttentionCounts counts = Counts(*plan);
     const double flops = (kForwardFlops + (backward ? kBackwardFlops : 0)) * options.head_dim *
                          static_cast<double>(counts.pairs_computed);
     Json row = {{"name", variants[v].name},
-                {"attention", Name(variants[v].spec.type)},
+                {"attention", Name(variants[v].spec)},
                 {"spec", ToJson(variants[v].spec)},
                 {"direction", backward ? "forward_backward" : "forward"},
                 {"dtype", variants[v].dtype()},

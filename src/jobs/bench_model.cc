@@ -38,36 +38,34 @@ Json LengthRows(const BenchModelOptions& options, const std::vector<ModelVariant
     }
     const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
     for (size_t v = 0; v < variants.size(); ++v)
-      rows.push_back(ModelRow(variants[v], "forward", options.batch_size, length, batch.tokens(), timings[v]));
+      rows.push_back(ModelRow(variants[v], "forward", options.batch_size, length, batch.tokens.size(), timings[v]));
   }
   return rows;
 }
 
 // {"text", "text_pair"} a line. All are tokenised before anything is timed; an error in one ends the run.
-std::vector<Request> ReadRequests(const std::string& path, const Pipeline& pipeline, int64_t& tokens) {
+std::vector<EmbedQuery> ReadQueries(const std::string& path, const Pipeline& pipeline, int64_t& tokens) {
   LineReader lines(path);
-  std::vector<Request> requests;
+  std::vector<EmbedQuery> queries;
   for (std::string line; lines.Next(line);) {
     const std::string where = lines.where();
     const Json object = ParseJson(line, where, kJsonLineLimits);
     if (!object.is_object() || !object.contains("text")) Fail("{}: expected an object with \"text\"", where);
-    const std::string text = GetString(object, "text", where),
-                      pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
-    try {
-      requests.push_back(pipeline.PrepareText(text, pair));
-    } catch (const Error& error) {
-      Fail("{}: {}", where, error.what());
-    }
-    tokens += static_cast<int64_t>(requests.back().encoding.ids.size());
+    const TextInput input{GetString(object, "text", where),
+                          HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : ""};
+    Outcome<EmbedQuery> query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
+    if (!query.ok()) Fail("{}: {}", where, query.error);
+    tokens += static_cast<int64_t>(query.value.text.ids.size());
+    queries.push_back(std::move(query.value));
   }
-  if (requests.empty()) Fail("{}: holds no text", path);
-  return requests;
+  if (queries.empty()) Fail("{}: holds no text", path);
+  return queries;
 }
 
 Json TextRows(const BenchModelOptions& options, const std::vector<ModelVariant>& variants) {
   PredictOptions predict;
   predict.task = PredictTask::kFeatureExtraction;
-  predict.pooling = Pooling::kMean;
+  predict.embedding.pooling = Pooling::kMean;
   predict.max_seq_length = options.max_seq_length;
   predict.batch_tokens = options.batch_tokens;
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.model_name_or_path);
@@ -77,13 +75,13 @@ Json TextRows(const BenchModelOptions& options, const std::vector<ModelVariant>&
     pipelines.push_back(std::make_unique<Pipeline>(LoadVariant(options, variant), tokenizer, predict));
   }
   int64_t tokens = 0;
-  std::vector<Request> requests = ReadRequests(options.input, *pipelines[0], tokens);
+  const std::vector<EmbedQuery> queries = ReadQueries(options.input, *pipelines[0], tokens);
   std::vector<std::function<void()>> runs;
-  for (const auto& pipeline : pipelines) runs.push_back([&requests, &pipeline] { pipeline->Run(requests); });
+  for (const auto& pipeline : pipelines) runs.push_back([&queries, &pipeline] { pipeline->Run(queries); });
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v)
-    rows.push_back(ModelRow(variants[v], "forward", static_cast<int64_t>(requests.size()), 0, tokens, timings[v]));
+    rows.push_back(ModelRow(variants[v], "forward", static_cast<int64_t>(queries.size()), 0, tokens, timings[v]));
   return rows;
 }
 
@@ -150,7 +148,7 @@ Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch,
               const Timing& timing) {
   const AttentionSpec& spec = variant.config.layer_attention(0);
   Json row = {{"name", variant.name},
-              {"attention", Name(spec.type)},
+              {"attention", Name(spec)},
               {"spec", ToJson(spec)},
               {"direction", direction},
               {"dtype", Name(variant.precision)},

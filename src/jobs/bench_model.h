@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "data/batch.h"
 #include "infer/pipeline.h"
-#include "io/model_config.h"
 #include "jobs/measure.h"
+#include "models/config.h"
 #include "ops/precision.h"
 
 namespace lshformer {

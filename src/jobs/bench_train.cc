@@ -26,7 +26,7 @@ class Trainee {
   Trainee(const ModelVariant& variant, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
       : model_(CreateModel(variant.config, Task::kMaskedLm, seed)),
         parameters_(model_->NamedParameters()),
-        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_)),
+        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_, Roles(*model_))),
         batch_(std::move(batch)) {
     model_->set_precision(variant.precision);
     options_.train = true;
@@ -46,7 +46,7 @@ class Trainee {
     ClearGradients();
     std::vector<torch::Tensor> first;
     for (const auto& [name, parameter] : parameters_)
-      if (name == "bert.embeddings.LayerNorm.weight") first.push_back(parameter);
+      if (name == FamilyOf(model_->config()).first_parameter) first.push_back(parameter);
     const TensorMemory memory;
     Loss().backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
     ClearGradients();
@@ -73,8 +73,9 @@ class Trainee {
 PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
   PackedBatch batch = RandomBatch(config, sequences, length, seed);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark), /*substream=*/1);
-  for (const int32_t id : batch.ids) batch.token_labels.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
-  batch.token_labels[0] = batch.ids[0];  // a short batch may have drawn none
+  for (const int32_t id : batch.tokens.ids)
+    batch.labels.tokens.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
+  batch.labels.tokens[0] = batch.tokens.ids[0];  // a short batch may have drawn none
   return batch;
 }
 
@@ -86,7 +87,7 @@ struct Overridden {
 
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
 std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
-  ModelConfig base;
+  ModelConfig base = DefaultModelConfig(options.model_type, "--model_type");
   if (!options.config_name.empty()) base = ReadModelConfig(ConfigPath(options.config_name));
   std::vector<std::string> overrides = options.config_overrides;
   if (overrides.empty()) overrides.emplace_back();

@@ -6,12 +6,13 @@
 
 #include "base/attention_changes.h"
 #include "jobs/measure.h"
+#include "models/config.h"
 #include "ops/precision.h"
 
 namespace lshformer {
 
 struct BenchTrainOptions {
-  std::string model_type = "bert";
+  std::string model_type = ModelConfig().model_type;
   std::string config_name;                    // config.json or a folder that has one; "": the defaults
   std::vector<std::string> config_overrides;  // each a model; empty: the config as it is
   bool gradient_checkpointing = false;

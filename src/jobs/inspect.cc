@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/signals.h"
 #include "io/safetensors.h"
-#include "io/weight_names.h"
 #include "jobs/inspect_batch.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
@@ -36,7 +35,7 @@ class OutputTensors {
   std::vector<NamedTensor> tensors_;
 };
 
-LabelKind Labels(Task task, const ModelConfig& config) {
+LabelKind LabelKindOf(Task task, const ModelConfig& config) {
   if (task == Task::kEncoder) return LabelKind::kNone;
   if (task == Task::kMaskedLm) return LabelKind::kToken;
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
@@ -46,11 +45,10 @@ LabelKind Labels(Task task, const ModelConfig& config) {
 
 void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& output) {
   loss.backward();
-  const auto& architectures = model.config().architectures;
   for (const auto& [name, parameter] : model.NamedParameters()) {
     torch::Tensor gradient = parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter);
     if (gradient.is_sparse()) gradient = gradient.to_dense();  // the word table's, where no decoder shares it
-    output.Add("gradients." + FileWeightName(name, architectures.empty() ? "" : architectures.front()), gradient);
+    output.Add("gradients." + FileWeightName(model, name), gradient);
   }
 }
 
@@ -58,9 +56,10 @@ void AddGradients(const Model& model, const torch::Tensor& loss, OutputTensors& 
 ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOptions& forward,
                          const InspectOptions& options) {
   const auto fail = [&] {
-    const double logits = static_cast<double>(batch.tokens()) * static_cast<double>(model.config().vocab_size) * 4e-9;
+    const double logits =
+        static_cast<double>(batch.tokens.size()) * static_cast<double>(model.config().vocab_size) * 4e-9;
     Fail("{}: out of memory with all {} lines ({} tokens{}) at once; give fewer", Shown(options.input, 120),
-         batch.sequences(), batch.tokens(),
+         batch.sequences(), batch.tokens.size(),
          model.task() == Task::kMaskedLm || model.task() == Task::kPretraining
              ? fmt::format(", whose logits alone take {:.1f} GB", logits)
              : "");
@@ -79,7 +78,7 @@ void RunInspect(const InspectOptions& options) {
   const Task task = NamedTask(options.task, options.model_name_or_path);
   const ModelPtr model = LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
                                    [&](ModelConfig& config) { options.attention.Apply(config.attention); });
-  const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), Labels(task, model->config()),
+  const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
   if (options.gradients && !labelled) FailUsage("--gradients: needs labels, no line of {} has any", options.input);
   ForwardOptions forward;
@@ -90,8 +89,8 @@ void RunInspect(const InspectOptions& options) {
   const ModelOutput result = ForwardOrSay(*model, batch, forward, options);
   ThrowIfStopped("inspecting");
   OutputTensors output;
-  output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.cu_seqlens.data(),
-             batch.cu_seqlens.size() * sizeof(int32_t));
+  output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.tokens.cu_seqlens.data(),
+             batch.tokens.cu_seqlens.size() * sizeof(int32_t));
   output.Add("last_hidden_state", result.last_hidden_state);
   output.Add("pooler_output", result.pooler_output);
   for (size_t layer = 0; layer < result.hidden_states.size(); ++layer)

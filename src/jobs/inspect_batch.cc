@@ -37,16 +37,16 @@ class Reader {
       Fail("{}: the line is blank, expected a JSON object", where);
     const Json object = ParseJson(line, where);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, Shown(object.dump()));
-    const int32_t begin = result_.batch.cu_seqlens.back();
+    const int32_t begin = result_.batch.tokens.cu_seqlens.back();
     AddTokens(object, where);
-    AddLabels(object, where, result_.batch.cu_seqlens.back() - begin);
+    AddLabels(object, where, result_.batch.tokens.cu_seqlens.back() - begin);
   }
 
   InspectBatch Finish() {
-    const std::vector<int32_t>& labels = result_.batch.token_labels;
+    const std::vector<int32_t>& labels = result_.batch.labels.tokens;
     // A batch whose lines only have the other label of pretraining has none of these.
     const bool tokens = std::any_of(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoredLabel; });
-    if (!result_.labelled || (labels_ == LabelKind::kTokenAndNext && !tokens)) result_.batch.token_labels.clear();
+    if (!result_.labelled || (labels_ == LabelKind::kTokenAndNext && !tokens)) result_.batch.labels.tokens.clear();
     return std::move(result_);
   }
 
@@ -97,7 +97,7 @@ class Reader {
   void AddNextLabel(const Json& object, const std::string& where) {
     constexpr const char* kKey = "next_sentence_label";
     const bool has = HasValue(object, kKey);
-    std::vector<int32_t>& labels = result_.batch.class_labels;
+    std::vector<int32_t>& labels = result_.batch.labels.classes;
     RequireLikeBefore(kKey, has, labels.empty() ? has && result_.batch.sequences() == 1 : true, where);
     if (!has) return;
     labels.push_back(static_cast<int32_t>(GetInt(object, kKey, where, 0, 1)));
@@ -115,7 +115,7 @@ class Reader {
       if (has) labels = Integers(object, "labels", where, 0, config_.vocab_size - 1, -100);
       if (labels.size() != static_cast<size_t>(tokens))
         Fail("{}: {} \"labels\" for {} tokens", where, labels.size(), tokens);
-      batch.token_labels.insert(batch.token_labels.end(), labels.begin(), labels.end());
+      batch.labels.tokens.insert(batch.labels.tokens.end(), labels.begin(), labels.end());
       result_.labelled |= has;
       return;
     }
@@ -124,11 +124,11 @@ class Reader {
     if (!has) return;
     const Json& label = object["labels"];
     if (labels_ == LabelKind::kClass) {
-      batch.class_labels.push_back(static_cast<int32_t>(GetInt(object, "labels", where, 0, config_.num_labels - 1)));
+      batch.labels.classes.push_back(static_cast<int32_t>(GetInt(object, "labels", where, 0, config_.num_labels - 1)));
     } else {
       const float value = static_cast<float>(GetNumber(object, "labels", where));
       if (!std::isfinite(value)) Fail("{}: \"labels\" is {}, expected a finite number", where, Shown(label.dump()));
-      batch.float_labels.push_back(value);
+      batch.labels.values.push_back(value);
     }
   }
 
@@ -146,8 +146,8 @@ class Reader {
     const auto position = [&](const char* key) {
       return static_cast<int32_t>(GetInt(object, key, where, INT32_MIN, INT32_MAX));
     };
-    batch.start_positions.push_back(position("start_positions"));
-    batch.end_positions.push_back(position("end_positions"));
+    batch.labels.start_positions.push_back(position("start_positions"));
+    batch.labels.end_positions.push_back(position("end_positions"));
   }
 
   const ModelConfig& config_;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/batch.h"
-#include "io/model_config.h"
+#include "models/config.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {

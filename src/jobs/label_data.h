@@ -6,8 +6,8 @@
 
 #include "data/classification.h"
 #include "data/sequence_set.h"
-#include "io/model_config.h"
 #include "jobs/train.h"
+#include "models/config.h"
 
 namespace lshformer {
 

@@ -118,7 +118,8 @@ std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSp
     const bool differs =
         std::any_of(others.begin(), others.end(), [&, &k = key, &v = value](const AttentionSpec& other) {
           const Json theirs = ToJson(other);
-          return other.pairs == spec.pairs && (!theirs.contains(k) || theirs[k] != v);
+          return theirs.value("pairs", Json()) == mine.value("pairs", Json()) &&
+                 (!theirs.contains(k) || theirs[k] != v);
         });
     const bool unusual = others.size() > 1 && (!usual.contains(key) || usual[key] != value);
     // An object of measured lengths is no name; what it leads to is "min_length".
@@ -136,9 +137,9 @@ std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs) {
   for (const AttentionSpec& spec : specs) {
     std::vector<AttentionSpec> alike;
     for (const AttentionSpec& other : specs)
-      if (other.type == spec.type) alike.push_back(other);
+      if (SameKind(other, spec)) alike.push_back(other);
     const std::string differs = WhatDiffers(spec, alike);
-    const std::string name = Name(spec.type) + (differs.empty() ? "" : " " + differs);
+    const std::string name = Name(spec) + (differs.empty() ? "" : " " + differs);
     const int count = ++used[name];
     names.push_back(count == 1 ? name : name + "-" + std::to_string(count));
   }

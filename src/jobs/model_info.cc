@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "eval/cost.h"
-#include "io/model_config.h"
 #include "io/weight_files.h"
+#include "models/config.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -61,9 +61,8 @@ ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& f
 Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   variants[0].second.attention = {AttentionSpec{}};
-  if (std::any_of(config.attention.begin(), config.attention.end(),
-                  [](auto& s) { return s.type != AttentionType::kDense; }))
-    variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0].type) : "per layer", config);
+  if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return Hashes(s); }))
+    variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0]) : "per layer", config);
   Json rows = Json::array();
   for (const int64_t length : lengths) {
     for (const auto& [name, variant] : variants) {

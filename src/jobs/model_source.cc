@@ -1,10 +1,13 @@
 #include "jobs/model_source.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "base/error.h"
-#include "io/model_config.h"
+#include "models/config.h"
 
 namespace lshformer {
 namespace {
@@ -12,7 +15,8 @@ namespace {
 constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
 
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
-  ModelConfig config;
+  ModelConfig config =
+      source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, "--model_type");
   if (!source.config_name.empty()) {
     config = ReadModelConfig(ConfigPath(source.config_name));
   }
@@ -50,10 +54,12 @@ void CheckModelSource(const ModelSource& source) {
   CheckPrecision(source.precision);
   const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
   if (source.model_name_or_path.empty()) {
-    if (!fresh) FailUsage("--model_name_or_path DIR, or for a new model --model_type bert: required");
+    const std::vector<std::string> types = ModelTypes();
+    if (!fresh)
+      FailUsage("--model_name_or_path DIR, or for a new model --model_type {}: required", fmt::join(types, "|"));
     if (source.tokenizer_name.empty()) FailUsage("--tokenizer_name: required for a new model");
-    if (!source.model_type.empty() && source.model_type != "bert")
-      FailUsage("--model_type: expected bert, got \"{}\"", source.model_type);
+    if (!source.model_type.empty() && std::find(types.begin(), types.end(), source.model_type) == types.end())
+      FailUsage("--model_type: expected {}, got \"{}\"", fmt::join(types, " or "), source.model_type);
   } else if (fresh) {
     FailUsage(
         "--model_name_or_path: has its own config; --model_type, --config_name and --config_overrides make a new "
@@ -97,11 +103,17 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   return max_seq_length;
 }
 
+int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
+  const int64_t positions = config.max_position_embeddings, own = tokenizer.model_max_length();
+  return new_model || own == 0 ? positions : std::min(own, positions);
+}
+
 std::string CanonicalPath(const std::string& path) {
   if (path.empty() || path == "-") return path;
   std::error_code error;
   const auto canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? path : canonical.string();
+  const std::string text = error ? path : canonical.string();
+  return IsValidUtf8(text) ? text : Shown(text, std::string::npos);
 }
 
 Json CanonicalPaths(const std::vector<std::string>& paths) {

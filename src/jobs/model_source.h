@@ -1,5 +1,6 @@
 // Which model a job works on: a checkpoint or a new one, its tokenizer, and the limits that the two set.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,10 +49,15 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
 // --max_seq_length within the position table; 0: the whole table. UsageError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
 
+// model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
+// with where the table holds as much. Without it transformers cuts no text, and fails on a long one.
+int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config);
+
 // The flags that name the model, for run_folder.h.
 Json Settings(const ModelSource& source);
 
-// A path as settings keep it: the same from every working folder. "" and "-" stay.
+// A path as settings keep it: the same from every working folder, bytes that are no UTF-8 escaped, since JSON cannot
+// hold them. "" and "-" stay.
 std::string CanonicalPath(const std::string& path);
 Json CanonicalPaths(const std::vector<std::string>& paths);
 

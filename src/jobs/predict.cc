@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <vector>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "base/progress.h"
@@ -21,21 +19,15 @@ std::string FlagOf(const std::string& error, const PredictJob& job) {
   return job.question ? "--question" : "--text";
 }
 
-void PredictText(const Pipeline& pipeline, const PredictJob& job) {
-  std::vector<Request> requests;
-  try {
-    requests.push_back(job.question ? pipeline.PrepareQuestion(*job.question, *job.context)
-                                    : pipeline.PrepareText(*job.text, job.text_pair.value_or("")));
-  } catch (const Error& error) {
-    Fail("{}: {}", FlagOf(error.what(), job), error.what());
-  }
-  pipeline.Run(requests);
-  if (!requests[0].error.empty()) Fail("{}: {}", FlagOf(requests[0].error, job), requests[0].error);
+void PredictInput(const Pipeline& pipeline, const PredictJob& job) {
   AtomicFile output(job.output);
-  pipeline.Write(requests[0], [&](std::string_view json) { output.Write(json); });
-  output.Write("\n");
+  const JsonSink sink = [&](std::string_view json) { output.Write(json); };
+  const SingleAnswer answer = job.question
+                                  ? PredictOne(pipeline, QuestionInput{*job.question, *job.context}, sink)
+                                  : PredictOne(pipeline, TextInput{*job.text, job.text_pair.value_or("")}, sink);
+  if (!answer.error.empty()) Fail("{}: {}", FlagOf(answer.error, job), answer.error);
   output.Commit();
-  if (requests[0].encoding.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
+  if (answer.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
 }
 
 void PredictFile(const Pipeline& pipeline, const PredictJob& job) {
@@ -86,7 +78,7 @@ void RunPredict(const PredictJob& job) {
         ValidateModelConfig(config, job.model_name_or_path);
       });
   if (job.text || job.question) {
-    PredictText(pipeline, job);
+    PredictInput(pipeline, job);
   } else {
     PredictFile(pipeline, job);
   }

@@ -5,8 +5,8 @@
 
 #include "data/squad.h"
 #include "data/squad_windows.h"
-#include "io/model_config.h"
 #include "jobs/train.h"
+#include "models/config.h"
 
 namespace lshformer {
 

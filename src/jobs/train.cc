@@ -108,6 +108,7 @@ JobResult RunTrain(const TrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.new_model = options.model.model_name_or_path.empty();
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);

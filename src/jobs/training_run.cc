@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "eval/metrics.h"
+#include "jobs/model_source.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -157,7 +158,8 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   job.settings.update(read);
   BeginRun(job.folder, job.start, job.settings, OtherFlags(job.training, job.folder));
   job.warnings->Release();
-  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder); };
+  const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
+  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder, max_length); };
   std::optional<EventFile> events;
   if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
   const auto log = [&](const Json& entry) {

@@ -24,7 +24,7 @@ struct TrainingJob {
   std::string title;
   const RunFolder& folder;
   const TrainingOptions& training;
-  bool do_eval = false, dry_run = false;
+  bool do_eval = false, dry_run = false, new_model = false;
   Json settings = {};
   RunStart start = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};

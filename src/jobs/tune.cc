@@ -43,9 +43,9 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
   exact.min_length = kNeverHash;
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   AttentionOperands operands(length, /*batch=*/1, heads, head_dim, options.seed);
-  std::vector<HashNumbers> draws;
+  std::vector<HashProjections> draws;
   for (uint32_t layer = 0; layer < kDraws; ++layer)
-    draws.push_back(DrawHashNumbers(hashed, operands.shape(), layer, /*step=*/0));
+    draws.push_back(DrawHashProjections(hashed, operands.shape(), layer, /*step=*/0));
   const float dropout = backward ? static_cast<float>(config.attention_probs_dropout_prob) : 0;
   int calls = 1;
   size_t run = 0;
@@ -54,9 +54,9 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
                                                      operands.Run(exact, {}, backward, dropout);
                                                  },
                                                  [&] {
-                                                   const HashNumbers& numbers = draws[run++ % kDraws];
+                                                   const HashProjections& projections = draws[run++ % kDraws];
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(hashed, numbers, backward, dropout);
+                                                     operands.Run(hashed, projections, backward, dropout);
                                                  }};
   const auto first = SampleInterleaved(forms, 1);
   const double exact_ms = std::max(first[0][0], 1e-4), hashed_ms = std::max(first[1][0], 1e-4);
@@ -108,7 +108,7 @@ Json ToJson(const TuneResult& result) {
                           {"runs", times.runs},
                           {"pays", times.Pays()}});
       crossings.push_back({{"name", tuned.name},
-                           {"attention", Name(tuned.spec.type)},
+                           {"attention", Name(tuned.spec)},
                            {"direction", direction},
                            {"length", LengthJson(crossing.length)},
                            {"points", std::move(points)}});

@@ -6,8 +6,8 @@
 
 #include "base/attention_changes.h"
 #include "base/json.h"
-#include "io/model_config.h"
 #include "jobs/tuning.h"
+#include "models/config.h"
 
 namespace lshformer {
 

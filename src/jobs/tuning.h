@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/attention_spec.h"
-#include "io/model_config.h"
+#include "models/config.h"
 #include "jobs/crossing.h"
 
 namespace lshformer {

@@ -1,57 +1,60 @@
 // Models from configs and folders.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files.h"
-#include "models/bert.h"
+#include "data/masking.h"
+#include "models/model.h"
 #include "models/weights.h"
 
 namespace lshformer {
 namespace {
 
-const char* Architecture(Task task) {
-  switch (task) {
-    case Task::kEncoder:
-      return "BertModel";
-    case Task::kMaskedLm:
-      return "BertForMaskedLM";
-    case Task::kPretraining:
-      return "BertForPreTraining";
-    case Task::kSequenceClassification:
-      return "BertForSequenceClassification";
-    case Task::kQuestionAnswering:
-      return "BertForQuestionAnswering";
-  }
-  Fail("unknown task {}", static_cast<int>(task));
+const char* ArchitectureOf(const Family& family, Task task) {
+  for (const Head& head : family.heads)
+    if (head.task == task) return head.architecture;
+  std::vector<std::string> names;
+  for (const Head& head : family.heads) names.emplace_back(head.architecture);
+  Fail("a model of type \"{}\" has no head for this task, it can be {}", family.model_type, fmt::join(names, ", "));
 }
 
-ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
-  config.architectures = {Architecture(task)};
-  return std::make_shared<BertModel>(std::move(config), task, parameters);
+ModelPtr Build(const Family& family, ModelConfig config, Task task, const ParameterMap& parameters) {
+  config.architectures = {ArchitectureOf(family, task)};
+  return family.build(std::move(config), task, parameters);
+}
+
+std::string ArchitectureOf(const Model& model) {
+  const auto& architectures = model.config().architectures;
+  return architectures.empty() ? "" : architectures.front();
 }
 
 }  // namespace
 
 std::optional<Task> FindTask(const ModelConfig& config) {
   for (const std::string& name : config.architectures)
-    for (const Task task :
-         {Task::kEncoder, Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification, Task::kQuestionAnswering})
-      if (name == Architecture(task)) return task;
+    for (const Head& head : FamilyOf(config).heads)
+      if (name == head.architecture) return head.task;
   return config.architectures.empty() ? std::optional(Task::kEncoder) : std::nullopt;
 }
 
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where) {
   if (const std::optional<Task> task = FindTask(config)) return *task;
-  Fail(
-      "{}: architectures names \"{}\", expected BertModel, BertForMaskedLM, BertForPreTraining, "
-      "BertForSequenceClassification or BertForQuestionAnswering",
-      where, config.architectures.front());
+  std::string names;
+  const std::span<const Head> heads = FamilyOf(config).heads;
+  for (const Head& head : heads)
+    names += (names.empty() ? "" : &head == &heads.back() ? " or " : ", ") + std::string(head.architecture);
+  Fail("{}: architectures names \"{}\", expected {}", where, config.architectures.front(), names);
 }
 
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {
   ValidateModelConfig(config, "config.json");
+  const Family& family = FamilyOf(config);
   ParameterMap parameters;
-  for (const ParameterSpec& spec : BertParameters(config, task))
+  for (const ParameterSpec& spec : family.parameters(config, task))
     parameters[spec.name] = DrawParameter(spec, config, seed);
-  return Build(config, task, parameters);
+  return Build(family, config, task, parameters);
 }
 
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
@@ -59,15 +62,15 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
   ValidateModelConfig(config, folder + "/config.json");
+  const Family& family = FamilyOf(config);
   const ParameterMap parameters =
-      LoadParameters(folder, BertParameters(config, task), config, seed, require_head, place);
-  return Build(std::move(config), task, parameters);
+      LoadParameters(folder, family.parameters(config, task), config, seed, require_head, place);
+  return Build(family, std::move(config), task, parameters);
 }
 
 void SaveModel(const Model& model, const std::string& folder, DType dtype) {
   MakeFolder(folder);
-  SaveParameters(model.NamedParameters(), folder + "/model.safetensors",
-                 model.config().architectures.empty() ? "" : model.config().architectures.front(), dtype);
+  SaveParameters(model, folder + "/model.safetensors", dtype);
   Json config = ToJson(model.config());
   config["torch_dtype"] = dtype == DType::kF16 ? "float16" : dtype == DType::kBF16 ? "bfloat16" : "float32";
   WriteFileAtomically(folder + "/config.json", config.dump(2) + "\n");
@@ -75,11 +78,55 @@ void SaveModel(const Model& model, const std::string& folder, DType dtype) {
 
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task) {
   std::vector<std::pair<std::string, int64_t>> blocks;
-  for (const ParameterSpec& spec : BertParameters(config, task)) {
+  for (const ParameterSpec& spec : FamilyOf(config).parameters(config, task)) {
     if (blocks.empty() || blocks.back().first != spec.block) blocks.emplace_back(spec.block, 0);
     blocks.back().second += spec.elements();
   }
   return blocks;
+}
+
+std::vector<ParameterRole> Roles(const Model& model) {
+  std::vector<ParameterRole> roles;
+  for (const ParameterSpec& spec : FamilyOf(model.config()).parameters(model.config(), model.task()))
+    roles.push_back(spec.role);
+  return roles;
+}
+
+std::string FileWeightName(const Model& model, std::string_view name) {
+  return FileWeightName(FamilyOf(model.config()).weight_names, name, ArchitectureOf(model));
+}
+
+std::vector<int64_t> LossItems(Task task, const Labels& labels) {
+  const int64_t tokens =
+      std::count_if(labels.tokens.begin(), labels.tokens.end(), [](int32_t label) { return label != kIgnoredLabel; });
+  const auto sequences = static_cast<int64_t>(labels.classes.size() + labels.values.size());
+  switch (task) {
+    case Task::kEncoder:
+      return {};
+    case Task::kMaskedLm:
+      return {tokens};
+    case Task::kPretraining:
+      return {tokens, sequences};
+    case Task::kSequenceClassification:
+      return {sequences};
+    case Task::kQuestionAnswering:
+      return {static_cast<int64_t>(labels.start_positions.size())};
+  }
+  Fail("unknown task {}", static_cast<int>(task));
+}
+
+void CheckStreams(const PackedBatch& batch, const Family& family) {
+  if (batch.sequences() == 0) Fail("the batch has no sequence");
+  if (batch.further_streams.size() + 1 != family.streams.size())
+    Fail("the batch has {} streams of ids, this model reads {}: {}", batch.further_streams.size() + 1,
+         family.streams.size(), fmt::join(family.streams, ", "));
+  for (size_t i = 0; i < family.streams.size(); ++i) {
+    const TokenStream& stream = i == 0 ? batch.tokens : batch.further_streams[i - 1];
+    const auto size = static_cast<size_t>(stream.size());
+    if (stream.ids.size() != size || stream.type_ids.size() != size || stream.positions.size() != size)
+      Fail("the batch has {} ids, {} types and {} positions, but cu_seqlens ends at {}", stream.ids.size(),
+           stream.type_ids.size(), stream.positions.size(), size);
+  }
 }
 
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const Model& model) {

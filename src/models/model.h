@@ -8,16 +8,15 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "io/model_config.h"
 #include "io/safetensors.h"
 #include "kernels/attention.h"
+#include "models/family.h"
+#include "nn/parameters.h"
 #include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {
 
-// Heads; kEncoder has none. kPretraining: masked LM and next-sentence prediction.
-enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification, kQuestionAnswering };
 // The head that "architectures" names; kEncoder where it names none, nullopt where none of these.
 std::optional<Task> FindTask(const ModelConfig& config);
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);  // the same; nullopt is an Error
@@ -34,12 +33,21 @@ struct ForwardOptions {
   AttentionCounts* counts = nullptr;               // summed over layers where given
 };
 
+// How many labelled items of a batch each term of a head's loss is a mean over, without a forward:
+//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}
+std::vector<int64_t> LossItems(Task task, const Labels& labels);
+
+struct LossTerm {
+  torch::Tensor mean;  // [], undefined where there is no item
+  int64_t items = 0;   // what it is a mean over
+};
+
 struct ModelOutput {
-  torch::Tensor loss;    // [], defined when the batch has labels of the head's kind
-  torch::Tensor logits;  // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
-                         // masked-LM training with labels: there the loss is formed without keeping them
+  torch::Tensor loss;           // [], defined when the batch has labels of the head's kind: the sum of `terms`
+  std::vector<LossTerm> terms;  // as LossItems counts them; empty without labels
+  torch::Tensor logits;         // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
+                                // masked-LM training with labels: there the loss is formed without keeping them
   torch::Tensor seq_relationship_logits;     // [B, 2], pretraining: 0 = B follows A, 1 = B is from elsewhere
-  torch::Tensor token_loss, sequence_loss;   // [], pretraining: the means that `loss` adds up, where there are labels
   torch::Tensor start_logits, end_logits;    // [T], question answering
   torch::Tensor last_hidden_state;           // [T, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler
@@ -53,6 +61,7 @@ class Model {
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
+  // Without gradients safe from several threads at once, as long as nobody writes weights or sets the precision.
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
   // In what the linear layers of the encoder multiply; attention and the masked-LM decoder follow kBFloat16. Other
@@ -70,6 +79,14 @@ class Model {
 };
 
 using ModelPtr = std::shared_ptr<Model>;
+
+// What its parameters are, in the order of NamedParameters.
+std::vector<ParameterRole> Roles(const Model& model);
+// The name under which a file of this model has a parameter.
+std::string FileWeightName(const Model& model, std::string_view name);
+// Error unless the batch has the streams that the family reads, each with an id, a type and a position for every place
+// of its sequences, and at least one sequence.
+void CheckStreams(const PackedBatch& batch, const Family& family);
 
 // Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);

@@ -97,14 +97,6 @@ torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const File
   return tensor;
 }
 
-// Why an encoder's tensor may be missing where another encoder's are there.
-std::string OtherKind(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
-  const bool reversible = by_name.contains("bert.encoder.LayerNorm.weight");
-  if (reversible == config.reversible) return "";
-  return reversible ? ": the weights are those of a reversible model, which config.json does not say"
-                    : ": config.json says \"reversible\", the weights are those of an ordinary model";
-}
-
 }  // namespace
 
 torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config, uint64_t seed) {
@@ -129,7 +121,9 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
 // More layers in the file than in config.json: the answers are not those of the model that was trained.
 void WarnOfFurtherLayers(const std::map<std::string, std::string>& by_name, const ModelConfig& config,
                          const std::string& path) {
-  const std::string next = fmt::format("bert.encoder.layer.{}.", config.num_hidden_layers);
+  const std::string_view prefix = FamilyOf(config).layer_prefix;
+  if (prefix.empty()) return;
+  const std::string next = fmt::format("{}{}.", prefix, config.num_hidden_layers);
   const auto found = by_name.lower_bound(next);
   if (found != by_name.end() && found->first.starts_with(next))
     spdlog::warn("{}: has more layers than the {} of config.json (\"num_hidden_layers\"); the rest is not used", path,
@@ -140,7 +134,8 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
                             const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place) {
   const auto files = std::make_shared<const WeightFiles>(folder);
   const std::string& path = files->path();
-  const auto by_name = MapWeightNames(files->names(), path);
+  const Family& family = FamilyOf(config);
+  const auto by_name = MapWeightNames(family.weight_names, files->names(), path);
   WarnOfFurtherLayers(by_name, config, path);
   ParameterMap parameters;
   std::vector<std::string> drawn;
@@ -158,7 +153,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
            path, spec.name);
     if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
-           OtherKind(by_name, config));
+           family.explain_missing != nullptr ? family.explain_missing(by_name, config) : "");
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
     head |= spec.block == "head";
@@ -168,18 +163,17 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
   return parameters;
 }
 
-void SaveParameters(const std::vector<std::pair<std::string, torch::Tensor>>& parameters, const std::string& path,
-                    const std::string& architecture, DType dtype) {
+void SaveParameters(const Model& model, const std::string& path, DType dtype) {
   const auto type = dtype == DType::kF16 ? torch::kHalf : dtype == DType::kBF16 ? torch::kBFloat16 : torch::kFloat32;
   std::vector<NamedTensor> tensors;
   std::vector<torch::Tensor> alive;
-  for (const auto& [name, parameter] : parameters) {
+  for (const auto& [name, parameter] : model.NamedParameters()) {
     const torch::Tensor values = parameter.detach().to(type).contiguous();
     if (type == torch::kHalf && !torch::isfinite(values).all().item<bool>())
       Fail("{}: tensor \"{}\" has values beyond 65504, which float16 cannot hold; bfloat16 can", path, name);
     alive.push_back(values);
     const auto* bytes = static_cast<const std::byte*>(values.data_ptr());
-    tensors.push_back({FileWeightName(name, architecture), {dtype, values.sizes().vec(), {bytes, values.nbytes()}}});
+    tensors.push_back({FileWeightName(model, name), {dtype, values.sizes().vec(), {bytes, values.nbytes()}}});
   }
   WriteSafetensors(path, tensors, {{"format", "pt"}});
 }

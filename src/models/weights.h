@@ -1,11 +1,10 @@
 // Numbers for parameters: drawn, read from a safetensors file, written to one.
 #pragma once
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "io/model_config.h"
 #include "io/safetensors.h"
+#include "models/config.h"
 #include "models/model.h"
 #include "nn/parameters.h"
 
@@ -24,9 +23,8 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
                             const ModelConfig& config, uint64_t seed, bool require_head,
                             WeightPlace place = WeightPlace::kMemory);
 
-// As float32, float16 or bfloat16 (rounded to nearest even), under the names HF's `architecture` uses. Atomic. Error if
-// a value is too large for float16.
-void SaveParameters(const std::vector<std::pair<std::string, torch::Tensor>>& parameters, const std::string& path,
-                    const std::string& architecture, DType dtype = DType::kF32);
+// As float32, float16 or bfloat16 (rounded to nearest even), under the names that HF's files have. Atomic. Error if a
+// value is too large for float16.
+void SaveParameters(const Model& model, const std::string& path, DType dtype = DType::kF32);
 
 }  // namespace lshformer

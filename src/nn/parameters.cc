@@ -10,29 +10,41 @@ int64_t ParameterSpec::elements() const {
   return count;
 }
 
-const torch::Tensor& GetParameter(const ParameterMap& parameters, const std::string& name) {
-  const auto found = parameters.find(name);
-  if (found == parameters.end()) Fail("the model has no parameter \"{}\"", name);
+const torch::Tensor& ParameterMap::Get(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) Fail("the model has no parameter \"{}\"", name);
   return found->second;
 }
 
-std::vector<torch::Tensor> GetParameters(const ParameterMap& parameters, const std::vector<ParameterSpec>& specs) {
+std::vector<torch::Tensor> ParameterMap::Get(const std::vector<ParameterSpec>& specs) const {
   std::vector<torch::Tensor> found;
-  for (const ParameterSpec& spec : specs) found.push_back(GetParameter(parameters, spec.name));
+  for (const ParameterSpec& spec : specs) found.push_back(Get(spec.name));
   return found;
+}
+
+Linear ParameterMap::LinearOf(const std::vector<std::string>& prefixes) const {
+  std::vector<torch::Tensor> weights, biases;
+  std::vector<const c10::TensorImpl*> key;
+  for (const std::string& prefix : prefixes) {
+    weights.push_back(Get(prefix + ".weight"));
+    biases.push_back(Get(prefix + ".bias"));
+    key.push_back(weights.back().unsafeGetTensorImpl());
+    key.push_back(biases.back().unsafeGetTensorImpl());
+  }
+  return linears_.try_emplace(std::move(key), std::move(weights), std::move(biases)).first->second;
 }
 
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                   const std::string& block, const std::string& reason) {
   specs.push_back({prefix + ".weight", {out, in}, Initial::kNormal, block, reason});
-  specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason});
+  specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
                      const std::string& block) {
   const std::string reason = fmt::format("hidden_size {}", size);
-  specs.push_back({prefix + ".weight", {size}, Initial::kOne, block, reason});
-  specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason});
+  specs.push_back({prefix + ".weight", {size}, Initial::kOne, block, reason, {.decays = false}});
+  specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 }  // namespace lshformer

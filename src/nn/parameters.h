@@ -1,30 +1,54 @@
-// Parameters under their HF tensor names.
+// Parameters: what they are, and where a model's layers find them.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "ops/linear.h"
 #include "ops/torch.h"
 
 namespace lshformer {
 
 enum class Initial { kNormal, kNormalPaddingRow, kZero, kOne };  // kNormalPaddingRow: row pad_token_id is 0
 
+// What a parameter is to those who train and count, whatever its name.
+struct ParameterRole {
+  bool decays = true;      // takes weight decay; biases and normalisations do not
+  bool embedding = false;  // rows are looked up, nothing is multiplied with it: no FLOPs
+  int uses = 1;            // how many times a forward multiplies with it: layers that share it
+};
+
 // One parameter of a model, before it has numbers.
 struct ParameterSpec {
-  std::string name;  // "bert.encoder.layer.0.output.dense.weight"
+  std::string name;  // HF's: "bert.encoder.layer.0.output.dense.weight"
   std::vector<int64_t> shape;
   Initial initial = Initial::kZero;
   std::string block;   // "embeddings", "encoder.layer.0", "pooler", "head"
   std::string reason;  // which config keys make the shape: "intermediate_size 512"
+  ParameterRole role{};
   int64_t elements() const;
 };
 
-using ParameterMap = std::unordered_map<std::string, torch::Tensor>;
-// Error naming the parameter if it is absent.
-const torch::Tensor& GetParameter(const ParameterMap& parameters, const std::string& name);
-std::vector<torch::Tensor> GetParameters(const ParameterMap& parameters, const std::vector<ParameterSpec>& specs);
+// The parameters of one model under their HF tensor names.
+class ParameterMap {
+ public:
+  torch::Tensor& operator[](const std::string& name) { return tensors_[name]; }
+  const torch::Tensor& Get(const std::string& name) const;  // Error naming the parameter if it is absent
+  std::vector<torch::Tensor> Get(const std::vector<ParameterSpec>& specs) const;
+
+  // The linear map of "<prefix>.weight" and "<prefix>.bias", or of several prefixes side by side. Whoever asks for the
+  // same tensors gets a copy of one map, so that layers that share weights share their packed form too.
+  // Not from several threads: models are built by one.
+  Linear LinearOf(const std::string& prefix) const { return LinearOf(std::vector<std::string>{prefix}); }
+  Linear LinearOf(const std::vector<std::string>& prefixes) const;
+
+ private:
+  std::unordered_map<std::string, torch::Tensor> tensors_;
+  mutable std::map<std::vector<const c10::TensorImpl*>, Linear> linears_;  // by the identity of weights and biases
+};
 
 // Appends "<prefix>.weight" [out, in] and "<prefix>.bias" [out] of a linear map, or of a LayerNorm [size].
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,

@@ -115,7 +115,7 @@ torch::Tensor Joined(const std::vector<torch::Tensor>& parts) {
 struct Linear::Packed {
   Precision precision;
   std::vector<std::pair<const void*, uint32_t>> source;  // storage and version of every weight and bias
-  std::unique_ptr<const PackedLinear> linear;
+  std::shared_ptr<const PackedLinear> linear;
 };
 
 struct Linear::Cache {
@@ -137,10 +137,15 @@ std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) co
   auto packed = std::make_shared<Packed>();
   packed->precision = precision;
   packed->source = std::move(source);
-  packed->linear = std::make_unique<PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
-                                                  weight.size(0), weight.size(1));
+  packed->linear = std::make_shared<const PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
+                                                        weight.size(0), weight.size(1));
   cache_->packed = packed;
   return packed;
+}
+
+std::shared_ptr<const PackedLinear> Linear::packed() const {
+  const std::lock_guard lock(cache_->mutex);
+  return cache_->packed ? cache_->packed->linear : nullptr;
 }
 
 torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision) const {

@@ -10,13 +10,16 @@
 
 namespace lshformer {
 
+class PackedLinear;
+
 // One linear map, or several of the same input side by side (query, key and value: one product instead of three).
 // x: [rows, in]; weights: [out_i, in]; biases: [out_i]; y: [rows, Σ out_i]. float32, contiguous.
 //
 // A row of y depends on that row of x alone, bit for bit (ops/matmul.h). Without gradients the weights are used in
 // oneDNN's own layout (ops/packed_linear.h), packed on the first call and again whenever a weight's version counter or
 // storage or the precision changed or a call with gradients came between. Whoever writes weights through raw pointers
-// outside of training steps must bump the version counter. Safe to call from several threads.
+// outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from
+// several threads.
 //
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call; sums, results and gradients are float32, and so are the weights that an optimizer keeps. kInt8
@@ -31,6 +34,9 @@ class Linear {
   // never all in memory.
   torch::Tensor Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
                      Precision precision = Precision::kFloat32) const;
+  // The weights as inference uses them now, one object for all copies of a map; null: not packed since they changed or
+  // had gradients.
+  std::shared_ptr<const PackedLinear> packed() const;
 
  private:
   struct Packed;

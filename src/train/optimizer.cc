@@ -59,14 +59,14 @@ std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
 
 class AdamW : public Optimizer {
  public:
-  AdamW(const TrainingOptions& options, NamedTensors parameters)
+  AdamW(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
       : options_(options), parameters_(std::move(parameters)) {
     for (const auto& [name, parameter] : parameters_) {
       RequirePlainFloats(name, parameter);
       averages_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
       squares_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-      decays_.push_back(HasWeightDecay(name));
     }
+    for (const ParameterRole& role : roles) decays_.push_back(role.decays);
     blocks_ = CutIntoBlocks(parameters_);
   }
 
@@ -133,17 +133,15 @@ class AdamW : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters) {
+std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
+                                         const std::vector<ParameterRole>& roles) {
+  if (roles.size() != parameters.size()) Fail("{} parameters and the roles of {}", parameters.size(), roles.size());
   switch (options.optim) {
     case OptimizerType::kAdamW:
     case OptimizerType::kAdamWBert:
-      return std::make_unique<AdamW>(options, std::move(parameters));
+      return std::make_unique<AdamW>(options, std::move(parameters), roles);
   }
   Fail("unknown optimizer");
-}
-
-bool HasWeightDecay(const std::string& parameter_name) {
-  return parameter_name.find("bias") == std::string::npos && parameter_name.find("LayerNorm") == std::string::npos;
 }
 
 double GradientNorm(const NamedTensors& parameters) { return NormOf(parameters, GradientsOf(parameters)); }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/parameters.h"
 #include "ops/torch.h"
 #include "train/options.h"
 
@@ -29,10 +30,9 @@ class Optimizer {
   virtual void set_steps(int64_t steps) = 0;
 };
 
-std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters);
-
-// HF's rule: everything but biases and LayerNorm decays.
-bool HasWeightDecay(const std::string& parameter_name);
+// roles: of the parameters, in their order; Error if there are more or fewer.
+std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
+                                         const std::vector<ParameterRole>& roles);
 
 // √Σ g² over all gradients, summed in double over blocks of fixed size: the same for any number of threads.
 double GradientNorm(const NamedTensors& parameters);

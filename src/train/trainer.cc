@@ -27,22 +27,11 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// What the mean losses of a batch are means over.
-struct Items {
-  int64_t tokens = 0, sequences = 0;
-};
-
-Items LabelledItems(const PackedBatch& batch) {
-  return {std::count_if(batch.token_labels.begin(), batch.token_labels.end(),
-                        [](int32_t label) { return label != kIgnoredLabel; }),
-          batch.token_labels.empty() || !batch.class_labels.empty() ? batch.sequences() : 0};
-}
-
-int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters) {
+// What a token of a forward is multiplied with.
+int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters, const std::vector<ParameterRole>& roles) {
   int64_t count = 0;
-  for (const auto& [name, parameter] : parameters) {
-    if (name.find("_embeddings.") == std::string::npos) count += parameter.numel();
-  }
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (!roles[i].embedding) count += roles[i].uses * parameters[i].second.numel();
   return count;
 }
 
@@ -71,9 +60,9 @@ class Trainer {
         place_(place),
         hooks_(hooks),
         parameters_(model.NamedParameters()),
-        optimizer_(MakeOptimizer(options, parameters_)),
+        optimizer_(MakeOptimizer(options, parameters_, Roles(model))),
         sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
-        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(parameters_))) {
+        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(parameters_, Roles(model)))) {
     state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
     state_.threads = Threads();
     state_.run_settings = place.run_settings;
@@ -118,9 +107,9 @@ class Trainer {
       // Resumed into another folder, it would be missed only at the very end.
       if (const std::string reason = IncompleteReason(best); !reason.empty())
         Fail(
-            "--load_best_model_at_end: the best model of {} so far is {}, which cannot be used ({}); resume in the "
+            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the "
             "folder where it is",
-            place_.resume_from, best, reason);
+            OptionName{"load_best_model_at_end"}, place_.resume_from, best, reason);
     }
     saved_step_ = state_.global_step;
     last_good_ = place_.resume_from;
@@ -134,12 +123,12 @@ class Trainer {
     const int64_t step = state_.global_step;
     const std::vector<std::vector<int64_t>> places = sampler_.Batches(step);
     std::vector<PackedBatch> batches;
-    Items labelled;
+    std::vector<int64_t> labelled;  // items of each term of the loss, in all batches
     for (const std::vector<int64_t>& examples : places) {
       batches.push_back(data_.batch(sampler_.Epoch(step), examples));
-      const Items items = LabelledItems(batches.back());
-      labelled.tokens += items.tokens;
-      labelled.sequences += items.sequences;
+      const std::vector<int64_t> items = LossItems(model_.task(), batches.back().labels);
+      labelled.resize(items.size());
+      for (size_t term = 0; term < items.size(); ++term) labelled[term] += items[term];
     }
     for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
     double loss = 0;
@@ -158,12 +147,13 @@ class Trainer {
   }
 
   // Adds the gradient of Σ losses of the batch / labelled items of the whole update; returns that share of the loss.
-  double Accumulate(const PackedBatch& batch, int64_t micro_step, const Items& labelled) {
+  double Accumulate(const PackedBatch& batch, int64_t micro_step, const std::vector<int64_t>& labelled) {
     state_.train_samples += batch.sequences();
-    state_.tokens_seen += batch.tokens();
-    state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens());
-    const Items items = LabelledItems(batch);
-    if (items.tokens + items.sequences == 0) return 0;  // nothing to learn from: a mean over nothing would be NaN
+    state_.tokens_seen += batch.tokens.size();
+    state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens.size());
+    const std::vector<int64_t> items = LossItems(model_.task(), batch.labels);
+    // Nothing to learn from: a mean over nothing would be NaN.
+    if (std::all_of(items.begin(), items.end(), [](int64_t count) { return count == 0; })) return 0;
     ForwardOptions forward;
     forward.train = true;
     forward.seed = options_.seed;
@@ -173,19 +163,13 @@ class Trainer {
     const ModelOutput output = model_.Forward(batch, forward);
     torch::Tensor sum;
     double value = 0;
-    const auto add = [&](const torch::Tensor& loss, int64_t part, int64_t whole) {  // loss: []
-      if (part == 0 || !loss.defined()) return;
-      const double share = static_cast<double>(part) / static_cast<double>(whole);
-      value += loss.item<double>() * share;
-      const torch::Tensor term = part == whole ? loss : loss * share;
-      sum = sum.defined() ? sum + term : term;
-    };
-    if (output.token_loss.defined() || output.sequence_loss.defined()) {
-      add(output.token_loss, items.tokens, labelled.tokens);
-      add(output.sequence_loss, items.sequences, labelled.sequences);
-    } else {
-      const bool tokens = items.tokens > 0;
-      add(output.loss, tokens ? items.tokens : items.sequences, tokens ? labelled.tokens : labelled.sequences);
+    for (size_t i = 0; i < output.terms.size(); ++i) {
+      const LossTerm& term = output.terms[i];
+      if (term.items == 0) continue;
+      const double share = static_cast<double>(term.items) / static_cast<double>(labelled[i]);
+      value += term.mean.item<double>() * share;
+      const torch::Tensor part = term.items == labelled[i] ? term.mean : term.mean * share;
+      sum = sum.defined() ? sum + part : part;
     }
     if (!std::isfinite(value)) FailDiverged(state_.global_step + 1, "the loss", value);
     sum.backward();
@@ -287,9 +271,8 @@ class Trainer {
     const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
     if (place_.output_dir.empty())
       throw Interrupted(signal, fmt::format("stopped by {} after step {}", name, state_.global_step));
-    throw Interrupted(
-        signal, fmt::format("stopped by {} after step {}; {} holds the state, --resume_from_checkpoint auto goes on",
-                            name, state_.global_step, last_good_));
+    throw Interrupted(signal, fmt::format("stopped by {} after step {}; {} holds the state, {} auto goes on", name,
+                                          state_.global_step, last_good_, OptionName{"resume_from_checkpoint"}));
   }
 
   [[noreturn]] void FailDiverged(int64_t step, const char* what, double value) {

@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
-#include "io/model_config.h"
 #include "io/safetensors.h"
+#include "models/config.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 

@@ -153,19 +153,19 @@ TEST(Masking, BatchMatesDoNotMatter) {
   for (int i = 0; i < 5; ++i) set.Add(LongText(40 + 10 * i, tokenizer->vocab_size()));
   const std::vector<int64_t> all{4, 0, 3, 2, 1}, alone{3};
   const PackedBatch batch = MakeMaskedBatch(set, all, masker, 2), single = MakeMaskedBatch(set, alone, masker, 2);
-  const int begin = batch.cu_seqlens[2], end = batch.cu_seqlens[3];
-  EXPECT_EQ(std::vector<int32_t>(batch.ids.begin() + begin, batch.ids.begin() + end), single.ids);
-  EXPECT_EQ(std::vector<int32_t>(batch.token_labels.begin() + begin, batch.token_labels.begin() + end),
+  const int begin = batch.tokens.cu_seqlens[2], end = batch.tokens.cu_seqlens[3];
+  EXPECT_EQ(std::vector<int32_t>(batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end), single.ids);
+  EXPECT_EQ(std::vector<int32_t>(batch.labels.tokens.begin() + begin, batch.labels.tokens.begin() + end),
             single.token_labels);
   EXPECT_EQ(single.sequence_ids, std::vector<uint64_t>{3});
-  EXPECT_EQ(batch.token_labels.size(), batch.ids.size());
+  EXPECT_EQ(batch.labels.tokens.size(), batch.tokens.ids.size());
 }
 
 TEST(Masking, RefusesBadProbabilities) {
   const auto tokenizer = SmallTokenizer();
   for (const double p : {0.0, -0.1, 1.5, std::nan("")}) {
     EXPECT_THAT(ErrorOf([&] { Masker(*tokenizer, p, 0); }),
-                HasSubstr("--mlm_probability: expected more than 0 and at most 1"))
+                HasSubstr("mlm_probability: expected more than 0 and at most 1"))
         << p;
   }
 }

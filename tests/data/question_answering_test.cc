@@ -119,8 +119,8 @@ TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
 }
 
 TEST(AnswerOptions, AreChecked) {
-  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({0, 30, false, 0}); }), HasSubstr("--n_best_size: expected 1 to"));
-  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({20, 0, false, 0}); }), HasSubstr("--max_answer_length"));
+  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({0, 30, false, 0}); }), HasSubstr("n_best_size: expected 1 to"));
+  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({20, 0, false, 0}); }), HasSubstr("max_answer_length: expected"));
 }
 
 std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, int longest, int stride) {
@@ -200,8 +200,8 @@ TEST(SequenceSet, SpansFollowTheirSequences) {
   const uint64_t fingerprint = set.Fingerprint();
   const std::vector<int64_t> chosen{2, 0};
   const PackedBatch batch = MakeBatch(set, chosen);
-  EXPECT_THAT(batch.start_positions, ElementsAre(2, 0));
-  EXPECT_THAT(batch.end_positions, ElementsAre(3, 1));
+  EXPECT_THAT(batch.labels.start_positions, ElementsAre(2, 0));
+  EXPECT_THAT(batch.labels.end_positions, ElementsAre(3, 1));
   const SequenceSet front = set.SplitFront(1);
   EXPECT_EQ(front.span(0), (std::pair{0, 1}));
   EXPECT_EQ(set.span(0), (std::pair{1, 2}));

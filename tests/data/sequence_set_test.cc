@@ -88,14 +88,14 @@ TEST(Batch, PacksInTheOrderAskedFor) {
   for (const int32_t label : {1, 0, 1}) set.AddLabel(label);
   const std::vector<int64_t> order{2, 1, 0};
   const PackedBatch batch = MakeBatch(set, order);
-  EXPECT_THAT(batch.ids, ElementsAre(2, 7, 8, 3, 2, 5, 3));
-  EXPECT_THAT(batch.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 1));
-  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 2));
-  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 4, 4, 7));
+  EXPECT_THAT(batch.tokens.ids, ElementsAre(2, 7, 8, 3, 2, 5, 3));
+  EXPECT_THAT(batch.tokens.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 1));
+  EXPECT_THAT(batch.tokens.positions, ElementsAre(0, 1, 2, 3, 0, 1, 2));
+  EXPECT_THAT(batch.tokens.cu_seqlens, ElementsAre(0, 4, 4, 7));
   EXPECT_THAT(batch.sequence_ids, ElementsAre(2u, 1u, 0u));
-  EXPECT_THAT(batch.class_labels, ElementsAre(1, 0, 1));
-  EXPECT_EQ(batch.max_seqlen, 4);
-  EXPECT_TRUE(batch.token_labels.empty());
+  EXPECT_THAT(batch.labels.classes, ElementsAre(1, 0, 1));
+  EXPECT_EQ(batch.tokens.max_seqlen, 4);
+  EXPECT_TRUE(batch.labels.tokens.empty());
 }
 
 TEST(SequenceSet, ValuesFollowTheirExamples) {

@@ -41,26 +41,27 @@ class FormulaModel : public Model {
       rows.insert(rows.end(), row.begin(), row.end());
       labels.push_back(label);
     };
-    for (size_t t = 0; masked && t < batch.ids.size(); ++t) {
-      if (batch.token_labels[t] != kIgnoredLabel) add(batch.ids[t], batch.token_labels[t]);
+    for (size_t t = 0; masked && t < batch.tokens.ids.size(); ++t) {
+      if (batch.labels.tokens[t] != kIgnoredLabel) add(batch.tokens.ids[t], batch.labels.tokens[t]);
     }
     for (int b = 0; !masked && b < batch.sequences(); ++b) {
-      add(batch.ids[batch.cu_seqlens[b]], batch.class_labels.empty() ? 0 : batch.class_labels[b]);
+      add(batch.tokens.ids[batch.tokens.cu_seqlens[b]], batch.labels.classes.empty() ? 0 : batch.labels.classes[b]);
     }
     ModelOutput output;
     output.logits = torch::tensor(rows).view({-1, classes}) * factor_;
-    if (!labels.empty() && (masked || !batch.class_labels.empty())) {
+    if (!labels.empty() && (masked || !batch.labels.classes.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
+      output.terms = {{output.loss, static_cast<int64_t>(labels.size())}};
     }
-    if (!batch.float_labels.empty())
-      output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.float_labels));
+    if (!batch.labels.values.empty())
+      output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
     if (task() == Task::kEncoder) {  // [T, 2]
       std::vector<float> hidden;
-      for (const int32_t id : batch.ids) hidden.insert(hidden.end(), {1, static_cast<float>(id)});
+      for (const int32_t id : batch.tokens.ids) hidden.insert(hidden.end(), {1, static_cast<float>(id)});
       output.last_hidden_state = torch::tensor(hidden).view({-1, 2}) * factor_;
     }
-    options.counts->pairs_computed += batch.tokens();
-    options.counts->pairs_total += 2 * batch.tokens();
+    options.counts->pairs_computed += batch.tokens.size();
+    options.counts->pairs_total += 2 * batch.tokens.size();
     return output;
   }
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return {}; }
@@ -125,7 +126,7 @@ TEST(EvaluateMaskedLm, NeedsAMaskedToken) {
   EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, SequenceSet(), masker, Quiet(8)); }),
               HasSubstr("no examples to evaluate"));
   EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, set, masker, Quiet(0)); }),
-              HasSubstr("--per_device_eval_batch_size: expected at least 1, got 0"));
+              HasSubstr("per_device_eval_batch_size: expected at least 1, got 0"));
 }
 
 TEST(EvaluateClassification, FiguresAndPredictions) {

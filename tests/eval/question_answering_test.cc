@@ -29,16 +29,17 @@ class FormulaModel : public Model {
   static float End(int32_t id, int32_t position) { return static_cast<float>(std::cos(2 * id + 0.3 * position)); }
 
   ModelOutput Forward(const PackedBatch& batch, const ForwardOptions&) override {
-    torch::Tensor logits = torch::empty({batch.tokens(), 2});
+    torch::Tensor logits = torch::empty({batch.tokens.size(), 2});
     auto z = logits.accessor<float, 2>();
-    for (size_t t = 0; t < batch.ids.size(); ++t) {
-      z[t][0] = scale * Start(batch.ids[t], batch.positions[t]);
-      z[t][1] = scale * End(batch.ids[t], batch.positions[t]);
+    for (size_t t = 0; t < batch.tokens.ids.size(); ++t) {
+      z[t][0] = scale * Start(batch.tokens.ids[t], batch.tokens.positions[t]);
+      z[t][1] = scale * End(batch.tokens.ids[t], batch.tokens.positions[t]);
     }
     ModelOutput output;
     output.start_logits = logits.select(1, 0);
     output.end_logits = logits.select(1, 1);
-    output.loss = SpanCrossEntropy(logits, batch.cu_seqlens, batch.start_positions, batch.end_positions);
+    output.loss =
+        SpanCrossEntropy(logits, batch.tokens.cu_seqlens, batch.labels.start_positions, batch.labels.end_positions);
     return output;
   }
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return {}; }

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "fuzz/parses.h"
-#include "io/model_config.h"
+#include "models/config.h"
 
 namespace {
 

@@ -12,17 +12,18 @@ using namespace lshformer;
 using testing::Check;
 
 void CheckBatch(const PackedBatch& batch, const ModelConfig& config) {
-  const size_t tokens = batch.ids.size(), sequences = batch.cu_seqlens.size() - 1;
-  Check(sequences > 0 && batch.cu_seqlens.front() == 0, "at least one sequence");
-  Check(static_cast<size_t>(batch.cu_seqlens.back()) == tokens, "the borders end with the tokens");
+  const size_t tokens = batch.tokens.ids.size(), sequences = batch.tokens.cu_seqlens.size() - 1;
+  Check(sequences > 0 && batch.tokens.cu_seqlens.front() == 0, "at least one sequence");
+  Check(static_cast<size_t>(batch.tokens.cu_seqlens.back()) == tokens, "the borders end with the tokens");
   for (size_t b = 0; b < sequences; ++b) {
-    const int32_t length = batch.cu_seqlens[b + 1] - batch.cu_seqlens[b];
+    const int32_t length = batch.tokens.cu_seqlens[b + 1] - batch.tokens.cu_seqlens[b];
     Check(length >= 1 && length <= config.max_position_embeddings, "each sequence fits the position table");
   }
-  Check(batch.type_ids.size() == tokens && batch.positions.size() == tokens, "one number each a token");
+  Check(batch.tokens.type_ids.size() == tokens && batch.tokens.positions.size() == tokens, "one number each a token");
   for (size_t i = 0; i < tokens; ++i) {
-    Check(batch.ids[i] >= 0 && batch.ids[i] < config.vocab_size, "ids are in the vocabulary");
-    Check(batch.type_ids[i] >= 0 && batch.type_ids[i] < config.type_vocab_size, "types have an embedding");
+    Check(batch.tokens.ids[i] >= 0 && batch.tokens.ids[i] < config.vocab_size, "ids are in the vocabulary");
+    Check(batch.tokens.type_ids[i] >= 0 && batch.tokens.type_ids[i] < config.type_vocab_size,
+          "types have an embedding");
   }
 }
 
@@ -41,13 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!testing::Parses(read)) continue;
     const PackedBatch& batch = result.batch;
     CheckBatch(batch, config);
-    const size_t labelled = result.labelled ? 1 : 0, sequences = batch.cu_seqlens.size() - 1;
+    const size_t labelled = result.labelled ? 1 : 0, sequences = batch.tokens.cu_seqlens.size() - 1;
     const auto expected = [&](LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
-    Check(batch.token_labels.size() == expected(LabelKind::kToken, batch.ids.size()), "a label a token or none");
-    Check(batch.class_labels.size() == expected(LabelKind::kClass, sequences), "a class a sequence or none");
-    Check(batch.float_labels.size() == expected(LabelKind::kValue, sequences), "a value a sequence or none");
+    Check(batch.labels.tokens.size() == expected(LabelKind::kToken, batch.tokens.ids.size()), "a label a token or none");
+    Check(batch.labels.classes.size() == expected(LabelKind::kClass, sequences), "a class a sequence or none");
+    Check(batch.labels.values.size() == expected(LabelKind::kValue, sequences), "a value a sequence or none");
     const size_t spans = expected(LabelKind::kSpan, sequences);
-    Check(batch.start_positions.size() == spans && batch.end_positions.size() == spans, "a span a sequence or none");
+    Check(batch.labels.start_positions.size() == spans && batch.labels.end_positions.size() == spans, "a span a sequence or none");
   }
   return 0;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/pipeline.h"
+#include "infer/stream.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::testing {
@@ -19,28 +19,28 @@ class FakeModel : public Model {
   FakeModel(const ModelConfig& config, Task task) : Model(config, task) {}
 
   ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override {
-    calls.push_back(batch.tokens());
+    calls.push_back(batch.tokens.size());
     ModelOutput output;
     if (task_ == Task::kEncoder) {
-      output.last_hidden_state = torch::empty({batch.tokens(), config_.hidden_size});
+      output.last_hidden_state = torch::empty({batch.tokens.size(), config_.hidden_size});
       auto hidden = output.last_hidden_state.accessor<float, 2>();
-      for (int64_t t = 0; t < batch.tokens(); ++t) {
+      for (int64_t t = 0; t < batch.tokens.size(); ++t) {
         for (int64_t h = 0; h < config_.hidden_size; ++h) {
-          hidden[t][h] = static_cast<float>(batch.ids[static_cast<size_t>(t)]) + static_cast<float>(h) / 10;
+          hidden[t][h] = static_cast<float>(batch.tokens.ids[static_cast<size_t>(t)]) + static_cast<float>(h) / 10;
         }
       }
       return output;
     }
     std::vector<float> logits;
     if (task_ == Task::kQuestionAnswering) {
-      for (const int32_t id : batch.ids) logits.push_back(scale * static_cast<float>(id));
+      for (const int32_t id : batch.tokens.ids) logits.push_back(scale * static_cast<float>(id));
       output.start_logits = output.end_logits = torch::tensor(logits);
       return output;
     }
     if (task_ == Task::kMaskedLm) {
-      for (int64_t t = 0; t < batch.tokens(); ++t) {
-        if (batch.token_labels[static_cast<size_t>(t)] < 0) continue;
-        const int32_t best = 5 + batch.positions[static_cast<size_t>(t)] % 8;
+      for (int64_t t = 0; t < batch.tokens.size(); ++t) {
+        if (batch.labels.tokens[static_cast<size_t>(t)] < 0) continue;
+        const int32_t best = 5 + batch.tokens.positions[static_cast<size_t>(t)] % 8;
         for (int64_t v = 0; v < config_.vocab_size; ++v) {
           logits.push_back(v == best ? static_cast<float>(v) : -static_cast<float>(v) / 8);
         }
@@ -49,8 +49,8 @@ class FakeModel : public Model {
       return output;
     }
     for (int64_t b = 0; b < batch.sequences(); ++b) {
-      const auto tokens =
-          static_cast<float>(batch.cu_seqlens[static_cast<size_t>(b) + 1] - batch.cu_seqlens[static_cast<size_t>(b)]);
+      const auto tokens = static_cast<float>(batch.tokens.cu_seqlens[static_cast<size_t>(b) + 1] -
+                                             batch.tokens.cu_seqlens[static_cast<size_t>(b)]);
       for (int64_t label = 0; label < config_.num_labels; ++label)
         logits.push_back(scale * static_cast<float>(label) * tokens);
     }
@@ -95,17 +95,18 @@ struct FakeSetup {
   std::shared_ptr<FakeModel> model;
 };
 
-inline std::string Written(const Pipeline& pipeline, const Request& request) {
+// What PredictLines writes for one line, which is in:1, without its end.
+inline std::string Written(const Pipeline& pipeline, const std::string& line) {
+  const TempFolder folder;
+  LineReader reader(folder.Write("in", line + "\n"));
   std::string out;
-  pipeline.Write(request, [&](std::string_view piece) { out += piece; });
-  return out;
+  PredictLines(pipeline, reader, {[&](std::string_view piece) { out += piece; }, [] {}});
+  return out.substr(0, out.size() - 1);
 }
 
 // The answer to one line.
 inline Json Answer(const Pipeline& pipeline, const std::string& line) {
-  std::vector<Request> requests{pipeline.Prepare(line, "in:1")};
-  pipeline.Run(requests);
-  return ParseJson(Written(pipeline, requests[0]), "answer");
+  return ParseJson(Written(pipeline, line), "answer");
 }
 
 }  // namespace lshformer::testing

@@ -38,11 +38,11 @@ TEST(InspectBatchTest, LinesBecomeSequences) {
       "{\"input_ids\": [7, 8], \"token_type_ids\": [0, 1], \"labels\": [-100, 9]}\n{\"input_ids\": [1], \"extra\": "
       "{}}\n",
       LabelKind::kToken);
-  EXPECT_THAT(batch.ids, ElementsAre(7, 8, 1));
-  EXPECT_THAT(batch.type_ids, ElementsAre(0, 1, 0));
-  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 0));
-  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 2, 3));
-  EXPECT_THAT(batch.token_labels, ElementsAre(-100, 9, -100));
+  EXPECT_THAT(batch.tokens.ids, ElementsAre(7, 8, 1));
+  EXPECT_THAT(batch.tokens.type_ids, ElementsAre(0, 1, 0));
+  EXPECT_THAT(batch.tokens.positions, ElementsAre(0, 1, 0));
+  EXPECT_THAT(batch.tokens.cu_seqlens, ElementsAre(0, 2, 3));
+  EXPECT_THAT(batch.labels.tokens, ElementsAre(-100, 9, -100));
   EXPECT_TRUE(labelled);
 }
 
@@ -52,8 +52,8 @@ TEST(InspectBatchTest, SpansOnAllLinesOrOnNone) {
       "{\"input_ids\": [8], \"start_positions\": -1, \"end_positions\": 0}";
   const auto [batch, labelled] = Read(lines, LabelKind::kSpan);
   EXPECT_TRUE(labelled);
-  EXPECT_THAT(batch.start_positions, ElementsAre(1, -1));
-  EXPECT_THAT(batch.end_positions, ElementsAre(9, 0));
+  EXPECT_THAT(batch.labels.start_positions, ElementsAre(1, -1));
+  EXPECT_THAT(batch.labels.end_positions, ElementsAre(9, 0));
   EXPECT_FALSE(Read("{\"input_ids\": [7]}", LabelKind::kSpan).labelled);
   EXPECT_THAT(ErrorIn("{\"input_ids\": [7], \"start_positions\": 0}", LabelKind::kSpan),
               HasSubstr("b.jsonl:1: expected both \"start_positions\" and \"end_positions\", or neither"));
@@ -65,12 +65,12 @@ TEST(InspectBatchTest, SpansOnAllLinesOrOnNone) {
 
 TEST(InspectBatchTest, LabelsOfEveryKind) {
   const std::string lines = "{\"input_ids\": [7], \"labels\": 2}\n{\"input_ids\": [8], \"labels\": 0}";
-  EXPECT_THAT(Read(lines, LabelKind::kClass).batch.class_labels, ElementsAre(2, 0));
-  EXPECT_THAT(Read(lines, LabelKind::kValue).batch.float_labels, ElementsAre(2.0f, 0.0f));
+  EXPECT_THAT(Read(lines, LabelKind::kClass).batch.labels.classes, ElementsAre(2, 0));
+  EXPECT_THAT(Read(lines, LabelKind::kValue).batch.labels.values, ElementsAre(2.0f, 0.0f));
   EXPECT_FALSE(Read(lines, LabelKind::kNone).labelled);
   const auto none = Read("{\"input_ids\": [7]}", LabelKind::kToken);
   EXPECT_FALSE(none.labelled);
-  EXPECT_THAT(none.batch.token_labels, IsEmpty());
+  EXPECT_THAT(none.batch.labels.tokens, IsEmpty());
 }
 
 TEST(InspectBatchTest, LabelsOfPretraining) {
@@ -79,11 +79,11 @@ TEST(InspectBatchTest, LabelsOfPretraining) {
       "{\"input_ids\": [7, 8], \"labels\": [-100, 9], \"next_sentence_label\": 1}\n"
       "{\"input_ids\": [1], \"next_sentence_label\": 0}",
       kBoth);
-  EXPECT_THAT(both.batch.token_labels, ElementsAre(-100, 9, -100));
-  EXPECT_THAT(both.batch.class_labels, ElementsAre(1, 0));
+  EXPECT_THAT(both.batch.labels.tokens, ElementsAre(-100, 9, -100));
+  EXPECT_THAT(both.batch.labels.classes, ElementsAre(1, 0));
   const auto next = Read("{\"input_ids\": [7, 8], \"next_sentence_label\": 1}", kBoth);
   EXPECT_TRUE(next.labelled);
-  EXPECT_THAT(next.batch.token_labels, IsEmpty());
+  EXPECT_THAT(next.batch.labels.tokens, IsEmpty());
   EXPECT_FALSE(Read("{\"input_ids\": [7]}", kBoth).labelled);
   EXPECT_THAT(ErrorIn("{\"input_ids\": [7]}\n{\"input_ids\": [8], \"next_sentence_label\": 1}", kBoth),
               HasSubstr(":2: has \"next_sentence_label\", but the lines before have none"));

@@ -11,30 +11,23 @@ namespace {
 
 using ::testing::ElementsAre;
 
-AttentionSpec Reformer(int rounds, int chunk) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = rounds;
-  spec.chunk = chunk;
-  return spec;
-}
+AttentionSpec Reformer(int rounds, int chunk) { return {.kind = ReformerAttention{.rounds = rounds, .chunk = chunk}}; }
 
 TEST(VariantNames, SayWhatDiffers) {
   AttentionSpec simhash;
-  simhash.type = AttentionType::kSimHash;
+  simhash.kind = SimHashAttention{};
   EXPECT_THAT(VariantNames({AttentionSpec{}, simhash, Reformer(1, 64)}), ElementsAre("dense", "simhash", "reformer"));
   EXPECT_THAT(VariantNames({Reformer(1, 64), AttentionSpec{}, Reformer(4, 64)}),
               ElementsAre("reformer rounds 1", "dense", "reformer rounds 4"));
   AttentionSpec factors = Reformer(1, 32);
-  factors.buckets = {4, 6};
+  As<ReformerAttention>(factors).buckets = {4, 6};
   EXPECT_THAT(VariantNames({Reformer(1, 64), factors}),
               ElementsAre("reformer rounds 1, buckets auto, chunk 64", "reformer rounds 1, buckets [4,6], chunk 32"));
   AttentionSpec sorted = simhash;
-  sorted.pairs = Pairs::kSorted;
-  sorted.bands = 0;
-  sorted.look_ahead = kSortedLookAhead;
+  As<SimHashAttention>(sorted).pairs = Pairs::kSorted;
+  As<SimHashAttention>(sorted).bands = 0;
   AttentionSpec growing = simhash;
-  growing.bands = 0;
+  As<SimHashAttention>(growing).bands = 0;
   EXPECT_THAT(VariantNames({simhash, growing, sorted}),
               ElementsAre("simhash bands 2, table_size 64", "simhash bands auto", "simhash pairs sorted"));
   EXPECT_THAT(VariantNames({growing, sorted}), ElementsAre("simhash bands auto", "simhash pairs sorted"));
@@ -47,12 +40,12 @@ TEST(VariantNames, SayWhatDiffers) {
 }
 
 TEST(LeastBytesMoved, EveryOperandOnce) {
-  const std::vector<int32_t> borders{0, 10};
-  const AttentionShape shape{borders, 3, 8};
+  const std::vector<int32_t> offsets{0, 10};
+  const AttentionShape shape{offsets, 3, 8};
   AttentionSpec spec;
   EXPECT_EQ(LeastBytesMoved(spec, shape, false), 4 * 30 * (4 * 8 + 1));
   EXPECT_EQ(LeastBytesMoved(spec, shape, true), 4 * 30 * (12 * 8 + 2));
-  spec.type = AttentionType::kReformer;
+  spec.kind = ReformerAttention{};
   EXPECT_EQ(LeastBytesMoved(spec, shape, false), 4 * 30 * (3 * 8 + 1));
   EXPECT_EQ(LeastBytesMoved(spec, shape, true), 4 * 30 * (9 * 8 + 2));
 }

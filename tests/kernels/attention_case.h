@@ -32,7 +32,8 @@ struct AttentionCase {
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
   int64_t tokens() const { return cu_seqlens.back(); }
   float Scale() const { return scale != 0 ? scale : static_cast<float>(ScaleOfScores(spec, head_dim)); }
-  bool SharedKeys() const { return spec.type == AttentionType::kReformer; }
+  bool SharedKeys() const { return SharesKeys(spec); }
+  Fill fill() const { return Is<SimHashAttention>(spec) ? As<SimHashAttention>(spec).fill : Fill::kNone; }
   AttentionDropout Dropout() const { return {dropout, 77, sequence_ids}; }
   bool operator==(const AttentionCase& other) const {
     const auto all = [](const AttentionCase& c) {
@@ -65,7 +66,9 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   c.grad_out = NormalVector(count, seed * 10 + 4);
   for (size_t b = 0; b < lengths.size(); ++b) c.sequence_ids.push_back(100 + b);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
-  const int buckets = c.SharedKeys() ? spec.buckets[0] : spec.table_size;
+  const int buckets = Is<ReformerAttention>(spec)  ? As<ReformerAttention>(spec).buckets[0]
+                      : Is<SimHashAttention>(spec) ? As<SimHashAttention>(spec).table_size
+                                                   : 1;
   c.buckets.query.resize(int64_t{heads} * HashesOf(spec) * c.tokens());
   c.buckets.key.resize(c.buckets.query.size());
   for (int32_t& bucket : c.buckets.query) bucket = static_cast<int32_t>(stream.Below(buckets));
@@ -121,8 +124,8 @@ struct AttentionResult {
 
 inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
   if (c.SharedKeys()) return BuildReformerPlan(c.spec, c.shape(), c.buckets.query);
-  return c.spec.type == AttentionType::kDense ? BuildDensePlan(c.shape())
-                                              : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
+  return Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
+                                    : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
 }
 
 inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) {
@@ -218,7 +221,7 @@ struct SharedKeys {
 inline SharedKeys NormalizedQueries(const AttentionCase& c) {
   SharedKeys shared{c.query, {}};
   for (size_t row = 0; row < c.query.size(); row += c.head_dim) {
-    double sum = c.head_dim * 1e-6;
+    double sum = c.head_dim * ReformerAttention::kKeyNormEpsilon;
     for (int k = 0; k < c.head_dim; ++k) sum += static_cast<double>(c.query[row + k]) * c.query[row + k];
     shared.scales.push_back(static_cast<float>(1 / std::sqrt(sum)));
     for (int k = 0; k < c.head_dim; ++k) shared.keys[row + k] *= shared.scales.back();
@@ -229,12 +232,12 @@ inline SharedKeys NormalizedQueries(const AttentionCase& c) {
 // [tokens, heads]: what the fill's weight adds up to over all keys, 0 where every key is seen.
 inline std::vector<double> FillShares(const AttentionCase& c, const OracleResult& oracle) {
   std::vector<double> shares(c.tokens() * c.heads, 0.0);
-  if (c.spec.type != AttentionType::kSimHash || c.spec.fill == Fill::kNone) return shares;
+  if (c.fill() == Fill::kNone) return shares;
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
     for (int64_t row = begin * c.heads; row < end * c.heads; ++row) {
       double score = 0;
-      for (int64_t j = begin; j < end && c.spec.fill == Fill::kMean; ++j) {
+      for (int64_t j = begin; j < end && c.fill() == Fill::kMean; ++j) {
         const float *query = &c.query[row * c.head_dim], *key = &c.key[(j * c.heads + row % c.heads) * c.head_dim];
         for (int k = 0; k < c.head_dim; ++k) score += static_cast<double>(query[k]) * key[k];
       }
@@ -264,7 +267,7 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
   bounds.lse.resize(c.tokens() * c.heads);
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const int64_t begin = c.cu_seqlens[b], end = c.cu_seqlens[b + 1];
-    const double n = static_cast<double>(end - begin) * (c.SharedKeys() ? c.spec.rounds : 1);
+    const double n = static_cast<double>(end - begin) * (c.SharedKeys() ? HashesOf(c.spec) : 1);
     const double root_n = std::sqrt(n), root_d = std::sqrt(c.head_dim), of_keys = c.SharedKeys() ? root_d + 4 : 0;
     for (int head = 0; head < c.heads; ++head) {
       double lse = 0, most_fill = 0, fills = 0;
@@ -276,7 +279,7 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
       }
       const double dots = c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head);
       const double score = eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots;
-      const double fill = c.spec.type == AttentionType::kSimHash && c.spec.fill != Fill::kNone ? eps * n : 0;
+      const double fill = c.fill() != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();
       const double queries = Largest(c.query, c, begin, end, head), keys = Largest(shared.keys, c, begin, end, head);

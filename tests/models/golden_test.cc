@@ -32,18 +32,18 @@ PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
     AppendSequence(batch, ids, object.at("token_type_ids").get<std::vector<int32_t>>(), batch.sequences());
     if (task == Task::kEncoder) continue;
     if (task == Task::kQuestionAnswering) {
-      batch.start_positions.push_back(object.at("start_positions").get<int32_t>());
-      batch.end_positions.push_back(object.at("end_positions").get<int32_t>());
+      batch.labels.start_positions.push_back(object.at("start_positions").get<int32_t>());
+      batch.labels.end_positions.push_back(object.at("end_positions").get<int32_t>());
       continue;
     }
     const Json& labels = object.at("labels");
     if (task == Task::kMaskedLm || task == Task::kPretraining) {
-      for (const Json& label : labels) batch.token_labels.push_back(label.get<int32_t>());
-      if (task == Task::kPretraining) batch.class_labels.push_back(object.at("next_sentence_label").get<int32_t>());
+      for (const Json& label : labels) batch.labels.tokens.push_back(label.get<int32_t>());
+      if (task == Task::kPretraining) batch.labels.classes.push_back(object.at("next_sentence_label").get<int32_t>());
     } else if (regression) {
-      batch.float_labels.push_back(labels.get<float>());
+      batch.labels.values.push_back(labels.get<float>());
     } else {
-      batch.class_labels.push_back(labels.get<int32_t>());
+      batch.labels.classes.push_back(labels.get<int32_t>());
     }
   }
   return batch;
@@ -131,15 +131,15 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
     EXPECT_FALSE(torch::equal(got, want));
     for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
       const auto mean = [&](const torch::Tensor& hidden) {
-        return hidden.slice(0, batch.cu_seqlens[sequence], batch.cu_seqlens[sequence + 1]).mean(0);
+        return hidden.slice(0, batch.tokens.cu_seqlens[sequence], batch.tokens.cu_seqlens[sequence + 1]).mean(0);
       };
       EXPECT_GE(torch::cosine_similarity(mean(got), mean(want), 0).item<double>(), least) << "sequence " << sequence;
     }
     // A sequence alone has the bits that it has in the batch.
     PackedBatch alone;
-    const int32_t begin = batch.cu_seqlens[1], end = batch.cu_seqlens[2];
-    AppendSequence(alone, {batch.ids.begin() + begin, batch.ids.begin() + end},
-                   {batch.type_ids.begin() + begin, batch.type_ids.begin() + end}, 1);
+    const int32_t begin = batch.tokens.cu_seqlens[1], end = batch.tokens.cu_seqlens[2];
+    AppendSequence(alone, {batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end},
+                   {batch.tokens.type_ids.begin() + begin, batch.tokens.type_ids.begin() + end}, 1);
     EXPECT_TRUE(torch::equal(model->Forward(alone, {}).last_hidden_state, got.slice(0, begin, end)));
   }
 }

@@ -115,11 +115,11 @@ PackedBatch MakeBatch(const std::vector<int>& lengths, uint64_t first_id = 0) {
 
 std::vector<AttentionSpec> Specs() {
   AttentionSpec hash;
-  hash.type = AttentionType::kSimHash;
+  hash.kind = SimHashAttention{};
   AttentionSpec mean = hash;
-  mean.fill = Fill::kMean, mean.hashes = 2, mean.center_keys = true;
+  mean.kind = SimHashAttention{.hashes = 2, .fill = Fill::kMean, .center_keys = true};
   AttentionSpec reformer;
-  reformer.type = AttentionType::kReformer, reformer.chunk = 16, reformer.rounds = 2;
+  reformer.kind = ReformerAttention{.rounds = 2, .chunk = 16};
   return {AttentionSpec{}, hash, mean, reformer};
 }
 
@@ -173,7 +173,8 @@ std::vector<torch::Tensor> TrainingGradients(const ModelPtr& model, const Packed
 TEST(ForwardTest, TrainingIsReproducible) {
   const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
   PackedBatch batch = MakeBatch({20, 30});
-  for (size_t i = 0; i < batch.ids.size(); ++i) batch.token_labels.push_back(i % 4 == 0 ? batch.ids[i] : -100);
+  for (size_t i = 0; i < batch.tokens.ids.size(); ++i)
+    batch.labels.tokens.push_back(i % 4 == 0 ? batch.tokens.ids[i] : -100);
   const auto once = TrainingGradients(model, batch, 5), again = TrainingGradients(model, batch, 5);
   const auto next = TrainingGradients(model, batch, 6), micro = TrainingGradients(model, batch, 5, 1);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].equal(again[i])) << i;
@@ -185,7 +186,8 @@ TEST(ForwardTest, TrainingIsReproducible) {
 TEST(ForwardTest, MaskedLmLossDoesNotDependOnHowItIsAsked) {
   const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
   PackedBatch batch = MakeBatch({20, 30});
-  for (size_t i = 0; i < batch.ids.size(); ++i) batch.token_labels.push_back(i % 4 == 0 ? batch.ids[i] : -100);
+  for (size_t i = 0; i < batch.tokens.ids.size(); ++i)
+    batch.labels.tokens.push_back(i % 4 == 0 ? batch.tokens.ids[i] : -100);
   ForwardOptions every;
   every.all_logits = true;
   const ModelOutput with_gradient = model->Forward(batch, {}), with_all = model->Forward(batch, every);
@@ -198,7 +200,7 @@ TEST(ForwardTest, MaskedLmLossDoesNotDependOnHowItIsAsked) {
   EXPECT_EQ(labelled.logits.sizes(), (std::vector<int64_t>{13, 60}));
   EXPECT_EQ(all.logits.sizes(), (std::vector<int64_t>{50, 60}));
   EXPECT_TRUE(labelled.logits[1].equal(all.logits[4]));
-  batch.token_labels.assign(batch.ids.size(), -100);
+  batch.labels.tokens.assign(batch.tokens.ids.size(), -100);
   EXPECT_EQ(model->Forward(batch, {}).loss.item<float>(), 0);
 }
 
@@ -209,15 +211,15 @@ TEST(ForwardTest, BadBatchesAreNamed) {
   EXPECT_THAT(error(MakeBatch({3, 0, 4})), HasSubstr("sequence 1 is empty"));
   EXPECT_THAT(error(PackedBatch{}), HasSubstr("no sequence"));
   PackedBatch batch = MakeBatch({3, 4});
-  batch.ids[5] = 60;
+  batch.tokens.ids[5] = 60;
   EXPECT_THAT(error(batch), HasSubstr("sequence 1, token 2: id 60 is out of range, expected 0 to 59"));
-  batch.ids[5] = -1;
+  batch.tokens.ids[5] = -1;
   EXPECT_THAT(error(batch), HasSubstr("id -1"));
-  batch.ids[5] = 1, batch.type_ids[0] = 2;
+  batch.tokens.ids[5] = 1, batch.tokens.type_ids[0] = 2;
   EXPECT_THAT(error(batch), HasSubstr("sequence 0, token 0: token type 2"));
-  batch.type_ids[0] = 0, batch.class_labels = {0, 3};
+  batch.tokens.type_ids[0] = 0, batch.labels.classes = {0, 3};
   EXPECT_THAT(error(batch), HasSubstr("sequence 1: label 3 is out of range, expected 0 to 2"));
-  batch.class_labels = {0};
+  batch.labels.classes = {0};
   EXPECT_THAT(error(batch), HasSubstr("1 labels for 2 sequences"));
 }
 

@@ -6,8 +6,9 @@
 
 #include "base/philox.h"
 #include "io/safetensors.h"
-#include "models/bert.h"
-#include "nn/reversible_blocks.h"
+#include "models/bert/bert.h"
+#include "nn/embeddings.h"
+#include "nn/reversible_layer.h"
 #include "ops/tensor_memory.h"
 #include "ops/threads.h"
 #include "util/errors.h"
@@ -21,22 +22,21 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 using torch::Tensor;
 
-AttentionSpec SpecOf(AttentionType type) {
-  AttentionSpec spec;
-  spec.type = type;
-  spec.chunk = 16, spec.rounds = 2;
+AttentionSpec SpecOf(const std::string& kind) {
+  AttentionSpec spec = ParseAttentionSpec(kind, "test");
+  if (Is<ReformerAttention>(spec)) spec.kind = ReformerAttention{.rounds = 2, .chunk = 16};
   return spec;
 }
 
-constexpr AttentionType kTypes[] = {AttentionType::kDense, AttentionType::kSimHash, AttentionType::kReformer};
+constexpr const char* kKinds[] = {"dense", "simhash", "reformer"};
 
-ModelConfig Config(bool reversible, AttentionType type = AttentionType::kDense, double dropout = 0.2) {
+ModelConfig Config(bool reversible, const char* kind = "dense", double dropout = 0.2) {
   ModelConfig config;
   config.vocab_size = 60, config.hidden_size = 32, config.num_hidden_layers = 3, config.num_attention_heads = 2;
   config.intermediate_size = 48, config.max_position_embeddings = 300, config.initializer_range = 0.2;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
   config.reversible = reversible;
-  config.attention = {SpecOf(type)};
+  config.attention = {SpecOf(kind)};
   return config;
 }
 
@@ -47,7 +47,7 @@ PackedBatch MakeBatch(const std::vector<int>& lengths, uint64_t first_id = 0) {
     std::vector<int32_t> ids(lengths[s]);
     for (int32_t& id : ids) id = static_cast<int32_t>(1 + stream.Below(59));
     AppendSequence(batch, ids, {}, first_id + s);
-    for (const int32_t id : ids) batch.token_labels.push_back(stream.Below(4) == 0 ? id : -100);
+    for (const int32_t id : ids) batch.labels.tokens.push_back(stream.Below(4) == 0 ? id : -100);
   }
   return batch;
 }
@@ -113,21 +113,22 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
   ParameterMap parameters;
   for (const auto& [name, parameter] : model->NamedParameters()) parameters[name] = parameter;
-  Pass pass = MakePass(batch);
-  pass.train = true, pass.step = pass.dropout_step = 5;
+  ForwardContext context(batch.tokens, batch.sequence_ids);
+  context.train = true, context.step = context.dropout_step = 5;
   std::vector<ReversibleLayer> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers.push_back(
-        ReversibleBertLayer(parameters, fmt::format("bert.encoder.layer.{}", layer), config, layer)(pass, pass));
-  const BertEmbeddings embeddings(parameters, "bert.embeddings", config);
+    layers.push_back(ReversibleEncoderLayer(parameters, BertLayerNames(layer, /*reversible=*/true), config, layer)(
+        context, context));
+  const Embeddings embeddings(parameters, "bert.embeddings", config.layer_norm_eps, config.hidden_dropout_prob,
+                              config.pad_token_id);
   const LayerNorm norm(parameters, "bert.encoder.LayerNorm", config.layer_norm_eps);
   Result result;
-  const Tensor last = norm(RunReversibleReference(embeddings(pass), layers), {}, {});
+  const Tensor last = norm(RunReversibleReference(embeddings(batch.tokens, context), layers), {}, {});
   result.last_hidden_state = last.detach();
   std::vector<int64_t> rows, labels;
-  for (size_t i = 0; i < batch.token_labels.size(); ++i)
-    if (batch.token_labels[i] >= 0) rows.push_back(static_cast<int64_t>(i)), labels.push_back(batch.token_labels[i]);
-  const auto p = [&](const std::string& name) { return GetParameter(parameters, "cls.predictions." + name); };
+  for (size_t i = 0; i < batch.labels.tokens.size(); ++i)
+    if (batch.labels.tokens[i] >= 0) rows.push_back(static_cast<int64_t>(i)), labels.push_back(batch.labels.tokens[i]);
+  const auto p = [&](const std::string& name) { return parameters.Get("cls.predictions." + name); };
   const Tensor dense = torch::matmul(last.index_select(0, torch::tensor(rows)), p("transform.dense.weight").t()) +
                        p("transform.dense.bias");
   const Tensor normal =
@@ -146,10 +147,10 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
 // would be off by a tenth and more.
 TEST(ReversibleModelTest, AgreesWithStoredActivations) {
   const PackedBatch batch = MakeBatch({40, 1, 129, 17});
-  for (const AttentionType type : kTypes)
+  for (const char* kind : kKinds)
     for (const double dropout : {0.0, 0.2}) {
-      SCOPED_TRACE(::testing::Message() << Name(type) << ", dropout " << dropout);
-      const ModelConfig config = Config(true, type, dropout);
+      SCOPED_TRACE(::testing::Message() << kind << ", dropout " << dropout);
+      const ModelConfig config = Config(true, kind, dropout);
       const Result stored = RunStored(config, batch);
       const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
       const Result got = Step(*model, batch, Training());
@@ -180,7 +181,7 @@ struct ExactModel {
   Tensor Attend(const Tensor& x, const std::string& prefix) const {
     AttentionOptions options;
     options.heads = static_cast<int>(config.num_attention_heads);
-    options.cu_seqlens = batch->cu_seqlens;
+    options.cu_seqlens = batch->tokens.cu_seqlens;
     std::vector<Tensor> parts;
     for (const char* part : {"query", "key", "value"}) parts.push_back(Map(x, prefix + ".attention.self." + part));
     return Map(SelfAttentionReference(torch::cat(parts, 1), options), prefix + ".attention.output.dense");
@@ -190,9 +191,9 @@ struct ExactModel {
       return torch::tensor(std::vector<int64_t>(list.begin(), list.end()), torch::kInt64);
     };
     const std::string embeddings = "bert.embeddings.";
-    Tensor x = torch::embedding((*this)[embeddings + "word_embeddings.weight"], ids(batch->ids), 0) +
-               torch::embedding((*this)[embeddings + "position_embeddings.weight"], ids(batch->positions)) +
-               torch::embedding((*this)[embeddings + "token_type_embeddings.weight"], ids(batch->type_ids));
+    Tensor x = torch::embedding((*this)[embeddings + "word_embeddings.weight"], ids(batch->tokens.ids), 0) +
+               torch::embedding((*this)[embeddings + "position_embeddings.weight"], ids(batch->tokens.positions)) +
+               torch::embedding((*this)[embeddings + "token_type_embeddings.weight"], ids(batch->tokens.type_ids));
     x = Drop(Norm(x, embeddings + "LayerNorm"), 0, DropoutSite::kEmbeddings);
     Tensor first = x, second = x;
     for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -208,7 +209,7 @@ struct ExactModel {
     const Tensor logits = torch::matmul(Norm(head, "cls.predictions.transform.LayerNorm"),
                                         (*this)[embeddings + "word_embeddings.weight"].t()) +
                           (*this)["cls.predictions.bias"];
-    return torch::cross_entropy_loss(logits, ids(batch->token_labels), {}, at::Reduction::Mean, -100);
+    return torch::cross_entropy_loss(logits, ids(batch->labels.tokens), {}, at::Reduction::Mean, -100);
   }
 };
 
@@ -236,8 +237,8 @@ TEST(ReversibleModelTest, AgreesWithTheEquationsInDouble) {
 
 TEST(ReversibleModelTest, BatchMatesAndThreadsChangeNoBit) {
   const std::vector<int> lengths{5, 1, 300, 17, 129};
-  for (const AttentionType type : kTypes) {
-    ModelConfig config = Config(true, type);
+  for (const char* kind : kKinds) {
+    ModelConfig config = Config(true, kind);
     config.chunk_size_feed_forward = 50;
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
     const torch::NoGradGuard no_grad;
@@ -262,7 +263,7 @@ TEST(ReversibleModelTest, CountsAndMapsAreOfTheForwardAlone) {
     options.gradient_checkpointing = !reversible;
     options.attentions = options.hidden_states = true;
     AttentionCounts counts, forward_only;
-    const ModelPtr model = CreateModel(Config(reversible, AttentionType::kSimHash), Task::kMaskedLm, 3);
+    const ModelPtr model = CreateModel(Config(reversible, "simhash"), Task::kMaskedLm, 3);
     options.counts = &counts;
     const ModelOutput output = model->Forward(batch, options);
     forward_only = counts;
@@ -294,9 +295,9 @@ TEST(ReversibleModelTest, HiddenStatesAreMeansOfTheStreams) {
 // pieces up to the order of sums over tokens.
 TEST(RecomputedLayersTest, ChangeNoBit) {
   const PackedBatch batch = MakeBatch({40, 1, 129, 17});
-  for (const AttentionType type : kTypes) {
-    SCOPED_TRACE(Name(type));
-    const ModelConfig config = Config(false, type);
+  for (const char* kind : kKinds) {
+    SCOPED_TRACE(kind);
+    const ModelConfig config = Config(false, kind);
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
     const Result plain = Step(*model, batch, Training());
     ForwardOptions options = Training();
@@ -340,7 +341,7 @@ TEST(ChunkedFeedForwardTest, ChangesOnlyTheOrderOfSumsOverTokens) {
 
 // Wide enough that weights are small beside activations.
 ModelConfig WideBatchConfig(bool reversible, int64_t layers) {
-  ModelConfig config = Config(reversible, AttentionType::kReformer, 0.1);
+  ModelConfig config = Config(reversible, "reformer", 0.1);
   config.hidden_size = 64, config.intermediate_size = 256, config.num_attention_heads = 4;
   config.num_hidden_layers = layers, config.max_position_embeddings = 1024;
   return config;

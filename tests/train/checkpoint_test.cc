@@ -116,7 +116,7 @@ TEST_F(CheckpointTest, OneOfAnotherModelIsRefusedByTensor) {
   ModelConfig config = lshformer::testing::TinyConfig(0.1);
   config.intermediate_size = 32;
   const ModelPtr other = CreateModel(config, Task::kMaskedLm, 7);
-  const auto optimizer = MakeOptimizer(TinyOptions(), other->NamedParameters());
+  const auto optimizer = MakeOptimizer(TinyOptions(), other->NamedParameters(), Roles(*other));
   EXPECT_THAT([&] { LoadCheckpoint(run_ + "/checkpoint-12", *other, *optimizer); },
               ThrowsMessage<Error>(HasSubstr("bert.encoder.layer.0.intermediate.dense")));
 }
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, OneOfAnotherProgramIsRefused) {
 TEST_F(CheckpointTest, AFailedWriteLeavesTheOthersAsTheyWere) {
   const ModelPtr model = TinyModel();
   const TrainingOptions options = TinyOptions();
-  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters(), Roles(*model));
   TrainerState state;
   state.global_step = 12;
   const std::string before = ReadFile(run_ + "/checkpoint-12/model.safetensors");
@@ -147,7 +147,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOthersAsTheyWere) {
 TEST_F(CheckpointTest, OneOfTheSameStepIsReplaced) {
   const ModelPtr model = TinyModel(0.1, {}, /*seed=*/99);
   const TrainingOptions options = TinyOptions();
-  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters(), Roles(*model));
   TrainerState state;
   state.global_step = 12;
   const std::string before = ReadFile(run_ + "/checkpoint-12/model.safetensors");

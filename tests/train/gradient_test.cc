@@ -128,7 +128,7 @@ TEST(GradientTest, AdamWOfRowsIsAdamWOfTheTable) {
         torch::manual_seed(1);
         const NamedTensors parameters{{"table.weight", torch::randn({shape.rows, shape.columns}).requires_grad_()},
                                       {"other.bias", torch::randn({77}).requires_grad_()}};
-        const auto optimizer = MakeOptimizer(options, parameters);
+        const auto optimizer = MakeOptimizer(options, parameters, {{.decays = true}, {.decays = false}});
         for (int64_t step = 0; step < 4; ++step) {
           std::vector<int64_t> ids = shape.ids;
           for (int64_t& id : ids) id = (id + step / 2 * 5) % shape.rows;
@@ -190,13 +190,13 @@ class WordGradientTest : public ::testing::TestWithParam<TaskCase> {
     return {18, [task = GetParam().task](int64_t epoch, std::span<const int64_t> examples) {
               PackedBatch batch = testing::TinyBatch(epoch, examples);
               if (task == Task::kMaskedLm) return batch;
-              batch.token_labels.clear();
+              batch.labels.tokens.clear();
               for (const int64_t example : examples) {
-                if (task == Task::kSequenceClassification) batch.class_labels.push_back(example % 2);
+                if (task == Task::kSequenceClassification) batch.labels.classes.push_back(example % 2);
                 if (task == Task::kQuestionAnswering)
-                  batch.start_positions.push_back(static_cast<int32_t>(example % 3));
+                  batch.labels.start_positions.push_back(static_cast<int32_t>(example % 3));
                 if (task == Task::kQuestionAnswering)
-                  batch.end_positions.push_back(static_cast<int32_t>(3 + example % 2));
+                  batch.labels.end_positions.push_back(static_cast<int32_t>(3 + example % 2));
               }
               return batch;
             }};
@@ -227,13 +227,13 @@ TEST_P(WordGradientTest, TrainingIsThatWithADenseTable) {
   const NamedTensors parameters = stepped->NamedParameters();
   const Tensor words = parameters[0].second;
   ASSERT_EQ(parameters[0].first, "bert.embeddings.word_embeddings.weight");
-  const auto optimizer = MakeOptimizer(options, parameters);
+  const auto optimizer = MakeOptimizer(options, parameters, Roles(*stepped));
   for (int64_t step = 0; step < 3; ++step) {
     for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
     int64_t labelled = 0;
     const auto items = [&](const PackedBatch& batch) {
       if (c.task != Task::kMaskedLm) return int64_t{batch.sequences()};
-      return std::count_if(batch.token_labels.begin(), batch.token_labels.end(),
+      return std::count_if(batch.labels.tokens.begin(), batch.labels.tokens.end(),
                            [](int32_t label) { return label != kIgnoredLabel; });
     };
     for (int64_t micro = 0; micro < 3; ++micro) labelled += items(batches[3 * step + micro]);
@@ -272,7 +272,7 @@ TEST_P(WordGradientTest, NoTensorIsAsLargeAsTheTable) {
   constexpr int64_t kVocabulary = 100000;
   const ModelPtr model = NewModel(kVocabulary);
   const NamedTensors parameters = model->NamedParameters();
-  const auto optimizer = MakeOptimizer(testing::TinyOptions(), parameters);
+  const auto optimizer = MakeOptimizer(testing::TinyOptions(), parameters, Roles(*model));
   const std::vector<int64_t> examples{0, 1, 2, 3};
   const PackedBatch batch = Data().batch(0, examples);
   const TensorMemory memory;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "util/errors.h"
 
 namespace lshformer {
 namespace {
@@ -18,12 +19,14 @@ constexpr int64_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 33, 70001};
 
 struct Problem {
   NamedTensors parameters;
+  std::vector<ParameterRole> roles;  // the biases do not decay
 
   explicit Problem(uint64_t seed) {
     torch::manual_seed(seed);
     for (const int64_t size : kSizes) {
       parameters.emplace_back("layer" + std::to_string(size) + ".weight", torch::randn({size}).requires_grad_());
       parameters.emplace_back("layer" + std::to_string(size) + ".bias", torch::randn({size}).requires_grad_());
+      roles.insert(roles.end(), {{.decays = true}, {.decays = false}});
     }
   }
   // Gradients over many magnitudes, equal for equal steps.
@@ -55,13 +58,12 @@ TEST(AdamW, FollowsTorch) {
   constexpr int64_t kSteps = 20;
   const TrainingOptions options = HardOptions();
   Problem ours(3), theirs(3);
-  const auto optimizer = MakeOptimizer(options, ours.parameters);
+  const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
   std::vector<torch::optim::OptimizerParamGroup> groups;
   for (const bool decays : {true, false}) {
     std::vector<torch::Tensor> tensors;
-    for (const auto& [name, parameter] : theirs.parameters) {
-      if (HasWeightDecay(name) == decays) tensors.push_back(parameter);
-    }
+    for (size_t i = 0; i < theirs.parameters.size(); ++i)
+      if (theirs.roles[i].decays == decays) tensors.push_back(theirs.parameters[i].second);
     auto group_options = std::make_unique<torch::optim::AdamWOptions>();
     group_options->betas({options.adam_beta1, options.adam_beta2}).eps(options.adam_epsilon);
     group_options->weight_decay(decays ? options.weight_decay : 0);
@@ -88,7 +90,7 @@ TEST(AdamW, OfBertHasNoBiasCorrection) {
   TrainingOptions options = HardOptions();
   options.optim = OptimizerType::kAdamWBert;
   Problem ours(3);
-  const auto optimizer = MakeOptimizer(options, ours.parameters);
+  const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
   std::vector<torch::Tensor> parameters, m, v;
   for (const auto& [name, parameter] : ours.parameters) {
     parameters.push_back(parameter.detach().to(torch::kFloat64));
@@ -104,7 +106,7 @@ TEST(AdamW, OfBertHasNoBiasCorrection) {
       m[i] = options.adam_beta1 * m[i] + (1 - options.adam_beta1) * gradient;
       v[i] = options.adam_beta2 * v[i] + (1 - options.adam_beta2) * gradient * gradient;
       torch::Tensor update = m[i] / (v[i].sqrt() + options.adam_epsilon);
-      if (HasWeightDecay(ours.parameters[i].first)) update = update + options.weight_decay * parameters[i];
+      if (ours.roles[i].decays) update = update + options.weight_decay * parameters[i];
       parameters[i] = parameters[i] - 1e-2 * update;
     }
   }
@@ -118,8 +120,8 @@ TEST(AdamW, OfBertHasNoBiasCorrection) {
 
 TEST(AdamW, GradientScaleIsAGradientScaled) {
   Problem scaled(5), plain(5);
-  const auto first = MakeOptimizer(HardOptions(), scaled.parameters);
-  const auto second = MakeOptimizer(HardOptions(), plain.parameters);
+  const auto first = MakeOptimizer(HardOptions(), scaled.parameters, scaled.roles);
+  const auto second = MakeOptimizer(HardOptions(), plain.parameters, plain.roles);
   scaled.DrawGradients(0);
   plain.DrawGradients(0);
   for (auto& [name, parameter] : plain.parameters) parameter.mutable_grad() *= 0.25;  // exact
@@ -136,7 +138,7 @@ TEST(AdamW, IsTheSameForAnyNumberOfThreads) {
   for (const int count : {1, 2, 3}) {
     SetThreads(count);
     Problem problem(7);
-    const auto optimizer = MakeOptimizer(HardOptions(), problem.parameters);
+    const auto optimizer = MakeOptimizer(HardOptions(), problem.parameters, problem.roles);
     for (int64_t step = 0; step < 3; ++step) {
       problem.DrawGradients(step);
       norms.push_back(GradientNorm(problem.parameters));
@@ -159,7 +161,7 @@ TEST(AdamW, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
   idle.mutable_grad().reset();
   const torch::Tensor before = idle.detach().clone();
   const auto idle_version = idle._version(), busy_version = busy._version();
-  MakeOptimizer(HardOptions(), problem.parameters)->Step(1e-2, 1);
+  MakeOptimizer(HardOptions(), problem.parameters, problem.roles)->Step(1e-2, 1);
   EXPECT_TRUE(torch::equal(idle.detach(), before));
   EXPECT_EQ(idle._version(), idle_version);
   EXPECT_GT(busy._version(), busy_version);
@@ -167,11 +169,11 @@ TEST(AdamW, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
 
 TEST(AdamW, GoesOnFromACopyOfItsState) {
   Problem whole(11), halves(11);
-  const auto uninterrupted = MakeOptimizer(HardOptions(), whole.parameters);
-  auto interrupted = MakeOptimizer(HardOptions(), halves.parameters);
+  const auto uninterrupted = MakeOptimizer(HardOptions(), whole.parameters, whole.roles);
+  auto interrupted = MakeOptimizer(HardOptions(), halves.parameters, halves.roles);
   for (int64_t step = 0; step < 6; ++step) {
     if (step == 3) {
-      auto fresh = MakeOptimizer(HardOptions(), halves.parameters);
+      auto fresh = MakeOptimizer(HardOptions(), halves.parameters, halves.roles);
       const NamedTensors from = interrupted->State(), to = fresh->State();
       ASSERT_EQ(from.size(), 2 * halves.parameters.size());
       for (size_t i = 0; i < from.size(); ++i) {
@@ -190,12 +192,11 @@ TEST(AdamW, GoesOnFromACopyOfItsState) {
     EXPECT_TRUE(torch::equal(whole.parameters[i].second, halves.parameters[i].second)) << whole.parameters[i].first;
 }
 
-TEST(WeightDecay, SparesBiasesAndLayerNorms) {
-  EXPECT_TRUE(HasWeightDecay("bert.embeddings.word_embeddings.weight"));
-  EXPECT_TRUE(HasWeightDecay("bert.encoder.layer.0.attention.self.query.weight"));
-  EXPECT_FALSE(HasWeightDecay("bert.encoder.layer.0.attention.self.query.bias"));
-  EXPECT_FALSE(HasWeightDecay("bert.encoder.layer.0.output.LayerNorm.weight"));
-  EXPECT_FALSE(HasWeightDecay("cls.predictions.bias"));
+TEST(MakeOptimizer, WantsARoleForEveryParameter) {
+  Problem problem(1);
+  problem.roles.pop_back();
+  EXPECT_EQ(testing::ErrorOf([&] { MakeOptimizer(HardOptions(), problem.parameters, problem.roles); }),
+            "20 parameters and the roles of 19");
 }
 
 TEST(GradientNorm, IsTheNormOfAllGradientsTogether) {

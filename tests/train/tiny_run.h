@@ -44,7 +44,7 @@ inline PackedBatch TinyBatch(int64_t epoch, std::span<const int64_t> examples) {
     for (int32_t& id : ids) {
       const int32_t label = text.Uniform() < 0.9 ? usual : draw();
       const bool labelled = example % 10 != 3 && mask.Uniform() < 0.25;
-      batch.token_labels.push_back(labelled ? label : kIgnoredLabel);
+      batch.labels.tokens.push_back(labelled ? label : kIgnoredLabel);
       id = labelled ? 4 : label;
     }
     AppendSequence(batch, ids, {}, number);

@@ -4,13 +4,16 @@
 #include <optional>
 
 #include "models/model.h"
-#include "nn/bert_blocks.h"
-#include "nn/reversible_blocks.h"
+#include "nn/embeddings.h"
+#include "nn/encoder_layer.h"
+#include "nn/reversible_layer.h"
 
 namespace lshformer {
 
 // Every parameter in file order, tied ones once. A pure function of the config: nothing is allocated.
 std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task);
+// A reversible layer's LayerNorms are not where an ordinary one's are, and have other names.
+EncoderLayerNames BertLayerNames(int64_t layer, bool reversible);
 
 class BertModel final : public Model {
  public:
@@ -20,8 +23,9 @@ class BertModel final : public Model {
 
  private:
   void CheckBatch(const PackedBatch& batch) const;
-  torch::Tensor Encode(const Pass& pass, ModelOutput& output, bool record) const;  // [T, H]
-  torch::Tensor EncodeReversibly(const torch::Tensor& embeddings, const Pass& pass, ModelOutput& output,
+  torch::Tensor Encode(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output,
+                       bool record) const;  // [T, H]
+  torch::Tensor EncodeReversibly(const torch::Tensor& embeddings, const ForwardContext& context, ModelOutput& output,
                                  bool record) const;                                // [T, H]
   torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
   torch::Tensor Transform(const torch::Tensor& hidden) const;                       // [n, H]
@@ -29,14 +33,14 @@ class BertModel final : public Model {
   Precision DecoderPrecision() const { return precision_ == Precision::kInt8 ? Precision::kFloat32 : precision_; }
   void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
-  void RunClassification(const Pass& pass, ModelOutput& output) const;
+  void RunClassification(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
   void RunQuestionAnswering(const PackedBatch& batch, ModelOutput& output) const;
 
   std::vector<std::pair<std::string, torch::Tensor>> named_;
-  BertEmbeddings embeddings_;
-  std::vector<BertLayer> layers_;                       // or, of a reversible model,
-  std::vector<ReversibleBertLayer> reversible_layers_;  // these,
-  std::optional<LayerNorm> encoder_norm_;               // with this on the mean of the two streams behind the last
+  Embeddings embeddings_;
+  std::vector<EncoderLayer> layers_;                       // or, of a reversible model,
+  std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
+  std::optional<LayerNorm> encoder_norm_;                  // with this on the mean of the two streams behind the last
   std::optional<Linear> pooler_, transform_, decoder_, seq_relationship_, classifier_, qa_outputs_;
   std::optional<LayerNorm> transform_norm_;
   torch::Tensor decoder_bias_;

@@ -1,66 +1,38 @@
-#include "io/model_config.h"
+#include "models/config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "base/error.h"
+#include "models/family.h"
 
 namespace lshformer {
 namespace {
 
 // No encoder comes near these; they keep every product of two sizes far from overflow.
 constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLayers = 1024;
-constexpr int64_t kMostIntermediate = int64_t{1} << 20, kMostPositions = int64_t{1} << 24,
-                  kMostTypes = int64_t{1} << 16;
-constexpr int64_t kMostLabels = int64_t{1} << 16;
+constexpr int64_t kMostIntermediate = int64_t{1} << 20, kMostLabels = int64_t{1} << 16;
 constexpr int64_t kMostHeadDim = 256;    // what the attention kernels take
 constexpr double kMostParameters = 8e9;  // 32 GB of weights; BERT-large has 0.34e9
 
-struct ActivationName {
-  const char* name;
-  Activation activation;
-};
-// The first name of each is the one written.
-constexpr std::array<ActivationName, 7> kActivations{{{"gelu", Activation::kGelu},
-                                                      {"gelu_new", Activation::kGeluNew},
-                                                      {"gelu_pytorch_tanh", Activation::kGeluNew},
-                                                      {"relu", Activation::kRelu},
-                                                      {"tanh", Activation::kTanh},
-                                                      {"silu", Activation::kSilu},
-                                                      {"swish", Activation::kSilu}}};
+// Keys that stand for a member of ModelConfig, whatever the family.
+constexpr const char* kSharedKeys[] = {"architectures", "model_type",        "vocab_size",  "hidden_size",
+                                       "pad_token_id",  "initializer_range", "num_labels",  "id2label",
+                                       "label2id",      "problem_type",      "torch_dtype", "dtype"};
+// Those of EncoderConfig, for families of encoder layers.
+constexpr const char* kEncoderKeys[] = {"num_hidden_layers", "num_attention_heads", "intermediate_size",
+                                        "reversible",        "hidden_act",          "chunk_size_feed_forward",
+                                        "layer_norm_eps",    "hidden_dropout_prob", "attention_probs_dropout_prob",
+                                        "attention"};
 
-// Keys with a member of their own in ModelConfig, in the order they are written.
-const std::vector<std::string>& KnownKeys() {
-  static const std::vector<std::string> keys{"architectures",
-                                             "model_type",
-                                             "vocab_size",
-                                             "hidden_size",
-                                             "num_hidden_layers",
-                                             "num_attention_heads",
-                                             "intermediate_size",
-                                             "reversible",
-                                             "chunk_size_feed_forward",
-                                             "hidden_act",
-                                             "hidden_dropout_prob",
-                                             "attention_probs_dropout_prob",
-                                             "classifier_dropout",
-                                             "max_position_embeddings",
-                                             "type_vocab_size",
-                                             "initializer_range",
-                                             "layer_norm_eps",
-                                             "pad_token_id",
-                                             "num_labels",
-                                             "id2label",
-                                             "label2id",
-                                             "problem_type",
-                                             "attention",
-                                             "torch_dtype",
-                                             "dtype"};
+std::vector<std::string> KnownKeys(const Family& family) {
+  std::vector<std::string> keys(std::begin(kSharedKeys), std::end(kSharedKeys));
+  if (family.encoder_layers) keys.insert(keys.end(), std::begin(kEncoderKeys), std::end(kEncoderKeys));
+  keys.insert(keys.end(), family.keys.begin(), family.keys.end());
   return keys;
 }
 
@@ -139,26 +111,81 @@ std::vector<AttentionSpec> ParseAttention(const Json& json, std::string_view whe
   return specs;
 }
 
-// Variants of BERT that change the result and that the model does not compute.
-void RefuseOtherVariants(const Json& json, std::string_view where) {
-  const std::string positions = GetText(json, "position_embedding_type", where, "absolute");
-  if (positions != "absolute")
-    Fail("{}: \"position_embedding_type\": expected \"absolute\", got \"{}\"", where, Shown(positions));
-  for (const char* key : {"is_decoder", "add_cross_attention"})
-    if (HasValue(json, key) && GetBool(json, key, where))
-      Fail("{}: \"{}\": expected false (encoders only), got true", where, key);
-  if (HasValue(json, "tie_word_embeddings") && !GetBool(json, "tie_word_embeddings", where))
-    Fail("{}: \"tie_word_embeddings\": expected true, got false", where);
-  for (const char* key : {"torch_dtype", "dtype"})
-    if (HasValue(json, key)) GetString(json, key, where);
+// Sizes, rates and attention of the encoder layers.
+void ParseEncoderKeys(const Json& json, std::string_view where, EncoderConfig& config) {
+  const auto integer = [&](const char* key, int64_t& target) {
+    if (json.contains(key)) target = GetInt(json, key, where);
+  };
+  const auto number = [&](const char* key, double& target) {
+    if (json.contains(key)) target = GetNumber(json, key, where);
+  };
+  integer("num_hidden_layers", config.num_hidden_layers);
+  integer("num_attention_heads", config.num_attention_heads);
+  integer("intermediate_size", config.intermediate_size);
+  if (json.contains("reversible")) config.reversible = GetBool(json, "reversible", where);
+  integer("chunk_size_feed_forward", config.chunk_size_feed_forward);
+  number("hidden_dropout_prob", config.hidden_dropout_prob);
+  number("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
+  number("layer_norm_eps", config.layer_norm_eps);
+  if (json.contains("hidden_act"))
+    config.hidden_act = ParseActivation(GetString(json, "hidden_act", where), fmt::format("{}: \"hidden_act\"", where));
+  config.attention = ParseAttention(json, where);
 }
 
-double Parameters(const ModelConfig& config) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
-  const double rows = static_cast<double>(config.vocab_size + config.max_position_embeddings + config.type_vocab_size);
-  return rows * hidden + static_cast<double>(config.num_hidden_layers) * (4 * hidden * hidden + 2 * hidden * inner) +
-         2 * hidden * hidden + static_cast<double>(config.num_labels) * hidden;
+void ValidateEncoderConfig(const EncoderConfig& config, std::string_view where) {
+  CheckRange("num_hidden_layers", config.num_hidden_layers, 1, kMostLayers, where);
+  CheckRange("num_attention_heads", config.num_attention_heads, 1, kMostHidden, where);
+  CheckRange("intermediate_size", config.intermediate_size, 1, kMostIntermediate, where);
+  CheckRange("chunk_size_feed_forward", config.chunk_size_feed_forward, 0, INT32_MAX, where);
+  if (config.hidden_size % config.num_attention_heads != 0)
+    Fail("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}", where, config.hidden_size,
+         config.num_attention_heads);
+  if (config.head_dim() > kMostHeadDim)
+    Fail("{}: \"hidden_size\" {} with {} heads gives heads of {}, the limit is {}", where, config.hidden_size,
+         config.num_attention_heads, config.head_dim(), kMostHeadDim);
+  CheckProbability("hidden_dropout_prob", config.hidden_dropout_prob, where);
+  CheckProbability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, where);
+  if (!(config.layer_norm_eps > 0 && config.layer_norm_eps <= 1))
+    Fail("{}: \"layer_norm_eps\": expected above 0 and at most 1, got {}", where, config.layer_norm_eps);
+  if (config.attention.empty() ||
+      (config.attention.size() != 1 && static_cast<int64_t>(config.attention.size()) != config.num_hidden_layers))
+    Fail("{}: \"attention\": expected one object or {} (num_hidden_layers), got {}", where, config.num_hidden_layers,
+         config.attention.size());
 }
+
+void WriteEncoderKeys(const EncoderConfig& config, Json& json) {
+  json["num_hidden_layers"] = config.num_hidden_layers;
+  json["num_attention_heads"] = config.num_attention_heads;
+  json["intermediate_size"] = config.intermediate_size;
+  // Of what ordinary layers have the defaults, only what differs is written.
+  if (config.reversible) json["reversible"] = true;
+  if (config.chunk_size_feed_forward > 0) json["chunk_size_feed_forward"] = config.chunk_size_feed_forward;
+  json["hidden_act"] = Name(config.hidden_act);
+  json["hidden_dropout_prob"] = config.hidden_dropout_prob;
+  json["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
+}
+
+Json AttentionJson(const std::vector<AttentionSpec>& attention) {
+  if (attention.size() == 1) return ToJson(attention[0]);
+  Json layers = Json::array();
+  for (const AttentionSpec& layer : attention) layers.push_back(ToJson(layer));
+  return layers;
+}
+
+// HF knows the number of labels from these maps alone, and takes 2 where they are absent.
+void WriteLabels(const ModelConfig& config, Json& json) {
+  if (config.labels.empty() && config.num_labels == ModelConfig().num_labels) return;
+  Json by_id = Json::object(), by_name = Json::object();
+  std::set<std::string> seen;  // two labels may have one name: the first keeps it
+  for (int64_t id = 0; id < config.num_labels; ++id) {
+    AppendMember(by_id, std::to_string(id), config.label_name(id));
+    if (seen.insert(config.label_name(id)).second) AppendMember(by_name, config.label_name(id), id);
+  }
+  json["id2label"] = std::move(by_id);
+  json["label2id"] = std::move(by_name);
+}
+
+}  // namespace
 
 void CheckRange(const char* key, int64_t value, int64_t low, int64_t high, std::string_view where) {
   if (value < low || value > high) Fail("{}: \"{}\": expected {} to {}, got {}", where, key, low, high, value);
@@ -168,21 +195,19 @@ void CheckProbability(const char* key, double value, std::string_view where) {
   if (!(value >= 0 && value < 1)) Fail("{}: \"{}\": expected at least 0 and below 1, got {}", where, key, value);
 }
 
-}  // namespace
-
-Activation ParseActivation(const std::string& name, std::string_view where) {
-  std::vector<std::string> names;
-  for (const ActivationName& known : kActivations) {
-    if (name == known.name) return known.activation;
-    names.push_back(known.name);
-  }
-  Fail("{}: unknown activation \"{}\", expected {}{}", where, Shown(name), fmt::join(names, ", "),
-       Suggestion(name, names));
+void CheckParameterCount(double parameters, std::string_view where) {
+  if (parameters > kMostParameters)
+    Fail("{}: the sizes ask for {:.3g} parameters, the limit is {:.3g}", where, parameters, kMostParameters);
 }
 
-const char* Name(Activation activation) {
-  const auto is_it = [&](const ActivationName& known) { return known.activation == activation; };
-  return std::find_if(kActivations.begin(), kActivations.end(), is_it)->name;
+ModelConfig::ModelConfig() : model_type(Families().front()->model_type) {}
+
+ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view where) {
+  const Family& family = FindFamily(model_type, where);
+  ModelConfig config;
+  config.model_type = family.model_type;
+  if (family.set_defaults != nullptr) family.set_defaults(config);
+  return config;
 }
 
 std::string ModelConfig::label_name(int64_t id) const {
@@ -192,39 +217,19 @@ std::string ModelConfig::label_name(int64_t id) const {
 
 ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
   if (!json.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(json));
-  ModelConfig config;
-  const auto integer = [&](const char* key, int64_t& target) {
-    if (json.contains(key)) target = GetInt(json, key, where);
-  };
-  const auto number = [&](const char* key, double& target) {
-    if (json.contains(key)) target = GetNumber(json, key, where);
-  };
-  config.model_type = GetText(json, "model_type", where, config.model_type);
+  ModelConfig config = DefaultModelConfig(GetText(json, "model_type", where, ModelConfig().model_type), where);
+  const Family& family = FamilyOf(config);
   config.architectures = ParseArchitectures(json, where);
-  integer("vocab_size", config.vocab_size);
-  integer("hidden_size", config.hidden_size);
-  integer("num_hidden_layers", config.num_hidden_layers);
-  integer("num_attention_heads", config.num_attention_heads);
-  integer("intermediate_size", config.intermediate_size);
-  if (json.contains("reversible")) config.reversible = GetBool(json, "reversible", where);
-  integer("chunk_size_feed_forward", config.chunk_size_feed_forward);
-  integer("max_position_embeddings", config.max_position_embeddings);
-  integer("type_vocab_size", config.type_vocab_size);
-  if (HasValue(json, "pad_token_id")) integer("pad_token_id", config.pad_token_id);
-  number("hidden_dropout_prob", config.hidden_dropout_prob);
-  number("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
-  if (HasValue(json, "classifier_dropout")) {
-    number("classifier_dropout", config.classifier_dropout);
-    CheckProbability("classifier_dropout", config.classifier_dropout, where);  // below 0 means null from here on
-  }
-  number("initializer_range", config.initializer_range);
-  number("layer_norm_eps", config.layer_norm_eps);
-  if (json.contains("hidden_act"))
-    config.hidden_act = ParseActivation(GetString(json, "hidden_act", where), fmt::format("{}: \"hidden_act\"", where));
+  if (json.contains("vocab_size")) config.vocab_size = GetInt(json, "vocab_size", where);
+  if (json.contains("hidden_size")) config.hidden_size = GetInt(json, "hidden_size", where);
+  if (HasValue(json, "pad_token_id")) config.pad_token_id = GetInt(json, "pad_token_id", where);
+  if (json.contains("initializer_range")) config.initializer_range = GetNumber(json, "initializer_range", where);
+  if (family.encoder_layers) ParseEncoderKeys(json, where, config);
   ParseLabelKeys(json, where, config);
-  config.attention = ParseAttention(json, where);
-  RefuseOtherVariants(json, where);
-  const std::vector<std::string>& known = KnownKeys();
+  family.parse(json, where, config);
+  for (const char* key : {"torch_dtype", "dtype"})
+    if (HasValue(json, key)) GetString(json, key, where);
+  const std::vector<std::string> known = KnownKeys(family);
   for (const auto& [key, value] : json.items())
     if (std::find(known.begin(), known.end(), key) == known.end()) AppendMember(config.other, key, value);
   ValidateModelConfig(config, where);
@@ -245,85 +250,38 @@ ModelConfig ReadModelConfig(const std::string& path) {
 }
 
 void ValidateModelConfig(const ModelConfig& config, std::string_view where) {
-  if (config.model_type != "bert")
-    Fail("{}: \"model_type\": expected \"bert\", got \"{}\"", where, Shown(config.model_type));
+  const Family& family = FindFamily(config.model_type, where);
   CheckRange("vocab_size", config.vocab_size, 1, kMostVocab, where);
   CheckRange("hidden_size", config.hidden_size, 1, kMostHidden, where);
-  CheckRange("num_hidden_layers", config.num_hidden_layers, 1, kMostLayers, where);
-  CheckRange("num_attention_heads", config.num_attention_heads, 1, kMostHidden, where);
-  CheckRange("intermediate_size", config.intermediate_size, 1, kMostIntermediate, where);
-  CheckRange("chunk_size_feed_forward", config.chunk_size_feed_forward, 0, INT32_MAX, where);
-  CheckRange("max_position_embeddings", config.max_position_embeddings, 1, kMostPositions, where);
-  CheckRange("type_vocab_size", config.type_vocab_size, 1, kMostTypes, where);
   CheckRange("pad_token_id", config.pad_token_id, 0, config.vocab_size - 1, where);
   CheckRange("num_labels", config.num_labels, 1, kMostLabels, where);
-  if (config.hidden_size % config.num_attention_heads != 0)
-    Fail("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}", where, config.hidden_size,
-         config.num_attention_heads);
-  if (config.head_dim() > kMostHeadDim)
-    Fail("{}: \"hidden_size\" {} with {} heads gives heads of {}, the limit is {}", where, config.hidden_size,
-         config.num_attention_heads, config.head_dim(), kMostHeadDim);
-  CheckProbability("hidden_dropout_prob", config.hidden_dropout_prob, where);
-  CheckProbability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, where);
-  if (!(config.classifier_dropout < 1))
-    Fail("{}: \"classifier_dropout\": expected below 1, got {}", where, config.classifier_dropout);
+  if (family.encoder_layers) ValidateEncoderConfig(config, where);
   if (!(config.initializer_range >= 0 && config.initializer_range <= 100))
     Fail("{}: \"initializer_range\": expected 0 to 100, got {}", where, config.initializer_range);
-  if (!(config.layer_norm_eps > 0 && config.layer_norm_eps <= 1))
-    Fail("{}: \"layer_norm_eps\": expected above 0 and at most 1, got {}", where, config.layer_norm_eps);
   if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels)
     Fail("{}: \"num_labels\" is {}, but {} labels are named", where, config.num_labels, config.labels.size());
   static const std::set<std::string> kProblemTypes{"", "regression", "single_label_classification"};
   if (!kProblemTypes.contains(config.problem_type))
     Fail("{}: \"problem_type\": expected \"regression\" or \"single_label_classification\", got \"{}\"", where,
          Shown(config.problem_type));
-  if (config.attention.empty() ||
-      (config.attention.size() != 1 && static_cast<int64_t>(config.attention.size()) != config.num_hidden_layers))
-    Fail("{}: \"attention\": expected one object or {} (num_hidden_layers), got {}", where, config.num_hidden_layers,
-         config.attention.size());
-  if (const double parameters = Parameters(config); parameters > kMostParameters)
-    Fail("{}: the sizes ask for {:.3g} parameters, the limit is {:.3g}", where, parameters, kMostParameters);
+  family.validate(config, where);
 }
 
 Json ToJson(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
   Json json = Json::object();
   json["architectures"] = config.architectures;
   json["model_type"] = config.model_type;
   json["vocab_size"] = config.vocab_size;
   json["hidden_size"] = config.hidden_size;
-  json["num_hidden_layers"] = config.num_hidden_layers;
-  json["num_attention_heads"] = config.num_attention_heads;
-  json["intermediate_size"] = config.intermediate_size;
-  // Of what every BERT has the defaults, only what differs is written.
-  if (config.reversible) json["reversible"] = true;
-  if (config.chunk_size_feed_forward > 0) json["chunk_size_feed_forward"] = config.chunk_size_feed_forward;
-  json["hidden_act"] = Name(config.hidden_act);
-  json["hidden_dropout_prob"] = config.hidden_dropout_prob;
-  json["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
-  json["classifier_dropout"] = config.classifier_dropout < 0 ? Json(nullptr) : Json(config.classifier_dropout);
-  json["max_position_embeddings"] = config.max_position_embeddings;
-  json["type_vocab_size"] = config.type_vocab_size;
+  if (family.encoder_layers) WriteEncoderKeys(config, json);
+  family.write(config, json);
   json["initializer_range"] = config.initializer_range;
-  json["layer_norm_eps"] = config.layer_norm_eps;
+  if (family.encoder_layers) json["layer_norm_eps"] = config.layer_norm_eps;
   json["pad_token_id"] = config.pad_token_id;
-  // HF knows the number of labels from these maps alone, and takes 2 where they are absent.
-  if (!config.labels.empty() || config.num_labels != ModelConfig{}.num_labels) {
-    Json by_id = Json::object(), by_name = Json::object();
-    std::set<std::string> seen;  // two labels may have one name: the first keeps it
-    for (int64_t id = 0; id < config.num_labels; ++id) {
-      AppendMember(by_id, std::to_string(id), config.label_name(id));
-      if (seen.insert(config.label_name(id)).second) AppendMember(by_name, config.label_name(id), id);
-    }
-    json["id2label"] = std::move(by_id);
-    json["label2id"] = std::move(by_name);
-  }
+  WriteLabels(config, json);
   if (!config.problem_type.empty()) json["problem_type"] = config.problem_type;
-  if (config.attention.size() == 1) {
-    json["attention"] = ToJson(config.attention[0]);
-  } else {
-    json["attention"] = Json::array();
-    for (const AttentionSpec& layer : config.attention) json["attention"].push_back(ToJson(layer));
-  }
+  if (family.encoder_layers) json["attention"] = AttentionJson(config.attention);
   json["torch_dtype"] = "float32";
   for (const auto& [key, value] : config.other.items()) AppendMember(json, key, value);
   return json;
@@ -337,8 +295,8 @@ std::string Trimmed(const std::string& text) {
   return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
-void ApplyOverride(Json& json, const std::string& key, const std::string& text, std::string_view where) {
-  std::vector<std::string> keys = KnownKeys();
+void ApplyOverride(Json& json, std::vector<std::string> keys, const std::string& key, const std::string& text,
+                   std::string_view where) {
   for (const auto& [other, value] : json.items()) keys.push_back(other);
   if (std::find(keys.begin(), keys.end(), key) == keys.end())
     FailUsage("{}: unknown key \"{}\"{}", where, Shown(key), Suggestion(key, keys));
@@ -405,7 +363,8 @@ void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string
   if (changes.empty()) return;
   try {
     Json json = ToJson(config);
-    for (const auto& [key, text] : changes) ApplyOverride(json, key, text, where);
+    const std::vector<std::string> keys = KnownKeys(FamilyOf(config));
+    for (const auto& [key, text] : changes) ApplyOverride(json, keys, key, text, where);
     config = ParseModelConfig(json, where);
   } catch (const UsageError&) {
     throw;

@@ -1,0 +1,54 @@
+#include "models/bert/family.h"
+
+#include <fmt/format.h>
+
+#include "models/bert/bert.h"
+#include "models/bert/config.h"
+
+namespace lshformer {
+namespace {
+
+constexpr Head kHeads[] = {{Task::kEncoder, "BertModel"},
+                           {Task::kMaskedLm, "BertForMaskedLM"},
+                           {Task::kPretraining, "BertForPreTraining"},
+                           {Task::kSequenceClassification, "BertForSequenceClassification"},
+                           {Task::kQuestionAnswering, "BertForQuestionAnswering"}};
+constexpr std::string_view kStreams[] = {"tokens"};
+constexpr std::string_view kParts[] = {"embeddings.", "encoder.", "pooler."};
+constexpr WeightAlias kAliases[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                    {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+
+ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
+  return std::make_shared<BertModel>(std::move(config), task, parameters);
+}
+
+// Reversible layers have other names than ordinary ones.
+std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
+  const bool reversible = by_name.contains("bert.encoder.LayerNorm.weight");
+  if (reversible == config.reversible) return "";
+  return reversible ? ": the weights are those of a reversible model, which config.json does not say"
+                    : ": config.json says \"reversible\", the weights are those of an ordinary model";
+}
+
+}  // namespace
+
+constexpr Family kBertFamily{.model_type = "bert",
+                             .keys = kBertKeys,
+                             .encoder_layers = true,
+                             .parse = ParseBertConfig,
+                             .validate = ValidateBertConfig,
+                             .write = WriteBertConfig,
+                             .heads = kHeads,
+                             .streams = kStreams,
+                             .weight_names = {.prefix = "bert.",
+                                              .bare_architecture = "BertModel",
+                                              .parts = kParts,
+                                              .aliases = kAliases,
+                                              .buffer = "embeddings.position_ids"},
+                             .layer_prefix = "bert.encoder.layer.",
+                             .first_parameter = "bert.embeddings.LayerNorm.weight",
+                             .parameters = BertParameters,
+                             .build = Build,
+                             .explain_missing = ExplainMissing};
+
+}  // namespace lshformer

@@ -1,0 +1,9 @@
+// BERT's row of the table.
+#pragma once
+#include "models/family.h"
+
+namespace lshformer {
+
+extern const Family kBertFamily;
+
+}  // namespace lshformer

@@ -1,0 +1,76 @@
+// HF config.json, both ways. Unknown keys are kept and written back; wrong types and impossible sizes are refused.
+//
+// A config is what all models share, what encoder layers share (nn/encoder_config.h) and a part of the family's own
+// (models/family.h), which reads and writes its keys itself.
+#pragma once
+#include <any>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "nn/encoder_config.h"
+
+namespace lshformer {
+
+struct ModelConfig : EncoderConfig {
+  ModelConfig();  // of the first family of the table, whose defaults are those of the members
+
+  std::string model_type;
+  std::vector<std::string> architectures;  // HF's classes: "BertForMaskedLM", …
+  // What the ids of a batch must keep to.
+  int64_t vocab_size = 30522;
+  int64_t max_position_embeddings = 512;  // tokens of the longest sequence, with a table of positions or without one
+  int64_t type_vocab_size = 2;
+  double initializer_range = 0.02;
+  int64_t pad_token_id = 0;
+  int64_t num_labels = 2;           // from id2label, label2id or num_labels
+  std::vector<std::string> labels;  // id2label in order of id; empty: LABEL_0 …
+  std::string problem_type;         // "", "regression", "single_label_classification"
+  Json other = Json::object();      // every key of the file that no member stands for, kept in order
+
+  std::string label_name(int64_t id) const;
+  // HF's rule: as problem_type says, else one output is a regression.
+  bool regression() const { return problem_type.empty() ? num_labels == 1 : problem_type == "regression"; }
+
+  // The family's own part, its defaults where nothing was set. Error if it is another family's.
+  template <class T>
+  const T& own() const {
+    static const T defaults{};
+    return own_.has_value() ? Own<T>(std::any_cast<T>(&own_)) : defaults;
+  }
+  template <class T>
+  T& own() {
+    if (!own_.has_value()) own_.emplace<T>();
+    return Own<T>(std::any_cast<T>(&own_));
+  }
+
+ private:
+  template <class T, class Pointer>
+  auto& Own(Pointer* own) const {
+    if (own == nullptr) Fail("the config of a model of type \"{}\" has another family's keys", model_type);
+    return *own;
+  }
+  std::any own_;
+};
+
+// A new model of a type; Error naming the known types.
+ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view where);
+ModelConfig ParseModelConfig(const Json& json, std::string_view where);  // also applies ValidateModelConfig
+ModelConfig ReadModelConfig(const std::string& path);                    // config.json itself
+Json ReadModelConfigJson(const std::string& path);                       // as it stands there
+void ValidateModelConfig(const ModelConfig& config,
+                         std::string_view where);  // heads divide hidden, sizes positive and sane …
+Json ToJson(const ModelConfig& config);            // HF layout; torch_dtype float32; "attention" in full
+// The keys and values of --config_overrides, split at the commas outside brackets and quotes.
+std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view overrides, std::string_view where);
+// --config_overrides "hidden_size=128,num_hidden_layers=2"; an unknown key suggests the nearest.
+void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string_view where);
+
+// What a family's own checks are written with. Errors name `where` and the key.
+void CheckRange(const char* key, int64_t value, int64_t low, int64_t high, std::string_view where);
+void CheckProbability(const char* key, double value, std::string_view where);  // 0 … below 1
+void CheckParameterCount(double parameters, std::string_view where);           // 32 GB of weights at most
+
+}  // namespace lshformer

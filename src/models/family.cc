@@ -1,0 +1,25 @@
+#include "models/family.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace lshformer {
+
+std::vector<std::string> ModelTypes() {
+  std::vector<std::string> names;
+  for (const Family* family : Families()) names.emplace_back(family->model_type);
+  return names;
+}
+
+const Family& FindFamily(std::string_view model_type, std::string_view where) {
+  for (const Family* family : Families())
+    if (model_type == family->model_type) return *family;
+  const std::vector<std::string> names = ModelTypes();
+  Fail("{}: \"model_type\": expected \"{}\", got \"{}\"{}", where, fmt::join(names, "\" or \""), Shown(model_type),
+       Suggestion(model_type, names));
+}
+
+const Family& FamilyOf(const ModelConfig& config) { return FindFamily(config.model_type, "model config"); }
+
+}  // namespace lshformer

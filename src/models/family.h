@@ -1,0 +1,59 @@
+// A family of models: all that the program knows of one "model_type". Adding a family is a folder models/<family>/ and
+// a row in models/families.cc; nothing else names one.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/weight_names.h"
+#include "models/config.h"
+#include "models/task.h"
+
+namespace lshformer {
+
+class Model;
+class ParameterMap;
+struct ParameterSpec;
+
+struct Head {
+  Task task;
+  const char* architecture;  // HF's class: "BertForMaskedLM"
+};
+
+struct Family {
+  const char* model_type;
+
+  // config.json. `keys` are those of the family itself, which parse reads, validate checks and write writes; a key that
+  // stands for a member of ModelConfig (max_position_embeddings) may be one of them.
+  std::span<const char* const> keys = {};
+  bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config
+  void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null: those of the members
+  void (*parse)(const Json&, std::string_view where, ModelConfig&) = nullptr;
+  void (*validate)(const ModelConfig&, std::string_view where) = nullptr;
+  void (*write)(const ModelConfig&, Json&) = nullptr;
+
+  std::span<const Head> heads = {};  // the heads that it has
+  std::span<const std::string_view> streams =
+      {};  // what a batch must have: its tokens, then its further streams, by name
+  WeightNames weight_names = {};
+  std::string_view layer_prefix = "";     // of layer i's parameters, before "<i>."; "": layers are not told apart so
+  std::string_view first_parameter = "";  // a small one of the first layer: its gradient alone takes a whole backward
+
+  // Every parameter in file order, tied ones once. A pure function of the config: nothing is allocated.
+  std::vector<ParameterSpec> (*parameters)(const ModelConfig&, Task) = nullptr;
+  std::shared_ptr<Model> (*build)(ModelConfig, Task, const ParameterMap&) = nullptr;
+  // Why an encoder's tensor may be missing from files with these canonical names, ": …", or ""; null: never known.
+  std::string (*explain_missing)(const std::map<std::string, std::string>& by_name, const ModelConfig&) = nullptr;
+};
+
+// The table (families.cc). The first is what a config without "model_type" is.
+std::span<const Family* const> Families();
+
+std::vector<std::string> ModelTypes();
+const Family& FindFamily(std::string_view model_type, std::string_view where);  // Error naming the known types
+const Family& FamilyOf(const ModelConfig& config);
+
+}  // namespace lshformer

@@ -1,0 +1,140 @@
+#include "nn/encoder_layer.h"
+
+#include "base/philox.h"
+#include "ops/recompute.h"
+
+namespace lshformer {
+
+void EncoderAttention::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
+                                   const std::string& block, const EncoderConfig& config) {
+  const int64_t hidden = config.hidden_size;
+  const std::string square = fmt::format("hidden_size {}", hidden);
+  for (const std::string* name : {&names.query, &names.key, &names.value, &names.attention_output})
+    AppendLinear(specs, *name, hidden, hidden, block, square);
+}
+
+namespace {
+
+// What attention takes, side by side. With shared keys the key map is left out: it gets no gradient and stays as it is.
+Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& names, const AttentionSpec& spec) {
+  if (PartsOf(spec) == 2) return parameters.LinearOf({names.query, names.value});
+  return parameters.LinearOf({names.query, names.key, names.value});
+}
+
+}  // namespace
+
+EncoderAttention::EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names,
+                                   const EncoderConfig& config, int64_t layer)
+    : layer_(static_cast<uint32_t>(layer)),
+      heads_(static_cast<int>(config.num_attention_heads)),
+      attention_(config.layer_attention(layer)),
+      attention_dropout_(config.attention_probs_dropout_prob),
+      query_key_value_(QueryKeyValue(parameters, names, attention_)),
+      attention_output_(parameters.LinearOf(names.attention_output)) {}
+
+torch::Tensor EncoderAttention::Attend(const torch::Tensor& hidden, const ForwardContext& context) const {
+  auto options = std::make_shared<AttentionOptions>();
+  options->spec = attention_;
+  options->heads = heads_;
+  options->layer = layer_;
+  options->planes_step = context.train && attention_.resample == Resample::kCall ? context.step : 0;
+  options->operands = OperandsOf(context.precision);
+  options->cu_seqlens = context.sequences->cu_seqlens;
+  options->counts = context.counts;
+  options->drawn = drawn_;
+  if (context.train && attention_dropout_ > 0) {
+    options->dropout = attention_dropout_;
+    options->dropout_key = StreamKey(context.seed, context.dropout_step, layer_, 0, Purpose::kAttentionDropout);
+    options->sequence_ids = context.sequences->ids;
+  }
+  const torch::Tensor qkv = query_key_value_(hidden, context.precision);  // [T, 3·H], Reformer [T, 2·H]
+  if (context.attentions != nullptr) context.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
+  return SelfAttention(qkv, std::move(options));
+}
+
+torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context) const {
+  return attention_output_(Attend(hidden, context), context.precision);
+}
+
+namespace {
+
+std::vector<torch::Tensor> FeedForwardParameters(const ParameterMap& parameters, const EncoderLayerNames& names,
+                                                 const EncoderConfig& config) {
+  std::vector<ParameterSpec> specs;
+  EncoderFeedForward::AppendSpecs(specs, names, "", config);
+  return parameters.Get(specs);
+}
+
+std::vector<torch::Tensor> LayerParameters(const ParameterMap& parameters, const EncoderLayerNames& names,
+                                           const EncoderConfig& config) {
+  std::vector<ParameterSpec> specs;
+  EncoderLayer::AppendSpecs(specs, names, "", config);
+  return parameters.Get(specs);
+}
+
+}  // namespace
+
+void EncoderFeedForward::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
+                                     const std::string& block, const EncoderConfig& config) {
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  const std::string sizes = fmt::format("intermediate_size {}, hidden_size {}", inner, hidden);
+  AppendLinear(specs, names.inner, inner, hidden, block, sizes);
+  AppendLinear(specs, names.outer, hidden, inner, block, sizes);
+}
+
+EncoderFeedForward::EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names,
+                                       const EncoderConfig& config)
+    : function_(Function(config.hidden_act)),
+      inner_(parameters.LinearOf(names.inner)),
+      outer_(parameters.LinearOf(names.outer)),
+      parameters_(FeedForwardParameters(parameters, names, config)) {}
+
+torch::Tensor EncoderFeedForward::operator()(const torch::Tensor& x, Precision precision) const {
+  return inner_.Then(function_, outer_, x, precision);  // [n, H] → [n, I] → [n, H]
+}
+
+void EncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
+                               const std::string& block, const EncoderConfig& config) {
+  EncoderAttention::AppendSpecs(specs, names, block, config);
+  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, block);
+  EncoderFeedForward::AppendSpecs(specs, names, block, config);
+  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, block);
+}
+
+EncoderLayer::EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
+                           int64_t layer)
+    : layer_(static_cast<uint32_t>(layer)),
+      chunk_(config.chunk_size_feed_forward),
+      hidden_dropout_(config.hidden_dropout_prob),
+      attention_(parameters, names, config, layer),
+      feed_forward_(parameters, names, config),
+      attention_norm_(parameters, names.attention_norm, config.layer_norm_eps),
+      feed_forward_norm_(parameters, names.feed_forward_norm, config.layer_norm_eps),
+      parameters_(LayerParameters(parameters, names, config)) {}
+
+torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& attended, Precision precision) const {
+  if (chunk_ == 0 || attended.size(0) <= chunk_) return feed_forward_(attended, precision);
+  const auto run = [feed_forward = feed_forward_, precision](const torch::Tensor& x, const RowCall&) {
+    return feed_forward(x, precision);
+  };
+  return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
+}
+
+torch::Tensor EncoderLayer::Run(const torch::Tensor& hidden, const ForwardContext& context) const {
+  const auto dropout = [&](DropoutSite site) { return context.DropoutAt(site, layer_, hidden_dropout_, context.rows); };
+  const torch::Tensor attended = attention_norm_(attention_(hidden, context), hidden,
+                                                 dropout(DropoutSite::kAttentionOutput));  // [T, H]
+  return feed_forward_norm_(FeedForward(attended, context.precision), attended,
+                            dropout(DropoutSite::kFeedForwardOutput));  // [T, H]
+}
+
+torch::Tensor EncoderLayer::operator()(const torch::Tensor& hidden, const ForwardContext& context,
+                                       const ForwardContext& replay) const {
+  if (!context.recompute_layers) return Run(hidden, context);
+  const auto run = [layer = *this, first = &context, replay](const torch::Tensor& x, const RowCall& call) {
+    return layer.Run(x, call.again ? replay : *first);
+  };
+  return Recomputed({run, parameters_, /*chunk=*/0}, hidden);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,76 @@
+// The post-LayerNorm encoder layer of BERT and its kin, with whatever names its parameters have.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "nn/encoder_config.h"
+#include "nn/forward_context.h"
+#include "nn/layer_norm.h"
+#include "nn/parameters.h"
+
+namespace lshformer {
+
+// Where the parameters of a layer are: prefixes of ".weight" and ".bias", in full.
+struct EncoderLayerNames {
+  std::string query, key, value, attention_output, attention_norm;
+  std::string inner, outer, feed_forward_norm;  // W_1, W_2 and their LayerNorm
+};
+
+// W_o · attention(x) + b_o.
+class EncoderAttention {
+ public:
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+                          const EncoderConfig& config);
+  EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
+                   int64_t layer);
+  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, H] → [T, H]
+
+ private:
+  torch::Tensor Attend(const torch::Tensor& hidden, const ForwardContext& context) const;  // the same before W_o
+  uint32_t layer_;
+  int heads_;
+  AttentionSpec attention_;
+  double attention_dropout_;
+  std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();  // shared by copies of the layer
+  Linear query_key_value_, attention_output_;
+};
+
+// W_2 · f(W_1 · x + b_1) + b_2. A row looks at no other.
+class EncoderFeedForward {
+ public:
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+                          const EncoderConfig& config);
+  EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config);
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision) const;  // [n, H] → [n, H]
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  UnaryFunction function_;
+  Linear inner_, outer_;
+  std::vector<torch::Tensor> parameters_;
+};
+
+//   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(W_2 · f(W_1 · a + b_1) + b_2))
+class EncoderLayer {
+ public:
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+                          const EncoderConfig& config);
+  EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
+               int64_t layer);
+  // [T, H] → [T, H]; `replay` is context.Replay() where context.recompute_layers, else not looked at.
+  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context,
+                           const ForwardContext& replay) const;
+
+ private:
+  torch::Tensor Run(const torch::Tensor& hidden, const ForwardContext& context) const;
+  torch::Tensor FeedForward(const torch::Tensor& attended, Precision precision) const;  // in pieces of chunk_ tokens
+  uint32_t layer_;
+  int64_t chunk_;
+  double hidden_dropout_;
+  EncoderAttention attention_;
+  EncoderFeedForward feed_forward_;
+  LayerNorm attention_norm_, feed_forward_norm_;
+  std::vector<torch::Tensor> parameters_;
+};
+
+}  // namespace lshformer

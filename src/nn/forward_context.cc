@@ -1,0 +1,37 @@
+#include "nn/forward_context.h"
+
+#include "base/philox.h"
+
+namespace lshformer {
+
+ForwardContext::ForwardContext(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) {
+  auto all = std::make_shared<PackedSequences>();
+  auto identities = std::make_shared<RowIdentities>();
+  all->cu_seqlens = stream.cu_seqlens;
+  identities->positions = stream.positions;
+  identities->sequence_ids.resize(stream.size());
+  for (int sequence = 0; sequence < stream.sequences(); ++sequence) {
+    const uint64_t id = sequence_ids.empty() ? static_cast<uint64_t>(sequence) : sequence_ids[sequence];
+    all->ids.push_back(id);
+    for (int32_t row = stream.cu_seqlens[sequence]; row < stream.cu_seqlens[sequence + 1]; ++row)
+      identities->sequence_ids[row] = id;
+  }
+  sequences = std::move(all);
+  rows = std::move(identities);
+}
+
+ForwardContext ForwardContext::Replay() const {
+  ForwardContext replay = *this;
+  replay.counts = nullptr;
+  replay.attentions = nullptr;
+  return replay;
+}
+
+DropoutSpec ForwardContext::DropoutAt(DropoutSite site, uint32_t layer, double probability,
+                                      std::shared_ptr<const RowIdentities> which) const {
+  if (!train || probability <= 0) return {};
+  const uint64_t key = StreamKey(seed, dropout_step, layer, static_cast<uint32_t>(site), Purpose::kHiddenDropout);
+  return {probability, key, std::move(which)};
+}
+
+}  // namespace lshformer

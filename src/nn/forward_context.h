@@ -1,0 +1,46 @@
+// What one forward carries from layer to layer beside the hidden states.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "data/batch.h"
+#include "ops/attention.h"
+#include "ops/precision.h"
+#include "ops/row_ops.h"
+
+namespace lshformer {
+
+// Places with their own dropout stream; part of reproducibility, never renumber.
+enum class DropoutSite : uint32_t { kEmbeddings = 0, kAttentionOutput = 1, kFeedForwardOutput = 2, kHead = 3 };
+
+// How the rows of a stream fall into sequences, and which these are.
+struct PackedSequences {
+  std::vector<int32_t> cu_seqlens{0};  // [sequences + 1]
+  std::vector<uint64_t> ids;           // [sequences]
+  int count() const { return static_cast<int>(ids.size()); }
+};
+
+struct ForwardContext {
+  // Over the rows of `stream`. sequence_ids: [sequences], or empty where nobody numbered the examples: their place in
+  // the batch stands in. The context outlives both.
+  ForwardContext(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids);
+
+  bool train = false;                         // dropout on
+  uint64_t seed = 42;                         // dropout
+  uint64_t step = 0;                          // optimizer step: planes
+  uint64_t dropout_step = 0;                  // step and micro step: dropout
+  bool recompute_layers = false;              // keep the input of a layer alone, compute the rest again in the backward
+  Precision precision = Precision::kFloat32;  // of the encoder's products
+  std::shared_ptr<const PackedSequences> sequences;
+  std::shared_ptr<const RowIdentities> rows;  // of every row
+  AttentionCounts* counts = nullptr;
+  std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
+
+  // The same for layers that are computed again in the backward (ops/recompute.h): it neither counts nor records.
+  ForwardContext Replay() const;
+  // Dropout of `which` rows at one place of one layer; none outside training.
+  DropoutSpec DropoutAt(DropoutSite site, uint32_t layer, double probability,
+                        std::shared_ptr<const RowIdentities> which) const;
+};
+
+}  // namespace lshformer

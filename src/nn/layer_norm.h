@@ -1,0 +1,20 @@
+// γ, β and the way in: LayerNorm(residual + dropout(x)).
+#pragma once
+#include <string>
+
+#include "nn/parameters.h"
+#include "ops/row_ops.h"
+
+namespace lshformer {
+
+struct LayerNorm {
+  LayerNorm(const ParameterMap& parameters, const std::string& prefix, double norm_eps)
+      : gamma(parameters.Get(prefix + ".weight")), beta(parameters.Get(prefix + ".bias")), eps(norm_eps) {}
+  torch::Tensor operator()(const torch::Tensor& x, const torch::Tensor& residual, const DropoutSpec& dropout) const {
+    return DropoutAddLayerNorm(x, residual, gamma, beta, eps, dropout);
+  }
+  torch::Tensor gamma, beta;
+  double eps;
+};
+
+}  // namespace lshformer

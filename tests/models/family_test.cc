@@ -1,0 +1,109 @@
+#include "models/family.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/model.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::IsEmpty;
+
+TEST(FindFamily, SaysWhichThereAre) {
+  EXPECT_STREQ(FindFamily("bert", "config.json").model_type, "bert");
+  EXPECT_EQ(ErrorOf([] { FindFamily("xlnet", "config.json"); }),
+            "config.json: \"model_type\": expected \"bert\", got \"xlnet\"");
+  EXPECT_EQ(ErrorOf([] { FindFamily("bret", "config.json"); }),
+            "config.json: \"model_type\": expected \"bert\", got \"bret\" (did you mean \"bert\"?)");
+}
+
+TEST(Families, HaveWhatTheTableNeeds) {
+  for (const Family* family : Families()) {
+    SCOPED_TRACE(family->model_type);
+    const ModelConfig config = DefaultModelConfig(family->model_type, "test");
+    EXPECT_EQ(config.model_type, family->model_type);
+    ASSERT_FALSE(family->heads.empty());
+    ASSERT_FALSE(family->streams.empty());
+    for (const Head& head : family->heads) {
+      bool first = false;
+      for (const ParameterSpec& spec : family->parameters(config, head.task)) {
+        first |= spec.name == family->first_parameter;
+        EXPECT_EQ(spec.name, CanonicalWeightName(family->weight_names, spec.name));
+        EXPECT_EQ(spec.name, CanonicalWeightName(family->weight_names,
+                                                 FileWeightName(family->weight_names, spec.name, head.architecture)));
+        EXPECT_GE(spec.role.uses, 1);
+      }
+      EXPECT_TRUE(first);
+      ModelConfig named = config;
+      named.architectures = {head.architecture};
+      EXPECT_EQ(FindTask(named), head.task);
+    }
+  }
+}
+
+// HF's rule: everything but biases and LayerNorm decays. FLOPs are counted of what is multiplied with, not looked up.
+TEST(ParameterRoles, OfBertAreWhatItsNamesSay) {
+  ModelConfig config;
+  config.num_hidden_layers = 2;
+  for (const bool reversible : {false, true}) {
+    config.reversible = reversible;
+    for (const Head& head : FamilyOf(config).heads) {
+      for (const ParameterSpec& spec : FamilyOf(config).parameters(config, head.task)) {
+        const bool spared =
+            spec.name.find("bias") != std::string::npos || spec.name.find("LayerNorm") != std::string::npos;
+        EXPECT_EQ(spec.role.decays, !spared) << spec.name;
+        EXPECT_EQ(spec.role.embedding, spec.name.find("_embeddings.") != std::string::npos) << spec.name;
+        EXPECT_EQ(spec.role.uses, 1) << spec.name;
+      }
+    }
+  }
+}
+
+TEST(LossItems, CountsWhatEachTermIsAMeanOver) {
+  Labels labels;
+  EXPECT_THAT(LossItems(Task::kEncoder, labels), IsEmpty());
+  labels.tokens = {-100, 3, -100, 4, 5};
+  EXPECT_THAT(LossItems(Task::kMaskedLm, labels), ElementsAre(3));
+  EXPECT_THAT(LossItems(Task::kPretraining, labels), ElementsAre(3, 0));
+  labels.classes = {0, 1};
+  EXPECT_THAT(LossItems(Task::kPretraining, labels), ElementsAre(3, 2));
+  EXPECT_THAT(LossItems(Task::kSequenceClassification, labels), ElementsAre(2));
+  labels = {};
+  labels.values = {0.5f};
+  EXPECT_THAT(LossItems(Task::kSequenceClassification, labels), ElementsAre(1));
+  labels.start_positions = labels.end_positions = {1, 2, 3};
+  EXPECT_THAT(LossItems(Task::kQuestionAnswering, labels), ElementsAre(3));
+}
+
+// A model says of its loss what LossItems says of the labels, and the loss is the sum of the terms.
+TEST(LossTerms, AddUpToTheLoss) {
+  ModelConfig config;
+  config.vocab_size = 60, config.hidden_size = 16, config.num_hidden_layers = 1, config.num_attention_heads = 2;
+  config.intermediate_size = 20, config.max_position_embeddings = 40;
+  PackedBatch batch;
+  AppendSequence(batch, {1, 2, 3}, {}, 0);
+  AppendSequence(batch, {4, 5}, {}, 1);
+  batch.labels.tokens = {-100, 2, -100, 4, 5};
+  batch.labels.classes = {1, 0};
+  batch.labels.start_positions = {0, 1}, batch.labels.end_positions = {2, 1};
+  for (const Task task :
+       {Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification, Task::kQuestionAnswering}) {
+    const ModelOutput output = CreateModel(config, task, 3)->Forward(batch, {});
+    const std::vector<int64_t> items = LossItems(task, batch.labels);
+    ASSERT_EQ(output.terms.size(), items.size());
+    double sum = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+      EXPECT_EQ(output.terms[i].items, items[i]);
+      sum += output.terms[i].mean.item<double>();
+    }
+    EXPECT_NEAR(output.loss.item<double>(), sum, 1e-6 * sum);
+  }
+  EXPECT_THAT(CreateModel(config, Task::kEncoder, 3)->Forward(batch, {}).terms, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lshformer

@@ -1,0 +1,109 @@
+// A family that the library does not have, added by this folder and one row of the table: it reads its own config keys
+// and two streams, trains, saves, loads and predicts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/philox.h"
+#include "models/model.h"
+#include "models/toy_family/bag_of_words.h"
+#include "train/trainer.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+ModelConfig Parse(const std::string& text) { return ParseModelConfig(ParseJson(text, "config.json"), "config.json"); }
+
+// Example i is of class i % 2, told by its words in one half of the examples and by its characters in the other.
+PackedBatch Batch(int64_t, std::span<const int64_t> examples) {
+  PackedBatch batch;
+  batch.further_streams.resize(1);
+  for (const int64_t example : examples) {
+    PhiloxStream stream(StreamKey(1, 0, 0, 0, Purpose::kSynthetic), static_cast<uint64_t>(example));
+    const int label = static_cast<int>(example % 2);
+    const bool by_words = example % 4 < 2;
+    std::vector<int32_t> words(3 + stream.Below(5)), characters(4 + stream.Below(9));
+    for (int32_t& word : words) word = static_cast<int32_t>(stream.Below(20)) + (by_words ? 20 * (1 + label) : 0);
+    for (int32_t& c : characters) c = static_cast<int32_t>(stream.Below(10)) + (by_words ? 0 : 10 * (1 + label));
+    AppendSequence(batch, words, {}, static_cast<uint64_t>(example));
+    AppendSequence(batch.further_streams[0], characters);
+    batch.labels.classes.push_back(label);
+  }
+  return batch;
+}
+
+TEST(ToyFamily, ReadsAndWritesItsOwnKeys) {
+  const ModelConfig config = Parse(R"({"model_type": "bag_of_words", "character_weight": 2, "num_hidden_layers": 3})");
+  EXPECT_EQ(config.vocab_size, 100) << "the family's default, not BERT's";
+  EXPECT_EQ(config.own<BagOfWordsConfig>().character_weight, 2);
+  EXPECT_EQ(config.own<BagOfWordsConfig>().character_vocab_size, 30);
+  EXPECT_EQ(ToJson(config).dump(),
+            R"({"architectures":[],"model_type":"bag_of_words","vocab_size":100,"hidden_size":8,)"
+            R"("character_vocab_size":30,"character_weight":2.0,"initializer_range":0.02,"pad_token_id":0,)"
+            R"("torch_dtype":"float32","num_hidden_layers":3})")
+      << "what is no key of the family is kept as any unknown key";
+  EXPECT_EQ(ErrorOf([] { Parse(R"({"model_type": "bag_of_words", "character_vocab_size": 0})"); }),
+            "config.json: \"character_vocab_size\": expected 1 to 1000, got 0");
+  ModelConfig changed = config;
+  ApplyOverrides(changed, "character_weight=0.25", "--config_overrides");
+  EXPECT_EQ(changed.own<BagOfWordsConfig>().character_weight, 0.25);
+  EXPECT_EQ(config.own<BagOfWordsConfig>().character_weight, 2) << "a config is a value";
+  EXPECT_THAT(ErrorOf([&] { ApplyOverrides(changed, "character_wait=1", "--config_overrides"); }),
+              HasSubstr("did you mean \"character_weight\"?"));
+}
+
+TEST(ToyFamily, StandsInTheTableBesideTheOthers) {
+  EXPECT_THAT(ModelTypes(), ElementsAre("bert", "bag_of_words"));
+  EXPECT_EQ(ModelConfig().model_type, "bert");
+  EXPECT_EQ(ErrorOf([] { Parse(R"({"model_type": "bag_of_word"})"); }),
+            "config.json: \"model_type\": expected \"bert\" or \"bag_of_words\", got \"bag_of_word\" (did you mean "
+            "\"bag_of_words\"?)");
+  ModelConfig config = DefaultModelConfig("bag_of_words", "test");
+  config.architectures = {"BagOfWordsForSequenceClassification"};
+  EXPECT_EQ(TaskFromArchitectures(config, "config.json"), Task::kSequenceClassification);
+  config.architectures = {"BertForMaskedLM"};
+  EXPECT_EQ(ErrorOf([&] { TaskFromArchitectures(config, "config.json"); }),
+            "config.json: architectures names \"BertForMaskedLM\", expected BagOfWordsForSequenceClassification");
+  EXPECT_EQ(
+      ErrorOf([&] { CreateModel(config, Task::kMaskedLm, 1); }),
+      "a model of type \"bag_of_words\" has no head for this task, it can be BagOfWordsForSequenceClassification");
+  const std::vector<int64_t> examples{0, 1};
+  PackedBatch one = Batch(0, examples);
+  one.further_streams.clear();
+  EXPECT_EQ(ErrorOf([&] { CreateModel(config, Task::kSequenceClassification, 1)->Forward(one, {}); }),
+            "the batch has 1 streams of ids, this model reads 2: words, characters");
+}
+
+TEST(ToyFamily, TrainsSavesLoadsAndPredicts) {
+  constexpr int64_t kExamples = 64;
+  const ModelPtr model = CreateModel(DefaultModelConfig("bag_of_words", "test"), Task::kSequenceClassification, 7);
+  TrainingOptions options;
+  options.per_device_train_batch_size = 8, options.gradient_accumulation_steps = 2;
+  options.learning_rate = 0.05, options.max_steps = 40, options.logging_steps = 0, options.save_steps = 0;
+  const TrainResult result = Train(*model, {kExamples, Batch}, options, {}, {});
+  // Two logits of 8 numbers and a bias; the tables are looked up. 40 updates of 16 examples with words in one stream.
+  std::vector<int64_t> all(kExamples);
+  for (int64_t i = 0; i < kExamples; ++i) all[static_cast<size_t>(i)] = i;
+  const PackedBatch batch = Batch(0, all);
+  EXPECT_EQ(result.total_flos, 6.0 * 18 * 10 * static_cast<double>(batch.tokens.size()));
+
+  const TempFolder folder;
+  SaveModel(*model, folder.path());
+  const ModelPtr loaded = LoadModel(folder.path(), Task::kSequenceClassification, 0, /*require_head=*/true);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor logits = loaded->Forward(batch, {}).logits;
+  EXPECT_TRUE(logits.equal(model->Forward(batch, {}).logits));
+  const torch::Tensor best = logits.argmax(1);
+  int64_t right = 0;
+  for (int64_t i = 0; i < kExamples; ++i) right += best[i].item<int64_t>() == i % 2;
+  EXPECT_EQ(right, kExamples);
+}
+
+}  // namespace
+}  // namespace lshformer
