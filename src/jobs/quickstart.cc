@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -268,7 +269,8 @@ std::string Quoted(const std::string& word) {
 // How the user can call this program from the current folder: by name if it is on PATH.
 std::string ProgramName() {
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  fs::path self = program_invocation_name;  // lshformer passes its own path on to the program that runs models
+  if (!self.is_absolute()) self = fs::read_symlink("/proc/self/exe", error);
   if (error) return "lshformer";
   const char* search = std::getenv("PATH");
   std::istringstream folders(search == nullptr ? "" : search);
