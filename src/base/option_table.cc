@@ -37,6 +37,11 @@ std::string NumberRange::Text() const {
   return text.empty() ? "a number" : text;
 }
 
+std::string IntegerRange(int64_t low, int64_t high) {
+  if (high < INT32_MAX) return fmt::format("{} to {}", low, high);
+  return low == INT64_MIN ? "" : fmt::format("at least {}", low);
+}
+
 Json NumberOrText(const std::string& text) {
   int64_t number = 0;
   return ReadNumber(text, number) ? Json(number) : Json(text);

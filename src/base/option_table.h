@@ -35,6 +35,13 @@ namespace lshformer {
 
 enum class OptionType { kInteger, kNumber, kBoolean, kName, kText };
 
+// What becomes of a run that is resumed with another value.
+enum class Effect {
+  kRun,     // it would be another run: refused
+  kCourse,  // another optimization of the same task: a legitimate wish, told in a warning
+  kNone,    // the result is the same
+};
+
 template <class Struct>
 struct Option {
   std::string name;  // the JSON key; the flag is "--", a prefix of the table's and this
@@ -42,9 +49,10 @@ struct Option {
   std::string help;                // one line; "": the option is no flag
   std::vector<std::string> names;  // kName: all there are, in the order of the enumeration's values
   std::string syntax;              // of a text that is more than its type: "auto|N"
+  std::string range;               // of numbers, as the help shows it: "1 to 62"
   std::string group;               // heading in the help; "": the table's
-  bool changes_result = true;      // false: two runs that differ in it alone compute the same
-  bool decides = false;            // read before the others, whose defaults and meaning may hang on it
+  Effect effect = Effect::kRun;
+  bool decides = false;  // read before the others, whose defaults and meaning may hang on it
 
   // Reads the value at `name` of an object. Throws `WHERE: "NAME": expected …, got …`.
   std::function<void(const Json& object, std::string_view where, Struct& into)> read;
@@ -55,7 +63,8 @@ struct Option {
   std::function<std::string(const Struct&)> without_meaning;
 
   Option Group(std::string heading) && { return group = std::move(heading), std::move(*this); }
-  Option KeepsResult() && { return changes_result = false, std::move(*this); }
+  Option KeepsResult() && { return effect = Effect::kNone, std::move(*this); }
+  Option ChangesCourse() && { return effect = Effect::kCourse, std::move(*this); }
   Option Decides() && { return decides = true, std::move(*this); }
   Option MeaninglessIf(std::function<std::string(const Struct&)> reason) && {
     return without_meaning = std::move(reason), std::move(*this);
@@ -88,6 +97,8 @@ struct NumberRange {
   bool Holds(double x) const;  // false for what is not finite
   std::string Text() const;    // "0 to 1", "at least 0 and below 1", "above 0", "a number"
 };
+
+std::string IntegerRange(int64_t low, int64_t high);  // "1 to 62", "at least 1"
 
 // Texts of flags as JSON values. A number, or the text as it stands where it is none ("auto"), for a reader to refuse.
 Json NumberOrText(const std::string& text);
@@ -138,7 +149,9 @@ template <class Struct, class Int>
 Option<Struct> Integer(const std::string& name, Int Struct::*member, int64_t low, int64_t high, std::string help) {
   static_assert(std::is_integral_v<Int> && !std::is_same_v<Int, bool>);
   const auto get = [=](const Json& object, std::string_view where) { return GetInt(object, name, where, low, high); };
-  return option_table::Member(OptionType::kInteger, name, member, get, std::move(help), IntegerOf);
+  Option<Struct> option = option_table::Member(OptionType::kInteger, name, member, get, std::move(help), IntegerOf);
+  option.range = IntegerRange(low, high);
+  return option;
 }
 
 template <class Struct>
@@ -154,7 +167,9 @@ Option<Struct> Number(const std::string& name, double Struct::*member, NumberRan
     if (!range.Holds(number)) Fail("{}: \"{}\": expected {}, got {}", where, name, range.Text(), number);
     return number;
   };
-  return option_table::Member(OptionType::kNumber, name, member, get, std::move(help), NumberOf);
+  Option<Struct> option = option_table::Member(OptionType::kNumber, name, member, get, std::move(help), NumberOf);
+  option.range = range.Text();
+  return option;
 }
 
 template <class Struct>
@@ -248,12 +263,12 @@ void WriteOptions(const OptionTable<Struct>& table, const Struct& from, Json& ob
   }
 }
 
-// What is wrong with a flag's text, "expected 1 to 62, got 0"; "" if nothing is.
+// What is wrong with a value, "expected 1 to 62, got 0"; "" if nothing is.
 template <class Struct>
-std::string TextError(const OptionTable<Struct>& table, const Option<Struct>& option, const std::string& text) {
+std::string ValueError(const OptionTable<Struct>& table, const Option<Struct>& option, const Json& value) {
   try {
     Struct scratch = table.defaults;
-    option.read(Json{{option.name, option.from_text(text)}}, "", scratch);
+    option.read(Json{{option.name, value}}, "", scratch);
   } catch (const Error& error) {
     const std::string message = error.what(), place = fmt::format(": \"{}\": ", option.name);
     return message.starts_with(place) ? message.substr(place.size()) : message;
@@ -261,18 +276,28 @@ std::string TextError(const OptionTable<Struct>& table, const Option<Struct>& op
   return "";
 }
 
+// The same of a flag's text.
+template <class Struct>
+std::string TextError(const OptionTable<Struct>& table, const Option<Struct>& option, const std::string& text) {
+  try {
+    return ValueError(table, option, option.from_text(text));
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 // As the help shows it.
 template <class Struct>
 std::string DefaultText(const OptionTable<Struct>& table, const Option<Struct>& option) {
   const Json value = option.write(table.defaults);
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "none" : value.dump();
 }
 
 // The first option that changes the result and has another value; "" if none: the one goes on where the other stopped.
 template <class Struct>
 std::string FirstThatDiffers(const OptionTable<Struct>& table, const Struct& a, const Struct& b) {
   for (const Option<Struct>& option : table.options)
-    if (option.changes_result && option.write(a) != option.write(b)) return option.name;
+    if (option.effect != Effect::kNone && option.write(a) != option.write(b)) return option.name;
   return "";
 }
 

@@ -46,7 +46,7 @@ CLI::Option* AddOptionFlag(CLI::App& app, const std::string& prefix, const Optio
                      : option.type == OptionType::kNumber ? "FLOAT"
                                                           : option.syntax);
   return added->check(
-      CLI::Validator([&table, &option](std::string& text) { return TextError(table, option, text); }, ""));
+      CLI::Validator([&table, &option](std::string& text) { return TextError(table, option, text); }, option.range));
 }
 
 // --lsh_*: all of AttentionChanges but --attention itself, for commands that take several --attention.

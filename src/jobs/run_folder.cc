@@ -15,6 +15,7 @@
 #include "base/leftovers.h"
 #include "io/weight_files.h"
 #include "train/checkpoint.h"
+#include "train/options.h"
 
 namespace lshformer {
 namespace {
@@ -26,12 +27,6 @@ constexpr const char* kState = "trainer_state.json";
 constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
                                     "predictions.json",   "nbest_predictions.json", "null_odds.json"};
 
-// Another optimization of the same task: a legitimate wish, but no longer the same run.
-constexpr const char* kMayChange[] = {
-    "learning_rate",        "weight_decay",  "adam_beta1",        "adam_beta2",
-    "adam_epsilon",         "max_grad_norm", "max_steps",         "num_train_epochs",
-    "warmup_steps",         "warmup_ratio",  "lr_scheduler_type", "load_best_model_at_end",
-    "metric_for_best_model"};
 constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
 // Work after training: it does not change the run, only whether something is left to do.
 constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_file", "max_eval_samples",
@@ -40,6 +35,12 @@ constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_fil
 template <size_t n>
 bool IsIn(const char* const (&list)[n], const std::string& key) {
   return std::find(std::begin(list), std::end(list), key) != std::end(list);
+}
+
+// Another optimization of the same task: a legitimate wish, but no longer the same run.
+bool MayChange(const std::string& key) {
+  const auto* option = FindOption(TrainingTable(), key);
+  return option != nullptr && option->effect == Effect::kCourse;
 }
 
 // Whether it has the first file that a run writes, and that is no other program's; or only what a run leaves that was
@@ -98,7 +99,7 @@ void CheckSettings(const std::string& where, const Json& before, const Json& now
   for (const auto& [key, value] : now.items()) {
     if (!before.contains(key) || before[key] == value || IsIn(kWorkAfter, key)) continue;
     const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
-    if (IsIn(kMayChange, key)) {
+    if (MayChange(key)) {
       spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key),
                    where, shown(before[key]), shown(value));
     } else {

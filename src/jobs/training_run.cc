@@ -24,13 +24,14 @@ namespace {
 // What the settings leave out, since it does not change the result; with them a run can be made again. The two about
 // checkpoints stand there only where they were given, for that decides what is kept of them.
 Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
-  return {{"per_device_eval_batch_size", options.per_device_eval_batch_size},
-          {"logging_steps", options.logging_steps},
-          {"eval_steps", options.eval_steps},
-          {"save_steps", folder.keep_optimizer_states ? Json(options.save_steps) : Json()},
-          {"save_total_limit", folder.keep_optimizer_states ? Json(options.save_total_limit) : Json()},
-          {"gradient_checkpointing", options.gradient_checkpointing},
-          {"report_to", folder.report_to}};
+  Json flags = Json::object();
+  for (const Option<TrainingOptions>& option : TrainingTable().options) {
+    if (option.effect != Effect::kNone) continue;
+    const bool given = folder.keep_optimizer_states || !option.name.starts_with("save_");
+    flags[option.name] = given ? option.write(options) : Json();
+  }
+  flags["report_to"] = folder.report_to;
+  return flags;
 }
 
 DType SaveType(const std::string& name) {
@@ -120,24 +121,10 @@ Json FinalEvaluation(const TrainingJob& job, TrainResult& trained) {
 }  // namespace
 
 Json Settings(const TrainingOptions& options) {
-  return {{"per_device_train_batch_size", options.per_device_train_batch_size},
-          {"gradient_accumulation_steps", options.gradient_accumulation_steps},
-          {"learning_rate", options.learning_rate},
-          {"weight_decay", options.weight_decay},
-          {"adam_beta1", options.adam_beta1},
-          {"adam_beta2", options.adam_beta2},
-          {"adam_epsilon", options.adam_epsilon},
-          {"max_grad_norm", options.max_grad_norm},
-          {"num_train_epochs", options.num_train_epochs},
-          {"max_steps", options.max_steps},
-          {"lr_scheduler_type", Name(options.lr_scheduler_type)},
-          {"warmup_steps", options.warmup_steps},
-          {"warmup_ratio", options.warmup_ratio},
-          {"optim", Name(options.optim)},
-          {"ema_decay", options.ema_decay > 0 ? Json(options.ema_decay) : Json()},
-          {"load_best_model_at_end", options.load_best_model_at_end},
-          {"metric_for_best_model", options.metric_for_best_model},
-          {"seed", options.seed}};
+  Json settings = Json::object();
+  for (const Option<TrainingOptions>& option : TrainingTable().options)
+    if (option.effect != Effect::kNone) settings[option.name] = option.write(options);
+  return settings;
 }
 
 EvaluateOptions Evaluating(const TrainingJob& job) {

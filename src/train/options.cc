@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <array>
 #include <vector>
 
 #include "base/error.h"
@@ -13,83 +12,117 @@
 namespace lshformer {
 namespace {
 
-template <class Enum>
-struct NamedValue {
-  const char* name;
-  Enum value;
-};
+using T = TrainingOptions;
 
-constexpr NamedValue<ScheduleType> kSchedules[] = {
-    {"linear", ScheduleType::kLinear}, {"cosine", ScheduleType::kCosine}, {"constant", ScheduleType::kConstant}};
-constexpr NamedValue<OptimizerType> kOptimizers[] = {{"adamw", OptimizerType::kAdamW},
-                                                     {"adamw_bert", OptimizerType::kAdamWBert}};
+constexpr const char *kBatches = "Batches and length of the run", *kOptimizer = "Optimizer",
+                     *kLogging = "Logging and checkpoints (in updates)";
+constexpr std::array<const char*, 2> kOptimizers{"adamw", "adamw_bert"};  // in the order of the values
+constexpr NumberRange kNotNegative{.low = 0}, kBelowOne{.low = 0, .high = 1, .high_open = true};
 
-template <class Enum, size_t n>
-Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const char* option) {
-  std::vector<std::string> names;
-  std::string list;
-  for (const auto& entry : table) {
-    if (name == entry.name) return entry.value;
-    names.push_back(entry.name);
-    list += (list.empty() ? "" : ", ") + names.back();
-  }
-  const std::string nearest = Nearest(name, names);
-  FailOption(option, "expected {}, got \"{}\"{}", list, name,
-             nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+// 0 stands for none, and is written as null.
+Option<T> EmaDecay() {
+  constexpr NumberRange kRange{.low = 0, .high = 1, .low_open = true, .high_open = true};
+  Option<T> option = Number("ema_decay", &T::ema_decay, kRange,
+                            "evaluate and save the exponential moving average of the weights; 0.999 looks back about "
+                            "1000 updates");
+  option.type = OptionType::kText;
+  option.syntax = "NUMBER";
+  option.write = [](const T& from) { return from.ema_decay == 0 ? Json() : Json(from.ema_decay); };
+  return option;
 }
 
-template <class Enum, size_t n>
-const char* NameIn(const NamedValue<Enum> (&table)[n], Enum value) {
-  for (const auto& entry : table) {
-    if (entry.value == value) return entry.name;
-  }
-  return "";
+Option<T> BestMetric() {
+  Option<T> option = Text("metric_for_best_model", &T::metric_for_best_model,
+                          "which metric decides; smaller is better for losses and perplexity");
+  option.syntax = "NAME";
+  option.group = kLogging;
+  option.effect = Effect::kCourse;
+  return option;
 }
 
-void RequireAtLeast(const char* name, int64_t value, int64_t low) {
-  if (value < low) FailOption(name, "expected {} or more, got {}", low, value);
-}
-
-// NaN fails every comparison, so the tests are written as what must hold.
-void RequireWithin(const char* name, double value, double low, double high, const char* range) {
-  if (!(value >= low && value <= high)) FailOption(name, "expected {}, got {}", range, value);
+// In the order in which a checkpoint records them.
+OptionTable<T> MakeTable() {
+  OptionTable<T> table;
+  table.group = kOptimizer;
+  table.options = {
+      Integer("per_device_train_batch_size", &T::per_device_train_batch_size, 1, INT32_MAX, "sequences per forward")
+          .Group(kBatches),
+      Integer("per_device_eval_batch_size", &T::per_device_eval_batch_size, 1, INT32_MAX,
+              "sequences per forward of evaluation")
+          .Group(kBatches)
+          .KeepsResult(),
+      Integer("gradient_accumulation_steps", &T::gradient_accumulation_steps, 1, INT32_MAX, "forwards per update")
+          .Group(kBatches),
+      Number("learning_rate", &T::learning_rate, kNotNegative, "the peak").ChangesCourse(),
+      Number("weight_decay", &T::weight_decay, kNotNegative, "decoupled; not on biases and LayerNorm").ChangesCourse(),
+      Number("adam_beta1", &T::adam_beta1, kBelowOne, "decay of the mean gradient").ChangesCourse(),
+      Number("adam_beta2", &T::adam_beta2, kBelowOne, "decay of the mean square").ChangesCourse(),
+      Number("adam_epsilon", &T::adam_epsilon, kNotNegative, "added to the root").ChangesCourse(),
+      Number("max_grad_norm", &T::max_grad_norm, kNotNegative, "clips the norm of all gradients; 0: not")
+          .ChangesCourse(),
+      Number("num_train_epochs", &T::num_train_epochs, {.low = 0, .high = 1e9},
+             "passes over the data; a fraction is allowed")
+          .Group(kBatches)
+          .ChangesCourse(),
+      Integer("max_steps", &T::max_steps, -1, INT64_MAX, "updates, whatever the epochs; -1: not given")
+          .Group(kBatches)
+          .ChangesCourse(),
+      Names("lr_scheduler_type", &T::lr_scheduler_type, {"linear", "cosine", "constant"},
+            "learning rate after the warm-up")
+          .ChangesCourse(),
+      Integer("warmup_steps", &T::warmup_steps, 0, INT64_MAX, "updates of linear warm-up").ChangesCourse(),
+      Number("warmup_ratio", &T::warmup_ratio, {.low = 0, .high = 1}, "or their share of all updates").ChangesCourse(),
+      Names("optim", &T::optim, {kOptimizers.begin(), kOptimizers.end()},
+            "adamw_bert: without bias correction, as BERT was trained (there --adam_epsilon 1e-6)"),
+      EmaDecay(),
+      Integer("logging_steps", &T::logging_steps, 0, INT64_MAX, "between log entries; 0: none")
+          .Group(kLogging)
+          .KeepsResult(),
+      Integer("eval_steps", &T::eval_steps, 0, INT64_MAX, "between evaluations; 0: only at the end")
+          .Group(kLogging)
+          .KeepsResult(),
+      Integer("save_steps", &T::save_steps, 0, INT64_MAX,
+              "between checkpoints; 0: only when stopped. Given, a finished run keeps what further steps need")
+          .Group(kLogging)
+          .KeepsResult(),
+      Integer("save_total_limit", &T::save_total_limit, 0, INT32_MAX,
+              "newest checkpoints kept, beside the best; 0: all")
+          .Group(kLogging)
+          .KeepsResult(),
+      Boolean("load_best_model_at_end", &T::load_best_model_at_end,
+              "the result is the checkpoint with the best evaluation, not the last")
+          .Group(kLogging)
+          .ChangesCourse(),
+      BestMetric(),
+      Boolean("gradient_checkpointing", &T::gradient_checkpointing,
+              "keep the input of each layer alone and compute the rest again in the backward: the same result with "
+              "less memory, a third more time")
+          .Group(kBatches)
+          .KeepsResult(),
+      Unsigned("seed", &T::seed, "")};
+  return table;
 }
 
 }  // namespace
 
-ScheduleType ParseScheduleType(const std::string& name) { return Parse(kSchedules, name, "lr_scheduler_type"); }
-const char* Name(ScheduleType type) { return NameIn(kSchedules, type); }
-OptimizerType ParseOptimizerType(const std::string& name) { return Parse(kOptimizers, name, "optim"); }
-const char* Name(OptimizerType type) { return NameIn(kOptimizers, type); }
+const OptionTable<TrainingOptions>& TrainingTable() {
+  static const OptionTable<T> table = MakeTable();
+  return table;
+}
+
+const char* Name(OptimizerType type) { return kOptimizers[static_cast<size_t>(type)]; }
 
 void ValidateTrainingOptions(const TrainingOptions& options) {
-  RequireAtLeast("per_device_train_batch_size", options.per_device_train_batch_size, 1);
-  RequireAtLeast("per_device_eval_batch_size", options.per_device_eval_batch_size, 1);
-  RequireAtLeast("gradient_accumulation_steps", options.gradient_accumulation_steps, 1);
-  constexpr double kFinite = std::numeric_limits<double>::max();
-  RequireWithin("learning_rate", options.learning_rate, 0, kFinite, "a number ≥ 0");
-  RequireWithin("weight_decay", options.weight_decay, 0, kFinite, "a number ≥ 0");
-  const double below_one = std::nextafter(1.0, 0.0);
-  constexpr double kAboveZero = std::numeric_limits<double>::min();
-  RequireWithin("adam_beta1", options.adam_beta1, 0, below_one, "a number in [0, 1)");
-  RequireWithin("adam_beta2", options.adam_beta2, 0, below_one, "a number in [0, 1)");
-  RequireWithin("adam_epsilon", options.adam_epsilon, 0, kFinite, "a number ≥ 0");
-  RequireWithin("max_grad_norm", options.max_grad_norm, 0, kFinite, "a number ≥ 0 (0 = no clipping)");
-  RequireWithin("warmup_ratio", options.warmup_ratio, 0, 1, "a number in [0, 1]");
-  RequireWithin("num_train_epochs", options.num_train_epochs, 0, 1e9, "a number ≥ 0");
-  if (options.max_steps < -1) FailOption("max_steps", "expected -1 (not given) or more, got {}", options.max_steps);
-  RequireAtLeast("warmup_steps", options.warmup_steps, 0);
+  for (const Option<T>& option : TrainingTable().options) {
+    const Json value = option.write(options);
+    if (value.is_null()) continue;
+    if (const std::string wrong = ValueError(TrainingTable(), option, value); !wrong.empty())
+      FailOption(option.name, "{}", wrong);
+  }
   if (options.warmup_steps > 0 && options.warmup_ratio > 0)
-    FailUsage("--warmup_steps: not beside --warmup_ratio, which says the same in another unit");
-  RequireAtLeast("logging_steps", options.logging_steps, 0);
-  RequireAtLeast("eval_steps", options.eval_steps, 0);
-  RequireAtLeast("save_steps", options.save_steps, 0);
-  RequireAtLeast("save_total_limit", options.save_total_limit, 0);
+    FailOption("warmup_steps", "not beside {}, which says the same in another unit", OptionName{"warmup_ratio"});
   if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)
     FailOption("metric_for_best_model", "needs {}", OptionName{"load_best_model_at_end"});
-  // 0: off
-  if (options.ema_decay != 0)
-    RequireWithin("ema_decay", options.ema_decay, kAboveZero, below_one, "a number in (0, 1)");
   if (!options.load_best_model_at_end) return;
   if (options.eval_steps == 0 || options.save_steps == 0 || options.save_steps % options.eval_steps != 0)
     FailOption("load_best_model_at_end", "needs {}, and {} a multiple of it, got {} and {}", OptionName{"eval_steps"},

@@ -1,19 +1,17 @@
-// What a training run is told. Names and defaults are those of Hugging Face's TrainingArguments.
+// Options of a training run. Names and defaults are those of Hugging Face's TrainingArguments.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/option_table.h"
+
 namespace lshformer {
 
 enum class ScheduleType { kLinear, kCosine, kConstant };
-ScheduleType ParseScheduleType(const std::string& name);  // Error lists the names and suggests the nearest
-const char* Name(ScheduleType type);
 
 // kAdamWBert: the AdamW of BERT's own code, without bias correction.
 enum class OptimizerType { kAdamW, kAdamWBert };
-OptimizerType ParseOptimizerType(const std::string& name);
-const char* Name(OptimizerType type);
 
 struct TrainingOptions {
   int per_device_train_batch_size = 8;  // sequences per forward
@@ -40,6 +38,10 @@ struct TrainingOptions {
   uint64_t seed = 42;                          // data order, masking, dropout, new weights
 };
 
+// One row an option: flags, help, checks, what a checkpoint records and what a resumed run may change follow from it.
+const OptionTable<TrainingOptions>& TrainingTable();
+const char* Name(OptimizerType type);
+
 // As transformers decides: smaller is better for what ends in "loss" (and for perplexity and mse), greater for all
 // else.
 bool GreaterIsBetter(const std::string& metric);
@@ -48,7 +50,7 @@ bool GreaterIsBetter(const std::string& metric);
 // write.
 void CheckBestMetric(const TrainingOptions& options, const std::vector<std::string>& keys);
 
-// Error (exit 2) that names the flag, the range and the value.
+// OptionError that names the option, the range and the value, or options that contradict each other.
 void ValidateTrainingOptions(const TrainingOptions& options);
 
 }  // namespace lshformer

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -133,15 +134,40 @@ TEST(TrainingOptions, AWarmUpIsSaidOnce) {
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   options.warmup_steps = 5;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              testing::ThrowsMessage<UsageError>(testing::StartsWith("--warmup_steps: not beside --warmup_ratio")));
+              testing::ThrowsMessage<UsageError>(testing::StartsWith("warmup_steps: not beside warmup_ratio")));
 }
 
-TEST(TrainingOptions, NamesAreParsedAndTyposGetASuggestion) {
-  for (const auto type : {ScheduleType::kLinear, ScheduleType::kCosine, ScheduleType::kConstant})
-    EXPECT_EQ(ParseScheduleType(Name(type)), type);
-  EXPECT_EQ(ParseOptimizerType("adamw"), OptimizerType::kAdamW);
-  EXPECT_THAT([] { ParseScheduleType("linaer"); },
-              testing::ThrowsMessage<UsageError>(testing::HasSubstr("did you mean \"linear\"?")));
+TEST(TrainingOptions, ATypoGetsASuggestion) {
+  const auto* schedule = FindOption(TrainingTable(), "lr_scheduler_type");
+  ASSERT_NE(schedule, nullptr);
+  EXPECT_EQ(TextError(TrainingTable(), *schedule, "cosine"), "");
+  EXPECT_EQ(TextError(TrainingTable(), *schedule, "linaer"),
+            "expected linear, cosine or constant, got \"linaer\" (did you mean \"linear\"?)");
+}
+
+// Of every option a resumed run knows whether it may have another value; what only says when to look changes nothing.
+TEST(TrainingOptions, EveryOptionSaysWhatItChanges) {
+  const auto effect = [](const char* name) { return FindOption(TrainingTable(), name)->effect; };
+  EXPECT_EQ(effect("per_device_train_batch_size"), Effect::kRun);
+  EXPECT_EQ(effect("seed"), Effect::kRun);
+  EXPECT_EQ(effect("learning_rate"), Effect::kCourse);
+  EXPECT_EQ(effect("max_steps"), Effect::kCourse);
+  EXPECT_EQ(effect("logging_steps"), Effect::kNone);
+  EXPECT_EQ(effect("gradient_checkpointing"), Effect::kNone);
+}
+
+TEST(TrainingOptions, ValuesOutOfRangeAreNamed) {
+  TrainingOptions options;
+  EXPECT_NO_THROW(ValidateTrainingOptions(options));
+  options.adam_beta2 = 1;
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              testing::ThrowsMessage<OptionError>("adam_beta2: expected at least 0 and below 1, got 1"));
+  options = {};
+  options.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(ValidateTrainingOptions(options), OptionError);
+  options = {};
+  options.max_steps = -2;
+  EXPECT_THROW(ValidateTrainingOptions(options), OptionError);
 }
 
 }  // namespace
