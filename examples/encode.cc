@@ -8,20 +8,16 @@
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: encode MODEL_FOLDER TEXT\n"), 2;
   try {
+    // Any BERT folder in the Hugging Face layout, with the attention that its config says.
     lshformer::PredictOptions options;
     options.task = lshformer::PredictTask::kFeatureExtraction;
-    options.pooling = lshformer::Pooling::kMean;
-    options.normalize = true;
-    // Any BERT folder in the Hugging Face layout. SimHash attention instead of what its config says:
-    const auto adjust = [](lshformer::ModelConfig& config) {
-      config.attention = {lshformer::ParseAttentionSpec("simhash", "attention")};
-    };
-    const auto pipeline = lshformer::Pipeline::Load(argv[1], argv[1], options, adjust);
+    options.embedding = {.pooling = lshformer::Pooling::kMean, .normalize = true};
+    const auto pipeline = lshformer::Pipeline::Load(argv[1], /*tokenizer_folder=*/"", options);
 
-    std::vector<lshformer::Request> requests{pipeline.PrepareText(argv[2], "")};
-    pipeline.Run(requests);
-    if (!requests[0].error.empty()) return std::fprintf(stderr, "encode: %s\n", requests[0].error.c_str()), 1;
-    for (float x : requests[0].embedding) std::printf("%.6f\n", x);
+    const std::vector<lshformer::TextInput> texts{{argv[2], ""}};
+    const auto outcomes = pipeline.Embed(texts);
+    if (!outcomes[0].ok()) return std::fprintf(stderr, "encode: %s\n", outcomes[0].error.c_str()), 1;
+    for (float x : outcomes[0].value.values) std::printf("%.9g\n", x);
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "encode: %s\n", error.what()), 1;
   }

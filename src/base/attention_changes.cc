@@ -1,129 +1,74 @@
 #include "base/attention_changes.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 
 #include "base/error.h"
 
 namespace lshformer {
+namespace {
 
-Json NumberOrText(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? Json(number) : Json(text);
-}
-
-Json BucketsOf(const std::string& text) {
-  if (text == "auto") return text;
-  Json factors = Json::array();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    factors.push_back(NumberOrText(part));
-    begin = end + 1;
+std::vector<LshKey> CollectLshKeys() {
+  std::vector<LshKey> keys;
+  for (const AttentionSpec& spec : AttentionKinds()) {
+    for (const AttentionOption& option : OptionsOf(spec).options) {
+      const auto same = [&](const LshKey& key) { return key.option->name == option.name; };
+      if (!option.help.empty() && std::none_of(keys.begin(), keys.end(), same))
+        keys.push_back({&OptionsOf(spec), &option});
+    }
   }
-  return factors;
-}
-
-AttentionSpec ParseAttentionFlag(std::string_view value) {
-  try {
-    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, "--attention"), "--attention");
-    const std::vector<std::string> types{Name(AttentionType::kDense), Name(AttentionType::kSimHash),
-                                         Name(AttentionType::kReformer)};
-    if (std::find(types.begin(), types.end(), value) == types.end())
-      FailUsage("--attention: expected {}, {} or {}, got \"{}\"{}", types[0], types[1], types[2], Shown(value),
-                Suggestion(value, types));
-    return ParseAttentionSpec(Json(value), "--attention");
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-
-std::vector<std::pair<std::string, Json>> AttentionChanges::Keys() const {
-  std::vector<std::pair<std::string, Json>> keys;
-  const auto add = [&](const char* key, const auto& value) { keys.emplace_back(key, value ? Json(*value) : Json()); };
-  add("pairs", pairs);  // first: it says which of the others have a meaning
-  keys.emplace_back("bands", bands ? NumberOrText(*bands) : Json());
-  add("hashes", hashes);
-  add("table_size", table_size);
-  add("fill", fill);
-  add("window", window);
-  add("global", global);
-  add("resample", resample);
-  add("center_keys", center_keys);
-  keys.emplace_back("min_length", min_length ? NumberOrText(*min_length) : Json());
-  add("rounds", rounds);
-  keys.emplace_back("buckets", buckets ? BucketsOf(*buckets) : Json());
-  add("chunk", chunk);
-  add("look_back", look_back);
-  add("look_ahead", look_ahead);
-  add("scale", scale);
-  add("cross_bucket", cross_bucket);
-  add("wrap", wrap);
-  add("causal", causal);
-  add("count_pairs_once", count_pairs_once);
   return keys;
 }
 
-namespace {
-
-// `spec` with one key changed; nothing where its type has no such key.
-std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
-  Json json = ToJson(spec);
-  if (!json.contains(key)) return std::nullopt;
-  if (key == "pairs" && (value == "sorted") != (spec.pairs == Pairs::kSorted)) {
-    // What suits one is no choice for the other: the new pairs begin with their own defaults.
-    for (const char* other : {"bands", "table_size", "chunk", "look_back", "look_ahead"}) json.erase(other);
-  }
-  json[key] = value;
-  if (key == "pairs" || key == "bands") DropKeysWithoutMeaning(json);
+// An Error of `f` as one of a flag.
+template <class F>
+auto AsUsage(const F& f) {
   try {
-    return ParseAttentionSpec(json, "--lsh_" + key);
+    return f();
+  } catch (const UsageError&) {
+    throw;
   } catch (const Error& error) {
-    throw UsageError(error.what());
+    throw UsageError(error.Spelled(kOptionMark));
   }
+}
+
+// A flag where an error's place stands.
+std::string Named(const std::string& option) { return fmt::format("{}", OptionName{option}); }
+
+// `spec` with one key changed; nothing where its kind has no such key, or none that has a meaning now.
+std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
+  const Json json = ToJson(spec);
+  if (!json.contains(key)) return std::nullopt;
+  const std::string flag = Named("lsh_" + key);
+  return AsUsage([&] { return ParseAttentionSpec(WithKeyChanged(json, key, value, flag), flag); });
 }
 
 // Why a key could be laid over no spec.
 [[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
-  if (!specs.empty() && specs.front().type == AttentionType::kSimHash) {
+  const auto may_be_without = [](const AttentionOption& option) { return option.without_meaning != nullptr; };
+  if (!specs.empty()) {
+    const std::vector<AttentionOption>& options = OptionsOf(specs.front()).options;
     Json json = ToJson(specs.front());
     json[key] = value;
-    try {
-      ParseAttentionSpec(json, "--lsh_" + key);
-    } catch (const Error& error) {
-      throw UsageError(error.what());
-    }
+    // Of a kind whose keys hang on one another the parser knows the reason.
+    if (std::any_of(options.begin(), options.end(), may_be_without))
+      AsUsage([&] { return ParseAttentionSpec(json, Named("lsh_" + key)); });
   }
-  FailUsage("--lsh_{}: has no meaning for {} attention", key, specs.empty() ? "no" : Name(specs.front().type));
+  FailOption("lsh_" + key, "has no meaning for {} attention", specs.empty() ? "no" : Name(specs.front()));
 }
 
-}  // namespace
-
-std::string AttentionChanges::FirstThatChangesWork() const {
-  for (const auto& [key, value] : Keys()) {
-    if (!value.is_null() && key != "min_length" && key != "resample") return key;
-  }
-  return "";
-}
-
-namespace {
-
-// The name of a type that layers have already keeps their options and seed; of other layers, and where an object is
+// The name of a kind that layers have already keeps their options and seed; of other layers, and where an object is
 // given, that is all there is, but for the seed of the config where the object has none.
 void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs) {
   AttentionSpec wanted = ParseAttentionFlag(flag);
-  const auto has_type = [&](const AttentionSpec& spec) { return spec.type == wanted.type; };
+  const auto has_kind = [&](const AttentionSpec& spec) { return SameKind(spec, wanted); };
   if (flag.starts_with('{')) {
-    const bool seeded = ParseJson(flag, "--attention").contains("seed");
-    const auto old = std::find_if(specs.begin(), specs.end(), has_type);
+    const bool seeded = ParseJson(flag, Named("attention")).contains("seed");
+    const auto old = std::find_if(specs.begin(), specs.end(), has_kind);
     if (!seeded && old != specs.end()) wanted.seed = old->seed;
-  } else if (std::any_of(specs.begin(), specs.end(), has_type)) {
+  } else if (std::any_of(specs.begin(), specs.end(), has_kind)) {
     for (AttentionSpec& spec : specs)
-      if (!has_type(spec)) spec = wanted;
+      if (!has_kind(spec)) spec = wanted;
     return;
   }
   specs.assign(1, wanted);
@@ -131,12 +76,53 @@ void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs
 
 }  // namespace
 
+const std::vector<LshKey>& LshKeys() {
+  static const std::vector<LshKey> keys = CollectLshKeys();
+  return keys;
+}
+
+AttentionSpec ParseAttentionFlag(std::string_view value) {
+  const std::string where = Named("attention");
+  return AsUsage([&] {
+    if (value.starts_with('{')) return ParseAttentionSpec(ParseJson(value, where), where);
+    if (const std::string error = NameError(AttentionNames(), std::string(value)); !error.empty())
+      FailOption("attention", "{}", error);
+    return ParseAttentionSpec(Json(value), where);
+  });
+}
+
+std::vector<std::pair<std::string, Json>> AttentionChanges::Keys() const {
+  std::vector<std::pair<std::string, Json>> all;
+  for (const bool decides : {true, false}) {
+    for (const LshKey& key : LshKeys()) {
+      if (key.option->decides != decides) continue;
+      const auto given = keys.find(key.option->name);
+      all.emplace_back(key.option->name, given == keys.end() ? Json() : given->second);
+    }
+  }
+  return all;
+}
+
+std::string AttentionChanges::FirstThatChangesWork() const {
+  for (const auto& [key, value] : Keys()) {
+    if (!value.is_null() && ChangesWork(key)) return key;
+  }
+  return "";
+}
+
 void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
+  const auto given = [&](const char* key, bool value) {
+    const auto found = keys.find(key);
+    return found != keys.end() && found->second == value;
+  };
+  if (given("wrap", true) && given("cross_bucket", false))
+    FailOption("lsh_wrap", "has no meaning beside {} false, where windows end with their round",
+               OptionName{"lsh_cross_bucket"});
   if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;
   for (const auto& [key, value] : Keys()) {
     if (value.is_null()) continue;
-    // Layers may differ: a key changes those whose type has it.
+    // Layers may differ: a key changes those whose kind has it.
     bool used = false;
     for (AttentionSpec& spec : specs) {
       const std::optional<AttentionSpec> changed = WithKey(spec, key, value);
@@ -149,14 +135,15 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
     if (SameWork(specs[i], before[i])) continue;
     specs[i].tuned.reset();
     if (specs[i].min_length != kAutoLength) continue;
-    if (min_length)
-      FailUsage(
-          "--lsh_min_length: auto is what tune measured, and other --lsh_ flags change what it measured; give a "
-          "number, or run tune with those flags");
-    FailUsage(
-        "--lsh_{}: the model's \"min_length\" is \"auto\", which tune measured without this flag; add --lsh_min_length "
-        "N, or run tune with it",
-        FirstThatChangesWork());
+    if (keys.contains("min_length"))
+      FailOption("lsh_min_length",
+                 "auto is what tune measured, and other {} flags change what it measured; give a number, or run tune "
+                 "with those flags",
+                 OptionName{"lsh_"});
+    FailOption("lsh_" + FirstThatChangesWork(),
+               "the model's \"min_length\" is \"auto\", which tune measured without this flag; add {} N, or run tune "
+               "with it",
+               OptionName{"lsh_min_length"});
   }
 }
 

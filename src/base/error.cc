@@ -31,7 +31,20 @@ bool IsHarmless(std::string_view character) {
   return character != "\u2028" && character != "\u2029";
 }
 
+std::string WithMarksAs(std::string_view before, std::string text) {
+  for (size_t mark = 0; (mark = text.find(kOptionMark, mark)) != text.npos; mark += before.size())
+    text.replace(mark, kOptionMark.size(), before);
+  return text;
+}
+
 }  // namespace
+
+Error::Error(const std::string& text) : std::runtime_error(WithMarksAs("", text)), text_(text) {}
+
+std::string Error::Spelled(std::string_view before) const { return WithMarksAs(before, text_); }
+
+OptionError::OptionError(std::string_view name, std::string_view message)
+    : UsageError(fmt::format("{}: {}", OptionName{name}, message)), name_(name) {}
 
 std::string Shown(std::string_view bytes, size_t limit) {
   std::string shown;

@@ -1,5 +1,10 @@
 // Errors that a user can cause and fix. Each says what was expected, what was found and where, in one line:
 //   Fail("{}: tensor \"{}\" has shape {}, expected {}", path, name, got, want);
+//
+// An option that an error is about goes by the name of its field. Whoever prints the error knows how its users spell
+// options, and says so with Error::Spelled: flags for the command line.
+//   FailOption("max_seq_length", "expected {} to {}, got {}", low, high, options.max_seq_length);
+//   Fail("{}: question has no answer; {} allows that", where, OptionName{"version_2_with_negative"});
 #pragma once
 #include <fmt/core.h>
 
@@ -10,16 +15,50 @@
 
 namespace lshformer {
 
-// A failure: exit status 1 of the command line.
+// The name of an option inside an error's text.
+struct OptionName {
+  std::string_view name;
+};
+// Stands before such names until the error is printed: a code point that Unicode keeps for use inside programs.
+inline constexpr std::string_view kOptionMark = "\uFDD0";
+
+}  // namespace lshformer
+
+template <>
+struct fmt::formatter<lshformer::OptionName> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const lshformer::OptionName& option, Context& context) const {
+    return fmt::format_to(context.out(), "{}{}", lshformer::kOptionMark, option.name);
+  }
+};
+
+namespace lshformer {
+
+// A failure: exit status 1 of the command line. what() has the bare names of options.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& text);
+  // what(), with `before` in front of every OptionName.
+  std::string Spelled(std::string_view before) const;
+
+ private:
+  std::string text_;  // with the marks
 };
 
 // A wrong flag or argument: exit status 2.
 class UsageError : public Error {
  public:
   using Error::Error;
+};
+
+// A wrong value of the option `name`, which begins the message: "max_seq_length: expected 5 to 512, got 4".
+class OptionError : public UsageError {
+ public:
+  OptionError(std::string_view name, std::string_view message);
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
 };
 
 // SIGINT or SIGTERM stopped the work after its state was saved: exit status 128 + signal.
@@ -40,6 +79,11 @@ template <class... Args>
 template <class... Args>
 [[noreturn]] void FailUsage(fmt::format_string<Args...> format, Args&&... args) {
   throw UsageError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void FailOption(std::string_view name, fmt::format_string<Args...> format, Args&&... args) {
+  throw OptionError(name, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Bytes of an input, fit for an error line: control characters and invalid UTF-8 as \xNN, cut to about `limit` bytes

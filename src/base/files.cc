@@ -27,9 +27,7 @@ constexpr size_t kBufferBytes = size_t{1} << 18;
 class FileHandle {
  public:
   explicit FileHandle(int file) : file_(file) {}
-  ~FileHandle() {
-    if (file_ > STDIN_FILENO) close(file_);
-  }
+  ~FileHandle() { CloseInput(file_); }
   FileHandle(const FileHandle&) = delete;
   FileHandle& operator=(const FileHandle&) = delete;
   int get() const { return file_; }
@@ -79,16 +77,43 @@ void SyncFolder(const std::string& folder) {
   if (handle.get() >= 0) fsync(handle.get());
 }
 
-// Opening a named pipe waits for a writer; a signal ends the wait.
-int OpenToRead(const std::string& path) {
-  while (true) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file >= 0 || errno != EINTR) return file;
-    ThrowIfStopped("reading");
-  }
+// Whether a descriptor is open for the direction that `unfit` does not have: O_WRONLY asks about reading.
+bool IsOpenFor(int file, int unfit) {
+  const int flags = fcntl(file, F_GETFL);
+  return flags >= 0 && (flags & O_ACCMODE) != unfit;
 }
 
 }  // namespace
+
+void OpenStandardDescriptors() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(file, F_GETFD) >= 0) continue;
+    // Takes the lowest free number, which is `file`: those below it are open by now.
+    open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+std::string InputName(const std::string& path) { return path == "-" ? "stdin" : Shown(path, 120); }
+std::string OutputName(const std::string& path) { return path == "-" ? "standard output" : Shown(path, 120); }
+
+int OpenInput(const std::string& path) {
+  const bool is_stdin = path == "-" || path == "/dev/stdin" || StandsForDescriptor(path) == STDIN_FILENO;
+  if (is_stdin && !IsOpenFor(STDIN_FILENO, O_WRONLY)) Fail("stdin: is closed, expected input");
+  if (path == "-") return STDIN_FILENO;
+  int file = -1;
+  while ((file = open(path.c_str(), O_RDONLY | O_CLOEXEC)) < 0 && errno == EINTR) ThrowIfStopped("reading");
+  if (file < 0) Fail("{}: cannot open: {}", InputName(path), std::strerror(errno));
+  struct stat status {};
+  if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode)) {
+    close(file);
+    Fail("{}: is a folder, expected a file", InputName(path));
+  }
+  return file;
+}
+
+void CloseInput(int file) {
+  if (file > STDIN_FILENO) close(file);
+}
 
 size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
   struct stat status {};
@@ -105,21 +130,18 @@ size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
     const ssize_t got = read(file, data, bytes);
     if (got >= 0) return static_cast<size_t>(got);
     if (errno == EINTR || errno == EAGAIN) continue;
-    Fail("{}: cannot read: {}", Shown(path, 120), std::strerror(errno));
+    Fail("{}: cannot read: {}", InputName(path), std::strerror(errno));
   }
 }
 
 std::string ReadFile(const std::string& path, uint64_t limit) {
-  const FileHandle handle(path == "-" ? STDIN_FILENO : OpenToRead(path));
-  struct stat status {};
-  if (handle.get() < 0 || fstat(handle.get(), &status) != 0)
-    Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path, 120));
+  const FileHandle handle(OpenInput(path));
   const auto refuse_long = [&](uint64_t size) {
-    if (size > limit) Fail("{}: has more than {} bytes", Shown(path, 120), limit);
+    if (size > limit) Fail("{}: has more than {} bytes", InputName(path), limit);
   };
   std::string contents;
-  if (S_ISREG(status.st_mode)) {
+  struct stat status {};
+  if (fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode)) {
     refuse_long(static_cast<uint64_t>(status.st_size));
     contents.reserve(static_cast<size_t>(status.st_size) + 1);
   }
@@ -141,7 +163,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   struct stat status {};
   if (descriptor) {
     direct_ = true;
-    file_ = fcntl(*descriptor, F_DUPFD_CLOEXEC, 3);
+    errno = EBADF;
+    if (IsOpenFor(*descriptor, O_RDONLY)) file_ = fcntl(*descriptor, F_DUPFD_CLOEXEC, 3);
   } else if (stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     if (S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path_, 120));
     direct_ = true;
@@ -149,7 +172,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   } else {
     OpenTemporary();
   }
-  if (file_ < 0) Fail("{}: cannot write: {}", Shown(path_, 120), Cause(errno));
+  if (file_ < 0) Fail("{}: cannot write: {}", OutputName(path_), Cause(errno));
 }
 
 bool IsTemporaryFile(std::string_view name) { return name.starts_with(".lshformer-") && name.ends_with(".tmp"); }
@@ -182,7 +205,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::FailWrite(int error) const {
-  const std::string name = path_ == "-" ? "stdout" : Shown(path_, 120);
+  const std::string name = OutputName(path_);
   if (error == EPIPE) Fail("{}: cannot write: the reader closed the pipe", name);
   Fail("{}: cannot write: {}", name, Cause(error));
 }

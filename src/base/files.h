@@ -9,6 +9,21 @@
 
 namespace lshformer {
 
+// Opens descriptors 0 to 2 where the program was started without them: a file opened later would get such a number, and
+// progress, log lines and results would be written into it. Call it first in main. They are opened the wrong way round,
+// so that reading and writing still fails: closed input is no empty input, and lost results are no success.
+void OpenStandardDescriptors();
+
+// What an error calls the file that a path names: "stdin" for "-", else the path, fit for a line.
+std::string InputName(const std::string& path);
+// The same of a file to write: "standard output" for "-".
+std::string OutputName(const std::string& path);
+
+// A descriptor to read `path` from, "-" being stdin; CloseInput leaves that one open. Opening a named pipe waits for a
+// writer; a signal ends the wait. Error if it cannot be opened, is a folder, or stdin is closed.
+int OpenInput(const std::string& path);
+void CloseInput(int file);
+
 // Reads a whole regular file (or pipe; "-" is stdin); Error if missing, a directory, unreadable or longer than `limit`.
 std::string ReadFile(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 

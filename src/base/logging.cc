@@ -53,8 +53,8 @@ class LineSink : public spdlog::sinks::base_sink<std::mutex> {
 void SetUpLogging(const std::string& level, LogFormat format) {
   static const std::vector<std::string> kLevels{"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end())
-    FailUsage("--log_level: expected trace, debug, info, warn, error or off, got \"{}\"{}", Shown(level),
-              Suggestion(level, kLevels));
+    FailOption("log_level", "expected trace, debug, info, warn, error or off, got \"{}\"{}", Shown(level),
+               Suggestion(level, kLevels));
   auto logger = std::make_shared<spdlog::logger>("lshformer", std::make_shared<LineSink>(format));
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));

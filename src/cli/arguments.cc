@@ -37,6 +37,11 @@ bool IsNumeric(const CLI::Option& option) {
 bool LooksNumeric(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789,") == std::string::npos;
 }
+// Of paths. An empty one is a variable of a script that was not set, never meant.
+bool IsPath(const CLI::Option& option) {
+  const std::string type = TypeOf(option);
+  return type == "FILE" || type == "RUN" || type.ends_with("DIR");
+}
 bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
@@ -137,7 +142,13 @@ class Reader {
   void ReadPositional(const std::string& word) {
     if (!HasPositionals() && word.ends_with(".json"))
       FailUsage("unexpected argument \"{}\"; a file of flags stands right after the command", Shown(word));
+    if (!HasPositionals() && word.ends_with(".json.gz"))
+      FailUsage("unexpected argument \"{}\"; a file of flags is plain JSON", Shown(word));
     if (!HasPositionals()) FailUsage("unexpected argument \"{}\"", Shown(word));
+    const auto is_path = [](const CLI::Option* option) { return option->get_positional() && IsPath(*option); };
+    const auto paths = command().get_options(is_path);
+    if (word.empty() && !paths.empty())
+      FailUsage("{}: expected a name, got \"\"", paths.front()->get_name(true, false));
     positionals_.push_back(word);
   }
 
@@ -192,6 +203,8 @@ class Reader {
   static void CheckValue(const CLI::Option& option, std::string& value, const std::string& name) {
     const std::string type = TypeOf(option);
     if (value.find('\0') != std::string::npos) FailUsage("{}: a NUL character", name);
+    if (value.empty() && IsPath(option))
+      FailUsage("{}: expected a {}, got \"\"", name, type == "FILE" ? "file" : "folder");
     if (IsBoolean(option) || type == "BOOLEAN") {
       if (value != "true" && value != "false") FailUsage("{}: expected true or false, got \"{}\"", name, Shown(value));
     } else if (IsNumeric(option)) {
@@ -238,6 +251,7 @@ class Reader {
   // A file that cannot be read is a failure; one that is no JSON is wrong usage, as a wrong flag in it is.
   static Json ParseFlagFile(const std::string& path) {
     const std::string text = ReadFile(path, JsonLimits().bytes);
+    if (text.starts_with("\x1F\x8B")) FailUsage("{}: is compressed; a file of flags is plain JSON", Shown(path));
     try {
       return ParseJson(text, path);
     } catch (const Error& error) {
@@ -245,14 +259,26 @@ class Reader {
     }
   }
 
-  // Numbers are no text, and neither is an object; where either is meant the flag's type says so.
+  // What JSON has a kind of its own for: true, false, a number.
+  static bool IsJsonScalar(const std::string& text) {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, number);
+    return text == "true" || text == "false" || (last == end && error != std::errc::invalid_argument);
+  }
+
+  // Numbers are no text, and neither is an object; where either is meant the flag's type says so. Nor is text that
+  // looks like a number or a switch one: a program that writes such a file has mixed up its types.
   static void CheckKind(const CLI::Option& option, const Json& value, const std::string& name) {
     const std::string type = TypeOf(option);
     const bool boolean = IsBoolean(option) || type == "BOOLEAN", number = IsNumeric(option);
     if (value.is_null() || value.is_array() || (value.is_object() && type.find("JSON") == type.npos))
       FailUsage("{}: expected a value, got {}", name, ShownValue(value));
-    if (boolean || number) return;  // their syntax is checked as that of words
     const bool takes_number = type.starts_with("auto|N") || type == "NUMBER";
+    const bool has_kind = boolean || number || type == "auto|N" || type == "NUMBER";
+    if (value.is_string() && has_kind && IsJsonScalar(value.get_ref<const std::string&>()))
+      FailUsage("{}: expected a value without quotes, got the text {}", name, ShownValue(value));
+    if (boolean || number) return;  // their syntax is checked as that of words
     if (value.is_boolean() || (value.is_number() && !takes_number))
       FailUsage("{}: expected text, got {}", name, ShownValue(value));
   }
@@ -262,9 +288,10 @@ class Reader {
     if (!file.is_object()) FailUsage("{}: expected an object of flags, got {}", Shown(path), ShownValue(file));
     for (const auto& [key, value] : file.items()) {
       const std::string where = fmt::format("{}: ", Shown(path));
+      if (IsFlag(key)) FailUsage("{}{}: expected the flag's name without dashes", where, Shown(key));
       GivenFlag flag = Find("--" + key, where);
       const std::string name = where + key;
-      if (IsHelp("--" + key) || key == "version") FailUsage("{}: has no place in a file of flags", name);
+      if (key.starts_with("help") || key == "version") FailUsage("{}: has no place in a file of flags", name);
       if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {
         CheckKind(*flag.option, item, name);

@@ -1,127 +1,78 @@
-// lshformer bench: what the operators cost, beside what the machine can do.
+// lshformer bench: what operators, models and training steps cost, beside what the machine can do.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
+#include <cmath>
+#include <iostream>
 #include <memory>
 
-#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "jobs/attention_operands.h"
-#include "jobs/measure.h"
+#include "jobs/bench_attention.h"
+#include "jobs/bench_model.h"
+#include "jobs/bench_train.h"
+#include "models/family.h"
+#include "report/table.h"
 
 namespace lshformer::cli {
 namespace {
 
-struct BenchAttentionFlags {
-  std::vector<int> lengths{128, 512, 2048};
-  int heads = 12, head_dim = 64, batch = 1, runs = 7;
+// The whole as JSON, or the rows as a table of `columns` under a line about the machine.
+void Print(const BenchResult& benchmark, const std::vector<std::string>& columns, bool as_json) {
+  const auto& [machine, rows] = benchmark;
+  if (as_json) {
+    std::cout << Json{{"machine", machine}, {"results", rows}}.dump(1) << "\n";
+    return;
+  }
+  Table table;
+  table.columns = columns;
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const std::string& column : columns) {
+      const Json& value = row.at(column);
+      cells.push_back(value.is_string() ? value.get<std::string>()
+                                        : FormatNumber(value.is_null() ? NAN : value.get<double>()));
+    }
+    table.Row(std::move(cells));
+  }
+  std::string head = machine["cpu"].get<std::string>() + ", " + machine["isa"].get<std::string>() +
+                     ", threads: " + std::to_string(machine["threads"].get<int>());
+  if (!machine["gemm_gflops"].is_null()) {
+    head += ", GEMM " + FormatNumber(machine["gemm_gflops"].get<double>(), 3) + " GFLOP/s, memory " +
+            FormatNumber(machine["memory_gbps"].get<double>(), 3) + " GB/s";
+  }
+  std::cout << head << "\n\n" << PlainText(table);
+}
+
+// Values of --dtype as what they name.
+template <class Kind>
+std::vector<Kind> ParseDtypes(const std::vector<std::string>& names, Kind (*parse)(const std::string&)) {
+  std::vector<Kind> kinds;
+  for (const std::string& name : names) kinds.push_back(parse(name));
+  return kinds;
+}
+
+// What --direction, --dtype, --no_machine and --json say, beside the options of the benchmark.
+template <class Options>
+struct BenchFlags {
+  Options bench;
   std::string direction = "both";
   std::vector<std::string> dtypes{"float32"};
-  std::vector<std::string> attention{"dense", "simhash"};
-  AttentionChanges lsh;
-  bool json = false, no_machine = false;
+  bool no_machine = false, json = false;
 };
-
-struct Variant {
-  std::string name;
-  AttentionSpec spec;
-  Operands operands = Operands::kFloat32;
-  const char* dtype() const { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
-};
-
-std::vector<Variant> Variants(const BenchAttentionFlags& flags) {
-  std::vector<AttentionSpec> specs;
-  for (const std::string& value : flags.attention) specs.push_back(ParseAttentionFlag(value));
-  flags.lsh.Apply(specs);
-  std::vector<Operands> operands;
-  for (const std::string& dtype : flags.dtypes) {
-    const Operands type = ParseOperandsFlag(dtype);
-    if (std::find(operands.begin(), operands.end(), type) == operands.end()) operands.push_back(type);
-  }
-  const std::vector<std::string> names = VariantNames(specs);
-  std::vector<Variant> variants;
-  for (size_t v = 0; v < specs.size(); ++v) {
-    for (const Operands type : operands)
-      variants.push_back({names[v] + (type == Operands::kBFloat16 ? "-bfloat16" : ""), specs[v], type});
-  }
-  return variants;
-}
-
-// Products per pair and head_dim: two forward (scores, output), five backward (scores again, ∂p, ∂v, ∂q, ∂k).
-constexpr double kForwardFlops = 4, kBackwardFlops = 10;
-
-Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionFlags& flags,
-          const Json& machine, AttentionOperands& operands) {
-  std::vector<HashNumbers> numbers;  // drawn before the clock runs
-  for (const Variant& variant : variants)
-    numbers.push_back(DrawHashNumbers(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
-  std::vector<std::function<void()>> runs;
-  for (size_t v = 0; v < variants.size(); ++v)
-    runs.push_back([&, v] { operands.Run(variants[v].spec, numbers[v], backward, 0, variants[v].operands); });
-  const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
-  Json rows = Json::array();
-  for (size_t v = 0; v < variants.size(); ++v) {
-    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, numbers[v]);
-    const AttentionCounts counts = Counts(*plan);
-    const double flops =
-        (kForwardFlops + (backward ? kBackwardFlops : 0)) * flags.head_dim * static_cast<double>(counts.pairs_computed);
-    Json row = {{"name", variants[v].name},
-                {"attention", Name(variants[v].spec.type)},
-                {"spec", ToJson(variants[v].spec)},
-                {"direction", backward ? "forward_backward" : "forward"},
-                {"dtype", variants[v].dtype()},
-                {"batch", flags.batch},
-                {"heads", flags.heads},
-                {"head_dim", flags.head_dim},
-                {"length", length}};
-    AddTiming(timings[v], row);
-    row["gflops"] = flops / timings[v].median_ms / 1e6;
-    row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
-    row["work_bytes"] =
-        backward ? WorkBytes(*plan, variants[v].operands) : ForwardWorkBytes(*plan, variants[v].operands);
-    AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-void BenchAttention(const BenchAttentionFlags& flags, uint64_t seed) {
-  const std::vector<Variant> variants = Variants(flags);
-  for (const int length : flags.lengths) {
-    if (int64_t{length} * flags.batch > INT32_MAX)
-      FailUsage("--lengths: {} tokens times --batch {} exceed {}", length, flags.batch, INT32_MAX);
-  }
-  const Json machine = DescribeMachine(!flags.no_machine);
-  Json results = Json::array();
-  for (const int length : Distinct(flags.lengths)) {
-    AttentionOperands operands(length, flags.batch, flags.heads, flags.head_dim, seed);
-    for (const bool backward : {false, true}) {
-      if (flags.direction == (backward ? "forward" : "forward_backward")) continue;
-      for (Json& row : Rows(length, backward, variants, flags, machine, operands)) results.push_back(std::move(row));
-    }
-  }
-  const std::vector<std::string> columns{"name",         "length",         "direction", "median_ms",
-                                         "p10_ms",       "p90_ms",         "gflops",    "gemm_share",
-                                         "memory_share", "pairs_fraction", "work_bytes"};
-  const std::string text = FormatBenchmark(machine, results, columns, flags.json);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
 
 void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   CLI::App* command =
       bench.add_subcommand("attention", "the attention operator, forward and backward, variants in turn");
-  auto flags = std::make_shared<BenchAttentionFlags>();
+  auto flags = std::make_shared<BenchFlags<BenchAttentionOptions>>();
   const char* group = "What is timed";
-  AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
-  command->add_option("--lengths", flags->lengths, "tokens a sequence")
+  AddVariantsFlag(*command, flags->bench.attention, "a type or a JSON object; repeat it for several", group);
+  command->add_option("--lengths", flags->bench.lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
-  command->add_option("--heads", flags->heads, "heads")->check(IntegerIn(1, 4096))->group(group);
-  command->add_option("--head_dim", flags->head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
-  command->add_option("--batch", flags->batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
+  command->add_option("--heads", flags->bench.heads, "heads")->check(IntegerIn(1, 4096))->group(group);
+  command->add_option("--head_dim", flags->bench.head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
+  command->add_option("--batch", flags->bench.batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
   command->add_option("--dtype", flags->dtypes, "what query, key and value are multiplied in; repeat it for several")
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))
@@ -129,15 +80,117 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   command->add_option("--direction", flags->direction, "what a run does")
       ->check(OneOf({"both", "forward", "forward_backward"}))
       ->group(group);
-  AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
-  AddLshFlags(*command, flags->lsh);
-  command->callback([flags, &common] { BenchAttention(*flags, common.seed); });
+  AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
+  AddLshFlags(*command, flags->bench.lsh);
+  command->callback([flags, &common] {
+    flags->bench.operands = ParseDtypes(flags->dtypes, ParseOperandsFlag);
+    flags->bench.forward = flags->direction != "forward_backward";
+    flags->bench.forward_backward = flags->direction != "forward";
+    flags->bench.probe_machine = !flags->no_machine;
+    flags->bench.seed = common.seed;
+    Print(RunBenchAttention(flags->bench),
+          {"name", "length", "direction", "median_ms", "p10_ms", "p90_ms", "gflops", "gemm_share", "memory_share",
+           "pairs_fraction", "work_bytes"},
+          flags->json);
+  });
+}
+
+void AddBenchModel(CLI::App& bench, CommonFlags& common) {
+  CLI::App* command = bench.add_subcommand("model", "the encoder of a checkpoint, forward, variants in turn");
+  auto flags = std::make_shared<BenchFlags<BenchModelOptions>>();
+  const char* group = "What is timed";
+  command->add_option("DIR", flags->bench.model_name_or_path, "checkpoint folder")
+      ->required()
+      ->type_name("DIR")
+      ->group(group);
+  command->add_option("--lengths", flags->bench.lengths, "random sequences of this many tokens")
+      ->delimiter(',')
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_option("--batch_size", flags->bench.batch_size, "of them in a call")
+      ->check(IntegerIn(1, 1 << 20))
+      ->group(group);
+  command
+      ->add_option(
+          "--input", flags->bench.input,
+          "or JSONL of \"text\" and \"text_pair\": all of them in one run, batched as predict does; - is stdin")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_option("--max_seq_length", flags->bench.max_seq_length, "longer texts are cut; 0: the position table")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command->add_option("--batch_tokens", flags->bench.batch_tokens, "tokens a forward call")
+      ->check(IntegerIn(1, int64_t{1} << 24))
+      ->group(group);
+  AddVariantsFlag(*command, flags->bench.attention, "instead of the model's own; repeat it for several", group);
+  command
+      ->add_option("--dtype", flags->dtypes, "of the linear layers (bfloat16: of attention too); repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16", "int8"}))
+      ->group(group);
+  AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
+  AddLshFlags(*command, flags->bench.lsh);
+  command->callback([command, flags, &common] {
+    if (!flags->bench.input.empty())
+      RefuseFlags(*command, {"--lengths", "--batch_size"}, "the texts of --input have lengths of their own");
+    else
+      RefuseFlags(*command, {"--max_seq_length", "--batch_tokens"}, "is for the texts of --input");
+    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
+    flags->bench.probe_machine = !flags->no_machine;
+    flags->bench.seed = common.seed;
+    Print(RunBenchModel(flags->bench),
+          {"name", "batch", "length", "tokens", "median_ms", "p10_ms", "p90_ms", "tokens_per_second",
+           "sequences_per_second"},
+          flags->json);
+  });
+}
+
+void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
+  CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
+  auto flags = std::make_shared<BenchFlags<BenchTrainOptions>>();
+  const char* group = "What is timed";
+  command->add_option("--model_type", flags->bench.model_type, "the model")->check(OneOf(ModelTypes()))->group(group);
+  command
+      ->add_option("--config_name", flags->bench.config_name,
+                   "its config.json or a folder that has one; default BERT base")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--config_overrides", flags->bench.config_overrides, "changes to it; repeat it for several models")
+      ->type_name("KEY=VALUE,…")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  command
+      ->add_flag("--gradient_checkpointing", flags->bench.gradient_checkpointing,
+                 "keep the input of each layer alone, as pretrain and train do with this flag")
+      ->group(group);
+  AddVariantsFlag(*command, flags->bench.attention, "a type or a JSON object; repeat it for several", group);
+  command->add_option("--dtype", flags->dtypes, "of the linear layers and attention; repeat it for several")
+      ->delimiter(',')
+      ->check(OneOf({"float32", "bfloat16"}))
+      ->group(group);
+  command->add_option("--lengths", flags->bench.lengths, "tokens a sequence")
+      ->delimiter(',')
+      ->check(IntegerIn(1, INT32_MAX))
+      ->group(group);
+  command->add_option("--batch_size", flags->bench.batch_size, "sequences a step")
+      ->check(IntegerIn(1, 1 << 20))
+      ->group(group);
+  AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
+  AddLshFlags(*command, flags->bench.lsh);
+  command->callback([flags, &common] {
+    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
+    flags->bench.probe_machine = !flags->no_machine;
+    flags->bench.seed = common.seed;
+    Print(RunBenchTrain(flags->bench),
+          {"name", "layers", "length", "tokens", "median_ms", "p10_ms", "p90_ms", "tokens_per_second",
+           "sequences_per_second", "activation_bytes"},
+          flags->json);
+  });
 }
 
 }  // namespace
-
-void AddBenchModel(CLI::App& bench, CommonFlags& common);  // bench_model.cc
-void AddBenchTrain(CLI::App& bench, CommonFlags& common);  // bench_train.cc
 
 void AddBench(CLI::App& app, CommonFlags& common) {
   CLI::App* bench = app.add_subcommand("bench", "timings, beside the machine's own limits");

@@ -30,43 +30,11 @@ CLI::Validator NumberCheck(const std::string& expected, std::function<bool(doubl
   return CLI::Validator(check, expected);
 }
 
-// The value of one key of the "attention" object, checked by the parser of that object, which knows the ranges.
-std::string AttentionKeyError(AttentionType type, const std::string& key, const Json& value) {
-  try {
-    ParseAttentionSpec(Json{{"type", Name(type)}, {key, value}}, "");
-  } catch (const Error& error) {
-    const std::string message = error.what(), prefix = fmt::format(": \"{}\": ", key);
-    return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
-  }
-  return "";
-}
-
-CLI::Validator AttentionKey(AttentionType type, const std::string& key) {
-  return CLI::Validator(
-      [type, key](std::string& value) -> std::string {
-        int64_t number = 0;
-        if (!ReadNumber(value, number)) return "expected an integer, got " + Shown(value);
-        return AttentionKeyError(type, key, number);
-      },
-      "");
-}
-
-std::string MinLengthError(const std::string& text) {
-  if (text == "auto") return "";  // whether there is a length for it shows when the specs are known
-  return AttentionKeyError(AttentionType::kSimHash, "min_length", NumberOrText(text));
-}
-
 }  // namespace
 
 CLI::Validator OneOf(std::vector<std::string> names) {
   const std::string help = fmt::format("{}", fmt::join(names, "|"));
-  const auto check = [names = std::move(names)](std::string& value) -> std::string {
-    if (std::find(names.begin(), names.end(), value) != names.end()) return "";
-    std::string expected = names.front();
-    for (size_t i = 1; i < names.size(); ++i) expected += (i + 1 < names.size() ? ", " : " or ") + names[i];
-    return fmt::format("expected {}, got \"{}\"{}", expected, Shown(value), Suggestion(value, names));
-  };
-  return CLI::Validator(check, help);
+  return CLI::Validator([names = std::move(names)](std::string& value) { return NameError(names, value); }, help);
 }
 
 CLI::Validator IntegerIn(int64_t low, int64_t high) {
@@ -99,103 +67,18 @@ CLI::Validator NumberBetween(double low, double high) {
   return NumberCheck(fmt::format("above {} and below {}", low, high), [=](double x) { return x > low && x < high; });
 }
 
-namespace {
-
-void AddReformerFlags(CLI::App& app, AttentionChanges& flags) {
-  const AttentionSpec defaults;
-  const char* group = "Reformer attention (changes the model's own; defaults of a new reformer)";
-  const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
-    app.add_option(std::string("--lsh_") + key, target, help)
-        ->check(AttentionKey(AttentionType::kReformer, key))
-        ->default_str(std::to_string(standard))
-        ->group(group);
-  };
-  const auto boolean = [&](const char* key, std::optional<bool>& target, const char* help) {
-    app.add_flag_function(
-           std::string("--lsh_") + key, [&target](int64_t count) { target = count > 0; }, help)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->group(group);
-  };
-  number("rounds", flags.rounds, "rounds of hashing, each with rotations of its own", defaults.rounds);
-  app.add_option("--lsh_buckets", flags.buckets, "even number of buckets, or two even factors; auto: by the length")
-      ->check(CLI::Validator(
-          [](std::string& value) { return AttentionKeyError(AttentionType::kReformer, "buckets", BucketsOf(value)); },
-          ""))
-      ->type_name("auto|N|N,M")
-      ->default_str("auto")
-      ->group(group);
-  number("chunk", flags.chunk, "tokens a chunk; a sequence of one chunk is exact (sorted simhash too)", defaults.chunk);
-  number("look_back", flags.look_back, "chunks before its own that a query sees", defaults.look_back);
-  number("look_ahead", flags.look_ahead, "chunks after its own that a query sees (sorted simhash: 1)",
-         defaults.look_ahead);
-  app.add_option("--lsh_scale", flags.scale, "of the scores: none, or 1/√head_dim")
-      ->check(OneOf({"none", "sqrt_d"}))
-      ->default_str("none")
-      ->group(group);
-  boolean("cross_bucket", flags.cross_bucket, "see other buckets' keys in the window (default true)");
-  boolean("wrap", flags.wrap, "windows go on from one round into the next (default true)");
-  boolean("causal", flags.causal, "later keys take no part (default false)");
-  boolean("count_pairs_once", flags.count_pairs_once, "a pair met in several rounds counts as one (default false)");
-}
-
-}  // namespace
-
 void AddLshFlags(CLI::App& app, AttentionChanges& flags) {
-  const AttentionSpec defaults;
-  const char* group = "Attention (changes the model's own; defaults of a new simhash)";
-  const auto number = [&](const char* key, std::optional<int>& target, const char* help, int standard) {
-    app.add_option(std::string("--lsh_") + key, target, help)
-        ->check(AttentionKey(AttentionType::kSimHash, key))
-        ->default_str(std::to_string(standard))
-        ->group(group);
-  };
-  const auto name = [&](const char* key, std::optional<std::string>& target, std::vector<std::string> names,
-                        const char* help) {
-    app.add_option(std::string("--lsh_") + key, target, help)->check(OneOf(names))->default_str(names[0])->group(group);
-  };
-  app.add_option("--lsh_bands", flags.bands, "hyperplanes per hash function; auto: by the length (sorted: default)")
-      ->check(CLI::Validator(
-          [](std::string& value) { return AttentionKeyError(AttentionType::kSimHash, "bands", NumberOrText(value)); },
-          ""))
-      ->type_name("auto|N")
-      ->default_str(std::to_string(defaults.bands))
-      ->group(group);
-  number("hashes", flags.hashes, "hash functions; a pair that collides under several counts once", defaults.hashes);
-  number("table_size", flags.table_size, "buckets per hash function", defaults.table_size);
-  name("fill", flags.fill, {"zero", "mean", "none"}, "score of the pairs that do not collide");
-  name("pairs", flags.pairs, {"full", "reference", "sorted"},
-       "every colliding pair, the authors' mirrored upper triangle, or chunks of a sorted order (--lsh_chunk, "
-       "--lsh_look_back, --lsh_look_ahead)");
-  number("window", flags.window, "neighbours on each side that every query sees (reformer too)", defaults.window);
-  app.add_option(
-         "--lsh_global", flags.global,
-         "tokens that all see and that see all, the first and the last of a sequence: cls, sep, cls,sep or none")
-      ->check(CLI::Validator(
-          [](std::string& value) { return AttentionKeyError(AttentionType::kSimHash, "global", value); }, ""))
-      ->type_name("cls,sep|none")
-      ->default_str("none")
-      ->group(group);
-  name("resample", flags.resample, {"call", "never"},
-       "new hyperplanes or rotations at every training step, or the same for ever");
-  app.add_flag_function(
-         "--lsh_center_keys", [&flags](int64_t count) { flags.center_keys = count > 0; }, "hash key − mean key")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->group(group);
-  app.add_option("--lsh_min_length", flags.min_length,
-                 "shorter sequences use the type's exact form; 0: always hash; auto: what tune measured")
-      ->check(CLI::Validator([](std::string& value) { return MinLengthError(value); }, ""))
-      ->type_name("auto|N")
-      ->default_str(std::to_string(defaults.min_length))
-      ->group(group);
-  AddReformerFlags(app, flags);
+  for (const LshKey& key : LshKeys())
+    AddOptionFlag(app, "lsh_", *key.table, *key.option,
+                  [&flags, name = key.option->name](Json value) { flags.keys[name] = std::move(value); });
 }
 
 void AddAttentionFlags(CLI::App& app, AttentionChanges& flags) {
   AddLshFlags(app, flags);
-  app.add_option(
-         "--attention", flags.attention,
-         "attention of every layer: dense, simhash, reformer (where a model has it already: with its own options), or "
-         "a JSON object")
+  app.add_option("--attention", flags.attention,
+                 fmt::format("attention of every layer: {} (where a model has it already: with its own options), or a "
+                             "JSON object",
+                             fmt::join(AttentionNames(), ", ")))
       ->type_name("TYPE|JSON")
       ->check(CLI::Validator(
           [](std::string& value) -> std::string {
@@ -203,7 +86,7 @@ void AddAttentionFlags(CLI::App& app, AttentionChanges& flags) {
             return "";
           },
           ""))
-      ->group("Attention (changes the model's own; defaults of a new simhash)");
+      ->group(LshKeys().front().table->group);
 }
 
 void AddVariantsFlag(CLI::App& app, std::vector<std::string>& attention, const char* help, const char* group) {

@@ -2,12 +2,14 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "base/option_table.h"
 #include "cli/commands.h"
 #include "data/answer_search.h"
 
@@ -21,6 +23,31 @@ CLI::Validator NumberIn(double low, double high);       // both included; high D
 CLI::Validator AnyNumber();                             // finite
 CLI::Validator NumberBelow(double low, double high);    // low ≤ x < high
 CLI::Validator NumberBetween(double low, double high);  // low < x < high
+
+// The flag of an option, "--", `prefix` and its name: help, default and check are the table's, which has to live as
+// long as the app. The value given goes to set(JSON value). That it suits the others is for ReadOptions to say.
+template <class Struct>
+CLI::Option* AddOptionFlag(CLI::App& app, const std::string& prefix, const OptionTable<Struct>& table,
+                           const Option<Struct>& option, std::function<void(Json)> set) {
+  const std::string flag = "--" + prefix + option.name, group = option.group.empty() ? table.group : option.group;
+  if (option.type == OptionType::kBoolean) {
+    return app
+        .add_flag_function(
+            flag, [set = std::move(set)](int64_t count) { set(count > 0); }, option.help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->group(group);
+  }
+  CLI::Option* added = app.add_option_function<std::string>(
+      flag, [&option, set = std::move(set)](const std::string& text) { set(option.from_text(text)); }, option.help);
+  added->default_str(DefaultText(table, option))->group(group);
+  if (option.type == OptionType::kName) return added->check(OneOf(option.names));
+  if (option.type != OptionType::kText || !option.syntax.empty())
+    added->type_name(option.type == OptionType::kInteger  ? "INT"
+                     : option.type == OptionType::kNumber ? "FLOAT"
+                                                          : option.syntax);
+  return added->check(
+      CLI::Validator([&table, &option](std::string& text) { return TextError(table, option, text); }, ""));
+}
 
 // --lsh_*: all of AttentionChanges but --attention itself, for commands that take several --attention.
 void AddLshFlags(CLI::App& app, AttentionChanges& flags);

@@ -1,20 +1,14 @@
 // lshformer info DIR: what a model is and costs.   lshformer info --build: what this program is made of.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <numeric>
-#include <sstream>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "eval/cost.h"
-#include "io/weight_files.h"
 #include "jobs/build_info.h"
-#include "models/model.h"
+#include "jobs/model_info.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
@@ -26,89 +20,6 @@ struct InfoFlags {
   std::vector<int64_t> lengths{128, 512, 2048, 8192};
   AttentionChanges attention;
 };
-
-using Blocks = std::vector<std::pair<std::string, int64_t>>;
-
-int64_t Total(const Blocks& blocks) {
-  return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}, [](int64_t sum, auto& b) { return sum + b.second; });
-}
-
-// {"file", "tensors", "elements", "bytes", "dtype"}; {"unreadable": name} where the weights are in a format that is not
-// read; null where the folder has a config alone.
-Json Weights(const std::string& folder) {
-  if (!HasWeights(folder)) {
-    const std::string unreadable = UnreadableWeights(folder);
-    return unreadable.empty() ? Json() : Json{{"unreadable", unreadable}};
-  }
-  const WeightFiles weights(folder);
-  int64_t elements = 0, bytes = 0;
-  size_t tensors = 0;
-  std::vector<std::string> dtypes;
-  for (const auto& file : weights.files()) {
-    tensors += file->tensors().size();
-    for (const auto& [name, view] : file->tensors()) {
-      elements += view.elements();
-      bytes += static_cast<int64_t>(view.bytes.size());
-      if (std::find(dtypes.begin(), dtypes.end(), Name(view.dtype)) == dtypes.end()) dtypes.push_back(Name(view.dtype));
-    }
-  }
-  return Json{{"file", std::filesystem::path(weights.path()).filename().string()},
-              {"tensors", tensors},
-              {"elements", elements},
-              {"bytes", bytes},
-              {"dtype", fmt::format("{}", fmt::join(dtypes, ", "))}};
-}
-
-ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& folder) {
-  try {
-    return CostOfForward(config, length);
-  } catch (const Error& error) {
-    Fail("{}: costs of {} tokens (--lengths): {}", Shown(folder, 120), length, error.what());
-  }
-}
-
-// One row per length and attention: the model's own, beside exact attention where that differs. Lengths that the
-// position table does not reach are marked: they tell what a longer table would cost.
-Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
-  std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
-  variants[0].second.attention = {AttentionSpec{}};
-  if (std::any_of(config.attention.begin(), config.attention.end(),
-                  [](auto& s) { return s.type != AttentionType::kDense; }))
-    variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0].type) : "per layer", config);
-  Json rows = Json::array();
-  for (const int64_t length : lengths) {
-    for (const auto& [name, variant] : variants) {
-      const ModelCost cost = CostAt(variant, length, folder);
-      rows.push_back({{"length", length},
-                      {"beyond_positions", length > config.max_position_embeddings},
-                      {"attention", name},
-                      {"attention_flops", cost.attention_flops},
-                      {"linear_flops", cost.linear_flops},
-                      {"total_flops", cost.total_flops()},
-                      {"activation_bytes", cost.activation_bytes},
-                      {"training_bytes", cost.training_bytes},
-                      {"attention_work_bytes", cost.attention_work_bytes}});
-    }
-  }
-  return rows;
-}
-
-Json ModelInfo(const InfoFlags& flags) {
-  ModelConfig config = ReadModelConfig(flags.folder + "/config.json");
-  flags.attention.Apply(config.attention);
-  // Of a head that is not known here the encoder is still told.
-  const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
-  Json parameters = Json::object();
-  for (const auto& [name, count] : blocks) parameters[name] = count;
-  Json hashed_from = Json::array();  // of each attention object
-  for (const AttentionSpec& spec : config.attention) {
-    const int shortest = ShortestHashed(spec);
-    hashed_from.push_back(shortest == kNeverHash ? Json("never") : Json(shortest));
-  }
-  return Json{{"config", ToJson(config)},         {"hashed_from", hashed_from},
-              {"parameters", parameters},         {"parameters_total", Total(blocks)},
-              {"weights", Weights(flags.folder)}, {"costs", Costs(config, flags.lengths, flags.folder)}};
-}
 
 std::string Joined(const Json& values) {
   std::string out;
@@ -184,7 +95,7 @@ Json ProgramBuildInfo() {
 
 void Run(const InfoFlags& flags) {
   if (flags.build != flags.folder.empty()) FailUsage("info: expected a model folder or --build, one of the two");
-  const Json info = flags.build ? ProgramBuildInfo() : ModelInfo(flags);
+  const Json info = flags.build ? ProgramBuildInfo() : ModelInfo(flags.folder, flags.lengths, flags.attention);
   if (flags.json) {
     std::fputs((info.dump(2) + "\n").c_str(), stdout);
   } else if (flags.build) {

@@ -1,4 +1,6 @@
 // lshformer pretrain: masked language modelling on plain text.
+#include "jobs/pretrain.h"
+
 #include <memory>
 
 #include "base/error.h"
@@ -6,7 +8,6 @@
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
 #include "cli/training_flags.h"
-#include "jobs/jobs.h"
 
 namespace lshformer::cli {
 

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/logging.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -80,11 +81,34 @@ void TakeEffect(const CLI::App& program, CommonFlags& common) {
   }
 }
 
+constexpr const char* kHelpAttention = "--help_attention";
+
+std::vector<CLI::Option*> LshOptions(CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) {
+    return !option->get_lnames().empty() && option->get_lnames().front().starts_with("lsh_");
+  });
+}
+
+// Two dozen flags that few need would stand between a reader and the others. Options without a group are not listed.
+std::string HelpText(CLI::App& program) {
+  CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  if (const CLI::Option* flag = command->get_option_no_throw(kHelpAttention); flag != nullptr && flag->count() == 0)
+    for (CLI::Option* option : LshOptions(*command)) option->group("");
+  return program.help();
+}
+
 // Commands under one heading; a command's own --help is listed among the common flags.
 void ArrangeHelp(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     command->group("Commands");
     if (command->get_help_ptr() != nullptr) command->get_option("--help")->group("");
+    if (const CLI::Option* attention = command->get_option_no_throw("--attention"); !LshOptions(*command).empty()) {
+      command
+          ->add_flag_callback(
+              kHelpAttention, [] { throw CLI::CallForHelp(); }, "this help with the --lsh_ flags, the options of LSH")
+          ->group(attention != nullptr ? attention->get_group() : "Attention");
+    }
     ArrangeHelp(*command);
   }
 }
@@ -125,6 +149,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
 }
 
 int RunProgram(int argc, char** argv) {
+  OpenStandardDescriptors();
   InstallSignalHandlers();
   CommonFlags common;
   try {
@@ -134,7 +159,7 @@ int RunProgram(int argc, char** argv) {
       std::reverse(words.begin(), words.end());  // CLI11 wants the last word first
       program->parse(std::move(words));
     } catch (const CLI::CallForHelp&) {
-      std::cout << program->help();
+      std::cout << HelpText(*program);
     } catch (const CLI::CallForVersion& version) {
       std::cout << version.what() << "\n";
     }

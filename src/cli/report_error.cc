@@ -3,14 +3,18 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <new>
 
 #include "base/error.h"
+#include "ops/memory.h"
+#include "base/json.h"
 
 namespace lshformer::cli {
 namespace {
 
 constexpr size_t kLineBytes = 300;
+
+// Options are flags here.
+std::string TextOf(const Error& error) { return error.Spelled("--"); }
 
 int Report(std::string_view message, int status) {
   const std::string line = ErrorLine(message);
@@ -26,12 +30,6 @@ std::string_view FirstLine(std::string_view text) { return text.substr(0, text.f
 bool IsContinuation(char c) { return (c & 0xC0) == 0x80; }
 
 }  // namespace
-
-bool IsOutOfMemory(const std::exception& error) {
-  // libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
-  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
-}
 
 std::string ErrorLine(std::string_view message) {
   const std::string_view program = "lshformer: ", gap = "…";
@@ -50,15 +48,20 @@ int ReportError(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
   } catch (const Interrupted& interrupted) {
-    return Report(interrupted.what(), 128 + interrupted.signal());
+    return Report(TextOf(interrupted), 128 + interrupted.signal());
   } catch (const UsageError& wrong) {
-    return Report(wrong.what(), kWrongUsage);
+    return Report(TextOf(wrong), kWrongUsage);
   } catch (const CLI::Error& wrong) {
     return Report(wrong.what(), kWrongUsage);
   } catch (const Error& failure) {
-    return Report(failure.what(), kFailure);
+    return Report(TextOf(failure), kFailure);
   } catch (const std::filesystem::filesystem_error& failure) {
     return Report(fmt::format("{}: {}", Shown(failure.path1().string(), 120), failure.code().message()), kFailure);
+  } catch (const Json::exception& failure) {
+    constexpr int kInvalidUtf8 = 316;  // nlohmann's number; all else is checked where it is read
+    return Report(failure.id == kInvalidUtf8 ? "a name or text that is not UTF-8 cannot be written as JSON"
+                                             : "a JSON value is not of the kind that was expected",
+                  kFailure);
   } catch (const std::exception& failure) {
     return Report(IsOutOfMemory(failure) ? "out of memory" : FirstLine(failure.what()), kFailure);
   } catch (...) {

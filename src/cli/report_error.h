@@ -8,8 +8,6 @@ namespace lshformer::cli {
 
 constexpr int kSuccess = 0, kFailure = 1, kWrongUsage = 2;  // signals: 128 + number
 
-bool IsOutOfMemory(const std::exception& error);  // of the standard library or of libtorch
-
 // "lshformer: message\n": valid UTF-8 on one line, control characters and foreign bytes escaped, at most 300 bytes (the
 // middle of a longer message gives way: its beginning names the place, its end what was expected).
 std::string ErrorLine(std::string_view message);

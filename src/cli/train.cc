@@ -1,11 +1,12 @@
 // lshformer train: a labelled task, from a checkpoint or from scratch.
+#include "jobs/train.h"
+
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
 #include "cli/training_flags.h"
-#include "jobs/jobs.h"
 
 namespace lshformer::cli {
 

@@ -2,7 +2,10 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include "jobs/jobs.h"
+#include "data/masking.h"
+#include "jobs/model_source.h"
+#include "jobs/run_folder.h"
+#include "train/options.h"
 
 namespace lshformer::cli {
 

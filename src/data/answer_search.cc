@@ -45,11 +45,11 @@ std::vector<double> Softmax(const std::vector<AnswerCandidate>& candidates) {
 
 void ValidateAnswerOptions(const AnswerOptions& options) {
   if (options.n_best_size < 1 || options.n_best_size > kMostNBest)
-    FailUsage("--n_best_size: expected 1 to {}, got {}", kMostNBest, options.n_best_size);
+    FailOption("n_best_size", "expected 1 to {}, got {}", kMostNBest, options.n_best_size);
   if (options.max_answer_length < 1)
-    FailUsage("--max_answer_length: expected at least 1, got {}", options.max_answer_length);
+    FailOption("max_answer_length", "expected at least 1, got {}", options.max_answer_length);
   if (!std::isfinite(options.null_score_diff_threshold))
-    FailUsage("--null_score_diff_threshold: expected a number, got {}", options.null_score_diff_threshold);
+    FailOption("null_score_diff_threshold", "expected a number, got {}", options.null_score_diff_threshold);
 }
 
 void AnswerSearch::AddWindow(std::span<const float> start_logits, std::span<const float> end_logits,

@@ -26,7 +26,7 @@ struct AnswerOptions {
   double null_score_diff_threshold = 0;
 };
 inline constexpr int kMostNBest = 1000;  // a window has up to n_best_size² candidates
-// UsageError naming the flag.
+// OptionError.
 void ValidateAnswerOptions(const AnswerOptions& options);
 
 struct AnswerCandidate {

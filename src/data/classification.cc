@@ -338,8 +338,8 @@ const GlueTask& FindGlueTask(std::string_view name) {
     names.emplace_back(task.name);
   }
   const std::string nearest = Nearest(name, names);
-  FailUsage("--task_name: expected one of {}, got \"{}\"{}", Join(names), name,
-            nearest.empty() ? "" : "; did you mean " + nearest + "?");
+  FailOption("task_name", "expected one of {}, got \"{}\"{}", Join(names), name,
+             nearest.empty() ? "" : "; did you mean " + nearest + "?");
 }
 
 std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split) {

@@ -153,7 +153,7 @@ bool RowReader::Next(std::string& row) {
 
 SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
                        CorpusStatistics* statistics) {
-  if (options.max_seq_length < 3) FailUsage("--max_seq_length: expected at least 3, got {}", options.max_seq_length);
+  if (options.max_seq_length < 3) FailOption("max_seq_length", "expected at least 3, got {}", options.max_seq_length);
   CorpusStatistics counts;
   SequenceMaker maker(tokenizer, options, counts);
   Progress progress("reading text", 0, "rows");
@@ -187,11 +187,11 @@ SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& t
 
 int64_t ValidationShare(int64_t examples, double percentage, const char* unit) {
   if (!(percentage > 0 && percentage < 100))
-    FailUsage("--validation_split_percentage: expected more than 0 and less than 100, got {}", percentage);
+    FailOption("validation_split_percentage", "expected more than 0 and less than 100, got {}", percentage);
   const auto wanted = static_cast<int64_t>(std::floor(static_cast<double>(examples) * percentage / 100));
   if (std::max<int64_t>(1, wanted) >= examples)
-    FailUsage("--validation_split_percentage: the training data has {} {}{}, too few to split", examples, unit,
-              examples == 1 ? "" : "s");
+    FailOption("validation_split_percentage", "the training data has {} {}{}, too few to split", examples, unit,
+               examples == 1 ? "" : "s");
   return std::max<int64_t>(1, wanted);
 }
 

@@ -16,7 +16,7 @@ Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, co
       vocab_size_(static_cast<uint32_t>(tokenizer.vocab_size())),
       seed_(seed) {
   if (!(probability > 0 && probability <= 1)) {
-    FailUsage("--mlm_probability: expected more than 0 and at most 1, got {}", probability);
+    FailOption("mlm_probability", "expected more than 0 and at most 1, got {}", probability);
   }
   if (mask_id_ < 0) Fail("the vocabulary has no [MASK] token, which masked language modelling needs");
   threshold_ = static_cast<uint64_t>(std::llround(std::ldexp(probability, 32)));

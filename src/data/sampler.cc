@@ -21,8 +21,8 @@ std::vector<int64_t> ShuffledOrder(int64_t examples, uint64_t seed, int64_t epoc
 TrainSampler::TrainSampler(int64_t examples, int batch_size, int accumulation, uint64_t seed)
     : examples_(examples), batch_size_(batch_size), accumulation_(accumulation), seed_(seed) {
   if (examples < 1) Fail("no training examples");
-  if (batch_size < 1) FailUsage("--per_device_train_batch_size: expected at least 1, got {}", batch_size);
-  if (accumulation < 1) FailUsage("--gradient_accumulation_steps: expected at least 1, got {}", accumulation);
+  if (batch_size < 1) FailOption("per_device_train_batch_size", "expected at least 1, got {}", batch_size);
+  if (accumulation < 1) FailOption("gradient_accumulation_steps", "expected at least 1, got {}", accumulation);
   batches_per_epoch_ = (examples_ + batch_size_ - 1) / batch_size_;
   steps_per_epoch_ = (batches_per_epoch_ + accumulation_ - 1) / accumulation_;
 }

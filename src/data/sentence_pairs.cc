@@ -187,7 +187,7 @@ SequenceSet MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tok
                               const SentencePairOptions& options) {
   constexpr int kShortest = kSpecials + 2;
   if (options.max_seq_length < kShortest)
-    FailUsage("--max_seq_length: expected at least {} for pairs, got {}", kShortest, options.max_seq_length);
+    FailOption("max_seq_length", "expected at least {} for pairs, got {}", kShortest, options.max_seq_length);
   SequenceSet pairs;
   for (int pass = 0; pass < options.dupe_factor; ++pass) {
     for (size_t document = 0; document + 1 < corpus.documents.size(); ++document) {

@@ -30,7 +30,7 @@ struct SentencePairOptions {
 // Sentences as token ids without specials, document by document.
 struct SentenceCorpus {
   SequenceSet sentences;
-  std::vector<int64_t> documents{0};  // borders into `sentences`; size − 1 documents, none of them empty
+  std::vector<int64_t> documents{0};  // offsets into `sentences`; size − 1 documents, none of them empty
 };
 
 // A document is a text file, or where there is only one text file, one of its paragraphs; in JSON lines it is a row.

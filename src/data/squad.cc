@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "data/file_kind.h"
 #include "io/gzip.h"
@@ -42,7 +43,7 @@ std::string IdOf(Json& question, const std::string& where) {
 class SquadFile {
  public:
   explicit SquadFile(const std::string& path)
-      : name_(path == "-" ? "stdin" : Shown(path, 120)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
+      : name_(InputName(path)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
   const std::string& name() const { return name_; }
 
   template <class Paragraph, class Question>
@@ -120,7 +121,7 @@ SquadData ReadSquad(const std::string& path, SquadUse use, int64_t limit) {
       for (size_t a = 0; a < answers.size(); ++a)
         question.answers.push_back(ReadAnswer(answers[a], index, fmt::format("{}: answers[{}]", where, a)));
       if (question.answers.empty() && use == SquadUse::kAnswerable)
-        Fail("{} has no answer; --version_2_with_negative allows such questions", where);
+        Fail("{} has no answer; {} allows such questions", where, OptionName{"version_2_with_negative"});
     }
     if (!within_limit()) return;
     keep();

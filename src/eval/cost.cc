@@ -44,24 +44,34 @@ double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
 }
 
 // Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
-double ReformerPairsOfAQuery(const AttentionSpec& spec, int64_t length) {
-  const double n = static_cast<double>(length), earlier = spec.causal ? (n + 1) / (2 * n) : 1;
+double ReformerPairsOfAQuery(const ReformerAttention& reformer, const AttentionSpec& spec, int64_t length) {
+  const double n = static_cast<double>(length), earlier = reformer.causal ? (n + 1) / (2 * n) : 1;
   if (!UsesHash(spec, static_cast<int>(length))) return n * earlier;
-  const std::array<int, 2> factors = BucketFactors(spec, length);
-  double window = static_cast<double>(spec.chunk) * (spec.look_back + 1 + spec.look_ahead);
-  if (!spec.cross_bucket) window = std::min(window, n / factors[0] / factors[1]);
-  return spec.rounds * window * earlier;
+  const std::array<int, 2> factors = BucketFactors(reformer, length);
+  double window = static_cast<double>(reformer.chunk) * (reformer.look_back + 1 + reformer.look_ahead);
+  if (!reformer.cross_bucket) window = std::min(window, n / factors[0] / factors[1]);
+  return reformer.rounds * window * earlier;
 }
 
-AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
+// Of one sequence under one layer.
+struct LayerCall {
+  const AttentionSpec& spec;
+  int heads, head_dim;
+  int64_t length;
+  double share;  // measured, of all pairs; < 0: none
+};
+
+AttentionCost Cost(const ReformerAttention& reformer, const LayerCall& call) {
+  const auto [spec, heads, head_dim, length, share] = call;
   const double n = static_cast<double>(length);
   AttentionCost cost;
   cost.pairs_total = heads * n * n;
-  cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(spec, length);
+  cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(reformer, spec, length);
   if (UsesHash(spec, static_cast<int>(length))) {
-    const double earlier = spec.causal ? 0.5 : 1, missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
+    const double earlier = reformer.causal ? 0.5 : 1,
+                 missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
     cost.pairs += heads * AlwaysSeenPairs(spec, length) * earlier * missed;
-    cost.hash_flops = 2.0 * RotationColumns(spec, length) * head_dim * n * spec.rounds * heads;
+    cost.hash_flops = 2.0 * RotationColumns(reformer, length) * head_dim * n * reformer.rounds * heads;
   }
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
@@ -71,54 +81,64 @@ AttentionCost CostOfReformer(const AttentionSpec& spec, int heads, int head_dim,
 
 // Σ over a sequence's queries of the keys in the window of their chunk, for SimHash's sorted pairs under one hash
 // function.
-double WindowPairs(const AttentionSpec& spec, int64_t length) {
-  const int64_t chunk = spec.chunk, chunks = (length + chunk - 1) / chunk;
+double WindowPairs(const SimHashAttention& simhash, int64_t length) {
+  const int64_t chunk = simhash.chunk, chunks = (length + chunk - 1) / chunk;
   double pairs = 0;
   for (int64_t c = 0; c < chunks; ++c) {
     const int64_t rows = std::min(length, (c + 1) * chunk) - c * chunk;
-    const int64_t begin = std::max<int64_t>(0, c - spec.look_back) * chunk;
-    const int64_t end = std::min(length, (c + spec.look_ahead + 1) * chunk);
+    const int64_t begin = std::max<int64_t>(0, c - simhash.look_back) * chunk;
+    const int64_t end = std::min(length, (c + simhash.look_ahead + 1) * chunk);
     pairs += static_cast<double>(rows) * static_cast<double>(end - begin);
   }
   return pairs;
 }
 
 // The share of pairs that SimHash sees where queries and keys are orthogonal.
-double ExpectedShare(const AttentionSpec& spec, int64_t length) {
+double ExpectedShare(const SimHashAttention& simhash, int64_t length) {
   const double n = static_cast<double>(length);
-  if (spec.pairs == Pairs::kSorted) return 1 - std::pow(1 - WindowPairs(spec, length) / (n * n), spec.hashes);
-  if (SignPatternsAreBuckets(spec)) return 1 - std::pow(1 - std::pow(0.5, BandsOf(spec, length)), spec.hashes);
-  return CollisionProbability(std::numbers::pi / 2, spec.bands, spec.table_size, spec.hashes);
+  if (simhash.pairs == Pairs::kSorted) return 1 - std::pow(1 - WindowPairs(simhash, length) / (n * n), simhash.hashes);
+  if (SignPatternsAreBuckets(simhash)) return 1 - std::pow(1 - std::pow(0.5, BandsOf(simhash, length)), simhash.hashes);
+  return CollisionProbability(std::numbers::pi / 2, simhash.bands, simhash.table_size, simhash.hashes);
+}
+// Every pair, computed and summed.
+AttentionCost Cost(const DenseAttention&, const LayerCall& call) {
+  const double all = call.heads * static_cast<double>(call.length) * static_cast<double>(call.length);
+  AttentionCost cost;
+  cost.pairs_total = cost.pairs = cost.dot_products = all;
+  cost.score_flops = 2.0 * call.head_dim * cost.dot_products;
+  cost.value_flops = (2.0 * call.head_dim + kSoftmaxFlops) * cost.pairs;
+  return cost;
+}
+
+AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
+  auto [spec, heads, head_dim, length, share] = call;
+  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  const double n = static_cast<double>(length), all = heads * n * n;
+  AttentionCost cost;
+  cost.pairs_total = all;
+  cost.hash_flops = 1000 * PaperHashKflops(BandsOf(simhash, length), head_dim, length, simhash.hashes, heads);
+  if (share < 0) {
+    share = ExpectedShare(simhash, length);
+    if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+  }
+  cost.pairs = share * all;
+  // The authors compute one product for (i, j) and its mirror image.
+  cost.dot_products = simhash.pairs == Pairs::kReference ? share * heads * n * (n + 1) / 2 : cost.pairs;
+  cost.score_flops = 2.0 * head_dim * cost.dot_products;
+  cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
+  if (simhash.fill != Fill::kNone) {
+    // Σ v of all keys once and, per query, the share of those it did not see; the mean key's score where that fills.
+    cost.value_flops += 3.0 * head_dim * heads * n;
+    if (simhash.fill == Fill::kMean) cost.score_flops += 3.0 * head_dim * heads * n;
+  }
+  return cost;
 }
 
 }  // namespace
 
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share) {
-  if (spec.type == AttentionType::kReformer) return CostOfReformer(spec, heads, head_dim, length);
-  const double n = static_cast<double>(length), all = heads * n * n;
-  const bool hashed = UsesHash(spec, static_cast<int>(length));
-  AttentionCost cost;
-  cost.pairs_total = all;
-  cost.pairs = all;
-  cost.dot_products = all;
-  if (hashed) {
-    cost.hash_flops = 1000 * PaperHashKflops(BandsOf(spec, length), head_dim, length, spec.hashes, heads);
-    if (share < 0) {
-      share = ExpectedShare(spec, length);
-      if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
-    }
-    cost.pairs = share * all;
-    // The authors compute one product for (i, j) and its mirror image.
-    cost.dot_products = spec.pairs == Pairs::kReference ? share * heads * n * (n + 1) / 2 : cost.pairs;
-  }
-  cost.score_flops = 2.0 * head_dim * cost.dot_products;
-  cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
-  if (hashed && spec.fill != Fill::kNone) {
-    // Σ v of all keys once and, per query, the share of those it did not see; the mean key's score where that fills.
-    cost.value_flops += 3.0 * head_dim * heads * n;
-    if (spec.fill == Fill::kMean) cost.score_flops += 3.0 * head_dim * heads * n;
-  }
-  return cost;
+  const LayerCall call{spec, heads, head_dim, length, share};
+  return std::visit([&](const auto& kind) { return Cost(kind, call); }, spec.kind);
 }
 
 double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int heads) {
@@ -132,29 +152,29 @@ double PaperDenseKflops(int head_dim, int64_t length, int heads) {
 
 namespace {
 
-// With buckets drawn evenly: what they are changes nothing but the order of tokens.
-double ReformerWorkBytes(const AttentionSpec& spec, const AttentionShape& shape) {
-  const std::array<int, 2> factors = BucketFactors(spec, shape.tokens());
-  std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * spec.rounds * shape.tokens());
-  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = static_cast<int32_t>(i) % (factors[0] * factors[1]);
-  return static_cast<double>(WorkBytes(*BuildReformerPlan(spec, shape, buckets)));
+AttentionPlanPtr PlanOfRandomKeys(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape) {
+  return BuildDensePlan(shape);
 }
 
-// What the kernels state for a plan, with queries and keys that have nothing to do with each other.
-double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
-  constexpr int64_t kPlanned = 65536;  // from here on in proportion
-  if (length > kPlanned)
-    return AttentionWorkBytes(spec, heads, head_dim, kPlanned) * static_cast<double>(length) / kPlanned;
-  const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(length)};
-  const AttentionShape shape{cu_seqlens, heads, head_dim};
-  if (spec.type == AttentionType::kReformer) return ReformerWorkBytes(spec, shape);
-  if (!UsesHash(spec, static_cast<int>(length))) return static_cast<double>(WorkBytes(*BuildDensePlan(shape)));
-  const SimHashPlanes planes = DrawSimHashPlanes(spec, heads, head_dim, /*layer=*/0, /*step=*/0, length);
+// With buckets drawn evenly: what they are changes nothing but the order of tokens.
+AttentionPlanPtr PlanOfRandomKeys(const ReformerAttention& reformer, const AttentionSpec& spec,
+                                  const AttentionShape& shape) {
+  const std::array<int, 2> factors = BucketFactors(reformer, shape.tokens());
+  std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * reformer.rounds * shape.tokens());
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = static_cast<int32_t>(i) % (factors[0] * factors[1]);
+  return BuildReformerPlan(spec, shape, buckets);
+}
+
+AttentionPlanPtr PlanOfRandomKeys(const SimHashAttention& simhash, const AttentionSpec& spec,
+                                  const AttentionShape& shape) {
+  const int64_t length = shape.tokens();
+  if (!UsesHash(spec, static_cast<int>(length))) return BuildDensePlan(shape);
+  const SimHashPlanes planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, /*layer=*/0, /*step=*/0, length);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
-  const int64_t table_size = TableSizeOf(spec, length);
+  const int64_t table_size = TableSizeOf(simhash, length);
   const auto buckets = [&] {
     std::vector<int32_t> drawn;
-    for (int64_t h = 0; h < int64_t{heads} * spec.hashes; ++h) {
+    for (int64_t h = 0; h < int64_t{shape.heads} * simhash.hashes; ++h) {
       for (int64_t t = 0; t < length; ++t) {
         int64_t sum = 0;
         for (int band = 0; band < planes.bands; ++band)
@@ -165,7 +185,19 @@ double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, in
     return drawn;
   };
   const std::vector<int32_t> query = buckets(), key = buckets();
-  return static_cast<double>(WorkBytes(*BuildSimHashPlan(spec, shape, query, key)));
+  return BuildSimHashPlan(spec, shape, query, key);
+}
+
+// What the kernels state for a plan, with queries and keys that have nothing to do with each other.
+double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
+  constexpr int64_t kPlanned = 65536;  // from here on in proportion
+  if (length > kPlanned)
+    return AttentionWorkBytes(spec, heads, head_dim, kPlanned) * static_cast<double>(length) / kPlanned;
+  const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(length)};
+  const AttentionShape shape{cu_seqlens, heads, head_dim};
+  const AttentionPlanPtr plan =
+      std::visit([&](const auto& kind) { return PlanOfRandomKeys(kind, spec, shape); }, spec.kind);
+  return static_cast<double>(WorkBytes(*plan));
 }
 
 }  // namespace

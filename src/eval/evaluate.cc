@@ -29,7 +29,7 @@ class EvaluationLoop {
   EvaluationLoop(Model& model, const SequenceSet& set, const EvaluateOptions& options)
       : model_(model), set_(set), options_(options), begin_(std::chrono::steady_clock::now()) {
     if (options.batch_size < 1) {
-      FailUsage("--per_device_eval_batch_size: expected at least 1, got {}", options.batch_size);
+      FailOption("per_device_eval_batch_size", "expected at least 1, got {}", options.batch_size);
     }
     if (set.size() == 0) Fail("no examples to evaluate");
   }
@@ -56,7 +56,7 @@ class EvaluationLoop {
     }
   }
 
-  // HF's speed figures, with its rounding.
+  // HF's rates, with its rounding.
   void Finish(Evaluation& evaluation) const {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     const double seconds = std::max(elapsed.count(), 1e-9);
@@ -146,7 +146,8 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     const LossTerm& term = output.terms.front();
     loss.Add(term.mean.item<double>(), term.items);
   });
-  if (loss.count() == 0) Fail("evaluation: no token was masked; the text is too short for --mlm_probability");
+  if (loss.count() == 0)
+    Fail("evaluation: no token was masked; the text is too short for {}", OptionName{"mlm_probability"});
   evaluation.labelled = loss.count();
   const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
   evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? next_loss.mean() : 0);
@@ -260,7 +261,7 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
 
 namespace {
 
-// The figures of the answers given; the threshold of no-answer has been applied.
+// The metrics of the answers given; the threshold of no-answer has been applied.
 void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answers, bool version_2, Json& metrics) {
   std::vector<SquadReference> references;
   SquadPredictions predictions;

@@ -1,4 +1,4 @@
-// A model on a data set: losses and figures under the names that HF's Trainer writes.
+// A model on a data set: losses and metrics under the names that HF's Trainer writes.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -29,12 +29,12 @@ struct Evaluation {
   int64_t samples = 0, labelled = 0;  // sequences; masked tokens or labelled examples
 };
 
-// The figures that the evaluations below write for a model, without sizes and times: what a best model can be chosen
+// The metrics that the evaluations below write for a model, without sizes and times: what a best model can be chosen
 // by. Question answering: all that some data may have.
 std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, const EvaluateOptions& options,
                                         bool version_2 = false);
 
-// Masked LM under masks drawn once from the masker's seed (visit 0), so that figures compare between models and steps.
+// Masked LM under masks drawn once from the masker's seed (visit 0), so that metrics compare between models and steps.
 // eval_loss = mean cross-entropy over all masked tokens (not a mean of batch means), eval_accuracy = share predicted
 // exactly; perplexity = exp(eval_loss); eval_mlm_loss and eval_mlm_accuracy repeat the two. eval_samples, eval_runtime,
 // eval_samples_per_second, eval_steps_per_second. Error if no token was masked.
@@ -43,12 +43,12 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, co
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker, const EvaluateOptions& options);
 
 // eval_loss (mean over examples), eval_accuracy, and as the options say eval_f1 with eval_combined_score, the mean of
-// both, and eval_matthews_correlation; without labels only predictions and runtime figures.
+// both, and eval_matthews_correlation; without labels only predictions and rates.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
 // A model with one output and a set with values, or without any. eval_loss = eval_mse = mean of (output − value)²,
 // eval_pearson, eval_spearmanr, and their mean eval_combined_score; a correlation that is undefined, as of equal
-// outputs, is null. Without values only the outputs and runtime figures. Error if an output is not finite.
+// outputs, is null. Without values only the outputs and rates. Error if an output is not finite.
 Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
 // How well the cosine of two sentences' embeddings, the means of their last hidden states, follows `similarities`
@@ -63,8 +63,8 @@ struct AnswerEvaluation {
   std::vector<FoundAnswer> answers;  // [questions]
 };
 // Question answering over windows with their places kept. With `scored`: eval_loss (mean over windows, first gold
-// answer) and the figures of squad_score.h under "eval_"; best thresholds are those over null_odds. Without: runtime
-// figures only. Error naming the question where a logit is not finite.
+// answer) and the metrics of squad_score.h under "eval_"; best thresholds are those over null_odds. Without: rates
+// only. Error naming the question where a logit is not finite.
 AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
                                            const AnswerOptions& answering, const EvaluateOptions& options, bool scored);
 

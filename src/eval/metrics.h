@@ -35,7 +35,7 @@ class WeightedMean {
   int64_t count_ = 0;
 };
 
-// HF rounds its speed figures: to `decimals` digits after the point.
+// HF rounds its rates: to `decimals` digits after the point.
 double Rounded(double value, int decimals);
 
 // Cross-entropy −log softmax(logits)[label] of one row, through the largest logit. logits: [n], 0 ≤ label < n.

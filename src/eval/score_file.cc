@@ -136,10 +136,10 @@ Json ScoreOwnFiles(const std::string& predictions_path, const std::string& refer
     const bool known =
         std::find(references.labels.begin(), references.labels.end(), predicted[i]) != references.labels.end();
     if (IsInteger(predicted[i]) && !known)
-      FailUsage(
-          "--task_name: required: {}: prediction {} is a number and {} names its classes, so only a task says "
-          "which is which",
-          places[i], predicted[i], references_path);
+      FailOption("task_name",
+                 "required: {}: prediction {} is a number and {} names its classes, so only a task says "
+                 "which is which",
+                 places[i], predicted[i], references_path);
   }
   TextTable all = references;  // a class may be predicted and not be among the references
   all.labels.insert(all.labels.end(), predicted.begin(), predicted.end());

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "eval/answer_text.h"
 #include "io/gzip.h"
 
@@ -109,7 +110,7 @@ void WarnOfUnknownIds(const std::vector<SquadReference>& references, const Squad
 }
 
 Json ReadObject(const std::string& path, std::string* name) {
-  *name = path == "-" ? "stdin" : Shown(path, 120);
+  *name = InputName(path);
   Json json = ParseJson(ReadText(path, uint64_t{1} << 30), *name);
   if (!json.is_object()) Fail("{}: expected an object, question id to value, got {}", *name, ShownValue(json));
   return json;
@@ -128,7 +129,8 @@ Json ScoreSquad(const std::vector<SquadReference>& references, const SquadPredic
     const auto found = predictions.find(reference.id);
     Scored question{&reference, found == predictions.end() ? nullptr : &found->second, {}, {}};
     if (!scoring.version_2 && !question.has_answer())
-      Fail("question \"{}\" has no gold answer; --version_2_with_negative scores such files", Shown(reference.id));
+      Fail("question \"{}\" has no gold answer; {} scores such files", Shown(reference.id),
+           OptionName{"version_2_with_negative"});
     if (question.prediction == nullptr && scoring.version_2)
       Fail("{}: no prediction for question \"{}\"", predictions_name, Shown(reference.id));
     missing += question.prediction == nullptr;

@@ -1,4 +1,4 @@
-// The figures of the official SQuAD scripts, and AvNA.
+// The metrics of the official SQuAD scripts, and AvNA.
 //
 // Of a question: exact = 1 if some gold answer has the same words in the same order (answer_text.h), f1 = the largest
 // F1 over the bags of words. Totals are 100 · mean.

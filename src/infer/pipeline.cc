@@ -5,9 +5,15 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/parallel.h"
 
 namespace lshformer {
 namespace {
+
+// [CLS], a token and [SEP]; a pair has one more of both.
+constexpr int kShortest = 5;
+// Of one fill-mask input, 8 bytes each: what it may make this process keep.
+constexpr int64_t kMostCandidates = int64_t{1} << 20;
 
 Task HeadOf(PredictTask task) {
   switch (task) {
@@ -23,8 +29,16 @@ Task HeadOf(PredictTask task) {
   return Task::kEncoder;
 }
 
-std::span<const float> Row(const torch::Tensor& matrix, int64_t row) {
-  return {matrix.data_ptr<float>() + row * matrix.size(1), static_cast<size_t>(matrix.size(1))};
+template <class Value>
+Value Choose(const std::string& name, const char* option, const std::vector<std::pair<std::string, Value>>& choices) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& [known, value] : choices) {
+    if (known == name) return value;
+    names.push_back(known);
+    list += (list.empty() ? "" : ", ") + known;
+  }
+  FailOption(option, "expected one of {}, got \"{}\"{}", list, Shown(name), Suggestion(name, names));
 }
 
 bool AllFinite(std::span<const float> values) {
@@ -50,30 +64,77 @@ void Normalize(std::span<float> vector) {
   for (float& x : vector) x = static_cast<float>(x / std::sqrt(square));
 }
 
-// hidden: the request's rows [n, H].
-std::vector<float> Pooled(std::span<const float> hidden, int64_t width, Pooling pooling, bool normalize) {
-  std::vector<float> out;
-  if (pooling == Pooling::kNone) {
-    out.assign(hidden.begin(), hidden.end());
-  } else if (pooling == Pooling::kCls) {
-    out.assign(hidden.begin(), hidden.begin() + width);
+// hidden: the text's rows [n, width].
+Embedding Pooled(std::span<const float> hidden, int64_t width, const EmbedOptions& options) {
+  Embedding out{width, options.pooling == Pooling::kNone, {}};
+  if (options.pooling == Pooling::kNone) {
+    out.values.assign(hidden.begin(), hidden.end());
+  } else if (options.pooling == Pooling::kCls) {
+    out.values.assign(hidden.begin(), hidden.begin() + width);
   } else {
     const auto rows = static_cast<int64_t>(hidden.size()) / width;
     for (int64_t column = 0; column < width; ++column) {
       double sum = 0;
       for (int64_t row = 0; row < rows; ++row) sum += hidden[static_cast<size_t>(row * width + column)];
-      out.push_back(static_cast<float>(sum / static_cast<double>(rows)));
+      out.values.push_back(static_cast<float>(sum / static_cast<double>(rows)));
     }
   }
-  if (normalize) {
-    for (size_t begin = 0; begin < out.size(); begin += static_cast<size_t>(width)) {
-      Normalize({out.data() + begin, static_cast<size_t>(width)});
-    }
+  if (options.normalize) {
+    for (size_t begin = 0; begin < out.values.size(); begin += static_cast<size_t>(width))
+      Normalize({out.values.data() + begin, static_cast<size_t>(width)});
   }
   return out;
 }
 
+// A query, or what its input lacks.
+template <class Query, class Make>
+Outcome<Query> Prepared(const Make& make) {
+  Outcome<Query> outcome;
+  try {
+    make(outcome);
+  } catch (const Error& error) {
+    outcome.value = Query();
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+// Inputs to queries on all cores, the good ones run together, all outcomes in their order.
+template <class Query, class Input, class Prepare, class Run>
+std::vector<Outcome<typename Query::Answer>> PrepareAndRun(std::span<const Input> inputs, const Prepare& prepare,
+                                                           const Run& run) {
+  std::vector<Outcome<Query>> prepared(inputs.size());
+  ParallelFor(static_cast<int64_t>(inputs.size()), 16, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) prepared[i] = prepare(inputs[i]);
+  });
+  std::vector<Outcome<typename Query::Answer>> outcomes(inputs.size());
+  std::vector<Query> queries;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    outcomes[i].error = std::move(prepared[i].error);
+    outcomes[i].truncated = prepared[i].truncated;
+    if (!outcomes[i].ok()) continue;
+    queries.push_back(std::move(prepared[i].value));
+    places.push_back(i);
+  }
+  run(std::span<const Query>(queries),
+      [&](size_t number, Outcome<typename Query::Answer> outcome) { outcomes[places[number]] = std::move(outcome); });
+  return outcomes;
+}
+
 }  // namespace
+
+PredictTask ParsePredictTask(const std::string& name) {
+  return Choose<PredictTask>(name, "task",
+                             {{"fill-mask", PredictTask::kFillMask},
+                              {"text-classification", PredictTask::kTextClassification},
+                              {"question-answering", PredictTask::kQuestionAnswering},
+                              {"feature-extraction", PredictTask::kFeatureExtraction}});
+}
+
+Pooling ParsePooling(const std::string& name) {
+  return Choose<Pooling>(name, "pooling", {{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}});
+}
 
 void SoftmaxRow(std::span<const float> logits, std::span<float> probabilities) {
   const double largest = *std::max_element(logits.begin(), logits.end());
@@ -84,7 +145,7 @@ void SoftmaxRow(std::span<const float> logits, std::span<float> probabilities) {
   }
 }
 
-std::vector<Request::Candidate> BestOf(std::span<const float> scores, int count) {
+std::vector<std::pair<int32_t, float>> BestOf(std::span<const float> scores, int count) {
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto better = [&](int32_t a, int32_t b) {
@@ -93,32 +154,15 @@ std::vector<Request::Candidate> BestOf(std::span<const float> scores, int count)
   };
   const auto last = order.begin() + std::min<int64_t>(count, static_cast<int64_t>(order.size()));
   std::partial_sort(order.begin(), last, order.end(), better);
-  std::vector<Request::Candidate> best;
-  for (auto index = order.begin(); index != last; ++index) {
-    best.push_back({*index, scores[static_cast<size_t>(*index)]});
-  }
+  std::vector<std::pair<int32_t, float>> best;
+  for (auto place = order.begin(); place != last; ++place)
+    best.emplace_back(*place, scores[static_cast<size_t>(*place)]);
   return best;
 }
 
 Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
-  const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
-  // [CLS], a token and [SEP]; a pair has one more of both.
-  constexpr int kShortest = 5;
-  if (options_.max_seq_length == 0) options_.max_seq_length = positions;
-  if (options_.max_seq_length < kShortest || options_.max_seq_length > positions) {
-    FailUsage("--max_seq_length: expected {} to {} (the model's position table), got {}", kShortest, positions,
-              options_.max_seq_length);
-  }
-  const bool asking = options_.task == PredictTask::kQuestionAnswering;
-  if (asking) ValidateAnswerOptions(options_.answers);
-  if (options_.top_k == 0) options_.top_k = asking ? 1 : static_cast<int>(std::min<int64_t>(5, config().vocab_size));
-  const int64_t most = asking ? options_.answers.n_best_size : config().vocab_size;
-  if (options_.top_k < 1 || options_.top_k > most) {
-    FailUsage("--top_k: expected 1 to {} ({}), got {}", most, asking ? "--n_best_size" : "the model's vocabulary",
-              options_.top_k);
-  }
-  if (options_.batch_tokens < 1) FailUsage("--batch_tokens: expected at least 1, got {}", options_.batch_tokens);
+  CheckOptions();
   if (tokenizer_->vocab_size() > config().vocab_size) {
     Fail("config.json: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens", config().vocab_size,
          tokenizer_->vocab_size());
@@ -127,12 +171,28 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
   model_->set_precision(options_.precision);
   if (options_.task != PredictTask::kFillMask) return;
   if (tokenizer_->mask_id() < 0) Fail("the tokenizer has no mask token");
-  for (int32_t id = 0; id < config().vocab_size; ++id) {
-    // The model's table may be larger than the vocabulary; such rows have no text.
-    const std::string text =
-        id < tokenizer_->vocab_size() ? tokenizer_->Decode({id}, /*skip_special_tokens=*/false) : "";
-    token_strings_.push_back(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+  // The model's table may be larger than the vocabulary; such rows have no text.
+  for (int32_t id = 0; id < config().vocab_size; ++id)
+    token_texts_.push_back(id < tokenizer_->vocab_size() ? tokenizer_->Decode({id}, /*skip_special_tokens=*/false)
+                                                         : "");
+}
+
+void Pipeline::CheckOptions() {
+  const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
+  if (options_.max_seq_length == 0) options_.max_seq_length = positions;
+  if (options_.max_seq_length < kShortest || options_.max_seq_length > positions) {
+    FailOption("max_seq_length", "expected {} to {} (the model's position table), got {}", kShortest, positions,
+               options_.max_seq_length);
   }
+  const bool asking = options_.task == PredictTask::kQuestionAnswering;
+  if (asking) ValidateAnswerOptions(options_.answers);
+  if (options_.top_k == 0) options_.top_k = asking ? 1 : static_cast<int>(std::min<int64_t>(5, config().vocab_size));
+  const int64_t most = asking ? options_.answers.n_best_size : config().vocab_size;
+  if (options_.top_k < 1 || options_.top_k > most) {
+    FailOption("top_k", "expected 1 to {} ({}), got {}", most,
+               asking ? fmt::format("{}", OptionName{"n_best_size"}) : "the model's vocabulary", options_.top_k);
+  }
+  if (options_.batch_tokens < 1) FailOption("batch_tokens", "expected at least 1, got {}", options_.batch_tokens);
 }
 
 Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
@@ -144,75 +204,211 @@ Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_
       std::move(tokenizer), options);
 }
 
-void Pipeline::Run(std::span<Request> requests, const Finished& finished) const {
-  if (options_.task == PredictTask::kQuestionAnswering) return RunQuestions(requests, finished);
-  std::vector<Request*> order;
-  for (Request& request : requests) {
-    if (request.error.empty()) order.push_back(&request);
-  }
-  // Similar lengths together: a call's time and memory then follow its tokens.
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Request* a, const Request* b) { return a->encoding.ids.size() < b->encoding.ids.size(); });
-  // Masked-LM logits are [masks, vocabulary]: 2^24 floats are 64 MiB, as much as one line of 512 masks needs.
-  const int64_t most_masks = std::max<int64_t>(1, (int64_t{1} << 24) / config().vocab_size);
-  std::vector<Request*> batch;
-  int64_t tokens = 0, masks = 0;
-  for (Request* request : order) {
-    const auto length = static_cast<int64_t>(request->encoding.ids.size());
-    const auto added = static_cast<int64_t>(request->masks.size());
-    if (!batch.empty() && (tokens + length > options_.batch_tokens || masks + added > most_masks)) {
-      RunBatch(batch);
-      batch.clear();
-      tokens = masks = 0;
-    }
-    batch.push_back(request);
-    tokens += length;
-    masks += added;
-  }
-  if (!batch.empty()) RunBatch(batch);
-  if (finished) finished(requests.size());
+void Pipeline::RequireTask(PredictTask task) const {
+  if (options_.task != task) Fail("the pipeline was made for another task");
 }
 
-void Pipeline::RunBatch(const std::vector<Request*>& batch) const {
+Encoding Pipeline::Encode(const TextInput& input) const {
+  if (input.text.empty()) Fail("\"text\" is empty");
+  if (!IsValidUtf8(input.text)) Fail("\"text\": expected UTF-8");
+  if (!IsValidUtf8(input.text_pair)) Fail("\"text_pair\": expected UTF-8");
+  EncodeOptions encode;
+  encode.max_length = options_.max_seq_length;
+  Encoding encoding = tokenizer_->Encode(input.text, input.text_pair, encode);
+  if (encoding.ids.size() <= (input.text_pair.empty() ? 2U : 3U)) Fail("\"text\" has no tokens: it is blank");
+  return encoding;
+}
+
+Outcome<EmbedQuery> Pipeline::PrepareEmbed(const TextInput& input, const EmbedOptions& options) const {
+  RequireTask(PredictTask::kFeatureExtraction);
+  return Prepared<EmbedQuery>([&](Outcome<EmbedQuery>& outcome) {
+    outcome.value = {Encode(input), options};
+    outcome.truncated = outcome.value.text.truncated;
+  });
+}
+
+Outcome<ClassifyQuery> Pipeline::PrepareClassify(const TextInput& input) const {
+  RequireTask(PredictTask::kTextClassification);
+  return Prepared<ClassifyQuery>([&](Outcome<ClassifyQuery>& outcome) {
+    outcome.value = {Encode(input)};
+    outcome.truncated = outcome.value.text.truncated;
+  });
+}
+
+Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top_k) const {
+  RequireTask(PredictTask::kFillMask);
+  return Prepared<FillMaskQuery>([&](Outcome<FillMaskQuery>& outcome) {
+    FillMaskQuery& query = outcome.value;
+    query.top_k = top_k == 0 ? options_.top_k : top_k;
+    if (query.top_k < 1 || query.top_k > config().vocab_size)
+      Fail("\"top_k\": expected 1 to {}, got {}", config().vocab_size, query.top_k);
+    query.text = Encode(input);
+    outcome.truncated = query.text.truncated;
+    for (size_t i = 0; i < query.text.ids.size(); ++i)
+      if (query.text.ids[i] == tokenizer_->mask_id()) query.masks.push_back(static_cast<int32_t>(i));
+    const std::string& mask = tokenizer_->Token(tokenizer_->mask_id());
+    if (query.masks.empty() && query.text.truncated && input.text.find(mask) != input.text.npos)
+      Fail("\"text\" has no {} in its first {} tokens", mask, options_.max_seq_length);
+    if (query.masks.empty()) Fail("\"text\" has no {}", mask);
+    const auto candidates = static_cast<int64_t>(query.masks.size()) * query.top_k;
+    if (candidates > kMostCandidates)
+      Fail("{} masks with top_k {} ask for {} results, expected at most {}", query.masks.size(), query.top_k,
+           candidates, kMostCandidates);
+  });
+}
+
+void Pipeline::ForEachOutput(std::span<const Sequence> sequences, const Visit& visit) const {
+  // Similar lengths together: a call's time and memory then follow its tokens.
+  std::vector<size_t> order(sequences.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto length = [&](size_t number) { return sequences[number].text->ids.size(); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) < length(b); });
+  // Masked-LM logits are [masks, vocabulary]: 2^24 floats are 64 MiB, as much as one text of 512 masks needs.
+  const int64_t most_masks = std::max<int64_t>(1, (int64_t{1} << 24) / config().vocab_size);
+  size_t begin = 0;
+  int64_t tokens = 0, masks = 0;
+  for (size_t end = 0; end < order.size(); ++end) {
+    const auto added = static_cast<int64_t>(length(order[end]));
+    const auto added_masks = static_cast<int64_t>(sequences[order[end]].masks.size());
+    if (end > begin && (tokens + added > options_.batch_tokens || masks + added_masks > most_masks)) {
+      RunBatch(sequences, {order.data() + begin, end - begin}, visit);
+      begin = end;
+      tokens = masks = 0;
+    }
+    tokens += added;
+    masks += added_masks;
+  }
+  if (begin < order.size()) RunBatch(sequences, {order.data() + begin, order.size() - begin}, visit);
+}
+
+void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const size_t> batch, const Visit& visit) const {
   torch::NoGradGuard no_gradients;
   PackedBatch packed;
-  for (const Request* request : batch) {
-    AppendSequence(packed, request->encoding.ids, request->encoding.type_ids, packed.tokens.cu_seqlens.size() - 1);
+  for (const size_t number : batch) {
+    const Sequence& sequence = sequences[number];
+    AppendSequence(packed, sequence.text->ids, sequence.text->type_ids, packed.cu_seqlens.size() - 1);
     if (options_.task != PredictTask::kFillMask) continue;
-    packed.labels.tokens.resize(packed.tokens.ids.size(), -100);  // logits are computed where there is a label
-    for (const int32_t mask : request->masks) {
-      packed.labels.tokens[packed.labels.tokens.size() - request->encoding.ids.size() + static_cast<size_t>(mask)] = 0;
-    }
+    const size_t begin = packed.token_labels.size();
+    packed.token_labels.resize(packed.ids.size(), -100);  // logits are computed where there is a label
+    for (const int32_t mask : sequence.masks) packed.token_labels[begin + static_cast<size_t>(mask)] = 0;
   }
   const ModelOutput output = model_->Forward(packed, {});
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;
   const torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
-  const int64_t width = config().hidden_size;
-  int64_t row = 0;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    Request& request = *batch[i];
-    const auto length = static_cast<int64_t>(request.encoding.ids.size());
-    const int64_t count = hidden                                    ? length
-                          : options_.task == PredictTask::kFillMask ? static_cast<int64_t>(request.masks.size())
-                                                                    : 1;
-    const std::span<const float> values(rows.data_ptr<float>() + row * rows.size(1),
-                                        static_cast<size_t>(count * rows.size(1)));
-    if (!AllFinite(values)) {
-      request.error = "the model's output for this text is not finite";
-    } else if (hidden) {
-      request.embedding = Pooled(values, width, request.pooling, request.normalize);
-    } else if (options_.task == PredictTask::kTextClassification) {
-      request.candidates = BestOf(ClassScores(values, config()), static_cast<int>(config().num_labels));
-    } else {
-      std::vector<float> probabilities(static_cast<size_t>(rows.size(1)));
-      for (int64_t mask = 0; mask < count; ++mask) {
-        SoftmaxRow(Row(rows, row + mask), probabilities);
-        const std::vector<Request::Candidate> best = BestOf(probabilities, request.top_k);
-        request.candidates.insert(request.candidates.end(), best.begin(), best.end());
-      }
-    }
-    row += count;
+  const float* row = rows.data_ptr<float>();
+  for (const size_t number : batch) {
+    const auto size = static_cast<size_t>(sequences[number].rows * rows.size(1));
+    visit(number, {row, size});
+    row += size;
   }
+}
+
+template <class Query, class SequenceOf, class AnswerOf>
+std::vector<Outcome<typename Query::Answer>> Pipeline::RunTexts(std::span<const Query> queries,
+                                                                const SequenceOf& sequence_of,
+                                                                const AnswerOf& answer_of) const {
+  std::vector<Sequence> sequences;
+  for (const Query& query : queries) sequences.push_back(sequence_of(query));
+  std::vector<Outcome<typename Query::Answer>> outcomes(queries.size());
+  ForEachOutput(sequences, [&](size_t number, std::span<const float> rows) {
+    auto& outcome = outcomes[number];
+    outcome.truncated = queries[number].text.truncated;
+    if (AllFinite(rows)) {
+      outcome.value = answer_of(queries[number], rows);
+    } else {
+      outcome.error = "the model's output for this text is not finite";
+    }
+  });
+  return outcomes;
+}
+
+std::vector<Outcome<Embedding>> Pipeline::Run(std::span<const EmbedQuery> queries) const {
+  RequireTask(PredictTask::kFeatureExtraction);
+  const auto sequence = [](const EmbedQuery& query) {
+    return Sequence{&query.text, {}, static_cast<int64_t>(query.text.ids.size())};
+  };
+  return RunTexts(queries, sequence, [&](const EmbedQuery& query, std::span<const float> hidden) {
+    return Pooled(hidden, config().hidden_size, query.options);
+  });
+}
+
+std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const ClassifyQuery> queries) const {
+  RequireTask(PredictTask::kTextClassification);
+  const auto sequence = [](const ClassifyQuery& query) { return Sequence{&query.text, {}, 1}; };
+  return RunTexts(queries, sequence, [&](const ClassifyQuery&, std::span<const float> logits) {
+    std::vector<ClassScore> scores;
+    for (const auto& [label, score] : BestOf(ClassScores(logits, config()), static_cast<int>(config().num_labels)))
+      scores.push_back({config().label_name(label), score});
+    return scores;
+  });
+}
+
+std::vector<Outcome<FilledMasks>> Pipeline::Run(std::span<const FillMaskQuery> queries) const {
+  RequireTask(PredictTask::kFillMask);
+  const auto sequence = [](const FillMaskQuery& query) {
+    return Sequence{&query.text, query.masks, static_cast<int64_t>(query.masks.size())};
+  };
+  return RunTexts(queries, sequence, [&](const FillMaskQuery& query, std::span<const float> logits) {
+    FilledMasks filled{query.text.ids, query.masks, {}};
+    const size_t width = logits.size() / query.masks.size();
+    std::vector<float> probabilities(width);
+    for (size_t mask = 0; mask < query.masks.size(); ++mask) {
+      SoftmaxRow(logits.subspan(mask * width, width), probabilities);
+      std::vector<MaskCandidate>& candidates = filled.candidates.emplace_back();
+      for (const auto& [token, score] : BestOf(probabilities, query.top_k)) candidates.push_back({token, score});
+    }
+    return filled;
+  });
+}
+
+std::string Pipeline::FilledText(const FilledMasks& filled, size_t mask, int32_t token) const {
+  std::vector<int32_t> ids = filled.ids;
+  const auto place = ids.begin() + filled.masks[mask];
+  *place = token;
+  // A row beyond the vocabulary has no text of its own: its place stays empty.
+  if (token >= tokenizer_->vocab_size()) ids.erase(place);
+  return tokenizer_->Decode(ids, /*skip_special_tokens=*/filled.masks.size() == 1);
+}
+
+namespace {
+
+// Outcomes of a run in one go, one after another.
+template <class Query>
+auto RunOf(const Pipeline& pipeline) {
+  return [&pipeline](std::span<const Query> queries, const auto& give) {
+    auto outcomes = pipeline.Run(queries);
+    for (size_t i = 0; i < outcomes.size(); ++i) give(i, std::move(outcomes[i]));
+  };
+}
+
+}  // namespace
+
+std::vector<Outcome<Embedding>> Pipeline::Embed(std::span<const TextInput> inputs,
+                                                const std::optional<EmbedOptions>& options) const {
+  const auto prepare = [&](const TextInput& input) {
+    return PrepareEmbed(input, options.value_or(options_.embedding));
+  };
+  return PrepareAndRun<EmbedQuery>(inputs, prepare, RunOf<EmbedQuery>(*this));
+}
+
+std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Classify(std::span<const TextInput> inputs) const {
+  const auto prepare = [&](const TextInput& input) { return PrepareClassify(input); };
+  return PrepareAndRun<ClassifyQuery>(inputs, prepare, RunOf<ClassifyQuery>(*this));
+}
+
+std::vector<Outcome<FilledMasks>> Pipeline::FillMask(std::span<const TextInput> inputs, int top_k) const {
+  const auto prepare = [&](const TextInput& input) { return PrepareFillMask(input, top_k); };
+  return PrepareAndRun<FillMaskQuery>(inputs, prepare, RunOf<FillMaskQuery>(*this));
+}
+
+std::vector<Outcome<std::vector<SpanAnswer>>> Pipeline::Answer(std::span<const QuestionInput> inputs, int top_k) const {
+  const auto prepare = [&](const QuestionInput& input) { return PrepareQuestion(input, top_k); };
+  const auto run = [&](std::span<const QuestionQuery> queries, const auto& give) {
+    Run(queries, [&](size_t begin, std::span<const Outcome<std::vector<SpanAnswer>>> found) {
+      for (size_t i = 0; i < found.size(); ++i) give(begin + i, found[i]);
+    });
+  };
+  return PrepareAndRun<QuestionQuery>(inputs, prepare, run);
 }
 
 }  // namespace lshformer

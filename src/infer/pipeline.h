@@ -1,11 +1,18 @@
-// A trained model as a function of texts: fill-mask, text classification, question answering, feature extraction.
+// A trained model as a function of texts: embeddings, classification, fill-mask, question answering.
 //
-//   Pipeline pipeline = Pipeline::Load(folder, options);
-//   std::vector<Request> requests{pipeline.Prepare(R"({"text": "The capital of [MASK] is Rome."})", "line 1")};
-//   pipeline.Run(requests);
-//   pipeline.Write(requests[0], [](std::string_view json) { … });
+//   PredictOptions options;
+//   options.task = PredictTask::kTextClassification;
+//   const Pipeline pipeline = Pipeline::Load(folder, "", options);
+//   const std::vector<TextInput> texts{{"A fine film.", ""}, {"Is it?", "It is."}};
+//   for (const auto& outcome : pipeline.Classify(texts))
+//     std::puts(outcome.ok() ? outcome.value[0].label.c_str() : outcome.error.c_str());
 //
-// An answer depends on its request alone, bit for bit: not on the requests beside it, their order or the threads.
+// An answer depends on its input alone, bit for bit: not on the inputs beside it, their order or the threads. What is
+// wrong with one input is told in its place and keeps no other from its answer.
+//
+// Threads. All calls are const and may be made from several threads at once: weights are packed under a lock, and what
+// a call works in belongs to its thread. Each call uses Threads() threads (base/parallel.h) of a pool that its calling
+// thread keeps for itself; so a server does well to call from a few threads that stay, or from one, with many inputs.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,10 +20,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/json.h"
 #include "data/answer_search.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
@@ -26,103 +32,158 @@ namespace lshformer {
 enum class PredictTask { kFillMask, kTextClassification, kQuestionAnswering, kFeatureExtraction };
 enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]; the mean over all tokens, specials too
 
+PredictTask ParsePredictTask(const std::string& name);  // OptionError lists the names and suggests the nearest
+Pooling ParsePooling(const std::string& name);
+
+struct EmbedOptions {
+  Pooling pooling = Pooling::kNone;
+  bool normalize = false;  // vectors of length 1
+};
+
 struct PredictOptions {
   PredictTask task = PredictTask::kFillMask;
-  int max_seq_length = 0;            // longer texts are cut; 0: the position table
-  int64_t batch_tokens = 4096;       // tokens a forward call; a longer text stands alone
-  int top_k = 0;                     // for requests that do not say; 0: fill-mask 5, question answering 1
-  AnswerOptions answers;             // question answering: the search for a span
-  int doc_stride = -1;               // tokens that windows of a long context share; −1: as in WindowOptions
-  Pooling pooling = Pooling::kNone;  // feature extraction, likewise
-  bool normalize = false;
+  int max_seq_length = 0;                     // longer texts are cut; 0: the position table
+  int64_t batch_tokens = 4096;                // tokens a forward call; a longer text stands alone
   Precision precision = Precision::kFloat32;  // of the encoder's linear layers; see Model::set_precision
+  // For inputs that do not say:
+  EmbedOptions embedding;
+  int top_k = 0;  // 0: fill-mask 5, question answering 1
+  // Question answering:
+  AnswerOptions answers;  // the search for a span
+  int doc_stride = -1;    // tokens that windows of a long context share; −1: as in WindowOptions
 };
 
-// A question, its context, and the way to the answer. The context is held until the answer is written.
-struct AskedQuestion {
-  std::string context;
-  std::vector<int32_t> question;     // tokens
-  std::vector<int32_t> context_ids;  // tokens
-  TokenPlaces places;                // of them
-  std::vector<ContextWindow> windows;
-  FoundAnswer found;  // the answer
+struct TextInput {
+  std::string text, text_pair;  // an empty text_pair: none. [CLS] text [SEP] text_pair [SEP]
+};
+struct QuestionInput {
+  std::string question, context;
 };
 
-// One line of input on its way to one line of output.
-struct Request {
-  std::optional<Json> id;  // none: the line has none
-  std::string error;       // not empty: the answer is this error
-  Encoding encoding;
-  std::vector<int32_t> masks;  // places of [MASK] in encoding.ids
+struct Embedding {
+  int64_t width = 0;          // of a vector
+  bool per_token = false;     // Pooling::kNone
+  std::vector<float> values;  // [width], or [tokens, width] per token
+};
+struct ClassScore {
+  std::string label;
+  float score = 0;  // softmax over all labels; of a single label its sigmoid, of a regression the output itself
+};
+struct MaskCandidate {
+  int32_t token = 0;
+  float score = 0;  // softmax over the vocabulary
+};
+struct FilledMasks {
+  std::vector<int32_t> ids;                            // the text's tokens, special ones too
+  std::vector<int32_t> masks;                          // where [MASK] is in them
+  std::vector<std::vector<MaskCandidate>> candidates;  // [masks][top_k], best first
+};
+struct SpanAnswer {
+  std::string text;            // "": the context has no answer
+  float score = 0;             // softmax over the answers that were kept
+  int32_t start = 0, end = 0;  // code points of the context, half-open
+};
+
+// What came of one input.
+template <class Value>
+struct Outcome {
+  Value value;
+  std::string error;       // not empty: there is no value, because … It names the input's field: "text" is empty
+  bool truncated = false;  // the text was cut to max_seq_length
+  bool ok() const { return error.empty(); }
+};
+
+// An input as tokens, with its options. For callers that encode on other threads than they run, or that have to know
+// sizes first.
+struct EmbedQuery {
+  using Answer = Embedding;
+  Encoding text;
+  EmbedOptions options;
+};
+struct ClassifyQuery {
+  using Answer = std::vector<ClassScore>;  // best first
+  Encoding text;
+};
+struct FillMaskQuery {
+  using Answer = FilledMasks;
+  Encoding text;
+  std::vector<int32_t> masks;  // where [MASK] is
   int top_k = 0;
-  Pooling pooling = Pooling::kNone;
-  bool normalize = false;
-
-  // The answer. fill-mask: [masks · top_k] best first, classification: [labels] best first.
-  struct Candidate {
-    int32_t index;
-    float score;
-  };
-  std::vector<Candidate> candidates;
-  std::vector<float> embedding;          // [tokens, H] or [H]
-  std::shared_ptr<AskedQuestion> asked;  // question answering
 };
-
-using JsonSink = std::function<void(std::string_view)>;
+struct QuestionQuery {
+  using Answer = std::vector<SpanAnswer>;  // best first
+  std::string context;
+  std::vector<int32_t> question, context_ids;  // tokens
+  TokenPlaces places;                          // of the context's
+  std::vector<ContextWindow> windows;
+  int top_k = 0;
+};
 
 class Pipeline {
  public:
-  // Error if the head the task needs is missing, the vocabulary is larger than the model's, or max_seq_length or top_k
-  // is out of range (UsageError).
+  // Sets the model's precision. Error if the head that the task needs is missing or the vocabulary is larger than the
+  // model's; OptionError if max_seq_length, top_k, batch_tokens or the options of answers are out of range.
   Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options);
   // `adjust` as in LoadModel. The tokenizer is read from `tokenizer_folder`, or from `folder` where that is empty.
   static Pipeline Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
                        const std::function<void(ModelConfig&)>& adjust = {});
 
-  // Reads a JSON object: "text" (and "text_pair" for classification) or "question" and "context", "id", and the options
-  // of its task; further keys are ignored. Never throws for a bad line: the request then carries the error.
-  Request Prepare(std::string_view json, std::string_view where) const;
-  Request PrepareText(std::string_view text, std::string_view text_pair) const;
-  Request PrepareQuestion(std::string_view question, std::string_view context) const;
+  // Outcomes in the order of the inputs; inputs of similar length share forward calls. Error if the pipeline is for
+  // another task.
+  std::vector<Outcome<Embedding>> Embed(std::span<const TextInput> inputs,
+                                        const std::optional<EmbedOptions>& options = {}) const;
+  std::vector<Outcome<std::vector<ClassScore>>> Classify(std::span<const TextInput> inputs) const;
+  std::vector<Outcome<FilledMasks>> FillMask(std::span<const TextInput> inputs, int top_k = 0) const;
+  std::vector<Outcome<std::vector<SpanAnswer>>> Answer(std::span<const QuestionInput> inputs, int top_k = 0) const;
 
-  // Numbers that Run will keep for the request: what bounds how many may be run together.
-  int64_t AnswerSize(const Request& request) const;
+  // The same in two steps: inputs to queries …
+  Outcome<EmbedQuery> PrepareEmbed(const TextInput& input, const EmbedOptions& options) const;
+  Outcome<ClassifyQuery> PrepareClassify(const TextInput& input) const;
+  Outcome<FillMaskQuery> PrepareFillMask(const TextInput& input, int top_k) const;
+  Outcome<QuestionQuery> PrepareQuestion(QuestionInput input, int top_k) const;
+  // … and queries to answers. Questions are answered in their order: `found` is told after every forward call the
+  // outcomes of questions begin, begin + 1, … whose last windows it has run, if any. What it throws ends the run.
+  std::vector<Outcome<Embedding>> Run(std::span<const EmbedQuery> queries) const;
+  std::vector<Outcome<std::vector<ClassScore>>> Run(std::span<const ClassifyQuery> queries) const;
+  std::vector<Outcome<FilledMasks>> Run(std::span<const FillMaskQuery> queries) const;
+  using QuestionsFound = std::function<void(size_t begin, std::span<const Outcome<std::vector<SpanAnswer>>>)>;
+  void Run(std::span<const QuestionQuery> queries, const QuestionsFound& found) const;
 
-  // Fills in the answers: requests of similar length share a forward call. Requests with an error are left alone.
-  // `finished` is told how many of the first requests have their answers, as more of them do: questions are answered in
-  // their order, all else is finished together.
-  using Finished = std::function<void(size_t requests)>;
-  void Run(std::span<Request> requests, const Finished& finished = {}) const;
-
-  // The answer as one JSON object without line end, in pieces.
-  void Write(const Request& request, const JsonSink& sink) const;
+  // A token alone as text; "" for rows of the model's table beyond the vocabulary. Fill-mask only.
+  const std::string& TokenText(int32_t token) const { return token_texts_[static_cast<size_t>(token)]; }
+  // The text with one of its masks filled. As in HF it keeps its special tokens where there are several masks.
+  std::string FilledText(const FilledMasks& filled, size_t mask, int32_t token) const;
 
   const ModelConfig& config() const { return model_->config(); }
   const PredictOptions& options() const { return options_; }
 
  private:
-  Request NewRequest() const;
-  Request PrepareLine(std::string_view json, std::string_view where) const;
-  void Encode(std::string_view text, std::string_view text_pair, Request& request) const;
-  void Ask(std::string question, std::string context, Request& request) const;
-  void RunBatch(const std::vector<Request*>& batch) const;
-  void RunQuestions(std::span<Request> requests, const Finished& finished) const;
-  void WriteFillMask(const Request& request, const JsonSink& sink) const;
-  void WriteAnswers(const Request& request, const JsonSink& sink) const;
+  void CheckOptions();
+  void RequireTask(PredictTask task) const;
+  Encoding Encode(const TextInput& input) const;
+  // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, logits of classes.
+  struct Sequence {
+    const Encoding* text;
+    std::span<const int32_t> masks;
+    int64_t rows;
+  };
+  using Visit = std::function<void(size_t number, std::span<const float> rows)>;
+  void ForEachOutput(std::span<const Sequence> sequences, const Visit& visit) const;
+  void RunBatch(std::span<const Sequence> sequences, std::span<const size_t> batch, const Visit& visit) const;
+  template <class Query, class SequenceOf, class AnswerOf>
+  std::vector<Outcome<typename Query::Answer>> RunTexts(std::span<const Query> queries, const SequenceOf& sequence_of,
+                                                        const AnswerOf& answer_of) const;
 
   ModelPtr model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   PredictOptions options_;
-  std::vector<std::string> token_strings_;  // fill-mask: JSON text of each token alone, as Decode writes it
+  std::vector<std::string> token_texts_;  // fill-mask
 };
-
-PredictTask ParsePredictTask(const std::string& name);  // UsageError lists the names and suggests the nearest
-Pooling ParsePooling(const std::string& name);
 
 // Softmax of one row; probabilities sum to 1 within rounding. Double inside, so that the order of large vocabularies
 // does not matter.
 void SoftmaxRow(std::span<const float> logits, std::span<float> probabilities);
-// The `count` largest, best first; of equals the smaller index first.
-std::vector<Request::Candidate> BestOf(std::span<const float> scores, int count);
+// The `count` largest with their places, best first; of equals the smaller place first.
+std::vector<std::pair<int32_t, float>> BestOf(std::span<const float> scores, int count);
 
 }  // namespace lshformer

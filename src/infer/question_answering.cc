@@ -1,18 +1,22 @@
-// Questions on contexts of any length: windows of all requests share forward calls.
+// Questions on contexts of any length: windows of all questions share forward calls.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/signals.h"
 #include "infer/pipeline.h"
+#include "text/code_points.h"
 
 namespace lshformer {
 namespace {
 
+constexpr size_t kMostBytes = size_t{16} << 20;  // of a context: some three million words; a process stays below 400 MB
+
+using Answers = Outcome<std::vector<SpanAnswer>>;
+
 // One forward call's windows.
 struct WindowBatch {
   struct Place {
-    size_t request;
+    size_t question;
     ContextWindow tokens;
   };
   PackedBatch packed;
@@ -41,81 +45,126 @@ FoundAnswer ForOutput(const FoundAnswer& all, const AnswerOptions& options, int 
   return found;
 }
 
-}  // namespace
-
-Request Pipeline::PrepareQuestion(std::string_view question, std::string_view context) const {
-  Request request = NewRequest();
-  Ask(std::string(question), std::string(context), request);
-  return request;
+std::vector<SpanAnswer> Spans(const FoundAnswer& found, const std::string& context_text) {
+  const CodePointIndex context(context_text);
+  std::vector<SpanAnswer> spans;
+  for (size_t i = 0; i < found.best.size(); ++i) {
+    const AnswerCandidate& best = found.best[i];
+    spans.push_back({std::string(context.Slice(best.begin, best.end)), static_cast<float>(found.probabilities[i]),
+                     best.begin, best.end});
+  }
+  return spans;
 }
 
-void Pipeline::Ask(std::string question, std::string context, Request& request) const {
-  request.asked = std::make_shared<AskedQuestion>();
-  AskedQuestion& asked = *request.asked;
-  asked.question = EncodeBare(*tokenizer_, question).ids;
-  if (asked.question.empty()) Fail("\"question\" has no tokens: it is blank");
-  constexpr size_t kMostBytes = size_t{16} << 20;  // some three million words; a process stays below 400 MB
-  if (context.size() > kMostBytes) Fail("\"context\" has {} bytes, expected at most {}", context.size(), kMostBytes);
-  Encoding encoding = EncodeBare(*tokenizer_, context);
-  asked.context = std::move(context);
-  asked.context_ids = std::move(encoding.ids);
-  asked.places = std::move(encoding.offsets);
-  if (asked.context_ids.empty()) Fail("\"context\" has no tokens: it is blank");
-  asked.windows =
-      CutContext(static_cast<int64_t>(asked.question.size()), static_cast<int64_t>(asked.context_ids.size()),
-                 {options_.max_seq_length, options_.doc_stride});
-}
+// Collects windows of questions into forward calls, and their logits into answers, in the order of the questions.
+class QuestionRun {
+ public:
+  QuestionRun(Model& model, const PredictOptions& options, std::span<const QuestionQuery> queries,
+              const Pipeline::QuestionsFound& found)
+      : model_(model),
+        options_(options),
+        queries_(queries),
+        found_(found),
+        searches_(queries.size(), AnswerSearch(options.answers)),
+        outcomes_(queries.size()) {}
 
-void Pipeline::RunQuestions(std::span<Request> requests, const Finished& finished) const {
-  torch::NoGradGuard no_gradients;
-  std::vector<AnswerSearch> searches(requests.size(), AnswerSearch(options_.answers));
-  WindowBatch batch;
-  size_t answered = 0;  // requests
-  const auto answer_before = [&](size_t end) {
-    if (end == answered) return;
-    for (; answered < end; ++answered) {
-      Request& request = requests[answered];
-      if (request.error.empty())
-        request.asked->found = ForOutput(searches[answered].Finish(), options_.answers, request.top_k);
-    }
-    if (finished) finished(answered);
-  };
-  const auto run = [&] {
-    ThrowIfStopped("predict");
-    const ModelOutput output = model_->Forward(batch.packed, {});
+  void Add(size_t number, const ContextWindow& window, const WindowSequence& sequence) {
+    const auto tokens = batch_.packed.tokens() + static_cast<int64_t>(sequence.ids.size());
+    if (!batch_.places.empty() && tokens > options_.batch_tokens) RunBatch(number);
+    AppendSequence(batch_.packed, sequence.ids, sequence.type_ids, batch_.places.size());
+    batch_.places.push_back({number, window});
+  }
+
+  void Finish() {
+    if (!batch_.places.empty()) RunBatch(queries_.size());
+  }
+
+ private:
+  // After it the windows of all questions before `complete` have been run.
+  void RunBatch(size_t complete) {
+    const ModelOutput output = model_.Forward(batch_.packed, {});
     const torch::Tensor starts = output.start_logits.contiguous(), ends = output.end_logits.contiguous();  // [T]
-    for (size_t b = 0; b < batch.places.size(); ++b) {
-      const auto [number, tokens] = batch.places[b];
-      Request& request = requests[number];
-      const int32_t begin = batch.packed.tokens.cu_seqlens[b];
-      const auto length = static_cast<size_t>(batch.packed.tokens.cu_seqlens[b + 1] - begin);
+    for (size_t b = 0; b < batch_.places.size(); ++b) {
+      const auto [number, tokens] = batch_.places[b];
+      const QuestionQuery& query = queries_[number];
+      const int32_t begin = batch_.packed.cu_seqlens[b];
+      const auto length = static_cast<size_t>(batch_.packed.cu_seqlens[b + 1] - begin);
       const std::span<const float> start(starts.data_ptr<float>() + begin, length);
       const std::span<const float> end(ends.data_ptr<float>() + begin, length);
-      if (!AllFinite(start) || !AllFinite(end)) {
-        request.error = "the model's output for this question is not finite";
-        continue;
+      if (AllFinite(start) && AllFinite(end)) {
+        const auto first = static_cast<int32_t>(query.question.size()) + 2;
+        searches_[number].AddWindow(start, end, {0, first, tokens}, query.places);
+      } else {
+        outcomes_[number].error = "the model's output for this question is not finite";
       }
-      const auto first = static_cast<int32_t>(request.asked->question.size()) + 2;
-      searches[number].AddWindow(start, end, {0, first, tokens}, request.asked->places);
     }
-    batch = {};
-  };
-  for (size_t number = 0; number < requests.size(); ++number) {
-    if (!requests[number].error.empty()) continue;
-    const AskedQuestion& asked = *requests[number].asked;
-    for (const ContextWindow& window : asked.windows) {
-      const WindowSequence sequence = MakeWindow(asked.question, asked.context_ids, window, *tokenizer_);
-      const auto tokens = batch.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
-      if (!batch.places.empty() && tokens > options_.batch_tokens) {
-        run();
-        answer_before(number);  // whose windows have all been run
-      }
-      AppendSequence(batch.packed, sequence.ids, sequence.type_ids, batch.places.size());
-      batch.places.push_back({number, window});
+    batch_ = {};
+    const size_t begin = answered_;
+    for (; answered_ < complete; ++answered_) {
+      const QuestionQuery& query = queries_[answered_];
+      Answers& outcome = outcomes_[answered_];
+      if (outcome.ok())
+        outcome.value = Spans(ForOutput(searches_[answered_].Finish(), options_.answers, query.top_k), query.context);
     }
+    found_(begin, {outcomes_.data() + begin, answered_ - begin});
+    for (size_t number = begin; number < answered_; ++number) outcomes_[number] = Answers();
   }
-  if (!batch.places.empty()) run();
-  answer_before(requests.size());
+
+  Model& model_;
+  const PredictOptions& options_;
+  const std::span<const QuestionQuery> queries_;
+  const Pipeline::QuestionsFound& found_;
+  std::vector<AnswerSearch> searches_;
+  std::vector<Answers> outcomes_;
+  WindowBatch batch_;
+  size_t answered_ = 0;  // questions
+};
+
+// `name`: the field, for errors.
+Encoding EncodeField(const Tokenizer& tokenizer, const std::string& text, const char* name) {
+  if (!IsValidUtf8(text)) Fail("\"{}\": expected UTF-8", name);
+  Encoding encoding = EncodeBare(tokenizer, text);
+  if (encoding.ids.empty()) Fail("\"{}\" has no tokens: it is blank", name);
+  return encoding;
+}
+
+}  // namespace
+
+Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k) const {
+  RequireTask(PredictTask::kQuestionAnswering);
+  Outcome<QuestionQuery> outcome;
+  QuestionQuery& query = outcome.value;
+  try {
+    query.top_k = top_k == 0 ? options_.top_k : top_k;
+    if (query.top_k < 1 || query.top_k > options_.answers.n_best_size)
+      Fail("\"top_k\": expected 1 to {}, got {}", options_.answers.n_best_size, query.top_k);
+    query.question = EncodeField(*tokenizer_, input.question, "question").ids;
+    if (input.context.size() > kMostBytes)
+      Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kMostBytes);
+    Encoding context = EncodeField(*tokenizer_, input.context, "context");
+    query.context = std::move(input.context);
+    query.context_ids = std::move(context.ids);
+    query.places = std::move(context.offsets);
+    query.windows =
+        CutContext(static_cast<int64_t>(query.question.size()), static_cast<int64_t>(query.context_ids.size()),
+                   {options_.max_seq_length, options_.doc_stride});
+  } catch (const Error& error) {
+    query = QuestionQuery();
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+void Pipeline::Run(std::span<const QuestionQuery> queries, const QuestionsFound& found) const {
+  RequireTask(PredictTask::kQuestionAnswering);
+  torch::NoGradGuard no_gradients;
+  QuestionRun run(*model_, options_, queries, found);
+  for (size_t number = 0; number < queries.size(); ++number) {
+    const QuestionQuery& query = queries[number];
+    for (const ContextWindow& window : query.windows)
+      run.Add(number, window, MakeWindow(query.question, query.context_ids, window, *tokenizer_));
+  }
+  run.Finish();
 }
 
 }  // namespace lshformer

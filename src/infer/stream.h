@@ -1,9 +1,10 @@
-// JSONL in, JSONL out: any number of lines through a pipeline, in order, in bounded memory.
+// JSONL in, JSONL out: any number of lines through a pipeline, in order, in bounded memory; or a single input.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include "infer/line_queries.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
 
@@ -24,10 +25,18 @@ struct StreamStatistics {
 // window, or less where it has many, together; questions', whose contexts may be long, as they are found. Work memory:
 // the window, its answers (kAnswers numbers, at least one line's) and one forward call of batch_tokens.
 // Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
-inline constexpr int64_t kWindowLines = 1024;
+inline constexpr size_t kWindowLines = 1024;
 inline constexpr size_t kWindowBytes = size_t{2} << 20;
 inline constexpr int64_t kAnswers = int64_t{1} << 22;
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
                               const std::function<void(int64_t lines)>& progress = {});
+
+// The line that stands for one input alone, by the pipeline's options. Nothing is written where that has an error.
+struct SingleAnswer {
+  std::string error;       // as Outcome::error
+  bool truncated = false;  // likewise
+};
+SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink);
+SingleAnswer PredictOne(const Pipeline& pipeline, const QuestionInput& input, const JsonSink& sink);
 
 }  // namespace lshformer

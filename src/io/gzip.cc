@@ -1,13 +1,10 @@
 #include "io/gzip.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -27,16 +24,14 @@ constexpr size_t kKeptBytes = size_t{1} << 22;
 class LineReader::Source {
  public:
   explicit Source(const std::string& path) : path_(path), input_(kChunkBytes) {
-    file_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    file_ = OpenInput(path);
     struct stat status {};
-    if (file_ < 0 || fstat(file_, &status) != 0) FailClosed(fmt::format("cannot open: {}", std::strerror(errno)));
-    if (S_ISDIR(status.st_mode)) FailClosed("is a folder, expected a file");
-    if (S_ISREG(status.st_mode)) bytes_total_ = status.st_size;
+    if (fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) bytes_total_ = status.st_size;
     try {
       while (input_end_ < 2 && ReadInput()) {  // a pipe may give one byte at a time
       }
     } catch (...) {
-      Close();
+      CloseInput(file_);
       throw;
     }
     gzip_ = HasGzipMagic();
@@ -44,13 +39,14 @@ class LineReader::Source {
   }
   ~Source() {
     if (gzip_) inflateEnd(&stream_);
-    Close();
+    CloseInput(file_);
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   int64_t bytes_read() const { return bytes_read_; }
   int64_t bytes_total() const { return bytes_total_; }
+  bool gzip() const { return gzip_; }
 
   bool Ready() const {
     pollfd request{file_, POLLIN, 0};
@@ -89,7 +85,7 @@ class LineReader::Source {
   void StartMember() {
     stream_ = {};
     constexpr int kGzipOnly = 16;
-    if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) Fail("{}: no memory for gzip", Shown(path_, 120));
+    if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) Fail("{}: no memory for gzip", InputName(path_));
     in_member_ = true;
   }
 
@@ -98,7 +94,7 @@ class LineReader::Source {
     while (done == 0) {
       if (!in_member_ && !NextMember()) return 0;
       if (input_begin_ == input_end_ && !ReadInput())
-        Fail("{}: the gzip data ends early (truncated file?)", Shown(path_, 120));
+        Fail("{}: the gzip data ends early (truncated file?)", InputName(path_));
       stream_.next_in = input_.data() + input_begin_;
       stream_.avail_in = static_cast<uInt>(input_end_ - input_begin_);
       stream_.next_out = reinterpret_cast<Bytef*>(data);
@@ -110,7 +106,7 @@ class LineReader::Source {
       if (result == Z_STREAM_END) {
         in_member_ = false;
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        Fail("{}: damaged gzip data near byte {}: {}", Shown(path_, 120), bytes_read_ - (input_end_ - input_begin_),
+        Fail("{}: damaged gzip data near byte {}: {}", InputName(path_), bytes_read_ - (input_end_ - input_begin_),
              stream_.msg ? stream_.msg : "unexpected end");
       }
     }
@@ -127,18 +123,10 @@ class LineReader::Source {
         break;
       }
     }
-    if (!HasGzipMagic()) Fail("{}: bytes after the gzip data are not gzip", Shown(path_, 120));
+    if (!HasGzipMagic()) Fail("{}: bytes after the gzip data are not gzip", InputName(path_));
     inflateEnd(&stream_);
     StartMember();
     return true;
-  }
-
-  [[noreturn]] void FailClosed(const std::string& cause) {
-    Close();
-    Fail("{}: {}", Shown(path_, 120), cause);
-  }
-  void Close() {
-    if (file_ > STDIN_FILENO) close(file_);
   }
 
   std::string path_;
@@ -155,9 +143,7 @@ LineReader::LineReader(const std::string& path, const LineOptions& options)
 
 LineReader::~LineReader() = default;
 
-std::string LineReader::where() const {
-  return fmt::format("{}:{}", path_ == "-" ? "stdin" : Shown(path_, 120), line_number_);
-}
+std::string LineReader::where() const { return fmt::format("{}:{}", InputName(path_), line_number_); }
 int64_t LineReader::bytes_read() const { return source_->bytes_read(); }
 int64_t LineReader::bytes_total() const { return source_->bytes_total(); }
 
@@ -218,8 +204,12 @@ bool LineReader::Next(std::string& line) {
 std::string ReadText(const std::string& path, uint64_t limit) {
   std::string text, chunk(kChunkBytes, '\0');
   LineReader::Source source(path);
+  const auto refuse_long = [&](uint64_t size) {
+    if (size > limit) Fail("{}: has more than {} bytes", InputName(path), limit);
+  };
+  if (!source.gzip()) refuse_long(static_cast<uint64_t>(source.bytes_total()));
   while (const size_t got = source.Read(chunk.data(), chunk.size())) {
-    if (text.size() + got > limit) Fail("{}: has more than {} bytes", Shown(path, 120), limit);
+    refuse_long(text.size() + got);
     text.append(chunk, 0, got);
   }
   return text;

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -45,10 +46,23 @@ constexpr uint64_t kMostHeaderBytes = 100'000'000;     // the reference implemen
 constexpr size_t kMostHeaderValues = size_t{1} << 22;  // some 500,000 tensors; bounds the memory a hostile header takes
 constexpr size_t kMostDimensions = 32;                 // what NumPy takes
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr size_t kFrontBytes = sizeof(uint64_t);          // the header's size
+constexpr uint64_t kMostStreamBytes = uint64_t{1} << 32;  // of data read into memory
 
 struct ByteRange {
   uint64_t begin, end;
   const std::string* name;
+};
+
+// What a header says, checked against the size of the data behind it.
+struct Header {
+  struct Tensor {
+    DType dtype = DType::kF32;
+    std::vector<int64_t> shape;
+    uint64_t begin = 0, end = 0;  // of its bytes in the data
+  };
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
 };
 
 DType ParseDType(const std::string& name, std::string_view where) {
@@ -125,6 +139,91 @@ std::map<std::string, std::string> ParseMetadata(const Json& value, std::string_
   return metadata;
 }
 
+// Of the eight bytes at the front of a file.
+uint64_t HeaderBytes(const void* front, std::string_view where) {
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, front, kFrontBytes);
+  if (header_bytes > kMostHeaderBytes)
+    Fail("{}: the header has {} bytes, the limit is {} (not a safetensors file?)", where, header_bytes,
+         kMostHeaderBytes);
+  return header_bytes;
+}
+
+Json HeaderJson(std::string_view text, std::string_view where) {
+  if (!text.starts_with('{')) Fail("{}: the header does not begin with '{{' (not a safetensors file?)", where);
+  constexpr int kDepth = 3;  // header, tensor, shape
+  return ParseJson(text, fmt::format("{}: header", where),
+                   {.depth = kDepth, .bytes = kMostHeaderBytes, .values = kMostHeaderValues});
+}
+
+Header ParseHeader(const Json& json, uint64_t data_bytes, std::string_view where) {
+  Header header;
+  std::vector<ByteRange> ranges;
+  for (const auto& [name, entry] : json.items()) {
+    if (name == kMetadataKey) {
+      header.metadata = ParseMetadata(entry, where);
+      continue;
+    }
+    const std::string tensor = fmt::format("{}: tensor \"{}\"", where, Shown(name, 100));
+    if (!entry.is_object()) Fail("{}: expected an object, got {}", tensor, ShownValue(entry));
+    const DType dtype = ParseDType(GetString(entry, "dtype", tensor), tensor);
+    std::vector<int64_t> shape = ParseShape(entry, tensor);
+    const uint64_t bytes = BytesOf(dtype, shape, tensor);
+    const auto place = header.tensors.try_emplace(name).first;
+    const ByteRange range = ParseOffsets(entry, place->first, data_bytes, tensor);
+    if (range.end - range.begin != bytes)
+      Fail("{} of {} {} takes {} bytes, its \"data_offsets\" {}", tensor, Name(dtype), ShapeText(shape), bytes,
+           range.end - range.begin);
+    place->second = {dtype, std::move(shape), range.begin, range.end};
+    ranges.push_back(range);
+  }
+  CheckCoverage(std::move(ranges), data_bytes, where);
+  return header;
+}
+
+// Where the last tensor of a header ends. What is malformed does not count: ParseHeader refuses it.
+uint64_t DataBytes(const Json& header) {
+  uint64_t data_bytes = 0;
+  for (const Json& entry : header) {
+    if (!entry.is_object() || !HasValue(entry, "data_offsets") || !entry["data_offsets"].is_array()) continue;
+    for (const Json& offset : entry["data_offsets"])
+      if (offset.is_number_unsigned()) data_bytes = std::max(data_bytes, offset.get<uint64_t>());
+  }
+  return data_bytes;
+}
+
+// Adds to `contents` until it has `bytes`; false where the input ends before.
+bool ReadUpTo(int file, uint64_t bytes, const std::string& path, std::string& contents) {
+  constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+  while (contents.size() < bytes) {
+    const size_t old = contents.size();
+    contents.resize(static_cast<size_t>(std::min(bytes, old + kChunkBytes)));
+    const size_t got = ReadSome(file, contents.data() + old, contents.size() - old, path);
+    contents.resize(old + got);
+    if (got == 0) return false;
+  }
+  return true;
+}
+
+// A whole file from a pipe or device. The input may have no end: each part is judged before the next is read.
+std::string ReadStream(const std::string& path) {
+  const std::string where = Shown(path, 120);
+  const int file = OpenInput(path);
+  const auto closed = std::unique_ptr<const int, void (*)(const int*)>(&file, [](const int* f) { CloseInput(*f); });
+  std::string contents;
+  if (!ReadUpTo(file, kFrontBytes, path, contents)) return contents;
+  const uint64_t header_end = kFrontBytes + HeaderBytes(contents.data(), where);
+  if (!ReadUpTo(file, header_end, path, contents)) return contents;
+  const Json json = HeaderJson(std::string_view(contents).substr(kFrontBytes), where);
+  const uint64_t data_bytes = DataBytes(json);
+  ParseHeader(json, data_bytes, where);
+  if (data_bytes > kMostStreamBytes)
+    Fail("{}: the data has {} bytes, the limit of what is no plain file is {}", where, data_bytes, kMostStreamBytes);
+  if (ReadUpTo(file, header_end + data_bytes + 1, path, contents))
+    Fail("{}: the data goes on after the {} bytes that the tensors of the header take", where, data_bytes);
+  return contents;
+}
+
 }  // namespace
 
 const char* Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
@@ -140,47 +239,19 @@ std::string ShapeText(std::span<const int64_t> shape) { return fmt::format("[{}]
 
 void ParseSafetensors(std::span<const std::byte> file, std::string_view where,
                       std::map<std::string, TensorView>& tensors, std::map<std::string, std::string>& metadata) {
-  uint64_t header_bytes = 0;
-  if (file.size() < sizeof(header_bytes))
-    Fail("{}: has {} bytes, expected a safetensors file of at least 8", where, file.size());
-  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
-  if (header_bytes > kMostHeaderBytes)
-    Fail("{}: the header has {} bytes, the limit is {} (not a safetensors file?)", where, header_bytes,
-         kMostHeaderBytes);
-  const std::span<const std::byte> rest = file.subspan(sizeof(header_bytes));
+  if (file.size() < kFrontBytes)
+    Fail("{}: has {} bytes, expected a safetensors file of at least {}", where, file.size(), kFrontBytes);
+  const uint64_t header_bytes = HeaderBytes(file.data(), where);
+  const std::span<const std::byte> rest = file.subspan(kFrontBytes);
   if (header_bytes > rest.size())
     Fail("{}: the header has {} bytes, the file only {} more (truncated file?)", where, header_bytes, rest.size());
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), header_bytes);
-  if (!text.starts_with('{')) Fail("{}: the header does not begin with '{{' (not a safetensors file?)", where);
   const std::span<const std::byte> data = rest.subspan(header_bytes);
-
-  constexpr int kDepth = 3;  // header, tensor, shape
-  const Json header = ParseJson(text, fmt::format("{}: header", where),
-                                {.depth = kDepth, .bytes = kMostHeaderBytes, .values = kMostHeaderValues});
+  Header header = ParseHeader(HeaderJson(text, where), data.size(), where);
+  metadata = std::move(header.metadata);
   tensors.clear();
-  metadata.clear();
-  std::vector<ByteRange> ranges;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == kMetadataKey) {
-      metadata = ParseMetadata(entry, where);
-      continue;
-    }
-    const std::string tensor = fmt::format("{}: tensor \"{}\"", where, Shown(name, 100));
-    if (!entry.is_object()) Fail("{}: expected an object, got {}", tensor, ShownValue(entry));
-    TensorView view;
-    view.dtype = ParseDType(GetString(entry, "dtype", tensor), tensor);
-    view.shape = ParseShape(entry, tensor);
-    const uint64_t bytes = BytesOf(view.dtype, view.shape, tensor);
-    const auto place = tensors.emplace(name, TensorView{}).first;
-    const ByteRange range = ParseOffsets(entry, place->first, data.size(), tensor);
-    if (range.end - range.begin != bytes)
-      Fail("{} of {} {} takes {} bytes, its \"data_offsets\" {}", tensor, Name(view.dtype), ShapeText(view.shape),
-           bytes, range.end - range.begin);
-    view.bytes = data.subspan(range.begin, bytes);
-    place->second = std::move(view);
-    ranges.push_back(range);
-  }
-  CheckCoverage(std::move(ranges), data.size(), where);
+  for (auto& [name, tensor] : header.tensors)
+    tensors[name] = {tensor.dtype, std::move(tensor.shape), data.subspan(tensor.begin, tensor.end - tensor.begin)};
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
@@ -196,7 +267,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
     if (mapping_ == MAP_FAILED) Fail("{}: cannot map: {}", Shown(path, 120), std::strerror(error));
     guard_.emplace(mapping_, mapping_bytes_, path);
   } else {  // a pipe may be opened only once: its writer ends with the first reader
-    contents_ = ReadFile(path);
+    contents_ = ReadStream(path);
   }
   const auto* begin =
       mapping_ ? static_cast<const std::byte*>(mapping_) : reinterpret_cast<const std::byte*>(contents_.data());

@@ -13,13 +13,13 @@ AttentionOperands::AttentionOperands(int64_t length, int64_t batch, int heads, i
   lse_.resize(static_cast<size_t>(shape().tokens() * heads_));
 }
 
-AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashNumbers& numbers) const {
-  return BuildPlan(spec, shape(), Input(0), Input(1), numbers);
+AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashProjections& projections) const {
+  return BuildPlan(spec, shape(), Input(0), Input(1), projections);
 }
 
-void AttentionOperands::Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout,
+void AttentionOperands::Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout,
                             Operands operands) {
-  const AttentionPlanPtr plan = Plan(spec, numbers);
+  const AttentionPlanPtr plan = Plan(spec, projections);
   AttentionForward forward;
   forward.shape = shape();
   forward.query = Input(0);
@@ -50,7 +50,7 @@ void AttentionOperands::Draw(int i) {
 
 double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, bool backward) {
   const double vectors = static_cast<double>(shape.tokens()) * shape.heads;
-  const bool shared_keys = spec.type == AttentionType::kReformer;
+  const bool shared_keys = SharesKeys(spec);
   const double forward = (shared_keys ? 3.0 : 4.0) * shape.head_dim + 1;
   const double more = (shared_keys ? 4.0 + 2.0 : 5.0 + 3.0) * shape.head_dim + 1;
   return sizeof(float) * vectors * (forward + (backward ? more : 0));

@@ -19,9 +19,9 @@ class AttentionOperands {
   AttentionOperands& operator=(const AttentionOperands&) = delete;
 
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashNumbers& numbers) const;
+  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashProjections& projections) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
-  void Run(const AttentionSpec& spec, const HashNumbers& numbers, bool backward, float dropout = 0,
+  void Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout = 0,
            Operands operands = Operands::kFloat32);
 
  private:
@@ -43,7 +43,7 @@ class AttentionOperands {
 
 // Bytes that a run has to move whatever its kernel does: every input read once, every result written once, float32.
 // Forward: query, key, value, output and lse; the backward reads all these and the output's gradient and writes three
-// gradients. Reformer has no key.
+// gradients. Where keys are shared there is no key.
 double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, bool backward);
 
 // Adds to a row with "median_ms" and "gflops": "gemm_share" = gflops / gemm_gflops, "moved_bytes", and "memory_share" =

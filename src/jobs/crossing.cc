@@ -46,17 +46,7 @@ Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double
   return comparison;
 }
 
-int64_t ShortestToMeasure(const AttentionSpec& spec) {
-  if (spec.type != AttentionType::kReformer) {
-    AttentionSpec always = spec;
-    always.min_length = 0;
-    return std::max(kShortest, ShortestHashed(always));
-  }
-  int64_t chunks = 2;
-  if (spec.wrap && spec.cross_bucket && !spec.count_pairs_once)
-    chunks = std::max<int64_t>(chunks, std::max(spec.look_back, spec.look_ahead) / spec.rounds + 1);
-  return std::max<int64_t>(kShortest, (chunks - 1) * spec.chunk + 1);
-}
+int64_t ShortestToMeasure(const AttentionSpec& spec) { return std::max<int64_t>(kShortest, ShortestToPlan(spec)); }
 
 std::vector<int> Ladder(int shortest, int longest) {
   std::vector<int> steps{shortest};

@@ -24,8 +24,8 @@ struct Comparison {
 // pairs that cannot be had, and the bounds are the extremes). Both lists have one time per pair.
 Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double>& hashed_ms);
 
-// The shortest sequence that can be timed hashed: not one so short that the clock sees little else, and for Reformer
-// more than a chunk, with a window that does not come round to itself (CheckWindow).
+// The shortest sequence that can be timed hashed: not one so short that the clock sees little else, and not
+// less than its kind can plan.
 int64_t ShortestToMeasure(const AttentionSpec& spec);
 
 struct Crossing {

@@ -47,32 +47,6 @@ void Append(SequenceSet& all, const SequenceSet& part) {
   }
 }
 
-// With the labels that `known` describes; null: without.
-SequenceSet EncodeAllOf(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
-                        int max_seq_length) {
-  SequenceSet all;
-  int64_t truncated = 0;
-  for (const TextTable& table : tables) {
-    const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
-    const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
-    const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
-    int64_t cut = 0;
-    SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
-    for (const double value : values) part.AddValue(static_cast<float>(value));
-    truncated += cut;
-    if (tables.size() == 1) {
-      all = std::move(part);
-    } else {
-      Append(all, part);
-    }
-  }
-  if (truncated > 0)
-    spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, all.size(), max_seq_length);
-  return all;
-}
-
-}  // namespace
-
 void CheckSplit(const TrainOptions& options) {
   constexpr const char* kFlag = "--validation_split_percentage";
   if (options.validation_split_percentage == 0) return;
@@ -108,6 +82,43 @@ std::vector<TextTable> SplitTables(std::vector<TextTable>& train, double percent
   return validation;
 }
 
+}  // namespace
+
+SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
+                         int max_seq_length) {
+  SequenceSet all;
+  int64_t truncated = 0;
+  for (const TextTable& table : tables) {
+    const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
+    const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
+    const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
+    int64_t cut = 0;
+    SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
+    for (const double value : values) part.AddValue(static_cast<float>(value));
+    truncated += cut;
+    if (tables.size() == 1) {
+      all = std::move(part);
+    } else {
+      Append(all, part);
+    }
+  }
+  if (truncated > 0)
+    spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, all.size(), max_seq_length);
+  return all;
+}
+
+TextTable ReadLabelTable(const std::string& task_name, const std::string& data_dir, const std::string& path,
+                         Split split, const TableColumns& columns) {
+  const bool need_label = split != Split::kTest;
+  if (!data_dir.empty()) {
+    const GlueTask& task = FindGlueTask(task_name);
+    return path.empty() ? ReadGlue(task, data_dir, split) : ReadGlueFile(task, path, need_label);
+  }
+  TableColumns wanted = columns;
+  if (!need_label) wanted.label.clear();
+  return ReadTextTable(path, need_label, wanted);
+}
+
 void CheckLabelSource(const TrainOptions& options) {
   if (options.task != "text-classification" && !options.question_answering())
     FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
@@ -134,11 +145,8 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   const bool folder = !options.data_dir.empty();
   // A file of one's own has the columns of the training file; beside a GLUE folder those of the task.
   const auto read = [&](const std::string& path, Split split) {
-    const bool need_label = split != Split::kTest;
-    if (folder) return path.empty() ? ReadGlue(*task, options.data_dir, split) : ReadGlueFile(*task, path, need_label);
-    TableColumns columns = tables.train.empty() ? TableColumns{} : tables.train[0].columns;
-    if (!need_label) columns.label.clear();
-    return ReadTextTable(path, need_label, columns);
+    return ReadLabelTable(options.task_name, options.data_dir, path, split,
+                          tables.train.empty() ? TableColumns{} : tables.train[0].columns);
   };
   for (const std::string& path : folder ? std::vector<std::string>{""} : options.train_files)
     tables.train.push_back(read(path, Split::kTrain));
@@ -182,9 +190,9 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
 
 LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
   LabelData data;
-  data.train = EncodeAllOf(tables.train, &tables, tokenizer, max_seq_length);
-  data.validation = EncodeAllOf(tables.validation, &tables, tokenizer, max_seq_length);
-  data.test = EncodeAllOf(tables.test, nullptr, tokenizer, max_seq_length);
+  data.train = EncodeTables(tables.train, &tables, tokenizer, max_seq_length);
+  data.validation = EncodeTables(tables.validation, &tables, tokenizer, max_seq_length);
+  data.test = EncodeTables(tables.test, nullptr, tokenizer, max_seq_length);
   return data;
 }
 

@@ -10,7 +10,6 @@
 #include "jobs/build_info.h"
 #include "kernels/attention.h"
 #include "ops/matmul.h"
-#include "report/table.h"
 
 namespace lshformer {
 namespace {
@@ -103,37 +102,6 @@ Json DescribeMachine(bool probes) {
   return machine;
 }
 
-std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
-                            bool as_json) {
-  if (as_json) return Json{{"machine", machine}, {"results", rows}}.dump(1) + "\n";
-  Table table;
-  table.columns = columns;
-  for (const Json& row : rows) {
-    std::vector<std::string> cells;
-    for (const std::string& column : columns) {
-      const Json& value = row.at(column);
-      cells.push_back(value.is_string() ? value.get<std::string>()
-                                        : FormatNumber(value.is_null() ? NAN : value.get<double>()));
-    }
-    table.Row(std::move(cells));
-  }
-  std::string head = machine["cpu"].get<std::string>() + ", " + machine["isa"].get<std::string>() +
-                     ", threads: " + std::to_string(machine["threads"].get<int>());
-  if (!machine["gemm_gflops"].is_null()) {
-    head += ", GEMM " + FormatNumber(machine["gemm_gflops"].get<double>(), 3) + " GFLOP/s, memory " +
-            FormatNumber(machine["memory_gbps"].get<double>(), 3) + " GB/s";
-  }
-  return head + "\n\n" + PlainText(table);
-}
-
-std::vector<int> Distinct(const std::vector<int>& lengths) {
-  std::vector<int> distinct;
-  for (const int length : lengths) {
-    if (std::find(distinct.begin(), distinct.end(), length) == distinct.end()) distinct.push_back(length);
-  }
-  return distinct;
-}
-
 namespace {
 
 // "rounds 1, chunk 32": the keys of `spec` whose values are not those of all `others` of its type and pairs, and where
@@ -150,7 +118,8 @@ std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSp
     const bool differs =
         std::any_of(others.begin(), others.end(), [&, &k = key, &v = value](const AttentionSpec& other) {
           const Json theirs = ToJson(other);
-          return other.pairs == spec.pairs && (!theirs.contains(k) || theirs[k] != v);
+          return theirs.value("pairs", Json()) == mine.value("pairs", Json()) &&
+                 (!theirs.contains(k) || theirs[k] != v);
         });
     const bool unusual = others.size() > 1 && (!usual.contains(key) || usual[key] != value);
     // An object of measured lengths is no name; what it leads to is "min_length".
@@ -168,9 +137,9 @@ std::vector<std::string> VariantNames(const std::vector<AttentionSpec>& specs) {
   for (const AttentionSpec& spec : specs) {
     std::vector<AttentionSpec> alike;
     for (const AttentionSpec& other : specs)
-      if (other.type == spec.type) alike.push_back(other);
+      if (SameKind(other, spec)) alike.push_back(other);
     const std::string differs = WhatDiffers(spec, alike);
-    const std::string name = Name(spec.type) + (differs.empty() ? "" : " " + differs);
+    const std::string name = Name(spec) + (differs.empty() ? "" : " " + differs);
     const int count = ++used[name];
     names.push_back(count == 1 ? name : name + "-" + std::to_string(count));
   }

@@ -1,5 +1,6 @@
-// Timings for `bench`: variants in turn, and what the machine can do at best, measured in the same run.
+// Timings: variants in turn, and what the machine can do at best, measured in the same run.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,12 +26,20 @@ void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90
 // over arrays larger than the caches. Without probes the two rates are null.
 Json DescribeMachine(bool probes);
 
-// {"machine": …, "results": rows} as JSON, or the rows as a table of `columns` under a line about the machine.
-std::string FormatBenchmark(const Json& machine, const Json& rows, const std::vector<std::string>& columns,
-                            bool as_json);
+// What a benchmark found.
+struct BenchResult {
+  Json machine;               // as DescribeMachine
+  Json rows = Json::array();  // one object a variant, length and direction
+};
 
 // In order, each once: a table has one row for each.
-std::vector<int> Distinct(const std::vector<int>& lengths);
+template <class Value>
+std::vector<Value> Distinct(const std::vector<Value>& values) {
+  std::vector<Value> distinct;
+  for (const Value& value : values)
+    if (std::find(distinct.begin(), distinct.end(), value) == distinct.end()) distinct.push_back(value);
+  return distinct;
+}
 
 // Unique names: the type, and where several specs are of one type what tells them apart: "dense", "reformer rounds 1",
 // "reformer rounds 4". Equal specs are numbered: "simhash", "simhash-2", …

@@ -31,6 +31,16 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
 
 }  // namespace
 
+Task NamedTask(const std::string& name, const std::string& folder) {
+  if (name == "fill-mask") return Task::kMaskedLm;
+  if (name == "pretraining") return Task::kPretraining;
+  if (name == "text-classification") return Task::kSequenceClassification;
+  if (name == "question-answering") return Task::kQuestionAnswering;
+  if (!name.empty()) FailUsage("--task: names no head of a model, got \"{}\"", Shown(name));
+  const std::string path = folder + "/config.json";
+  return TaskFromArchitectures(ReadModelConfig(path), path);
+}
+
 std::string ConfigPath(const std::string& config_name) {
   std::error_code error;
   return std::filesystem::is_directory(config_name, error) ? config_name + "/config.json" : config_name;
@@ -93,11 +103,23 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   return max_seq_length;
 }
 
+int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
+  const int64_t positions = config.max_position_embeddings, own = tokenizer.model_max_length();
+  return new_model || own == 0 ? positions : std::min(own, positions);
+}
+
 std::string CanonicalPath(const std::string& path) {
   if (path.empty() || path == "-") return path;
   std::error_code error;
   const auto canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? path : canonical.string();
+  const std::string text = error ? path : canonical.string();
+  return IsValidUtf8(text) ? text : Shown(text, std::string::npos);
+}
+
+Json CanonicalPaths(const std::vector<std::string>& paths) {
+  Json list = Json::array();
+  for (const std::string& path : paths) list.push_back(CanonicalPath(path));
+  return list;
 }
 
 Json Settings(const ModelSource& source) {

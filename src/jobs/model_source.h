@@ -1,20 +1,38 @@
-// From flags to a model: a checkpoint or a new one, its tokenizer, and the limits that the two set.
+// Which model a job works on: a checkpoint or a new one, its tokenizer, and the limits that the two set.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "jobs/jobs.h"
+#include "base/attention_changes.h"
+#include "base/json.h"
 #include "models/model.h"
+#include "ops/precision.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
+
+struct ModelSource {
+  std::string model_name_or_path;  // a checkpoint folder; or
+  std::string model_type;          // a new model (default bert)
+  std::string config_name;         // with this config.json
+  std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
+  std::string tokenizer_name;      // default: model_name_or_path
+  AttentionChanges attention;
+  Precision precision = Precision::kFloat32;
+};
 
 // UsageError where this CPU has no instructions for it.
 void CheckPrecision(Precision precision);
 
 // UsageError if neither or both ways of naming a model are given.
 void CheckModelSource(const ModelSource& source);
+
+// The head that a job's "task" names: fill-mask, pretraining, text-classification, question-answering; "": the one that
+// the model in `folder` has. UsageError for another name.
+Task NamedTask(const std::string& name, const std::string& folder);
 
 // --config_name: a config.json, or the one of a folder.
 std::string ConfigPath(const std::string& config_name);
@@ -31,10 +49,16 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
 // --max_seq_length within the position table; 0: the whole table. UsageError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
 
+// model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
+// with where the table holds as much. Without it transformers cuts no text, and fails on a long one.
+int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config);
+
 // The flags that name the model, for run_folder.h.
 Json Settings(const ModelSource& source);
 
-// A path as settings keep it: the same from every working folder. "" and "-" stay.
+// A path as settings keep it: the same from every working folder, bytes that are no UTF-8 escaped, since JSON cannot
+// hold them. "" and "-" stay.
 std::string CanonicalPath(const std::string& path);
+Json CanonicalPaths(const std::vector<std::string>& paths);
 
 }  // namespace lshformer

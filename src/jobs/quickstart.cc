@@ -15,7 +15,8 @@
 #include "base/files.h"
 #include "base/signals.h"
 #include "data/synth.h"
-#include "jobs/jobs.h"
+#include "jobs/pretrain.h"
+#include "jobs/train.h"
 #include "text/tokenizer.h"
 #include "text/wordpiece_trainer.h"
 
@@ -60,20 +61,11 @@ class Quickstart {
  public:
   explicit Quickstart(const QuickstartOptions& options)
       : folder_(options.output_dir), seed_(options.seed), stage_begins_(options.stage_begins) {
-    const auto spec = [&](AttentionType type) {
-      AttentionSpec made;
-      made.type = type;
-      if (type != AttentionType::kDense) made.seed = seed_;
-      return made;
-    };
-    result_.exact = {.name = "exact", .spec = spec(AttentionType::kDense)};
-    result_.hashed = {{.name = "SimHash", .spec = spec(AttentionType::kSimHash)},
-                      {.name = "Reformer", .spec = spec(AttentionType::kReformer)}};
     // Documents of 150 words have a dozen chunks of 16; docs/results tells what rounds and chunks are worth on them.
-    AttentionSpec& reformer = result_.hashed[1].spec;
-    reformer.chunk = 16;
-    reformer.rounds = 2;
-    reformer.count_pairs_once = true;
+    const ReformerAttention reformer{.rounds = 2, .chunk = 16, .count_pairs_once = true};
+    result_.exact = {.name = "exact", .spec = {.kind = DenseAttention{}}};
+    result_.hashed = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
+                      {.name = "Reformer", .spec = {.kind = reformer, .seed = seed_}}};
     sides_ = {&result_.exact, &result_.hashed[0], &result_.hashed[1]};
   }
 

@@ -101,12 +101,13 @@ std::string Called(const std::string& key) { return key.find(' ') == std::string
 void CheckSettings(const std::string& where, const Json& before, const Json& now) {
   for (const auto& [key, value] : now.items()) {
     if (!before.contains(key) || before[key] == value || IsIn(kWorkAfter, key)) continue;
+    const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
     if (IsIn(kMayChange, key)) {
       spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key),
-                   where, before[key].dump(), value.dump());
+                   where, shown(before[key]), shown(value));
     } else {
       FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another --output_dir",
-                Called(key), where, before[key].dump(), value.dump());
+                Called(key), where, shown(before[key]), shown(value));
     }
   }
 }

@@ -4,9 +4,27 @@
 #include <string>
 
 #include "base/json.h"
-#include "jobs/jobs.h"
 
 namespace lshformer {
+
+struct RunFolder {
+  std::string output_dir;
+  bool overwrite_output_dir = false;
+  std::string resume_from_checkpoint;  // "", "auto" or a checkpoint folder
+  std::string report_to = "none";      // or "tensorboard": output_dir/runs
+  std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
+};
+
+struct JobResult {
+  std::string output_dir;
+  bool finished_before = false;  // nothing was left to do: the folder holds a finished run
+  Json train;                    // as in train_results.json
+  Json eval;                     // as in eval_results.json; null without do_eval
+  Json log_history =
+      Json::array();  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step", "eval_loss", …}
+  Json plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
+              // was written
+};
 
 inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
 

@@ -8,15 +8,14 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
+#include "io/line_window.h"
 
 namespace lshformer {
 namespace {
 
-constexpr size_t kWindowBytes = size_t{1} << 22, kWindowLines = 4096, kBufferBytes = size_t{1} << 20;
+constexpr size_t kBytesAtOnce = size_t{1} << 22, kLinesAtOnce = 4096, kBufferBytes = size_t{1} << 20;
 
-struct Line {
-  std::string text, where;
-  std::string error;  // the line was refused
+struct Line : WindowLine {
   std::string answer;
   int64_t replaced = 0;
   bool truncated = false, failed = false;
@@ -120,24 +119,6 @@ class Encoder {
   const EncodingWriter writer_;
 };
 
-// Some lines to answer together, fewer when input comes slowly; false after the last.
-bool ReadWindow(LineReader& reader, std::vector<Line>& window) {
-  size_t bytes = 0;
-  while (window.size() < kWindowLines && bytes < kWindowBytes) {
-    if (!window.empty() && !reader.Ready()) return true;
-    Line line;
-    try {
-      if (!reader.Next(line.text)) return false;
-    } catch (const LineTooLong& error) {
-      line.error = error.what();
-    }
-    line.where = reader.where();
-    bytes += line.text.size();
-    window.push_back(std::move(line));
-  }
-  return true;
-}
-
 }  // namespace
 
 EncodeStatistics EncodeLines(const Tokenizer& tokenizer, LineReader& lines, bool jsonl, const EncodeOptions& options,
@@ -150,8 +131,10 @@ EncodeStatistics EncodeLines(const Tokenizer& tokenizer, LineReader& lines, bool
   };
   for (bool more = true; more;) {
     ThrowIfStopped("tokenizer encode");
+    std::vector<WindowLine> read;
+    more = ReadWindow(lines, kLinesAtOnce, kBytesAtOnce, read);
     std::vector<Line> window;
-    more = ReadWindow(lines, window);
+    for (WindowLine& line : read) window.push_back({{std::move(line)}, "", 0, false, false});
     // The JSON of a line is many times its text: a large one is written while it is made, and not beside others.
     const auto is_large = [](const Line& line) { return line.text.size() > kBufferBytes; };
     ParallelFor(static_cast<int64_t>(window.size()), 16, [&](int64_t begin, int64_t end) {

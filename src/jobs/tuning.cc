@@ -21,7 +21,7 @@ std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& pat
   std::vector<AttentionSpec> specs;
   for (const AttentionSpec& spec : config.attention) {
     const bool known = std::any_of(specs.begin(), specs.end(), [&](auto& other) { return SameWork(spec, other); });
-    if (spec.type == AttentionType::kDense || known) continue;
+    if (!Hashes(spec) || known) continue;
     specs.push_back(spec);
     specs.back().seed = 0;  // names tell apart what matters
     specs.back().min_length = 0;

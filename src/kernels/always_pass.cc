@@ -41,7 +41,7 @@ void AddAlwaysPass(const AttentionSpec& spec, int hashes, uint8_t rule, UnitPart
   const int32_t length = parts.unit.length;
   const AlwaysSeen always = parts.unit.always = AlwaysSeenOf(spec, length);
   const bool causal = (rule & kColumnNotAfter) != 0;
-  Pass pass;
+  TilePass pass;
   pass.rule = static_cast<uint8_t>(rule | kAlwaysSeen);
   pass.hash = hashes;
   pass.columns = length;

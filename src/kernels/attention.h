@@ -3,8 +3,9 @@
 //   out_i = Σ_j exp(s_ij − lse_i) v_j,   lse_i = log Σ_j exp(s_ij),   s_ij = scale · q_i·k_j
 //
 // where j runs over the keys that the plan shows to query i, as often as it shows them, plus, with a fill, all others
-// at one fill score. Reformer's keys are the queries, normalised: k_j = q_j / √(Σ q_j² + head_dim · 1e-6), and s_ii =
-// −1e5. One sequence never sees another. What each mode computes: docs/attention.md.
+// at one fill score. Reformer's keys are the queries, normalised: k_j = q_j / √(Σ q_j² + head_dim · kKeyNormEpsilon),
+// and s_ii = kSelfScore (base/reformer_attention.h). One sequence never sees another. What each mode computes:
+// docs/attention.md.
 //
 // Sequence b is the tokens cu_seqlens[b] … cu_seqlens[b + 1] − 1; a sequence may be empty.
 // q, k, v, out and their gradients: [tokens, heads, head_dim], strides in elements, innermost 1.   lse: [tokens,
@@ -15,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/attention_spec.h"
@@ -67,7 +69,7 @@ struct AttentionCounts {
 };
 
 // Random hyperplanes of one call and layer; the same for queries and keys, for all sequences. Where bands follow the
-// length a sequence takes the first BandsOf(spec, its length) of each hash function, and a plane is the same however
+// length a sequence takes the first BandsOf(its length) of each hash function, and a plane is the same however
 // many are drawn.
 struct SimHashPlanes {
   int bands = 0;
@@ -107,11 +109,13 @@ std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionSh
                                     bool needed_only = false);
 
 // What hashing draws, of the kind that spec asks for; nothing for exact attention.
-struct HashNumbers {
-  SimHashPlanes planes;
-  ReformerRotations rotations;
-};
-HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step);
+using HashProjections = std::variant<std::monostate, SimHashPlanes, ReformerRotations>;
+HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                    uint64_t step);
+// Whether there are as many, of the spec's kind, as the sequences of a batch ask for.
+bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape);
+// Whether some sequence is long enough to be hashed.
+bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape);
 
 // Which query meets which key: order of queries and keys per sequence, head and round, and the range of ordered keys
 // that each tile of queries meets. See kernels/plan.h. Built once per forward, reused by the backward.
@@ -126,11 +130,11 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// The plan that spec asks for: hashes query and key (Reformer: query) with `numbers` where a sequence is long enough
-// for it.
+// The plan that spec asks for: hashes query and key (the query alone where they are shared) with `projections` where a
+// sequence is long enough for it; else `projections` may be empty.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const HashNumbers& numbers);
-// Pairs that the plan itself did not need counted, Reformer's for one, are counted here: as much work as a plan.
+                           HeadTensor<const float> key, const HashProjections& projections);
+// Pairs that the plan itself did not need counted are counted here: as much work as a plan.
 AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
 // (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
@@ -144,7 +148,7 @@ int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands = Operands
 
 struct AttentionForward {
   AttentionShape shape;
-  HeadTensor<const float> query, key, value;  // no key with a Reformer plan
+  HeadTensor<const float> query, key, value;  // no key where the plan shares keys
   HeadTensor<float> out;
   float* lse = nullptr;  // [tokens, heads]
   float scale = 1;       // ScaleOfScores(spec, head_dim)
@@ -157,7 +161,7 @@ void RunAttentionForward(const AttentionForward& call);
 struct AttentionBackward {
   AttentionForward forward;  // with the out and lse that the forward wrote
   HeadTensor<const float> grad_out;
-  HeadTensor<float> grad_query, grad_key, grad_value;  // overwritten; no grad_key with a Reformer plan
+  HeadTensor<float> grad_query, grad_key, grad_value;  // overwritten; no grad_key where the plan shares keys
 };
 void RunAttentionBackward(const AttentionBackward& call);
 

@@ -10,7 +10,7 @@ namespace {
 // The rows of a tile, and what the rule asks of them.
 class TileCounter {
  public:
-  TileCounter(const AttentionPlan& plan, const UnitParts& parts, const Pass& pass)
+  TileCounter(const AttentionPlan& plan, const UnitParts& parts, const TilePass& pass)
       : plan_(plan), parts_(parts), pass_(pass) {}
 
   // Counts of the rows of a tile.
@@ -97,7 +97,7 @@ class TileCounter {
 
   const AttentionPlan& plan_;
   const UnitParts& parts_;
-  const Pass& pass_;
+  const TilePass& pass_;
   int rows_ = 0;
   std::array<int32_t, kTileRows> counts_{}, positions_{};
   std::vector<int32_t> buckets_, chunks_;  // [hash][kTileRows]
@@ -105,7 +105,7 @@ class TileCounter {
 
 }  // namespace
 
-int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const Pass& pass,
+int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const TilePass& pass,
                        std::vector<int32_t>& seen) {
   TileCounter counter(plan, parts, pass);
   int64_t pairs = 0;

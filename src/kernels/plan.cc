@@ -42,7 +42,7 @@ namespace {
 
 void AddDensePass(UnitParts& parts) {
   const int32_t length = parts.unit.length;
-  Pass pass;
+  TilePass pass;
   pass.columns = length;
   pass.tile_begin = static_cast<int64_t>(parts.tiles.size());
   const Segment all{0, length, true};
@@ -74,7 +74,7 @@ int64_t TileCost(int64_t rows, int64_t columns) { return (rows + 15) / 16 * 16 *
 // The tiles of one bucket. Rows and columns are sorted by position within it, so where only later (or earlier) columns
 // count, those on the wrong side of all of the tile's rows are left out and those on the right side of all need no
 // test.
-void AddBucketTiles(UnitParts& parts, const BucketRun& run, const Pass& pass, const int32_t* row_order,
+void AddBucketTiles(UnitParts& parts, const BucketRun& run, const TilePass& pass, const int32_t* row_order,
                     const int32_t* column_order) {
   const bool always_test = (pass.rule & kFirstMeeting) != 0;
   const bool ordered = (pass.rule & (kColumnNotBefore | kColumnBefore)) != 0;
@@ -111,7 +111,7 @@ void AddMixedTile(UnitParts& parts, const std::vector<BucketRun>& runs, size_t b
   AddTile(parts, runs[begin].row_begin, runs[end - 1].row_end, segments.data(), segments.size());
 }
 
-void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const Pass& pass, const int32_t* row_order,
+void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const TilePass& pass, const int32_t* row_order,
               const int32_t* column_order) {
   std::vector<Segment> segments;
   for (size_t begin = 0; begin < runs.size();) {
@@ -138,7 +138,7 @@ void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const Pass& 
 
 void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool swapped, uint8_t rule) {
   const int32_t length = parts.unit.length;
-  Pass pass;
+  TilePass pass;
   pass.swapped = swapped;
   pass.hash = hash;
   pass.columns = length;
@@ -167,7 +167,7 @@ void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool s
 }
 
 // Of a pass whose buckets' pairs count as they stand.
-int64_t CountRuns(const UnitParts& parts, const Pass& pass, std::vector<int32_t>& seen) {
+int64_t CountRuns(const UnitParts& parts, const TilePass& pass, std::vector<int32_t>& seen) {
   int64_t pairs = 0;
   for (int64_t r = pass.run_begin; r < pass.run_end; ++r) {
     const BucketRun& run = parts.runs[r];
@@ -180,21 +180,22 @@ int64_t CountRuns(const UnitParts& parts, const Pass& pass, std::vector<int32_t>
 
 void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
   std::vector<int32_t> seen(parts.unit.length);
-  for (const Pass& pass : parts.passes) {
+  for (const TilePass& pass : parts.passes) {
     const bool runs = pass.run_end > pass.run_begin;
     const int64_t pairs = runs ? CountRuns(parts, pass, seen) : CountPassPairs(plan, parts, pass, seen);
     if (!pass.swapped) parts.pairs_computed += pairs;  // the mirrored half reuses the products of the first
   }
-  KeepSeen(spec.fill, std::move(seen), parts);
+  KeepSeen(As<SimHashAttention>(spec).fill, std::move(seen), parts);
 }
 
 void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
-  const uint8_t order = spec.pairs == Pairs::kReference ? kColumnNotBefore : kAllPairs;
-  for (int hash = 0; hash < spec.hashes; ++hash) AddBucketPass(plan, parts, hash, false, order);
-  if (spec.pairs == Pairs::kReference) {  // the mirrored half: row j meets column i < j with the score q_i·k_j
-    for (int hash = 0; hash < spec.hashes; ++hash) AddBucketPass(plan, parts, hash, true, kColumnBefore);
+  const auto& simhash = As<SimHashAttention>(spec);
+  const uint8_t order = simhash.pairs == Pairs::kReference ? kColumnNotBefore : kAllPairs;
+  for (int hash = 0; hash < simhash.hashes; ++hash) AddBucketPass(plan, parts, hash, false, order);
+  if (simhash.pairs == Pairs::kReference) {  // the mirrored half: row j meets column i < j with the score q_i·k_j
+    for (int hash = 0; hash < simhash.hashes; ++hash) AddBucketPass(plan, parts, hash, true, kColumnBefore);
   }
-  AddAlwaysPass(spec, spec.hashes, kFirstMeeting, parts);
+  AddAlwaysPass(spec, simhash.hashes, kFirstMeeting, parts);
   CountPairs(plan, spec, parts);
 }
 
@@ -206,7 +207,7 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
     const auto runs = static_cast<int64_t>(plan.runs.size());
     const auto orders = static_cast<int64_t>(plan.orders.size());
     parts.unit.pass_begin = static_cast<int32_t>(plan.passes.size());
-    for (Pass pass : parts.passes) {
+    for (TilePass pass : parts.passes) {
       if (pass.row_order >= 0) pass.row_order += orders;
       if (pass.column_order >= 0) pass.column_order += orders;
       pass.tile_begin += tiles;
@@ -277,20 +278,22 @@ AttentionPlanPtr BuildDensePlan(const AttentionShape& shape) {
 }
 
 int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
+  const auto& simhash = As<SimHashAttention>(spec);
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     if (UsesHash(spec, static_cast<int>(length)))
-      flops += int64_t{4} * BandsOf(spec, length) * shape.head_dim * length * spec.hashes * shape.heads;
+      flops += int64_t{4} * BandsOf(simhash, length) * shape.head_dim * length * simhash.hashes * shape.heads;
   }
   return flops;
 }
 
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets) {
-  if (spec.pairs == Pairs::kSorted) return BuildSortedPlan(spec, shape, query_buckets, key_buckets);
+  const auto& simhash = As<SimHashAttention>(spec);
+  if (simhash.pairs == Pairs::kSorted) return BuildSortedPlan(spec, shape, query_buckets, key_buckets);
   auto plan = std::make_shared<AttentionPlan>();
-  plan->hashes = spec.hashes;
+  plan->hashes = simhash.hashes;
   plan->query_buckets.assign(query_buckets.begin(), query_buckets.end());
   plan->key_buckets.assign(key_buckets.begin(), key_buckets.end());
   plan->counts.hash_flops = SimHashFlops(spec, shape);
@@ -301,22 +304,6 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
       AddExact(parts);
     }
   });
-}
-
-AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const HashNumbers& numbers) {
-  bool hashed = false;
-  for (int b = 0; b < shape.sequences(); ++b) {
-    hashed |= UsesHash(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b]);
-  }
-  if (spec.type == AttentionType::kReformer) {
-    std::vector<int32_t> buckets;
-    if (hashed) buckets = HashByRotation(spec, shape, query, numbers.rotations, /*needed_only=*/true);
-    return BuildReformerPlan(spec, shape, buckets);
-  }
-  if (!hashed) return BuildDensePlan(shape);
-  const SimHashBuckets buckets = HashQueriesAndKeys(spec, shape, query, key, numbers.planes);
-  return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
 }
 
 AttentionCounts Counts(const AttentionPlan& plan) {

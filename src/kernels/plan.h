@@ -36,7 +36,7 @@ enum PairRule : uint8_t {
   kColumnBefore = 8,     // position of the column < position of the row
   kColumnNotAfter = 16,  // position of the column ≤ position of the row
   kFirstWindow = 32,     // the row's windows held the column in no earlier pass, nor before in this one
-  kSelfPenalty = 64,     // all count; a row that meets its own position has the score −1e5
+  kSelfPenalty = 64,     // all count; a row that meets its own position has the score kSelfScore (ReformerAttention)
   kAlwaysSeen = 128,     // AlwaysSeen holds; the pass is no hash function's, and comes after all of them
 };
 
@@ -68,7 +68,7 @@ struct BucketRun {
   int32_t row_begin, row_end, column_begin, column_end;
 };
 
-struct Pass {
+struct TilePass {
   bool swapped = false;  // rows are keys, columns queries
   uint8_t rule = kAllPairs;
   int hash = 0;                               // or round; kAlwaysSeen: how many there are
@@ -108,7 +108,7 @@ struct AttentionPlan {
   bool shared_keys = false;                 // keys are the queries, normalised
   int64_t tokens = 0;
   std::vector<Unit> units;  // sequence by sequence, head by head; sequences of length 0 have none
-  std::vector<Pass> passes;
+  std::vector<TilePass> passes;
   std::vector<Tile> tiles;
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
@@ -122,10 +122,10 @@ struct AttentionPlan {
   AttentionCounts counts;
 
   const int32_t* Order(int64_t offset) const { return offset < 0 ? nullptr : orders.data() + offset; }
-  const int32_t* RowBuckets(const Unit& unit, const Pass& pass, int hash) const {
+  const int32_t* RowBuckets(const Unit& unit, const TilePass& pass, int hash) const {
     return Buckets(pass.swapped ? key_buckets : query_buckets, unit, hash);
   }
-  const int32_t* ColumnBuckets(const Unit& unit, const Pass& pass, int hash) const {
+  const int32_t* ColumnBuckets(const Unit& unit, const TilePass& pass, int hash) const {
     return Buckets(pass.swapped || shared_keys ? query_buckets : key_buckets, unit, hash);
   }
   const int32_t* RowChunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }

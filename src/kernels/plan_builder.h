@@ -11,7 +11,7 @@ namespace lshformer {
 // What one unit adds to the plan, before all are laid end to end.
 struct UnitParts {
   Unit unit;
-  std::vector<Pass> passes;
+  std::vector<TilePass> passes;
   std::vector<Tile> tiles;
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
@@ -28,7 +28,8 @@ void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment
 int32_t RowsOfATile(int32_t rows);
 
 // Adds the number of columns that count in a pass to seen[row] and returns their sum. Integers only.
-int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const Pass& pass, std::vector<int32_t>& seen);
+int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const TilePass& pass,
+                       std::vector<int32_t>& seen);
 
 // What a unit keeps of seen[row]: nothing without a fill, and no fill where every row sees all.
 void KeepSeen(Fill fill, std::vector<int32_t> seen, UnitParts& parts);

@@ -2,26 +2,35 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
+#include "kernels/attention_kinds.h"
 
 namespace lshformer {
+namespace {
+
+// Of the sequence that takes the most.
+int Columns(const ReformerAttention& reformer, const AttentionShape& shape) {
+  int columns = 0;
+  for (int b = 0; b < shape.sequences(); ++b)
+    columns = std::max(columns, RotationColumns(reformer, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b]));
+  return columns;
+}
+
+}  // namespace
 
 ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
                                         uint64_t step) {
   if (spec.resample == Resample::kNever) step = 0;
+  const auto& reformer = As<ReformerAttention>(spec);
   ReformerRotations drawn;
-  for (int b = 0; b < shape.sequences(); ++b) {
-    const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    drawn.columns = std::max(drawn.columns, RotationColumns(spec, length));
-  }
+  drawn.columns = Columns(reformer, shape);
   const int64_t matrix = int64_t{shape.head_dim} * drawn.columns;
-  drawn.rotations.resize(static_cast<size_t>(matrix) * shape.heads * spec.rounds);
+  drawn.rotations.resize(static_cast<size_t>(matrix) * shape.heads * reformer.rounds);
   constexpr int64_t kNumbersAtATime = 4096;  // about 0.1 ms
-  ParallelFor(int64_t{shape.heads} * spec.rounds, std::max<int64_t>(1, kNumbersAtATime / std::max<int64_t>(1, matrix)),
-              [&](int64_t begin, int64_t end) {
+  ParallelFor(int64_t{shape.heads} * reformer.rounds,
+              std::max<int64_t>(1, kNumbersAtATime / std::max<int64_t>(1, matrix)), [&](int64_t begin, int64_t end) {
                 for (int64_t m = begin; m < end; ++m) {
-                  const auto head = static_cast<uint32_t>(m / spec.rounds);
-                  const auto round = static_cast<uint64_t>(m % spec.rounds);
+                  const auto head = static_cast<uint32_t>(m / reformer.rounds);
+                  const auto round = static_cast<uint64_t>(m % reformer.rounds);
                   const uint64_t key = StreamKey(spec.seed, step, layer, head, Purpose::kRotations);
                   for (int column = 0; column < drawn.columns; ++column) {
                     PhiloxStream normals(key, round << 32 | static_cast<uint64_t>(column));
@@ -34,12 +43,22 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashNumbers DrawHashNumbers(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step) {
-  HashNumbers numbers;
-  if (spec.type == AttentionType::kSimHash)
-    numbers.planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
-  if (spec.type == AttentionType::kReformer) numbers.rotations = DrawReformerRotations(spec, shape, layer, step);
-  return numbers;
+HashProjections DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
+  return DrawReformerRotations(spec, shape, layer, step);
+}
+
+bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape) {
+  const auto* rotations = std::get_if<ReformerRotations>(&projections);
+  return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
+}
+
+AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in) {
+  std::vector<int32_t> buckets;
+  if (AnyHash(in.spec, in.shape))
+    buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.projections),
+                             /*needed_only=*/true);
+  return BuildReformerPlan(in.spec, in.shape, buckets);
 }
 
 }  // namespace lshformer

@@ -20,17 +20,17 @@ struct Circle {
   int64_t Size() const { return rounds * chunks; }
 };
 
-Circle CircleOf(const AttentionSpec& spec, int32_t length) {
-  return {length, spec.chunk, (int64_t{length} + spec.chunk - 1) / spec.chunk, spec.rounds};
+Circle CircleOf(const ReformerAttention& reformer, int32_t length) {
+  return {length, reformer.chunk, (int64_t{length} + reformer.chunk - 1) / reformer.chunk, reformer.rounds};
 }
 
 // A window that counts pairs once and reaches all around the circle is the whole circle, from anywhere.
-ChunkWindow WindowOf(const AttentionSpec& spec, const Circle& circle) {
-  ChunkWindow window{spec.chunk, spec.look_back, spec.look_ahead, spec.wrap && spec.cross_bucket};
+ChunkWindow WindowOf(const ReformerAttention& reformer, const Circle& circle) {
+  ChunkWindow window{reformer.chunk, reformer.look_back, reformer.look_ahead, reformer.wrap && reformer.cross_bucket};
   const int64_t most = window.wrap ? circle.Size() : circle.chunks;
   window.back = static_cast<int32_t>(std::min<int64_t>(window.back, most));  // nothing to see beyond
   window.ahead = static_cast<int32_t>(std::min<int64_t>(window.ahead, most));
-  if (window.wrap && spec.count_pairs_once && int64_t{window.back} + window.ahead + 1 > most) {
+  if (window.wrap && reformer.count_pairs_once && int64_t{window.back} + window.ahead + 1 > most) {
     window.back = static_cast<int32_t>(most - 1);
     window.ahead = 0;
   }
@@ -39,11 +39,11 @@ ChunkWindow WindowOf(const AttentionSpec& spec, const Circle& circle) {
 
 class ReformerUnit {
  public:
-  ReformerUnit(const AttentionSpec& spec, UnitParts& parts)
-      : spec_(spec),
+  ReformerUnit(const ReformerAttention& reformer, UnitParts& parts)
+      : reformer_(reformer),
         parts_(parts),
-        circle_(CircleOf(spec, parts.unit.length)),
-        window_(WindowOf(spec, circle_)),
+        circle_(CircleOf(reformer, parts.unit.length)),
+        window_(WindowOf(reformer, circle_)),
         left_(window_.wrap ? -circle_.Begin(-window_.back) : 0),
         right_(window_.wrap ? circle_.Begin(circle_.Size() + window_.ahead) - circle_.Begin(circle_.Size()) : 0) {
     parts.unit.window = window_;
@@ -52,7 +52,7 @@ class ReformerUnit {
   // buckets[round · stride + position], and there, where a rule needs them, chunks.
   void AddPasses(const int32_t* buckets, int32_t* chunks, int64_t stride) {
     OrderRounds(buckets, stride);
-    for (int round = 0; round < spec_.rounds; ++round) {
+    for (int round = 0; round < reformer_.rounds; ++round) {
       AddPass(round, buckets + round * stride);
       if (chunks) LabelChunks(round, chunks + round * stride);
     }
@@ -64,7 +64,7 @@ class ReformerUnit {
     parts_.orders.resize(static_cast<size_t>(left_ + places + right_));
     int32_t* first = parts_.orders.data() + left_;
     std::vector<int32_t> count;
-    for (int round = 0; round < spec_.rounds; ++round)
+    for (int round = 0; round < reformer_.rounds; ++round)
       BucketOrder(buckets + round * stride, parts_.unit.length, count, first + round * circle_.length);
     for (int64_t i = 1; i <= left_; ++i) first[-i] = first[places - 1 - (i - 1) % places];
     for (int64_t i = 0; i < right_; ++i) first[places + i] = first[i % places];
@@ -75,7 +75,7 @@ class ReformerUnit {
     const int64_t begin = window_.wrap ? circle_.Begin(first_chunk - window_.back) : own;
     const int64_t end =
         window_.wrap ? circle_.Begin(first_chunk + circle_.chunks + window_.ahead) : own + circle_.length;
-    Pass pass;
+    TilePass pass;
     pass.hash = round;
     pass.rule = Rule(round);
     pass.row_order = left_ + own;
@@ -99,13 +99,13 @@ class ReformerUnit {
 
   uint8_t Rule(int round) const {
     int rule = kSelfPenalty;
-    if (!spec_.cross_bucket) rule |= kSameBucket;
-    if (spec_.causal) rule |= kColumnNotAfter;
-    if (spec_.count_pairs_once && (round > 0 || (window_.wrap && spec_.rounds > 1))) rule |= kFirstWindow;
+    if (!reformer_.cross_bucket) rule |= kSameBucket;
+    if (reformer_.causal) rule |= kColumnNotAfter;
+    if (reformer_.count_pairs_once && (round > 0 || (window_.wrap && reformer_.rounds > 1))) rule |= kFirstWindow;
     return static_cast<uint8_t>(rule);
   }
 
-  void AddChunk(const Pass& pass, int32_t row_begin, int32_t row_end, const Segment& seen, const int32_t* buckets) {
+  void AddChunk(const TilePass& pass, int32_t row_begin, int32_t row_end, const Segment& seen, const int32_t* buckets) {
     const int32_t step = RowsOfATile(row_end - row_begin);
     for (int32_t row = row_begin; row < row_end; row += step) {
       const int32_t end = std::min(row_end, row + step);
@@ -115,7 +115,7 @@ class ReformerUnit {
   }
 
   // The columns of the window that share a bucket with one of the rows: both are sorted by bucket.
-  Segment OfTheseBuckets(const Pass& pass, int32_t row_begin, int32_t row_end, Segment seen,
+  Segment OfTheseBuckets(const TilePass& pass, int32_t row_begin, int32_t row_end, Segment seen,
                          const int32_t* buckets) const {
     const int32_t* order = parts_.orders.data() + pass.column_order;
     const int32_t low = buckets[order[pass.own_columns + row_begin]];
@@ -135,7 +135,7 @@ class ReformerUnit {
       chunks[order[place]] = static_cast<int32_t>(round * circle_.chunks + place / circle_.chunk);
   }
 
-  const AttentionSpec& spec_;
+  const ReformerAttention& reformer_;
   UnitParts& parts_;
   Circle circle_;
   ChunkWindow window_;
@@ -143,15 +143,15 @@ class ReformerUnit {
 };
 
 // The whole sequence, each key once.
-void AddExactReformer(const AttentionSpec& spec, UnitParts& parts) {
+void AddExactReformer(const ReformerAttention& reformer, UnitParts& parts) {
   const int32_t length = parts.unit.length;
-  Pass pass;
-  pass.rule = static_cast<uint8_t>(kSelfPenalty | (spec.causal ? kColumnNotAfter : 0));
+  TilePass pass;
+  pass.rule = static_cast<uint8_t>(kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0));
   pass.columns = length;
   for (int32_t row = 0; row < length; row += kTileRows) {
     const int32_t end = std::min(length, row + kTileRows);
     const std::array<Segment, 2> seen{
-        {{0, spec.causal ? row : length, true}, {spec.causal ? row : length, end, false}}};
+        {{0, reformer.causal ? row : length, true}, {reformer.causal ? row : length, end, false}}};
     AddTile(parts, row, end, seen.data(), seen.size());
   }
   pass.tile_end = static_cast<int64_t>(parts.tiles.size());
@@ -162,37 +162,39 @@ void AddExactReformer(const AttentionSpec& spec, UnitParts& parts) {
 
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets) {
+  const auto& reformer = As<ReformerAttention>(spec);
   auto plan = std::make_shared<AttentionPlan>();
   plan->shared_keys = true;
   plan->pairs_counted = false;
-  plan->hashes = spec.rounds;
+  plan->hashes = reformer.rounds;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     if (!UsesHash(spec, length)) continue;
-    CheckWindow(spec, length);
+    CheckWindow(reformer, length);
     plan->counts.hash_flops +=
-        int64_t{2} * RotationColumns(spec, length) * shape.head_dim * length * spec.rounds * shape.heads;
+        int64_t{2} * RotationColumns(reformer, length) * shape.head_dim * length * reformer.rounds * shape.heads;
   }
-  if (!spec.cross_bucket) plan->query_buckets.assign(buckets.begin(), buckets.end());
-  if (spec.count_pairs_once || AnyAlwaysSeen(spec)) plan->chunks.resize(buckets.size());
+  if (!reformer.cross_bucket) plan->query_buckets.assign(buckets.begin(), buckets.end());
+  if (reformer.count_pairs_once || AnyAlwaysSeen(spec)) plan->chunks.resize(buckets.size());
   int32_t* chunks = plan->chunks.empty() ? nullptr : plan->chunks.data();
   const int64_t tokens = shape.tokens();
-  return BuildFromUnits(plan, shape, [&spec, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
-    if (!UsesHash(spec, parts.unit.length)) {
-      AddExactReformer(spec, parts);
-      return;
-    }
-    const int64_t first = int64_t{parts.unit.head} * spec.rounds * tokens + parts.unit.token_begin;
-    ReformerUnit(spec, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
-    const int rule = kFirstWindow | kSelfPenalty | (spec.causal ? kColumnNotAfter : 0);
-    AddAlwaysPass(spec, spec.rounds, static_cast<uint8_t>(rule), parts);
-  });
+  return BuildFromUnits(
+      plan, shape, [&spec, &reformer, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
+        if (!UsesHash(spec, parts.unit.length)) {
+          AddExactReformer(reformer, parts);
+          return;
+        }
+        const int64_t first = int64_t{parts.unit.head} * reformer.rounds * tokens + parts.unit.token_begin;
+        ReformerUnit(reformer, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
+        const int rule = kFirstWindow | kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0);
+        AddAlwaysPass(spec, reformer.rounds, static_cast<uint8_t>(rule), parts);
+      });
 }
 
 namespace {
 
 // Whether the rule lets the pair count, whatever was met before.
-bool InSight(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
+bool InSight(const AttentionPlan& plan, const Unit& unit, const TilePass& pass, int32_t row, int32_t column) {
   if ((pass.rule & kColumnNotAfter) && column > row) return false;
   if ((pass.rule & kAlwaysSeen) && !unit.always.Holds(row, column)) return false;
   if (!(pass.rule & kSameBucket)) return true;
@@ -212,7 +214,7 @@ int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
     return unit.visited_pairs;                    // no window holds a chunk twice
   std::vector<int32_t> tile_of(passes * length);  // by pass and position
   for (int p = 0; p < passes; ++p) {
-    const Pass& pass = plan.passes[unit.pass_begin + p];
+    const TilePass& pass = plan.passes[unit.pass_begin + p];
     const int32_t* order = plan.Order(pass.row_order);
     for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
       for (int32_t row = plan.tiles[t].row_begin; row < plan.tiles[t].row_end; ++row)
@@ -223,7 +225,7 @@ int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
   std::vector<int32_t> met_by(length, -1);
   for (int32_t row = 0; row < length; ++row) {
     for (int p = 0; p < passes; ++p) {
-      const Pass& pass = plan.passes[unit.pass_begin + p];
+      const TilePass& pass = plan.passes[unit.pass_begin + p];
       const Tile& tile = plan.tiles[pass.tile_begin + tile_of[p * length + row]];
       const int32_t* order = plan.Order(pass.column_order);
       for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {

@@ -10,17 +10,17 @@ namespace {
 
 class SortedUnit {
  public:
-  SortedUnit(const AttentionSpec& spec, UnitParts& parts)
-      : spec_(spec),
+  SortedUnit(const SimHashAttention& simhash, UnitParts& parts)
+      : simhash_(simhash),
         parts_(parts),
         length_(parts.unit.length),
-        chunks_((int64_t{length_} + spec.chunk - 1) / spec.chunk) {
+        chunks_((int64_t{length_} + simhash.chunk - 1) / simhash.chunk) {
     const auto most = static_cast<int32_t>(chunks_);  // there is nothing to see beyond
-    parts.unit.window = {spec.chunk, std::min(spec.look_back, most), std::min(spec.look_ahead, most), false};
+    parts.unit.window = {simhash.chunk, std::min(simhash.look_back, most), std::min(simhash.look_ahead, most), false};
   }
 
   void AddPass(int hash, const int32_t* query_buckets, const int32_t* key_buckets) {
-    Pass pass;
+    TilePass pass;
     pass.hash = hash;
     pass.rule = hash > 0 ? kFirstWindow : kAllPairs;
     pass.columns = length_;
@@ -41,19 +41,19 @@ class SortedUnit {
 
   // The chunk of every query and key under the hash function of the last pass.
   void LabelChunks(int32_t* query_chunks, int32_t* key_chunks) const {
-    const Pass& pass = parts_.passes.back();
+    const TilePass& pass = parts_.passes.back();
     for (int32_t place = 0; place < length_; ++place) {
-      query_chunks[parts_.orders[pass.row_order + place]] = place / spec_.chunk;
-      key_chunks[parts_.orders[pass.column_order + place]] = place / spec_.chunk;
+      query_chunks[parts_.orders[pass.row_order + place]] = place / simhash_.chunk;
+      key_chunks[parts_.orders[pass.column_order + place]] = place / simhash_.chunk;
     }
   }
 
  private:
   int32_t Begin(int64_t chunk) const {
-    return static_cast<int32_t>(std::clamp<int64_t>(chunk * spec_.chunk, 0, length_));
+    return static_cast<int32_t>(std::clamp<int64_t>(chunk * simhash_.chunk, 0, length_));
   }
 
-  const AttentionSpec& spec_;
+  const SimHashAttention& simhash_;
   UnitParts& parts_;
   int32_t length_;
   int64_t chunks_;
@@ -63,38 +63,39 @@ class SortedUnit {
 void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
   if (!plan.pairs_counted) return;
   std::vector<int32_t> seen(parts.unit.length);
-  for (const Pass& pass : parts.passes) parts.pairs_computed += CountPassPairs(plan, parts, pass, seen);
-  KeepSeen(spec.fill, std::move(seen), parts);
+  for (const TilePass& pass : parts.passes) parts.pairs_computed += CountPassPairs(plan, parts, pass, seen);
+  KeepSeen(As<SimHashAttention>(spec).fill, std::move(seen), parts);
 }
 
 }  // namespace
 
 AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                  std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets) {
+  const auto& simhash = As<SimHashAttention>(spec);
   auto plan = std::make_shared<AttentionPlan>();
-  plan->hashes = spec.hashes;
+  plan->hashes = simhash.hashes;
   plan->counts.hash_flops = SimHashFlops(spec, shape);
   // Counting distinct pairs costs a good part of what they do, and only a fill needs it.
-  plan->pairs_counted = spec.hashes == 1 || spec.fill != Fill::kNone;
-  const bool labels = spec.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
+  plan->pairs_counted = simhash.hashes == 1 || simhash.fill != Fill::kNone;
+  const bool labels = simhash.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
   if (labels) {
     plan->chunks.resize(query_buckets.size());
     plan->key_chunks.resize(key_buckets.size());
   }
   int32_t *query_chunks = plan->chunks.data(), *key_chunks = plan->key_chunks.data();
   const int64_t tokens = shape.tokens();
-  return BuildFromUnits(plan, shape, [=, &spec](const AttentionPlan& built, UnitParts& parts) {
+  return BuildFromUnits(plan, shape, [=, &spec, &simhash](const AttentionPlan& built, UnitParts& parts) {
     if (!UsesHash(spec, parts.unit.length)) {
       AddExact(parts);
       return;
     }
-    SortedUnit unit(spec, parts);
-    for (int hash = 0; hash < spec.hashes; ++hash) {
-      const int64_t first = (int64_t{parts.unit.head} * spec.hashes + hash) * tokens + parts.unit.token_begin;
+    SortedUnit unit(simhash, parts);
+    for (int hash = 0; hash < simhash.hashes; ++hash) {
+      const int64_t first = (int64_t{parts.unit.head} * simhash.hashes + hash) * tokens + parts.unit.token_begin;
       unit.AddPass(hash, query_buckets.data() + first, key_buckets.data() + first);
       if (labels) unit.LabelChunks(query_chunks + first, key_chunks + first);
     }
-    AddAlwaysPass(spec, spec.hashes, kFirstWindow, parts);
+    AddAlwaysPass(spec, simhash.hashes, kFirstWindow, parts);
     CountPairs(built, spec, parts);
   });
 }

@@ -61,6 +61,7 @@ class Model {
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
+  // Without gradients safe from several threads at once, as long as nobody writes weights or sets the precision.
   virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
   const ModelConfig& config() const { return config_; }
   // In what the linear layers of the encoder multiply; attention and the masked-LM decoder follow kBFloat16. Other

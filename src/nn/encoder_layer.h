@@ -31,7 +31,7 @@ class EncoderAttention {
   int heads_;
   AttentionSpec attention_;
   double attention_dropout_;
-  std::shared_ptr<DrawnNumbers> drawn_ = std::make_shared<DrawnNumbers>();  // shared by copies of the layer
+  std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();  // shared by copies of the layer
   Linear query_key_value_, attention_output_;
 };
 

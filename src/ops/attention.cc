@@ -1,6 +1,5 @@
 #include "ops/attention.h"
 
-#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -42,27 +41,12 @@ HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const A
   return Part<T>(qkv, shape, PartsOf(spec) - 1);
 }
 
-bool AnyHash(const AttentionOptions& options, const AttentionShape& shape) {
-  for (int b = 0; b < shape.sequences(); ++b) {
-    if (UsesHash(options.spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b])) return true;
-  }
-  return false;
-}
-
 // Nothing is drawn where nothing is hashed.
-std::shared_ptr<const HashNumbers> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
-  if (!AnyHash(options, shape)) return std::make_shared<const HashNumbers>();
+std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnyHash(options.spec, shape)) return std::make_shared<const HashProjections>();
   if (options.drawn) return options.drawn->Get(options.spec, shape, options.layer, options.planes_step);
-  return std::make_shared<const HashNumbers>(DrawHashNumbers(options.spec, shape, options.layer, options.planes_step));
-}
-
-// Whether there are as many planes or rotations as the sequences of a batch ask for.
-bool Enough(const HashNumbers& numbers, const AttentionSpec& spec, const AttentionShape& shape) {
-  if (spec.type == AttentionType::kSimHash) return numbers.planes.bands >= BandsOf(spec, shape.longest());
-  for (int b = 0; b < shape.sequences(); ++b) {
-    if (numbers.rotations.columns < RotationColumns(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b])) return false;
-  }
-  return true;
+  return std::make_shared<const HashProjections>(
+      DrawHashProjections(options.spec, shape, options.layer, options.planes_step));
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -83,7 +67,8 @@ AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& q
   return call;
 }
 
-void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
+// What the readable form takes too: any floating type.
+void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
   const int parts = PartsOf(options.spec);
   if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (parts * options.heads) != 0)
     Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", parts, options.heads, c10::str(qkv.sizes()));
@@ -95,9 +80,19 @@ void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
     Fail("attention: {} sequence ids for {} sequences", options.sequence_ids.size(), options.cu_seqlens.size() - 1);
 }
 
+// The kernels read floats in rows side by side, where they lie.
+void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
+  CheckShape(qkv, options);
+  if (qkv.scalar_type() != torch::kFloat32)
+    Fail("attention: expected float32, got {}", c10::toString(qkv.scalar_type()));
+  if (!qkv.device().is_cpu()) Fail("attention: expected a tensor on the CPU, got one on {}", qkv.device().str());
+  if (!qkv.is_contiguous())
+    Fail("attention: expected a contiguous tensor, got one of shape {} with strides {}", c10::str(qkv.sizes()),
+         c10::str(qkv.strides()));
+}
+
 struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, OptionsPtr options) {
-    const torch::Tensor qkv = input.contiguous();
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& qkv, OptionsPtr options) {
     const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
     state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0),
@@ -128,16 +123,42 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
   }
 };
 
-// [heads, n, n]: which pairs of one sequence are seen. `buckets`: [heads, hashes, T].
-torch::Tensor SeenPairs(const AttentionSpec& spec, int heads, int64_t tokens, int64_t begin, int64_t end,
-                        const SimHashBuckets& buckets) {
-  const int64_t length = end - begin;
-  torch::Tensor seen = torch::empty({heads, length, length}, torch::kBool);
+// One sequence of the readable form.
+struct Sequence {
+  const AttentionOptions& options;
+  int64_t tokens, begin, end;  // of the batch; of the sequence
+  torch::Tensor query, key;    // [heads, n, head_dim]; no key where they are shared
+
+  int64_t length() const { return end - begin; }
+  double Scale() const { return ScaleOfScores(options.spec, static_cast<int>(query.size(2))); }
+};
+
+// Probabilities [heads, n, n] of a sequence, docs/attention.md line by line; of each kind, with what it hashed the
+// batch to.
+struct NoBuckets {};
+NoBuckets Buckets(const DenseAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
+
+torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoBuckets) {
+  return torch::softmax(torch::matmul(sequence.query, sequence.key.transpose(1, 2)) * sequence.Scale(), -1);
+}
+
+// [heads, hashes, T] of queries and keys; empty where nothing is hashed.
+SimHashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+  const AttentionShape shape = Shape(options, single);
+  if (!AnyHash(options.spec, shape)) return {};
+  return HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
+                            Part<const float>(single, shape, 1), std::get<SimHashPlanes>(*Numbers(options, shape)));
+}
+
+// [heads, n, n]: which pairs of one sequence are seen.
+torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const SimHashBuckets& buckets) {
+  const int64_t length = sequence.length();
+  torch::Tensor seen = torch::empty({sequence.options.heads, length, length}, torch::kBool);
   bool* at = seen.data_ptr<bool>();
-  for (int head = 0; head < heads; ++head) {
-    const int64_t first = int64_t{head} * spec.hashes * tokens + begin;
-    const ref::SimHashPairs pairs(spec, static_cast<int>(length), buckets.query.data() + first,
-                                  buckets.key.data() + first, tokens);
+  for (int head = 0; head < sequence.options.heads; ++head) {
+    const int64_t first = int64_t{head} * simhash.hashes * sequence.tokens + sequence.begin;
+    const ref::SimHashPairs pairs(simhash, sequence.options.spec, static_cast<int>(length),
+                                  buckets.query.data() + first, buckets.key.data() + first, sequence.tokens);
     for (int64_t i = 0; i < length; ++i) {
       for (int64_t j = 0; j < length; ++j) *at++ = pairs.Sees(i, j);
     }
@@ -145,14 +166,14 @@ torch::Tensor SeenPairs(const AttentionSpec& spec, int heads, int64_t tokens, in
   return seen;
 }
 
-// Probabilities of one sequence: query, key [heads, n, head_dim]; docs/attention.md line by line.
-torch::Tensor Probabilities(const AttentionSpec& spec, const torch::Tensor& query, const torch::Tensor& key,
-                            const torch::Tensor& seen) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(query.size(2)));
-  torch::Tensor scores = torch::matmul(query, key.transpose(1, 2)) * scale;
-  if (!seen.defined()) return torch::softmax(scores, -1);
-  if (spec.pairs == Pairs::kReference) scores = torch::triu(scores) + torch::triu(scores, 1).transpose(1, 2);
-  if (spec.fill == Fill::kNone) {
+torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const SimHashBuckets& buckets) {
+  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+    return Probabilities(DenseAttention{}, sequence, {});
+  const torch::Tensor &query = sequence.query, &key = sequence.key;
+  const torch::Tensor seen = SeenPairs(simhash, sequence, buckets);
+  torch::Tensor scores = torch::matmul(query, key.transpose(1, 2)) * sequence.Scale();
+  if (simhash.pairs == Pairs::kReference) scores = torch::triu(scores) + torch::triu(scores, 1).transpose(1, 2);
+  if (simhash.fill == Fill::kNone) {
     // A query that sees nothing: shifting by a finite maximum keeps its row 0 instead of 0/0.
     const double kUnseen = -std::numeric_limits<double>::infinity();
     const torch::Tensor visible = torch::where(seen, scores, torch::full_like(scores, kUnseen));
@@ -163,98 +184,77 @@ torch::Tensor Probabilities(const AttentionSpec& spec, const torch::Tensor& quer
     return weights / torch::where(total > 0, total, torch::ones_like(total));
   }
   torch::Tensor fill = torch::zeros_like(scores);
-  if (spec.fill == Fill::kMean)
-    fill = (torch::matmul(query, key.mean(1, true).transpose(1, 2)) * scale).expand_as(scores);
+  if (simhash.fill == Fill::kMean)
+    fill = (torch::matmul(query, key.mean(1, true).transpose(1, 2)) * sequence.Scale()).expand_as(scores);
   return torch::softmax(torch::where(seen, scores, fill), -1);
 }
 
-// Reformer's, from the queries alone: each key as often as it is met.
-torch::Tensor ReformerProbabilities(const AttentionSpec& spec, const torch::Tensor& query,
-                                    const torch::Tensor& meetings) {
-  constexpr double kSelfScore = -1e5, kNormEpsilon = 1e-6;
-  const int64_t n = query.size(1), head_dim = query.size(2);
-  const torch::Tensor norm = torch::sqrt(query.square().sum(-1, true) + head_dim * kNormEpsilon);
-  torch::Tensor scores = torch::matmul(query, (query / norm).transpose(1, 2));
-  scores = scores * ScaleOfScores(spec, static_cast<int>(head_dim));
-  scores = scores.masked_fill(torch::eye(n, torch::kBool), kSelfScore);
+// [heads, rounds, T]; empty where nothing is hashed.
+std::vector<int32_t> Buckets(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+  const AttentionShape shape = Shape(options, single);
+  if (!AnyHash(options.spec, shape)) return {};
+  return HashByRotation(options.spec, shape, Part<const float>(single, shape, 0),
+                        std::get<ReformerRotations>(*Numbers(options, shape)));
+}
+
+// From the queries alone: each key as often as it is met.
+torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& sequence,
+                            const std::vector<int32_t>& buckets) {
+  const torch::Tensor& query = sequence.query;
+  const int64_t n = sequence.length(), head_dim = query.size(2);
+  std::vector<torch::Tensor> heads;  // [n, n]: how often the queries meet the keys
+  for (int head = 0; head < sequence.options.heads; ++head) {
+    const int64_t first = int64_t{head} * reformer.rounds * sequence.tokens + sequence.begin;
+    const std::vector<int32_t> counts =
+        ref::MeetingCounts(sequence.options.spec, static_cast<int>(n),
+                           buckets.empty() ? nullptr : buckets.data() + first, sequence.tokens);
+    heads.push_back(torch::tensor(counts, torch::kInt32).view({n, n}));
+  }
+  const torch::Tensor meetings = torch::stack(heads);
+  const torch::Tensor norm = torch::sqrt(query.square().sum(-1, true) + head_dim * ReformerAttention::kKeyNormEpsilon);
+  torch::Tensor scores = torch::matmul(query, (query / norm).transpose(1, 2)) * sequence.Scale();
+  scores = scores.masked_fill(torch::eye(n, torch::kBool), ReformerAttention::kSelfScore);
   return torch::softmax(scores + torch::log(meetings.to(query.scalar_type())), -1);  // log 0: takes no part
 }
 
-// [heads, n, n]: how often the queries of one sequence meet its keys. `buckets`: [heads, rounds, T].
-torch::Tensor Meetings(const AttentionOptions& options, int64_t tokens, int64_t begin, int64_t end,
-                       const std::vector<int32_t>& buckets) {
-  std::vector<torch::Tensor> heads;
-  for (int head = 0; head < options.heads; ++head) {
-    const int32_t* own =
-        buckets.empty() ? nullptr : buckets.data() + int64_t{head} * options.spec.rounds * tokens + begin;
-    const std::vector<int32_t> counts = ref::MeetingCounts(options.spec, static_cast<int>(end - begin), own, tokens);
-    heads.push_back(torch::tensor(counts, torch::kInt32).view({end - begin, end - begin}));
-  }
-  return torch::stack(heads);
-}
-
-// Calls visit(sequence, probabilities, value [heads, n, head_dim]).
-template <class Visit>
-void ForEachReformerSequence(const torch::Tensor& qkv, const AttentionOptions& options, const Visit& visit) {
-  Check(qkv, options);
-  const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
-  const AttentionShape shape = Shape(options, single);
-  const std::shared_ptr<const HashNumbers> numbers = Numbers(options, shape);
-  std::vector<int32_t> buckets;
-  if (numbers->rotations.columns > 0)
-    buckets = HashByRotation(options.spec, shape, Part<const float>(single, shape, 0), numbers->rotations);
-  const torch::Tensor heads = qkv.view({qkv.size(0), 2, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
-  for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
-    const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
-    const torch::Tensor mine = heads.slice(2, begin, end);  // [2, heads, n, head_dim]
-    const torch::Tensor meetings = Meetings(options, qkv.size(0), begin, end, buckets);
-    visit(ReformerProbabilities(options.spec, mine[0], meetings), mine[1]);
-  }
-}
-
-// Calls visit(sequence, probabilities, value [heads, n, head_dim]).
+// Calls visit(probabilities, value [heads, n, head_dim]) for every sequence.
 template <class Visit>
 void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, const Visit& visit) {
-  if (options.spec.type == AttentionType::kReformer) {
-    ForEachReformerSequence(qkv, options, visit);
-    return;
-  }
-  Check(qkv, options);
+  CheckShape(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
-  SimHashBuckets buckets;
-  if (AnyHash(options, shape))
-    buckets = HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
-                                 Part<const float>(single, shape, 1), Numbers(options, shape)->planes);
-  const torch::Tensor heads = qkv.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
-  for (int sequence = 0; sequence < shape.sequences(); ++sequence) {
-    const int64_t begin = options.cu_seqlens[sequence], end = options.cu_seqlens[sequence + 1];
-    const torch::Tensor mine = heads.slice(2, begin, end);  // [3, heads, n, head_dim]
-    torch::Tensor seen;
-    if (UsesHash(options.spec, static_cast<int>(end - begin)))
-      seen = SeenPairs(options.spec, shape.heads, qkv.size(0), begin, end, buckets);
-    visit(Probabilities(options.spec, mine[0], mine[1], seen), mine[2]);
-  }
+  const int parts = PartsOf(options.spec);
+  const torch::Tensor heads = qkv.view({qkv.size(0), parts, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
+  const auto visit_all = [&](const auto& kind) {
+    const auto buckets = Buckets(kind, options, single);
+    for (int b = 0; b < shape.sequences(); ++b) {
+      const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];
+      const torch::Tensor mine = heads.slice(2, begin, end);  // [parts, heads, n, head_dim]
+      const Sequence sequence{options, qkv.size(0), begin, end, mine[0], parts == 3 ? mine[1] : torch::Tensor()};
+      visit(Probabilities(kind, sequence, buckets), mine[parts - 1]);
+    }
+  };
+  std::visit(visit_all, options.spec.kind);
 }
 
 }  // namespace
 
-std::shared_ptr<const HashNumbers> DrawnNumbers::Get(const AttentionSpec& spec, const AttentionShape& shape,
-                                                     uint32_t layer, uint64_t step) {
+std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
+                                                             uint32_t layer, uint64_t step) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
-  if (!numbers_ || step_ != step || !Enough(*numbers_, spec, shape)) {
-    numbers_ = std::make_shared<const HashNumbers>(DrawHashNumbers(spec, shape, layer, step));
+  if (!projections_ || step_ != step || !Suffice(*projections_, spec, shape)) {
+    projections_ = std::make_shared<const HashProjections>(DrawHashProjections(spec, shape, layer, step));
     step_ = step;
   }
-  return numbers_;
+  return projections_;
 }
 
 Operands OperandsOf(Precision precision) {
   return precision == Precision::kBFloat16 ? Operands::kBFloat16 : Operands::kFloat32;
 }
 
-int PartsOf(const AttentionSpec& spec) { return spec.type == AttentionType::kReformer ? 2 : 3; }
+int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }
 
 torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
   Check(qkv, *options);

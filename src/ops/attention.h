@@ -13,16 +13,16 @@ namespace lshformer {
 // What one layer's hashing drew last. It serves again while the step stays: in every call outside training and with
 // Resample::kNever, and in training for the pieces of a step and for a backward that computes the layer again. Numbers
 // drawn for a longer batch serve a shorter one. From any thread.
-class DrawnNumbers {
+class DrawnProjections {
  public:
   // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
-  std::shared_ptr<const HashNumbers> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                                         uint64_t step);
+  std::shared_ptr<const HashProjections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                             uint64_t step);
 
  private:
   std::mutex mutex_;
   uint64_t step_ = 0;
-  std::shared_ptr<const HashNumbers> numbers_;  // null: nothing yet
+  std::shared_ptr<const HashProjections> projections_;  // null: nothing yet
 };
 
 struct AttentionOptions {
@@ -34,18 +34,18 @@ struct AttentionOptions {
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
   Operands operands = Operands::kFloat32;
   std::vector<int32_t> cu_seqlens{0};
-  std::vector<uint64_t> sequence_ids;   // [sequences], where there is dropout
-  AttentionCounts* counts = nullptr;    // added to
-  std::shared_ptr<DrawnNumbers> drawn;  // or null: drawn anew
+  std::vector<uint64_t> sequence_ids;       // [sequences], where there is dropout
+  AttentionCounts* counts = nullptr;        // added to
+  std::shared_ptr<DrawnProjections> drawn;  // or null: drawn anew
 };
 
 // bfloat16 stays itself; under int8 attention is float32.
 Operands OperandsOf(Precision precision);
 
-// The parts of `qkv` side by side: query, key and value; Reformer's are query and value.
+// The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.
 int PartsOf(const AttentionSpec& spec);
 
-// qkv: [T, parts · heads · head_dim], float32. Returns [T, heads · head_dim].
+// qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim].
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

@@ -62,15 +62,19 @@ dnnl::stream& Stream() {
   return stream;
 }
 
-// Inside, oneDNN runs on the calling thread alone: its partition of a block must not depend on the thread count.
-class OneThread {
+// Inside, oneDNN works with so many threads. It divides the work when a primitive is made, and counts on finding as
+// many when it runs. OpenMP keeps the number for each thread of the program apart, and a thread that its caller has
+// started knows nothing of SetThreads; so it is said each time.
+class WithThreads {
  public:
 #ifdef _OPENMP
-  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(threads_); }
+  explicit WithThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~WithThreads() { omp_set_num_threads(before_); }
 
  private:
-  int threads_;
+  int before_;
+#else
+  explicit WithThreads(int) {}
 #endif
 };
 
@@ -90,9 +94,9 @@ Layouts& KnownLayouts() {
 int LayoutNumber(const Desc& layout) {
   Layouts& known = KnownLayouts();
   const std::lock_guard lock(known.mutex);
-  const auto found = std::find(known.all.begin(), known.all.end(), layout);
-  if (found == known.all.end()) known.all.push_back(layout);
-  return static_cast<int>(found == known.all.end() ? known.all.size() - 1 : found - known.all.begin());
+  const auto place = std::find(known.all.begin(), known.all.end(), layout) - known.all.begin();
+  if (place == std::ssize(known.all)) known.all.push_back(layout);
+  return static_cast<int>(place);
 }
 
 Desc LayoutOf(int number) {
@@ -114,6 +118,7 @@ struct Primitive {
   dnnl::matmul::primitive_desc description;
   dnnl::matmul matmul;
   int64_t row_block;
+  int threads;
 };
 
 Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
@@ -167,11 +172,10 @@ std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
   if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
   if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
-  std::optional<OneThread> one_thread;  // oneDNN divides the work when a primitive is made
-  if (signature.threads == 1) one_thread.emplace();
+  const WithThreads threads(signature.threads);
   const auto description = Describe(signature);
   const auto primitive = std::make_shared<const Primitive>(
-      Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str())});
+      Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str()), signature.threads});
   primitives.emplace(signature, primitive);
   return primitive;
 }
@@ -188,6 +192,7 @@ void Execute(const Primitive& primitive, const void* a, const void* b, const flo
       {DNNL_ARG_DST, memory(description.dst_desc(), c)},
       {DNNL_ARG_SCRATCHPAD, memory(scratch, WorkspaceOf(WorkspaceUse::kPrimitive, scratch.get_size()))}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(description.bias_desc(), bias));
+  const WithThreads threads(primitive.threads);
   primitive.matmul.execute(Stream(), arguments);
   Stream().wait();
 }
@@ -232,13 +237,12 @@ void ExecuteFilledUp(const Signature& signature, int64_t rows, const Operands& o
   for (int64_t i = 0; i < rows; ++i) std::memcpy(o.FromRow(signature, i).c, c + i * c_row_bytes, c_row_bytes);
 }
 
-// Rows in blocks of `block`, each on one thread.
+// Rows in blocks of `block`, each on one thread: how a block is divided must not depend on the number of threads.
 void ExecuteInBlocks(Signature signature, int64_t block, const Operands& operands) {
   const int64_t rows = signature.rows;
   signature.rows = block;
   signature.threads = 1;
   ParallelFor(rows, block, [&](int64_t begin, int64_t end) {
-    const OneThread one_thread;
     ExecuteFilledUp(signature, end - begin, operands.FromRow(signature, begin));
   });
 }
@@ -251,8 +255,6 @@ int64_t FilledUp(int64_t piece) { return (piece + kSmallPiece - 1) / kSmallPiece
 
 // Rows in pieces of few sizes, each by all threads the caller has.
 void ExecuteInPieces(Signature signature, const Operands& operands) {
-  std::optional<OneThread> one_thread;
-  if (signature.threads == 1) one_thread.emplace();
   const int64_t rows = signature.rows;
   for (int64_t begin = 0, piece; begin < rows; begin += piece) {
     piece = PieceOf(rows - begin);
@@ -381,7 +383,7 @@ void PackedMatrix::Pack(Precision precision, const void* b, int64_t row_stride, 
   if (format_tag) {
     layout = Desc({inner, columns}, type, static_cast<dnnl::memory::format_tag>(*format_tag));
   } else {
-    const OneThread one_thread;  // the layout must not depend on the number of threads either
+    const WithThreads one(1);  // the layout must not depend on the number of threads either
     layout = Describe(PackingSignature(precision, columns, inner, kPreferred)).weights_desc();
   }
   dnnl::memory packed(layout, Engine());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <string_view>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -21,6 +22,12 @@ constexpr size_t kMmapThreshold = size_t{32} << 20;  // the largest that mallopt
 #endif
 
 }  // namespace
+
+bool IsOutOfMemory(const std::exception& error) {
+  // libtorch: "[enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to …"
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
 
 void KeepFreedMemory() {
 #ifdef __GLIBC__

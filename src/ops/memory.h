@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 
 namespace lshformer {
@@ -11,6 +12,8 @@ namespace lshformer {
 // of the BERT-LSH paper's model). Malloc maps and unmaps blocks of 32 MB and more whatever it is told; of those that
 // tensors had, up to 256 MB are kept beside it (large_blocks.h). Does nothing where malloc is not glibc's.
 void KeepFreedMemory();
+
+bool IsOutOfMemory(const std::exception& error);  // of the standard library or of libtorch
 
 struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }

@@ -21,7 +21,11 @@ p { max-width: 72ch; margin: 10px 0; overflow-wrap: anywhere; }
 .card span { color: var(--soft); font-size: 0.88rem; overflow-wrap: anywhere; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); gap: 16px; margin: 14px 0; }
 .charts > figure { margin: 0; border: 1px solid var(--line); border-radius: 10px; padding: 10px; min-width: 0; max-width: 640px; }
-.scroll { overflow-x: auto; margin: 14px 0; }
+.scroll { overflow-x: auto; margin: 14px 0; --shade: color-mix(in srgb, var(--ink) 35%, transparent); background:
+  linear-gradient(to right, var(--paper) 40%, transparent) left / 48px 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) right / 48px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: 0.94rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 5px 14px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--soft); }
@@ -31,8 +35,26 @@ tr.section th { text-align: left; padding-top: 16px; color: var(--accent); }
 td.best { font-weight: 700; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.88rem; line-height: 1.6; }
 summary { cursor: pointer; margin: 8px 0; }
+@media (max-width: 640px) {
+  main { padding: 20px 12px 48px; }
+  table { font-size: 0.75rem; }
+  th, td { padding: 4px 5px; }
+  th:first-child { min-width: 5rem; padding-left: 0; }
+  thead th { white-space: normal; }
+}
 @media print { .charts > figure, .card { break-inside: avoid; } }
 )";
+
+// Text of a page: escaped, and no line breaks between a number and its "%" or "x".
+std::string Text(std::string_view text) {
+  std::string out = EscapeXml(text);
+  for (size_t space = out.find(' '); space != std::string::npos; space = out.find(' ', space + 1)) {
+    const auto at = [&](size_t i) { return i < out.size() ? out[i] : ' '; };
+    const bool unit = at(space + 1) == '%' || (at(space + 1) == 'x' && (at(space + 2) == ' ' || at(space + 2) == ','));
+    if (space > 0 && out[space - 1] >= '0' && out[space - 1] <= '9' && unit) out.replace(space, 1, "\u00A0");
+  }
+  return out;
+}
 
 template <class Chart>
 std::string Figures(const std::vector<Chart>& charts) {
@@ -49,13 +71,12 @@ Page::Page(std::string title, std::string subtitle) : title_(std::move(title)), 
 
 void Page::Heading(std::string_view text) { body_ += "<h2>" + EscapeXml(text) + "</h2>\n"; }
 
-void Page::Paragraph(std::string_view text) { body_ += "<p>" + EscapeXml(text) + "</p>\n"; }
+void Page::Paragraph(std::string_view text) { body_ += "<p>" + Text(text) + "</p>\n"; }
 
 void Page::Cards(const std::vector<Card>& cards) {
   body_ += "<div class=\"cards\">\n";
   for (const Card& card : cards) {
-    body_ +=
-        "<div class=\"card\"><b>" + EscapeXml(card.value) + "</b><span>" + EscapeXml(card.caption) + "</span></div>\n";
+    body_ += "<div class=\"card\"><b>" + Text(card.value) + "</b><span>" + Text(card.caption) + "</span></div>\n";
   }
   body_ += "</div>\n";
 }

@@ -60,9 +60,9 @@ std::string AttentionOf(const Json& config, const std::string& path) {
   }
   const Json& attention = config["attention"];
   const Json& first = attention.is_array() && !attention.empty() ? attention[0] : attention;
-  std::string name = Name(ParseAttentionSpec(first, path).type);
+  std::string name = Name(ParseAttentionSpec(first, path));
   const bool mixed = attention.is_array() && std::any_of(attention.begin(), attention.end(), [&](const Json& layer) {
-                       return ParseAttentionSpec(layer, path).type != ParseAttentionSpec(first, path).type;
+                       return !SameKind(ParseAttentionSpec(layer, path), ParseAttentionSpec(first, path));
                      });
   return mixed ? "mixed" : name;
 }

@@ -43,8 +43,11 @@ class Tokenizer {
   virtual int32_t sep_id() const = 0;
   virtual int32_t mask_id() const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
-  // Writes vocab.txt, tokenizer_config.json, special_tokens_map.json.
-  virtual void Save(const std::string& folder) const = 0;
+  virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
+  // Writes the files of the folder it was loaded from, byte for byte, and removes those of another tokenizer. What that
+  // folder lacked of vocab.txt (unless it has tokenizer.json), tokenizer_config.json and special_tokens_map.json is
+  // made. A max_length above 0 is written as model_max_length.
+  virtual void Save(const std::string& folder, int64_t max_length) const = 0;
 };
 
 // All texts on all cores, in order. texts[i] with pairs[i] (pairs may be empty).

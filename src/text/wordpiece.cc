@@ -95,8 +95,8 @@ class WordPieceTokenizer::PieceSink final : public WordSink {
 };
 
 WordPieceTokenizer::WordPieceTokenizer(std::string_view vocab_txt, std::string_view where,
-                                       const WordPieceOptions& options)
-    : options_(options), vocabulary_(vocab_txt, where) {
+                                       const WordPieceOptions& options, TokenizerFiles files)
+    : options_(options), files_(std::move(files)), vocabulary_(vocab_txt, where) {
   if (vocabulary_.Id(options.unk) < 0) {
     Fail("{}: expected the unknown token \"{}\" among the {} tokens", where, Shown(options.unk), vocabulary_.size());
   }

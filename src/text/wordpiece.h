@@ -1,10 +1,12 @@
 // BERT's tokenizer: words by words.h, then each word into pieces, the longest that fits first. Results equal those of
 // Hugging Face's fast tokenizer (`BertTokenizerFast`), ids, types and offsets.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "text/added_tokens.h"
 #include "text/tokenizer.h"
 #include "text/trie.h"
@@ -19,12 +21,17 @@ struct WordPieceOptions {
   bool clean_up_spaces = false;                      // of decoded text: HF's clean_up_tokenization_spaces
   std::vector<AddedToken> added;                     // beside the five; an id of −1 is looked up, or given at the end
   std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
+  int64_t model_max_length = 0;                      // 0: none
 };
+
+using TokenizerFiles = std::map<std::string, std::string>;  // contents by name
 
 class WordPieceTokenizer final : public Tokenizer {
  public:
   // Error if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as in HF.
-  WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options);
+  // `files` are those it comes with, for Save.
+  WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options,
+                     TokenizerFiles files = {});
 
   using Tokenizer::Encode;
   Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const override;
@@ -39,7 +46,8 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t sep_id() const override { return sep_; }
   int32_t mask_id() const override { return mask_; }
   bool IsSpecial(int32_t id) const override { return added_.IsSpecial(id); }
-  void Save(const std::string& folder) const override;
+  int64_t model_max_length() const override { return options_.model_max_length; }
+  void Save(const std::string& folder, int64_t max_length) const override;
 
   const WordPieceOptions& options() const { return options_; }
 
@@ -49,7 +57,11 @@ class WordPieceTokenizer final : public Tokenizer {
   // whether text was left over.
   bool AppendPieces(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 
+  Json ConfigJson() const;   // what tokenizer_config.json says of it
+  Json SpecialJson() const;  // special_tokens_map.json
+
   WordPieceOptions options_;
+  TokenizerFiles files_;
   Vocabulary vocabulary_;
   AddedTokens added_;
   Trie first_pieces_, next_pieces_;  // the latter without their "##"

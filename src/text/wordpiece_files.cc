@@ -4,6 +4,10 @@
 #include <charconv>
 #include <filesystem>
 #include <initializer_list>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -16,6 +20,10 @@ namespace {
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr const char* kSpecialFile = "special_tokens_map.json";
+constexpr const char* kVocabularyFile = "vocab.txt";
+constexpr const char* kJsonFile = "tokenizer.json";
+// What a folder of BERT's tokenizer may have; the last is of early releases.
+constexpr const char* kAllFiles[] = {kVocabularyFile, kJsonFile, kConfigFile, kSpecialFile, "added_tokens.json"};
 
 std::string In(const std::string& folder, const char* name) { return (std::filesystem::path(folder) / name).string(); }
 
@@ -62,6 +70,13 @@ void ReadNamedTokens(const Json& json, const std::string& where, WordPieceOption
   }
 }
 
+// Where transformers knows none it writes 10^30.
+int64_t MaxLength(const Json& config) {
+  if (!HasValue(config, "model_max_length") || !config["model_max_length"].is_number()) return 0;
+  const double length = config["model_max_length"].get<double>();
+  return length >= 1 && length <= INT32_MAX ? static_cast<int64_t>(length) : 0;
+}
+
 }  // namespace
 
 WordPieceOptions ReadWordPieceOptions(const std::string& folder) {
@@ -76,15 +91,13 @@ WordPieceOptions ReadWordPieceOptions(const std::string& folder) {
   options.normalizer.strip_accents = GetBoolOr(config, "strip_accents", path, options.normalizer.lowercase);
   options.normalizer.ideographs = GetBoolOr(config, "tokenize_chinese_chars", path, true);
   options.clean_up_spaces = GetBoolOr(config, "clean_up_tokenization_spaces", path, false);
+  options.model_max_length = MaxLength(config);
   ReadAddedTokens(config, path, options);
   ReadNamedTokens(config, path, options);
   return options;
 }
 
-void WordPieceTokenizer::Save(const std::string& folder) const {
-  std::string vocab;
-  for (int32_t id = 0; id < vocab_size(); ++id) vocab.append(Token(id)).append("\n");
-
+Json WordPieceTokenizer::ConfigJson() const {
   Json decoder = Json::object();
   for (const AddedToken& token : added_.tokens()) {
     decoder[std::to_string(token.id)] = {
@@ -97,30 +110,63 @@ void WordPieceTokenizer::Save(const std::string& folder) const {
   config["tokenize_chinese_chars"] = normalizer.ideographs;
   config["tokenizer_class"] = "BertTokenizer";
   config["clean_up_tokenization_spaces"] = options_.clean_up_spaces;
+  config.update(SpecialJson());
+  return config;
+}
+
+Json WordPieceTokenizer::SpecialJson() const {
   Json special = Json::object();
-  for (const NamedToken& named : kNamedTokens) config[named.key] = special[named.key] = options_.*named.token;
+  for (const NamedToken& named : kNamedTokens) special[named.key] = options_.*named.token;
+  return special;
+}
+
+void WordPieceTokenizer::Save(const std::string& folder, int64_t max_length) const {
+  TokenizerFiles files = files_;
+  if (!files.contains(kJsonFile) && !files.contains(kVocabularyFile)) {
+    std::string& vocab = files[kVocabularyFile];
+    for (int32_t id = 0; id < vocab_size(); ++id) vocab.append(Token(id)).append("\n");
+  }
+  const bool made = !files.contains(kConfigFile);
+  if (made || (max_length > 0 && max_length != options_.model_max_length)) {
+    Json config = made ? ConfigJson() : ParseJson(files[kConfigFile], kConfigFile);
+    if (max_length > 0) config["model_max_length"] = max_length;
+    files[kConfigFile] = config.dump(2) + "\n";
+  }
+  if (!files.contains(kSpecialFile)) files[kSpecialFile] = SpecialJson().dump(2) + "\n";
 
   MakeFolder(folder);
   // Committed together: a full disk does not leave half a tokenizer.
-  AtomicFile vocab_file(In(folder, "vocab.txt")), config_file(In(folder, kConfigFile)),
-      special_file(In(folder, kSpecialFile));
-  vocab_file.Write(vocab);
-  config_file.Write(config.dump(2) + "\n");
-  special_file.Write(special.dump(2) + "\n");
-  for (AtomicFile* file : {&vocab_file, &config_file, &special_file}) file->Flush();
-  for (AtomicFile* file : {&special_file, &config_file, &vocab_file}) file->Commit();
+  std::vector<std::unique_ptr<AtomicFile>> written;
+  for (const auto& [name, contents] : files) {
+    written.push_back(std::make_unique<AtomicFile>(In(folder, name.c_str())));
+    written.back()->Write(contents);
+    written.back()->Flush();
+  }
+  for (const std::unique_ptr<AtomicFile>& file : written) file->Commit();
+  // One that an earlier tokenizer left would contradict these, and some programs would read it first.
+  std::error_code ignored;
+  for (const char* name : kAllFiles)
+    if (!files.contains(name)) std::filesystem::remove(In(folder, name), ignored);
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
   if (!std::filesystem::is_directory(folder))
     Fail("{}: no such folder; a tokenizer is a folder on this machine, names are not downloaded", Shown(folder, 120));
-  const std::string path = In(folder, "vocab.txt"), json = In(folder, "tokenizer.json");
+  const std::string path = In(folder, kVocabularyFile), json = In(folder, kJsonFile);
   WordPieceOptions options = ReadWordPieceOptions(folder);
+  TokenizerFiles files;
+  for (const char* name : kAllFiles) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(In(folder, name), error))
+      files[name] = ReadFile(In(folder, name), Vocabulary::kMaxBytes);
+  }
   if (std::filesystem::exists(path)) {
-    return std::make_shared<WordPieceTokenizer>(ReadFile(path, Vocabulary::kMaxBytes), path, options);
+    const std::string vocabulary =
+        files.contains(kVocabularyFile) ? files[kVocabularyFile] : ReadFile(path, Vocabulary::kMaxBytes);
+    return std::make_shared<WordPieceTokenizer>(vocabulary, path, options, std::move(files));
   }
   if (!std::filesystem::exists(json)) Fail("{}: no vocab.txt and no tokenizer.json in this folder", Shown(folder));
-  return std::make_shared<WordPieceTokenizer>(ReadTokenizerJson(json, options), json, options);
+  return std::make_shared<WordPieceTokenizer>(ReadTokenizerJson(json, options), json, options, std::move(files));
 }
 
 }  // namespace lshformer

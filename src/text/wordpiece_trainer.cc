@@ -99,13 +99,13 @@ class Trainer {
 };
 
 Trainer::Trainer(const WordCounts& counts, const WordPieceTraining& training) : training_(training) {
-  if (counts.empty()) Fail("--input: expected text with words, got none");
+  if (counts.empty()) Fail("{}: expected text with words, got none", OptionName{"input"});
   for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) AddToken(token);
   const size_t specials = tokens_.size();
   AddAlphabet(counts);
   if (tokens_.size() > static_cast<size_t>(training.vocab_size)) {
-    Fail("--vocab_size: expected at least {} ({} special tokens, {} characters with and without \"##\"), got {}",
-         tokens_.size(), specials, tokens_.size() - specials, training.vocab_size);
+    Fail("{}: expected at least {} ({} special tokens, {} characters with and without \"##\"), got {}",
+         OptionName{"vocab_size"}, tokens_.size(), specials, tokens_.size() - specials, training.vocab_size);
   }
   AddWords(counts);
 }
@@ -258,7 +258,7 @@ void SaveWordPiece(const std::string& folder, const std::vector<std::string>& vo
   WordPieceOptions settings;
   settings.normalizer = options;
   settings.clean_up_spaces = true;  // as the published BERT models
-  WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder);
+  WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder, 0);
 }
 
 }  // namespace lshformer

@@ -179,8 +179,8 @@ TrainerState ParseTrainerState(const Json& json, std::string_view where) {
     Fail("{}: \"log_history\": expected an array", where);
   state.log_history = json["log_history"];
   if (!json.contains("lshformer") || !json["lshformer"].is_object())
-    Fail("{}: \"lshformer\": missing, so another program wrote this; start from its weights with --model_name_or_path",
-         where);
+    Fail("{}: \"lshformer\": missing, so another program wrote this; start from its weights with {}", where,
+         OptionName{"model_name_or_path"});
   const Json& own = json["lshformer"];
   state.loss_sum = GetNumber(own, "loss_sum", where);
   state.logged_loss_sum = GetNumber(own, "logged_loss_sum", where);

@@ -25,7 +25,7 @@ constexpr NamedValue<OptimizerType> kOptimizers[] = {{"adamw", OptimizerType::kA
                                                      {"adamw_bert", OptimizerType::kAdamWBert}};
 
 template <class Enum, size_t n>
-Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const char* flag) {
+Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const char* option) {
   std::vector<std::string> names;
   std::string list;
   for (const auto& entry : table) {
@@ -34,8 +34,8 @@ Enum Parse(const NamedValue<Enum> (&table)[n], const std::string& name, const ch
     list += (list.empty() ? "" : ", ") + names.back();
   }
   const std::string nearest = Nearest(name, names);
-  FailUsage("{}: expected {}, got \"{}\"{}", flag, list, name,
-            nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+  FailOption(option, "expected {}, got \"{}\"{}", list, name,
+             nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
 }
 
 template <class Enum, size_t n>
@@ -46,20 +46,20 @@ const char* NameIn(const NamedValue<Enum> (&table)[n], Enum value) {
   return "";
 }
 
-void RequireAtLeast(const char* flag, int64_t value, int64_t low) {
-  if (value < low) FailUsage("--{}: expected {} or more, got {}", flag, low, value);
+void RequireAtLeast(const char* name, int64_t value, int64_t low) {
+  if (value < low) FailOption(name, "expected {} or more, got {}", low, value);
 }
 
 // NaN fails every comparison, so the tests are written as what must hold.
-void RequireWithin(const char* flag, double value, double low, double high, const char* range) {
-  if (!(value >= low && value <= high)) FailUsage("--{}: expected {}, got {}", flag, range, value);
+void RequireWithin(const char* name, double value, double low, double high, const char* range) {
+  if (!(value >= low && value <= high)) FailOption(name, "expected {}, got {}", range, value);
 }
 
 }  // namespace
 
-ScheduleType ParseScheduleType(const std::string& name) { return Parse(kSchedules, name, "--lr_scheduler_type"); }
+ScheduleType ParseScheduleType(const std::string& name) { return Parse(kSchedules, name, "lr_scheduler_type"); }
 const char* Name(ScheduleType type) { return NameIn(kSchedules, type); }
-OptimizerType ParseOptimizerType(const std::string& name) { return Parse(kOptimizers, name, "--optim"); }
+OptimizerType ParseOptimizerType(const std::string& name) { return Parse(kOptimizers, name, "optim"); }
 const char* Name(OptimizerType type) { return NameIn(kOptimizers, type); }
 
 void ValidateTrainingOptions(const TrainingOptions& options) {
@@ -77,21 +77,23 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   RequireWithin("max_grad_norm", options.max_grad_norm, 0, kFinite, "a number ≥ 0 (0 = no clipping)");
   RequireWithin("warmup_ratio", options.warmup_ratio, 0, 1, "a number in [0, 1]");
   RequireWithin("num_train_epochs", options.num_train_epochs, 0, 1e9, "a number ≥ 0");
-  if (options.max_steps < -1) FailUsage("--max_steps: expected -1 (not given) or more, got {}", options.max_steps);
+  if (options.max_steps < -1) FailOption("max_steps", "expected -1 (not given) or more, got {}", options.max_steps);
   RequireAtLeast("warmup_steps", options.warmup_steps, 0);
+  if (options.warmup_steps > 0 && options.warmup_ratio > 0)
+    FailUsage("--warmup_steps: not beside --warmup_ratio, which says the same in another unit");
   RequireAtLeast("logging_steps", options.logging_steps, 0);
   RequireAtLeast("eval_steps", options.eval_steps, 0);
   RequireAtLeast("save_steps", options.save_steps, 0);
   RequireAtLeast("save_total_limit", options.save_total_limit, 0);
   if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)
-    FailUsage("--metric_for_best_model: needs --load_best_model_at_end");
+    FailOption("metric_for_best_model", "needs {}", OptionName{"load_best_model_at_end"});
   // 0: off
   if (options.ema_decay != 0)
     RequireWithin("ema_decay", options.ema_decay, kAboveZero, below_one, "a number in (0, 1)");
   if (!options.load_best_model_at_end) return;
   if (options.eval_steps == 0 || options.save_steps == 0 || options.save_steps % options.eval_steps != 0)
-    FailUsage("--load_best_model_at_end: needs --eval_steps, and --save_steps a multiple of it, got {} and {}",
-              options.eval_steps, options.save_steps);
+    FailOption("load_best_model_at_end", "needs {}, and {} a multiple of it, got {} and {}", OptionName{"eval_steps"},
+               OptionName{"save_steps"}, options.eval_steps, options.save_steps);
 }
 
 bool GreaterIsBetter(const std::string& metric) {
@@ -102,8 +104,8 @@ void CheckBestMetric(const TrainingOptions& options, const std::vector<std::stri
   const std::string& name = options.metric_for_best_model;
   const auto known = [&](const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); };
   if (!options.load_best_model_at_end || known(name) || known("eval_" + name)) return;
-  FailUsage("--metric_for_best_model: the evaluation has no \"{}\", only {}{}", Shown(name), fmt::join(keys, ", "),
-            Suggestion(name, keys));
+  FailOption("metric_for_best_model", "the evaluation has no \"{}\", only {}{}", Shown(name), fmt::join(keys, ", "),
+             Suggestion(name, keys));
 }
 
 }  // namespace lshformer

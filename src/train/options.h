@@ -26,7 +26,7 @@ struct TrainingOptions {
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // > 0: this many updates, whatever num_train_epochs says
   ScheduleType lr_scheduler_type = ScheduleType::kLinear;
-  int64_t warmup_steps = 0;  // > 0 wins over warmup_ratio
+  int64_t warmup_steps = 0;  // or warmup_ratio, not both
   double warmup_ratio = 0;
   OptimizerType optim = OptimizerType::kAdamW;
   bool gradient_checkpointing = false;         // less memory, the same bits: see ForwardOptions

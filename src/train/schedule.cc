@@ -32,7 +32,7 @@ Schedule MakeSchedule(const TrainingOptions& options, int64_t total_steps) {
 int64_t TotalSteps(const TrainingOptions& options, int64_t steps_per_epoch) {
   if (options.max_steps > 0) return options.max_steps;
   const double steps = std::ceil(options.num_train_epochs * static_cast<double>(steps_per_epoch));
-  if (steps > 1e15) FailUsage("--num_train_epochs: {} are more than 10^15 steps", options.num_train_epochs);
+  if (steps > 1e15) FailOption("num_train_epochs", "{} are more than 10^15 steps", options.num_train_epochs);
   return static_cast<int64_t>(steps);
 }
 

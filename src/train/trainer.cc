@@ -107,9 +107,9 @@ class Trainer {
       // Resumed into another folder, it would be missed only at the very end.
       if (const std::string reason = IncompleteReason(best); !reason.empty())
         Fail(
-            "--load_best_model_at_end: the best model of {} so far is {}, which cannot be used ({}); resume in the "
+            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the "
             "folder where it is",
-            place_.resume_from, best, reason);
+            OptionName{"load_best_model_at_end"}, place_.resume_from, best, reason);
     }
     saved_step_ = state_.global_step;
     last_good_ = place_.resume_from;
@@ -271,9 +271,8 @@ class Trainer {
     const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
     if (place_.output_dir.empty())
       throw Interrupted(signal, fmt::format("stopped by {} after step {}", name, state_.global_step));
-    throw Interrupted(
-        signal, fmt::format("stopped by {} after step {}; {} holds the state, --resume_from_checkpoint auto goes on",
-                            name, state_.global_step, last_good_));
+    throw Interrupted(signal, fmt::format("stopped by {} after step {}; {} holds the state, {} auto goes on", name,
+                                          state_.global_step, last_good_, OptionName{"resume_from_checkpoint"}));
   }
 
   [[noreturn]] void FailDiverged(int64_t step, const char* what, double value) {

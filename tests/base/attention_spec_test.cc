@@ -24,7 +24,7 @@ std::string ParseError(const std::string& text) {
 
 TEST(ParseAttentionSpec, Defaults) {
   AttentionSpec simhash;
-  simhash.type = AttentionType::kSimHash;
+  simhash.kind = SimHashAttention{};
   EXPECT_EQ(Parse(R"("dense")"), AttentionSpec{});
   EXPECT_EQ(Parse(R"({"type":"dense"})"), AttentionSpec{});
   EXPECT_EQ(Parse(R"("simhash")"), simhash);
@@ -35,7 +35,7 @@ TEST(ParseAttentionSpec, Defaults) {
             R"("window":0,"global":"none","resample":"call","center_keys":false,"min_length":0,"seed":0})");
   EXPECT_EQ(ToJson(AttentionSpec{}).dump(), R"({"type":"dense","seed":0})");
   AttentionSpec reformer;
-  reformer.type = AttentionType::kReformer;
+  reformer.kind = ReformerAttention{};
   EXPECT_EQ(Parse(R"("reformer")"), reformer);
   EXPECT_EQ(ToJson(reformer).dump(),
             R"({"type":"reformer","rounds":4,"buckets":"auto","chunk":64,"look_back":1,"look_ahead":0,)"
@@ -48,13 +48,13 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
       R"({"type":"simhash","bands":62,"hashes":4,"table_size":256,"fill":"mean","pairs":"reference",)"
       R"("window":0,"global":"none","resample":"never","center_keys":true,"min_length":384,"seed":18446744073709551615})";
   const AttentionSpec spec = Parse(text);
-  EXPECT_EQ(spec.bands, 62);
-  EXPECT_EQ(spec.hashes, 4);
-  EXPECT_EQ(spec.table_size, 256);
-  EXPECT_EQ(spec.fill, Fill::kMean);
-  EXPECT_EQ(spec.pairs, Pairs::kReference);
+  EXPECT_EQ(As<SimHashAttention>(spec).bands, 62);
+  EXPECT_EQ(As<SimHashAttention>(spec).hashes, 4);
+  EXPECT_EQ(As<SimHashAttention>(spec).table_size, 256);
+  EXPECT_EQ(As<SimHashAttention>(spec).fill, Fill::kMean);
+  EXPECT_EQ(As<SimHashAttention>(spec).pairs, Pairs::kReference);
   EXPECT_EQ(spec.resample, Resample::kNever);
-  EXPECT_TRUE(spec.center_keys);
+  EXPECT_TRUE(As<SimHashAttention>(spec).center_keys);
   EXPECT_EQ(spec.min_length, 384);
   EXPECT_EQ(spec.seed, UINT64_MAX);
   EXPECT_EQ(ToJson(spec).dump(), text);
@@ -73,15 +73,15 @@ TEST(ParseAttentionSpec, SortedPairsHaveChunksAndBandsByTheLength) {
       R"({"type":"simhash","bands":9,"hashes":2,"fill":"none","pairs":"sorted","chunk":32,"look_back":0,)"
       R"("look_ahead":3,"window":5,"global":"cls,sep","resample":"call","center_keys":false,"min_length":0,"seed":0})";
   const AttentionSpec spec = Parse(text);
-  EXPECT_EQ(spec.bands, 9);
-  EXPECT_EQ(spec.chunk, 32);
-  EXPECT_EQ(spec.look_back, 0);
-  EXPECT_EQ(spec.look_ahead, 3);
+  EXPECT_EQ(As<SimHashAttention>(spec).bands, 9);
+  EXPECT_EQ(As<SimHashAttention>(spec).chunk, 32);
+  EXPECT_EQ(As<SimHashAttention>(spec).look_back, 0);
+  EXPECT_EQ(As<SimHashAttention>(spec).look_ahead, 3);
   EXPECT_EQ(spec.window, 5);
   EXPECT_TRUE(spec.global_first && spec.global_last);
   EXPECT_EQ(ToJson(spec).dump(), text);
   const AttentionSpec growing = Parse(R"({"type":"simhash","bands":"auto"})");
-  EXPECT_EQ(growing.bands, 0);
+  EXPECT_EQ(As<SimHashAttention>(growing).bands, 0);
   EXPECT_EQ(Parse(ToJson(growing).dump()), growing);
   EXPECT_FALSE(ToJson(growing).contains("table_size"));
 }
@@ -92,16 +92,16 @@ TEST(ParseAttentionSpec, EveryKeyOfReformerGoesThereAndBack) {
       R"("scale":"sqrt_d","cross_bucket":false,"wrap":false,"causal":true,"count_pairs_once":true,)"
       R"("window":7,"global":"sep","resample":"never","min_length":100,"seed":9})";
   const AttentionSpec spec = Parse(text);
-  EXPECT_EQ(spec.rounds, 2);
-  EXPECT_EQ(spec.buckets, (std::array<int, 2>{4, 6}));
-  EXPECT_EQ(spec.chunk, 32);
-  EXPECT_EQ(spec.look_back, 2);
-  EXPECT_EQ(spec.look_ahead, 1);
-  EXPECT_EQ(spec.scale, ScoreScale::kSqrtD);
-  EXPECT_FALSE(spec.cross_bucket);
-  EXPECT_FALSE(spec.wrap);
-  EXPECT_TRUE(spec.causal);
-  EXPECT_TRUE(spec.count_pairs_once);
+  EXPECT_EQ(As<ReformerAttention>(spec).rounds, 2);
+  EXPECT_EQ(As<ReformerAttention>(spec).buckets, (std::array<int, 2>{4, 6}));
+  EXPECT_EQ(As<ReformerAttention>(spec).chunk, 32);
+  EXPECT_EQ(As<ReformerAttention>(spec).look_back, 2);
+  EXPECT_EQ(As<ReformerAttention>(spec).look_ahead, 1);
+  EXPECT_EQ(As<ReformerAttention>(spec).scale, ScoreScale::kSqrtD);
+  EXPECT_FALSE(As<ReformerAttention>(spec).cross_bucket);
+  EXPECT_FALSE(As<ReformerAttention>(spec).wrap);
+  EXPECT_TRUE(As<ReformerAttention>(spec).causal);
+  EXPECT_TRUE(As<ReformerAttention>(spec).count_pairs_once);
   EXPECT_EQ(spec.resample, Resample::kNever);
   EXPECT_EQ(spec.min_length, 100);
   EXPECT_EQ(spec.seed, 9u);
@@ -191,12 +191,12 @@ TEST(UsesHash, FromMinLengthOn) {
   AttentionSpec spec;
   spec.min_length = 4;
   EXPECT_FALSE(UsesHash(spec, 100));  // dense
-  spec.type = AttentionType::kSimHash;
+  spec.kind = SimHashAttention{};
   EXPECT_FALSE(UsesHash(spec, 3));
   EXPECT_TRUE(UsesHash(spec, 4));
   spec.min_length = 0;
   EXPECT_TRUE(UsesHash(spec, 0));
-  spec.type = AttentionType::kReformer;
+  spec.kind = ReformerAttention{};
   EXPECT_FALSE(UsesHash(spec, 64));  // one chunk
   EXPECT_TRUE(UsesHash(spec, 65));
   spec.min_length = 100;
@@ -206,40 +206,40 @@ TEST(UsesHash, FromMinLengthOn) {
 
 TEST(UsesHash, NotWhereEveryWindowOfSortedPairsHoldsTheWholeSequence) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.pairs = Pairs::kSorted;
-  spec.chunk = 10;
-  spec.look_ahead = 2;
+  spec.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).pairs = Pairs::kSorted;
+  As<SimHashAttention>(spec).chunk = 10;
+  As<SimHashAttention>(spec).look_ahead = 2;
   EXPECT_FALSE(UsesHash(spec, 20));  // both chunks are one back or one ahead
   EXPECT_TRUE(UsesHash(spec, 21));
-  spec.look_back = 0;
+  As<SimHashAttention>(spec).look_back = 0;
   EXPECT_FALSE(UsesHash(spec, 10));
   EXPECT_TRUE(UsesHash(spec, 11));
-  spec.look_back = spec.look_ahead = 1 << 20;
+  As<SimHashAttention>(spec).look_back = As<SimHashAttention>(spec).look_ahead = 1 << 20;
   EXPECT_FALSE(UsesHash(spec, 10'000'000));
 }
 
 TEST(BandsOf, GrowWithTheLengthUnlessGiven) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  EXPECT_EQ(BandsOf(spec, 1'000'000), 2);
-  EXPECT_EQ(TableSizeOf(spec, 1'000'000), 64);
-  spec.bands = 0;
-  EXPECT_EQ(BandsOf(spec, 0), 1);
-  EXPECT_EQ(BandsOf(spec, 256), 1);  // two buckets of 128
-  EXPECT_EQ(BandsOf(spec, 257), 2);
-  EXPECT_EQ(BandsOf(spec, 4096), 5);
-  EXPECT_EQ(BandsOf(spec, 16384), 7);
-  EXPECT_EQ(BandsOf(spec, INT32_MAX), 24);
-  EXPECT_EQ(TableSizeOf(spec, 4096), 32);
-  spec.pairs = Pairs::kSorted;
-  EXPECT_EQ(BandsOf(spec, 4096), 7);  // 128 buckets of half a chunk
-  spec.chunk = 1;
-  EXPECT_EQ(BandsOf(spec, 4096), 13);
-  EXPECT_EQ(BandsOf(spec, INT32_MAX), 30);
-  spec.bands = 4;
-  EXPECT_EQ(BandsOf(spec, 4096), 4);
-  EXPECT_EQ(TableSizeOf(spec, 4096), 16);
+  spec.kind = SimHashAttention{};
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 1'000'000), 2);
+  EXPECT_EQ(TableSizeOf(As<SimHashAttention>(spec), 1'000'000), 64);
+  As<SimHashAttention>(spec).bands = 0;
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 0), 1);
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 256), 1);  // two buckets of 128
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 257), 2);
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 4096), 5);
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 16384), 7);
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), INT32_MAX), 24);
+  EXPECT_EQ(TableSizeOf(As<SimHashAttention>(spec), 4096), 32);
+  As<SimHashAttention>(spec).pairs = Pairs::kSorted;
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 4096), 7);  // 128 buckets of half a chunk
+  As<SimHashAttention>(spec).chunk = 1;
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 4096), 13);
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), INT32_MAX), 30);
+  As<SimHashAttention>(spec).bands = 4;
+  EXPECT_EQ(BandsOf(As<SimHashAttention>(spec), 4096), 4);
+  EXPECT_EQ(TableSizeOf(As<SimHashAttention>(spec), 4096), 16);
 }
 
 TEST(MinLength, AutoIsTheLargestLengthTuned) {
@@ -260,8 +260,8 @@ TEST(MinLength, AutoPicksForEachSequence) {
       Parse(R"({"type":"simhash","min_length":"auto","tuned_lengths":{"forward":200,"forward_backward":350}})");
   EXPECT_FALSE(UsesHash(spec, 349));
   EXPECT_TRUE(UsesHash(spec, 350));
-  spec.type = AttentionType::kReformer;
-  spec.chunk = 400;
+  spec.kind = ReformerAttention{};
+  As<ReformerAttention>(spec).chunk = 400;
   EXPECT_EQ(ShortestHashed(spec), 401);
   EXPECT_FALSE(UsesHash(spec, 400));
   EXPECT_TRUE(UsesHash(spec, 401));
@@ -307,21 +307,21 @@ TEST(ParseAttentionSpec, RefusesAutoWithoutAMeasurement) {
 
 TEST(SameWork, WhatTakesTheSameTime) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
+  spec.kind = SimHashAttention{};
   AttentionSpec other = spec;
   other.seed = 7;
   other.resample = Resample::kNever;
   other.min_length = 100;
   other.tuned = TunedLengths{5, 6, "here"};
   EXPECT_TRUE(SameWork(spec, other));
-  other.bands = 3;
+  As<SimHashAttention>(other).bands = 3;
   EXPECT_FALSE(SameWork(spec, other));
 }
 
 TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
   AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  const auto factors = [&](int64_t length) { return BucketFactors(spec, length); };
+  spec.kind = ReformerAttention{};
+  const auto factors = [&](int64_t length) { return BucketFactors(As<ReformerAttention>(spec), length); };
   EXPECT_EQ(factors(0), (std::array<int, 2>{2, 1}));
   EXPECT_EQ(factors(65), (std::array<int, 2>{2, 1}));
   EXPECT_EQ(factors(127), (std::array<int, 2>{2, 1}));
@@ -331,46 +331,45 @@ TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
   EXPECT_EQ(factors(8192), (std::array<int, 2>{16, 16}));
   EXPECT_EQ(factors(16384), (std::array<int, 2>{16, 32}));
   EXPECT_EQ(factors(INT32_MAX), (std::array<int, 2>{4096, 4096}));
-  EXPECT_EQ(RotationColumns(spec, 4096), 64);
-  EXPECT_EQ(RotationColumns(spec, 16384), 24);
-  spec.buckets = {6, 0};
+  EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 4096), 64);
+  EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 16384), 24);
+  As<ReformerAttention>(spec).buckets = {6, 0};
   EXPECT_EQ(factors(100000), (std::array<int, 2>{6, 1}));
-  EXPECT_EQ(RotationColumns(spec, 1), 3);
-  spec.buckets = {4, 6};
+  EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 1), 3);
+  As<ReformerAttention>(spec).buckets = {4, 6};
   EXPECT_EQ(factors(1), (std::array<int, 2>{4, 6}));
-  EXPECT_EQ(RotationColumns(spec, 1), 5);
+  EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 1), 5);
 }
 
 TEST(CheckWindow, RefusesAWindowThatComesRoundToItself) {
   AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = 1;
-  spec.chunk = 10;
-  spec.look_back = 3;
-  EXPECT_NO_THROW(CheckWindow(spec, 31));  // four chunks
-  EXPECT_NO_THROW(CheckWindow(spec, 10));  // no rounds
+  spec.kind = ReformerAttention{};
+  As<ReformerAttention>(spec).rounds = 1;
+  As<ReformerAttention>(spec).chunk = 10;
+  As<ReformerAttention>(spec).look_back = 3;
+  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 31));  // four chunks
   EXPECT_EQ(
-      ErrorOf([&] { CheckWindow(spec, 30); }),
+      ErrorOf([&] { CheckWindow(As<ReformerAttention>(spec), 30); }),
       "attention: \"look_back\" 3 reaches around all 3 chunks of a sequence of 30 tokens (1 rounds, chunk 10): pairs "
       "would count twice; expected at most 2, or \"count_pairs_once\", or \"wrap\": false, or a \"min_length\" above "
       "30");
-  spec.rounds = 2;
-  EXPECT_NO_THROW(CheckWindow(spec, 30));
-  spec.look_ahead = 6;
-  EXPECT_THROW(CheckWindow(spec, 30), Error);
-  spec.wrap = false;
-  EXPECT_NO_THROW(CheckWindow(spec, 30));
-  spec.wrap = true;
-  spec.count_pairs_once = true;
-  EXPECT_NO_THROW(CheckWindow(spec, 30));
+  As<ReformerAttention>(spec).rounds = 2;
+  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
+  As<ReformerAttention>(spec).look_ahead = 6;
+  EXPECT_THROW(CheckWindow(As<ReformerAttention>(spec), 30), Error);
+  As<ReformerAttention>(spec).wrap = false;
+  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
+  As<ReformerAttention>(spec).wrap = true;
+  As<ReformerAttention>(spec).count_pairs_once = true;
+  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
 }
 
 TEST(ScaleOfScores, IsTheRootOfTheWidthButForReformer) {
   AttentionSpec spec;
   EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 0.25);
-  spec.type = AttentionType::kReformer;
+  spec.kind = ReformerAttention{};
   EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 1);
-  spec.scale = ScoreScale::kSqrtD;
+  As<ReformerAttention>(spec).scale = ScoreScale::kSqrtD;
   EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 0.25);
 }
 

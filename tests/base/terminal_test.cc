@@ -114,7 +114,7 @@ TEST(Logging, LevelsAndTypos) {
             }),
             "");
   EXPECT_EQ(ErrorOf([] { SetUpLogging("wran", LogFormat::kText); }),
-            "--log_level: expected trace, debug, info, warn, error or off, got \"wran\" (did you mean \"warn\"?)");
+            "log_level: expected trace, debug, info, warn, error or off, got \"wran\" (did you mean \"warn\"?)");
   EXPECT_THROW(SetUpLogging("", LogFormat::kText), UsageError);
 }
 

@@ -26,7 +26,8 @@ class ArgumentsTest : public ::testing::Test {
     CLI::App* train = app_.add_subcommand("train", "");
     train->add_flag("--do_eval", do_eval_);
     train->add_option("--learning_rate", rate_);
-    train->add_option("--train_file", files_);
+    train->add_option("--train_file", files_)->type_name("FILE");
+    train->add_option("--output_dir", name_)->type_name("DIR");
     train->add_option("--lengths", lengths_)->delimiter(',');
     train->add_option("--text", text_);
     train->add_option("--attention", attention_)->type_name("TYPE|JSON");
@@ -40,7 +41,7 @@ class ArgumentsTest : public ::testing::Test {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     bench->add_subcommand("train", "")->add_option("--runs", threads_);
     CLI::App* report = app_.add_subcommand("report", "");
-    report->add_option("RUN", files_);
+    report->add_option("RUN", files_)->type_name("RUN");
     report->add_option("--names", names_);
     report->add_option("--ports", lengths_)->delimiter(',');
     app_.require_subcommand(1);
@@ -61,7 +62,7 @@ class ArgumentsTest : public ::testing::Test {
   uint64_t seed_ = 0;
   double rate_ = 0;
   bool quiet_ = false, do_eval_ = false;
-  std::string text_, attention_, length_;
+  std::string text_, attention_, length_, name_;
   std::vector<std::string> files_, names_;
   std::vector<int> lengths_;
 };
@@ -158,6 +159,35 @@ TEST_F(ArgumentsTest, AFileHoldsFlagsAndTheCommandLineOverridesIt) {
 TEST_F(ArgumentsTest, AFlagThatIsANumberOrAWordTakesBothFromAFile) {
   EXPECT_THAT(Order({"train", WriteFlags(R"({"min_length": 7})")}), ElementsAre("train", "--min_length", "7"));
   EXPECT_THAT(Order({"train", WriteFlags(R"({"min_length": "auto"})")}), ElementsAre("train", "--min_length", "auto"));
+}
+
+TEST_F(ArgumentsTest, AnEmptyNameIsNoFile) {
+  EXPECT_EQ(Wrong({"train", "--train_file", ""}), "--train_file: expected a file, got \"\"");
+  EXPECT_EQ(Wrong({"train", "--train_file", "a", ""}), "--train_file: expected a file, got \"\"");
+  EXPECT_EQ(Wrong({"train", "--output_dir="}), "--output_dir: expected a folder, got \"\"");
+  EXPECT_EQ(Wrong({"report", "run", ""}), "RUN: expected a name, got \"\"");
+  EXPECT_THAT(Wrong({"train", WriteFlags(R"({"train_file": ["a", ""]})")}),
+              HasSubstr("flags.json: train_file: expected a file, got \"\""));
+}
+
+TEST_F(ArgumentsTest, NumbersAndSwitchesInAFileHaveNoQuotes) {
+  const auto wrong = [&](const char* json) { return Wrong({"train", WriteFlags(json)}); };
+  EXPECT_THAT(wrong(R"({"seed": "10"})"),
+              HasSubstr("flags.json: seed: expected a value without quotes, got the text \"10\""));
+  EXPECT_THAT(wrong(R"({"learning_rate": "1e-3"})"), HasSubstr("learning_rate: expected a value without quotes"));
+  EXPECT_THAT(wrong(R"({"do_eval": "true"})"), HasSubstr("do_eval: expected a value without quotes"));
+  EXPECT_THAT(wrong(R"({"min_length": "7"})"), HasSubstr("min_length: expected a value without quotes"));
+  EXPECT_THAT(wrong(R"({"lengths": [1, "2"]})"), HasSubstr("lengths: expected a value without quotes"));
+  EXPECT_THAT(Order({"train", WriteFlags(R"({"text": "10"})")}), ElementsAre("train", "--text", "10"));
+  EXPECT_THAT(Order({"train", WriteFlags(R"({"lengths": "1,2"})")}), ElementsAre("train", "--lengths", "1,2"));
+}
+
+TEST_F(ArgumentsTest, AFlagFileIsPlainJsonWithPlainNames) {
+  EXPECT_THAT(Wrong({"train", WriteFlags(R"({"--seed": 1})")}),
+              HasSubstr("flags.json: --seed: expected the flag's name without dashes"));
+  EXPECT_THAT(Wrong({"train", WriteFlags("\x1F\x8B\x08")}), HasSubstr("flags.json: is compressed"));
+  EXPECT_THAT(Wrong({"train", "flags.json.gz"}), HasSubstr("a file of flags is plain JSON"));
+  EXPECT_THAT(Wrong({"train", WriteFlags(R"({"help": true})")}), HasSubstr("help: has no place in a file of flags"));
 }
 
 // Exit 2 is wrong usage; a file that is not there is a failure.

@@ -4,8 +4,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "jobs/attention_operands.h"
-#include "jobs/measure.h"
+#include "kernels/attention.h"
 #include "util/command.h"
 
 namespace lshformer::cli {
@@ -21,62 +20,6 @@ CommandResult Bench(const std::vector<std::string>& more) {
                                  "--lengths",      "100",   "--head_dim", "16",     "--threads", "1"};
   words.insert(words.end(), more.begin(), more.end());
   return RunCommand(words);
-}
-
-AttentionSpec Reformer(int rounds, int chunk) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = rounds;
-  spec.chunk = chunk;
-  return spec;
-}
-
-TEST(VariantNames, SayWhatDiffers) {
-  AttentionSpec simhash;
-  simhash.type = AttentionType::kSimHash;
-  EXPECT_THAT(VariantNames({AttentionSpec{}, simhash, Reformer(1, 64)}), ElementsAre("dense", "simhash", "reformer"));
-  EXPECT_THAT(VariantNames({Reformer(1, 64), AttentionSpec{}, Reformer(4, 64)}),
-              ElementsAre("reformer rounds 1", "dense", "reformer rounds 4"));
-  AttentionSpec factors = Reformer(1, 32);
-  factors.buckets = {4, 6};
-  EXPECT_THAT(VariantNames({Reformer(1, 64), factors}),
-              ElementsAre("reformer rounds 1, buckets auto, chunk 64", "reformer rounds 1, buckets [4,6], chunk 32"));
-  AttentionSpec sorted = simhash;
-  sorted.pairs = Pairs::kSorted;
-  sorted.bands = 0;
-  sorted.look_ahead = kSortedLookAhead;
-  AttentionSpec growing = simhash;
-  growing.bands = 0;
-  EXPECT_THAT(VariantNames({simhash, growing, sorted}),
-              ElementsAre("simhash bands 2, table_size 64", "simhash bands auto", "simhash pairs sorted"));
-  EXPECT_THAT(VariantNames({growing, sorted}), ElementsAre("simhash bands auto", "simhash pairs sorted"));
-  EXPECT_THAT(VariantNames({simhash, simhash, AttentionSpec{}, simhash}),
-              ElementsAre("simhash", "simhash-2", "dense", "simhash-3"));
-  AttentionSpec tuned = simhash;
-  tuned.min_length = kAutoLength;
-  tuned.tuned = TunedLengths{100, 100, "here"};
-  EXPECT_THAT(VariantNames({simhash, tuned}), ElementsAre("simhash min_length 0", "simhash min_length auto"));
-}
-
-TEST(LeastBytesMoved, EveryOperandOnce) {
-  const std::vector<int32_t> borders{0, 10};
-  const AttentionShape shape{borders, 3, 8};
-  AttentionSpec spec;
-  EXPECT_EQ(LeastBytesMoved(spec, shape, false), 4 * 30 * (4 * 8 + 1));
-  EXPECT_EQ(LeastBytesMoved(spec, shape, true), 4 * 30 * (12 * 8 + 2));
-  spec.type = AttentionType::kReformer;
-  EXPECT_EQ(LeastBytesMoved(spec, shape, false), 4 * 30 * (3 * 8 + 1));
-  EXPECT_EQ(LeastBytesMoved(spec, shape, true), 4 * 30 * (9 * 8 + 2));
-}
-
-TEST(AddRoofline, SharesOfTheMachinesRates) {
-  Json row = {{"median_ms", 2.0}, {"gflops", 30.0}};
-  AddRoofline({{"gemm_gflops", 120.0}, {"memory_gbps", 10.0}}, 5e6, row);
-  EXPECT_DOUBLE_EQ(row["gemm_share"].get<double>(), 0.25);
-  EXPECT_DOUBLE_EQ(row["memory_share"].get<double>(), 0.25);  // 5 MB in 2 ms are 2.5 GB/s
-  AddRoofline({{"gemm_gflops", nullptr}, {"memory_gbps", nullptr}}, 5e6, row);
-  EXPECT_TRUE(row["gemm_share"].is_null() && row["memory_share"].is_null());
-  EXPECT_EQ(row["moved_bytes"], 5e6);
 }
 
 TEST(BenchAttention, EveryKeyOfARow) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "cli/help.h"
 #include "util/errors.h"
 
 namespace lshformer::cli {
@@ -33,6 +34,39 @@ TEST(Checks, SayWhatWasExpected) {
   EXPECT_EQ(Check(NumberBelow(0, 1), "1"), "expected at least 0 and below 1, got 1");
 }
 
+// A kind of its own, as one line makes one option.
+struct Private {
+  int rings = 3;
+  bool open = false;
+};
+
+TEST(OptionFlags, OneLineIsAFlagWithHelpDefaultAndCheck) {
+  OptionTable<Private> table{{Boolean("open", &Private::open, "whether it is")}, nullptr, {}, "Private"};
+  table.options.push_back(Integer("rings", &Private::rings, 1, 9, "around the middle"));
+  const auto parse = [&](std::vector<std::string> words) {
+    CLI::App app;
+    app.formatter(std::make_shared<HelpFormatter>());
+    Json given = Json::object();
+    for (const auto& option : table.options)
+      AddOptionFlag(app, "my_", table, option, [&](Json value) { given[option.name] = std::move(value); });
+    EXPECT_THAT(app.help(), HasSubstr("--my_rings N"));
+    EXPECT_THAT(app.help(), HasSubstr("around the middle (default 3)"));
+    app.parse(std::move(words));
+    Private read;
+    ReadOptions(table, given, "private", read);
+    return read;
+  };
+  EXPECT_EQ(parse({}).rings, 3);
+  EXPECT_EQ(parse({"7", "--my_rings"}).rings, 7);
+  EXPECT_TRUE(parse({"--my_open"}).open);
+  try {
+    parse({"10", "--my_rings"});
+    ADD_FAILURE() << "10 is beyond the range";
+  } catch (const CLI::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--my_rings: expected 1 to 9, got 10"));
+  }
+}
+
 class AttentionFlagsTest : public ::testing::Test {
  protected:
   AttentionFlagsTest() { AddAttentionFlags(app_, flags_); }
@@ -58,22 +92,22 @@ class AttentionFlagsTest : public ::testing::Test {
 
 TEST_F(AttentionFlagsTest, WithoutFlagsNothingChanges) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.bands = 5;
+  spec.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).bands = 5;
   spec.seed = 99;
   EXPECT_EQ(Over({spec, AttentionSpec{}}, {}), (std::vector<AttentionSpec>{spec, AttentionSpec{}}));
 }
 
 TEST_F(AttentionFlagsTest, TypeThenKeys) {
   AttentionSpec want;
-  want.type = AttentionType::kSimHash;
-  want.bands = 3;
-  want.hashes = 2;
-  want.table_size = 128;
-  want.fill = Fill::kNone;
-  want.pairs = Pairs::kReference;
+  want.kind = SimHashAttention{};
+  As<SimHashAttention>(want).bands = 3;
+  As<SimHashAttention>(want).hashes = 2;
+  As<SimHashAttention>(want).table_size = 128;
+  As<SimHashAttention>(want).fill = Fill::kNone;
+  As<SimHashAttention>(want).pairs = Pairs::kReference;
   want.resample = Resample::kNever;
-  want.center_keys = true;
+  As<SimHashAttention>(want).center_keys = true;
   want.min_length = 17;
   EXPECT_EQ(Over({AttentionSpec{}}, {"--attention", "simhash", "--lsh_bands", "3", "--lsh_hashes", "2",
                                      "--lsh_table_size", "128", "--lsh_fill", "none", "--lsh_pairs", "reference",
@@ -83,13 +117,13 @@ TEST_F(AttentionFlagsTest, TypeThenKeys) {
 
 TEST_F(AttentionFlagsTest, KeysChangeTheConfigsOwnAndKeepItsSeed) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.hashes = 4;
-  spec.center_keys = true;
+  spec.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).hashes = 4;
+  As<SimHashAttention>(spec).center_keys = true;
   spec.seed = 99;
   AttentionSpec want = spec;
-  want.bands = 8;
-  want.center_keys = false;
+  As<SimHashAttention>(want).bands = 8;
+  As<SimHashAttention>(want).center_keys = false;
   // Layers may differ: the keys of a hash reach the hashed layers.
   EXPECT_EQ(Over({AttentionSpec{}, spec}, {"--lsh_bands=8", "--lsh_center_keys=false"}),
             (std::vector<AttentionSpec>{AttentionSpec{}, want}));
@@ -97,8 +131,8 @@ TEST_F(AttentionFlagsTest, KeysChangeTheConfigsOwnAndKeepItsSeed) {
 
 TEST_F(AttentionFlagsTest, TheTypeThatAModelHasKeepsItsOptionsAndSeed) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.hashes = 4;
+  spec.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).hashes = 4;
   spec.seed = 99;
   spec.min_length = kAutoLength;
   spec.tuned = TunedLengths{100, 200, "here"};
@@ -106,11 +140,11 @@ TEST_F(AttentionFlagsTest, TheTypeThatAModelHasKeepsItsOptionsAndSeed) {
   // Each layer its own; one of another type gets the type's defaults.
   AttentionSpec other = spec, fresh;
   other.seed = 100;
-  fresh.type = AttentionType::kSimHash;
+  fresh.kind = SimHashAttention{};
   EXPECT_EQ(Over({spec, AttentionSpec{}, other}, {"--attention", "simhash"}),
             (std::vector<AttentionSpec>{spec, fresh, other}));
   AttentionSpec changed = spec;
-  changed.hashes = 2;
+  As<SimHashAttention>(changed).hashes = 2;
   changed.min_length = 30;
   changed.tuned.reset();
   EXPECT_EQ(Over({spec}, {"--attention", "simhash", "--lsh_hashes", "2", "--lsh_min_length", "30"}),
@@ -119,10 +153,10 @@ TEST_F(AttentionFlagsTest, TheTypeThatAModelHasKeepsItsOptionsAndSeed) {
 
 TEST_F(AttentionFlagsTest, AJsonObjectIsAllOptionsButTheSeedOfTheConfigStays) {
   AttentionSpec spec, want;
-  spec.type = want.type = AttentionType::kSimHash;
-  spec.hashes = 4;
+  spec.kind = want.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).hashes = 4;
   spec.seed = want.seed = 99;
-  want.bands = 6;
+  As<SimHashAttention>(want).bands = 6;
   EXPECT_EQ(Over({spec}, {"--attention", R"({"type": "simhash", "bands": 6})"}), std::vector<AttentionSpec>{want});
   want.seed = 0;
   EXPECT_EQ(Over({spec}, {"--attention", R"({"type": "simhash", "bands": 6, "seed": 0})"}),
@@ -131,8 +165,8 @@ TEST_F(AttentionFlagsTest, AJsonObjectIsAllOptionsButTheSeedOfTheConfigStays) {
 
 TEST_F(AttentionFlagsTest, AJsonObjectReplacesEveryLayer) {
   AttentionSpec want;
-  want.type = AttentionType::kSimHash;
-  want.bands = 6;
+  want.kind = SimHashAttention{};
+  As<SimHashAttention>(want).bands = 6;
   want.seed = 5;
   EXPECT_EQ(Over({AttentionSpec{}, AttentionSpec{}}, {"--attention", R"({"type": "simhash", "bands": 6, "seed": 5})"}),
             std::vector<AttentionSpec>{want});
@@ -152,7 +186,7 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
 
 AttentionSpec Tuned() {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
+  spec.kind = SimHashAttention{};
   spec.min_length = 30;
   spec.tuned = TunedLengths{200, 350, ""};
   return spec;
@@ -202,26 +236,26 @@ TEST_F(AttentionFlagsTest, KeysBelongToTheirTypes) {
 
 TEST_F(AttentionFlagsTest, SortedPairsBeginWithTheirOwnDefaults) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.bands = 8;
-  spec.fill = Fill::kMean;
+  spec.kind = SimHashAttention{};
+  As<SimHashAttention>(spec).bands = 8;
+  As<SimHashAttention>(spec).fill = Fill::kMean;
   AttentionSpec want = spec;
-  want.pairs = Pairs::kSorted;
-  want.bands = 0;
-  want.look_ahead = 1;
+  As<SimHashAttention>(want).pairs = Pairs::kSorted;
+  As<SimHashAttention>(want).bands = 0;
+  As<SimHashAttention>(want).look_ahead = 1;
   EXPECT_EQ(Over({spec}, {"--lsh_pairs", "sorted"}), std::vector<AttentionSpec>{want});
-  want.chunk = 32;
+  As<SimHashAttention>(want).chunk = 32;
   EXPECT_EQ(Over({want}, {"--lsh_pairs", "sorted"}), std::vector<AttentionSpec>{want});  // they were
 }
 
 TEST_F(AttentionFlagsTest, SortedPairsWithKeysAndBack) {
   AttentionSpec want;
-  want.type = AttentionType::kSimHash;
-  want.pairs = Pairs::kSorted;
-  want.bands = 9;
-  want.chunk = 32;
-  want.look_back = 2;
-  want.look_ahead = 0;
+  want.kind = SimHashAttention{};
+  As<SimHashAttention>(want).pairs = Pairs::kSorted;
+  As<SimHashAttention>(want).bands = 9;
+  As<SimHashAttention>(want).chunk = 32;
+  As<SimHashAttention>(want).look_back = 2;
+  As<SimHashAttention>(want).look_ahead = 0;
   EXPECT_EQ(Over({}, {"--attention", "simhash", "--lsh_look_ahead", "0", "--lsh_look_back", "2", "--lsh_chunk", "32",
                       "--lsh_bands", "9", "--lsh_pairs", "sorted"}),
             std::vector<AttentionSpec>{want});
@@ -229,19 +263,19 @@ TEST_F(AttentionFlagsTest, SortedPairsWithKeysAndBack) {
 
 TEST_F(AttentionFlagsTest, FullPairsBeginWithTheirOwnDefaultsAgain) {
   AttentionSpec sorted;
-  sorted.type = AttentionType::kSimHash;
-  sorted.pairs = Pairs::kSorted;
-  sorted.bands = 9;
-  sorted.chunk = 32;
+  sorted.kind = SimHashAttention{};
+  As<SimHashAttention>(sorted).pairs = Pairs::kSorted;
+  As<SimHashAttention>(sorted).bands = 9;
+  As<SimHashAttention>(sorted).chunk = 32;
   AttentionSpec want;
-  want.type = AttentionType::kSimHash;
+  want.kind = SimHashAttention{};
   EXPECT_EQ(Over({sorted}, {"--lsh_pairs", "full"}), std::vector<AttentionSpec>{want});
 }
 
 TEST_F(AttentionFlagsTest, BandsMayFollowTheLength) {
   AttentionSpec want;
-  want.type = AttentionType::kSimHash;
-  want.bands = 0;
+  want.kind = SimHashAttention{};
+  As<SimHashAttention>(want).bands = 0;
   EXPECT_EQ(Over({}, {"--attention", "simhash", "--lsh_bands", "auto"}), std::vector<AttentionSpec>{want});
   EXPECT_THAT(Wrong({}, {"--lsh_bands", "many"}), HasSubstr("--lsh_bands: expected 1 to 62 or \"auto\", got \"many\""));
   const std::vector<std::string> simhash{"--attention", "simhash"};
@@ -255,7 +289,7 @@ TEST_F(AttentionFlagsTest, BandsMayFollowTheLength) {
 
 TEST_F(AttentionFlagsTest, WindowAndGlobalTokensAreOfEveryHash) {
   AttentionSpec want;
-  want.type = AttentionType::kReformer;
+  want.kind = ReformerAttention{};
   want.window = 4;
   want.global_first = want.global_last = true;
   EXPECT_EQ(Over({}, {"--attention", "reformer", "--lsh_window", "4", "--lsh_global", "cls,sep"}),
@@ -284,19 +318,26 @@ TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
   EXPECT_THAT(Wrong({}, {"--attention", "reformer", "--lsh_bands", "4"}), HasSubstr("no meaning for reformer"));
 }
 
+TEST_F(AttentionFlagsTest, WindowsOfOneBucketHaveNothingToWrap) {
+  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false"}).front().cross_bucket);
+  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false", "--lsh_wrap=false"}).front().wrap);
+  EXPECT_EQ(Wrong({}, {"--attention=reformer", "--lsh_wrap", "--lsh_cross_bucket=false"}),
+            "--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
+}
+
 TEST_F(AttentionFlagsTest, EveryKeyOfReformer) {
   AttentionSpec want;
-  want.type = AttentionType::kReformer;
-  want.rounds = 2;
-  want.buckets = {4, 6};
-  want.chunk = 32;
-  want.look_back = 2;
-  want.look_ahead = 1;
-  want.scale = ScoreScale::kSqrtD;
-  want.cross_bucket = false;
-  want.wrap = false;
-  want.causal = true;
-  want.count_pairs_once = true;
+  want.kind = ReformerAttention{};
+  As<ReformerAttention>(want).rounds = 2;
+  As<ReformerAttention>(want).buckets = {4, 6};
+  As<ReformerAttention>(want).chunk = 32;
+  As<ReformerAttention>(want).look_back = 2;
+  As<ReformerAttention>(want).look_ahead = 1;
+  As<ReformerAttention>(want).scale = ScoreScale::kSqrtD;
+  As<ReformerAttention>(want).cross_bucket = false;
+  As<ReformerAttention>(want).wrap = false;
+  As<ReformerAttention>(want).causal = true;
+  As<ReformerAttention>(want).count_pairs_once = true;
   want.resample = Resample::kNever;
   want.min_length = 40;
   EXPECT_EQ(Over({AttentionSpec{}}, {"--attention",
@@ -326,10 +367,10 @@ TEST_F(AttentionFlagsTest, EveryKeyOfReformer) {
 
 TEST_F(AttentionFlagsTest, BucketsBackToAuto) {
   AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.buckets = {8, 0};
+  spec.kind = ReformerAttention{};
+  As<ReformerAttention>(spec).buckets = {8, 0};
   AttentionSpec want = spec;
-  want.buckets = {0, 0};
+  As<ReformerAttention>(want).buckets = {0, 0};
   EXPECT_EQ(Over({spec}, {"--lsh_buckets", "auto"}), std::vector<AttentionSpec>{want});
 }
 

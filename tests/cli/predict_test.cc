@@ -86,6 +86,22 @@ TEST_F(PredictTest, OneTextOfEachTask) {
   EXPECT_EQ(ParseJson(vector.out, "out")["embedding"].size(), 32U);
 }
 
+TEST_F(PredictTest, APairIsEmbeddedAsOneSequence) {
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--pooling", "mean"});
+    const CommandResult result = Predict("lm", "feature-extraction", more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  const std::string alone = with({"--text", "the of"}), pair = with({"--text", "the of", "--text_pair", "it was"});
+  EXPECT_NE(pair, alone);
+  const std::string lines = folder_->Write("pairs.jsonl", R"({"text": "the of", "text_pair": "it was"})");
+  EXPECT_EQ(with({"--input", lines}), pair);
+  const CommandResult refused = Predict("lm", "fill-mask", {"--text", "[MASK]", "--text_pair", "it"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--text_pair: is for --task text-classification and feature-extraction"));
+}
+
 // The same bytes whatever the batches and threads are, for exact and for hashed attention.
 TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
   const std::string input = folder_->Write("alone.jsonl", Lines(200));

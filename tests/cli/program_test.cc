@@ -159,6 +159,41 @@ TEST_F(ProgramTest, OutputThatCannotBeWrittenIsAFailure) {
   EXPECT_THAT(Wrong("info --build >/dev/full", 1), HasSubstr("standard output: No space left"));
 }
 
+// Closed input is no empty input, and lost results are no success.
+TEST_F(ProgramTest, ClosedStreamsAreFailures) {
+  folder_.Write("vocab.txt", "[UNK]\na\n");
+  const std::string encode = "tokenizer encode --tokenizer " + folder_.path();
+  EXPECT_EQ(Wrong(encode + " --input - <&-", 1), "lshformer: stdin: is closed, expected input\n");
+  EXPECT_EQ(Wrong(encode + " --input /dev/stdin <&-", 1), "lshformer: stdin: is closed, expected input\n");
+  EXPECT_EQ(Wrong("evaluate --predictions - --references - <&-", 1), "lshformer: stdin: is closed, expected input\n");
+  const std::string text = folder_.Write("text", "a\n");
+  EXPECT_EQ(Wrong(encode + " --input " + text + " >&-", 1),
+            "lshformer: standard output: cannot write: Bad file descriptor\n");
+  EXPECT_EQ(Wrong("info --build >&-", 1), "lshformer: standard output: Bad file descriptor\n");
+  EXPECT_EQ(Wrong(encode + " --input " + text + " >/dev/full", 1),
+            "lshformer: standard output: cannot write: disk full\n");
+}
+
+TEST_F(ProgramTest, TheDeviceIsOneThatIsThere) {
+  for (const char* other : {"cuda", "gpu", "cuda:0", "\"\""})
+    EXPECT_THAT(Wrong(std::string("info --build --device ") + other), HasSubstr("--device: expected cpu, got "));
+  EXPECT_EQ(Run("info --build --device cpu").status, 0);
+}
+
+TEST_F(ProgramTest, HelpKeepsTheOptionsOfLshForThoseWhoAsk) {
+  for (const std::string command : {"predict", "train", "pretrain", "evaluate", "tune", "inspect", "attention",
+                                    "bench attention", "bench model", "bench train"}) {
+    const Result plain = Run(command + " --help"), full = Run(command + " --help_attention");
+    EXPECT_EQ(full.status, 0) << command << full.err;
+    EXPECT_THAT(plain.out, AllOf(HasSubstr("--help_attention"), Not(HasSubstr("--lsh_bands")))) << command;
+    EXPECT_THAT(plain.out, Not(HasSubstr("Reformer attention"))) << command;
+    EXPECT_THAT(full.out, AllOf(HasSubstr("--lsh_bands"), HasSubstr("--lsh_count_pairs_once"))) << command;
+    EXPECT_THAT(full.out, HasSubstr("Usage: lshformer " + command)) << command;
+  }
+  EXPECT_THAT(Run("predict --help").out, HasSubstr("--attention TYPE|JSON"));
+  EXPECT_THAT(Wrong("synth --help_attention"), HasSubstr("unknown flag --help_attention"));
+}
+
 TEST_F(ProgramTest, InfoBuildTellsWhatTheProgramIsMadeOf) {
   const Result text = Run("info --build --threads 1"), json = Run("--threads 1 info --build --json");
   EXPECT_EQ(text.status, 0);

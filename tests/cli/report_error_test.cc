@@ -53,6 +53,19 @@ int StatusOf(const Exception& exception) {
   return status;
 }
 
+// The library names options, the command line makes flags of them.
+TEST(ReportError, SpellsOptionsAsFlags) {
+  const auto line_of = [](std::exception_ptr error) {
+    ::testing::internal::CaptureStderr();
+    ReportError(error);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(line_of(std::make_exception_ptr(OptionError("top_k", "expected 1 to 5"))),
+            "lshformer: --top_k: expected 1 to 5\n");
+  EXPECT_EQ(line_of(std::make_exception_ptr(Error(fmt::format("a.json: give {}", OptionName{"task_name"})))),
+            "lshformer: a.json: give --task_name\n");
+}
+
 TEST(ReportError, GivesEachKindItsStatus) {
   EXPECT_EQ(StatusOf(UsageError("flag")), 2);
   EXPECT_EQ(StatusOf(Error("file")), 1);
@@ -61,6 +74,22 @@ TEST(ReportError, GivesEachKindItsStatus) {
   EXPECT_EQ(StatusOf(std::bad_alloc()), 1);
   EXPECT_EQ(StatusOf(std::runtime_error("libtorch: out of luck\nframe #0: 0xdead\nframe #1: …")), 1);
   EXPECT_EQ(StatusOf(42), 1);
+}
+
+TEST(ReportError, TellsNothingOfTheJsonLibrary) {
+  const auto line_of = [](const std::function<void()>& work) {
+    ::testing::internal::CaptureStderr();
+    try {
+      work();
+    } catch (...) {
+      EXPECT_EQ(ReportError(std::current_exception()), 1);
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(line_of([] { Json("\xFF").dump(); }),
+            "lshformer: a name or text that is not UTF-8 cannot be written as JSON\n");
+  EXPECT_EQ(line_of([] { Json(1).get<std::string>(); }),
+            "lshformer: a JSON value is not of the kind that was expected\n");
 }
 
 TEST(ReportError, LeavesStackTracesOut) {

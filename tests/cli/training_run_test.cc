@@ -18,6 +18,7 @@ using ::lshformer::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 
 TEST_F(TrainingRunTest, PretrainLeavesWhatTransformersLeaves) {
@@ -259,6 +260,9 @@ TEST_F(TrainingRunTest, WrongFlagsAreNamedBeforeAnyWork) {
   EXPECT_THAT(wrong({"--max_seq_length", "33"}), HasSubstr("--max_seq_length: expected 3 to 32"));
   EXPECT_THAT(wrong({"--model_name_or_path", "x"}), HasSubstr("--model_name_or_path: "));
   EXPECT_THAT(wrong({"--int8"}), HasSubstr("--int8"));
+  EXPECT_THAT(wrong({"--warmup_steps", "5", "--warmup_ratio", "0.1"}), HasSubstr("--warmup_steps: not beside"));
+  EXPECT_THAT(wrong({"--train_file", ""}), HasSubstr("--train_file: expected a file, got \"\""));
+  EXPECT_THAT(wrong({"--output_dir", ""}), HasSubstr("--output_dir: expected a folder, got \"\""));
   EXPECT_THAT(Fails(Train("run", {"--task_name", "sst3"}), 2), HasSubstr("did you mean"));
   EXPECT_THAT(wrong({"--validation_file", folder_ / "text.txt"}), HasSubstr("--validation_file: needs --do_eval"));
   EXPECT_THAT(Fails(Train("run", {"--validation_file", "x.tsv"}), 2), HasSubstr("--validation_file: needs --do_eval"));
@@ -276,6 +280,59 @@ TEST_F(TrainingRunTest, WrongFlagsAreNamedBeforeAnyWork) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));  // not even empty
   Fails(Pretrain("a/b/run", {"--train_file", folder_ / "missing.txt"}), 1);
   EXPECT_FALSE(fs::exists(folder_ / "a"));
+}
+
+// Whatever file got the number of the closed descriptor would hold the log.
+TEST_F(TrainingRunTest, WithStderrClosedTheLogGoesNowhere) {
+  std::vector<std::string> words{"/bin/bash", "-c", "\"$0\" \"$@\" 2>&-"};
+  const std::vector<std::string> command =
+      Pretrain("run", {"--max_steps", "4", "--logging_steps", "1", "--log_level", "info"});
+  words.insert(words.end(), command.begin(), command.end());
+  Succeeds(words);
+  for (const fs::path& file : fs::recursive_directory_iterator(folder_ / "run")) {
+    if (!fs::is_regular_file(file)) continue;
+    EXPECT_THAT(folder_.Read(fs::relative(file, folder_.path()).string()), Not(HasSubstr("lshformer: info"))) << file;
+  }
+}
+
+// JSON cannot hold such names; the settings hold them escaped.
+TEST_F(TrainingRunTest, NamesThatAreNoUtf8) {
+  const std::string text = folder_.Write("t\xFFxt.txt", folder_.Read("text.txt"));
+  fs::copy(folder_ / "tokenizer", folder_ / "tok\xFE");
+  const std::vector<std::string> names{"--train_file",      text,          "--do_eval",
+                                       "--validation_file", text,          "--tokenizer_name",
+                                       folder_ / "tok\xFE", "--max_steps", "4"};
+  Succeeds(Pretrain("r\xFCn", names));
+  EXPECT_THAT(folder_.Read("r\xFCn/training_args.json"), AllOf(HasSubstr("t\\\\xFFxt.txt"), HasSubstr("tok\\\\xFE")));
+  std::vector<std::string> again = names;
+  again.insert(again.end(), {"--resume_from_checkpoint", "auto"});
+  Succeeds(Pretrain("r\xFCn", again));
+  again.insert(again.end(), {"--config_overrides", "hidden_size=\xFD"});
+  EXPECT_THAT(Fails(Pretrain("r\xFCn", again), 2), HasSubstr("--config_overrides: "));
+  const std::string model = folder_ / "r\xFCn";
+  Succeeds({LSHFORMER_BINARY, "predict", "--task", "fill-mask", "--model_name_or_path", model, "--text", "a [MASK]"});
+  Succeeds({LSHFORMER_BINARY, "info", model, "--json"});
+  Succeeds({LSHFORMER_BINARY, "report", model, "--output", folder_ / "p\xFFge.html"});
+}
+
+TEST_F(TrainingRunTest, SavedFoldersKeepTheTokenizersFiles) {
+  const std::string json = R"({"model": {}, "truncation": null})";
+  folder_.Write("tokenizer/tokenizer.json", json);
+  folder_.Write("tokenizer/tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656, "x": 1})");
+  Succeeds(Pretrain("new", {"--max_steps", "5"}));
+  for (const char* saved : {"new", "new/checkpoint-5"}) {
+    EXPECT_EQ(folder_.Read(std::string(saved) + "/tokenizer.json"), json);
+    const Json config = Json::parse(folder_.Read(std::string(saved) + "/tokenizer_config.json"));
+    EXPECT_EQ(config["model_max_length"], 32) << "the position table";
+    EXPECT_EQ(config["x"], 1);
+  }
+  // A checkpoint's own limit stays, and so do its bytes.
+  const std::string shorter = "{\"model_max_length\":  20}";
+  folder_.Write("new/tokenizer_config.json", shorter);
+  Succeeds({LSHFORMER_BINARY, "pretrain", "--no_progress", "--model_name_or_path", folder_ / "new", "--train_file",
+            folder_ / "text.txt", "--output_dir", folder_ / "tuned", "--max_steps", "1"});
+  EXPECT_EQ(folder_.Read("tuned/tokenizer_config.json"), shorter);
+  EXPECT_EQ(folder_.Read("tuned/tokenizer.json"), json);
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ TEST(Glue, BrokenRowsOfQqpAreLeftOut) {
 }
 
 TEST(Glue, NamesFilesAndTasks) {
-  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("--task_name: expected one of sst2, cola, mrpc"),
+  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("task_name: expected one of sst2, cola, mrpc"),
                                                             HasSubstr("got \"sst-2\"; did you mean sst2?")));
   TempFolder folder;
   EXPECT_EQ(GluePath(FindGlueTask("mnli-mm"), "d", Split::kValidation), "d/dev_mismatched.tsv");

@@ -247,7 +247,7 @@ TEST(Corpus, BadFilesAreNamed) {
               }),
               HasSubstr("empty.txt: holds no text"));
   EXPECT_THAT(ErrorOf([&] { ReadCorpus({folder / "good.txt"}, *tokenizer, {.max_seq_length = 2}); }),
-              HasSubstr("--max_seq_length: expected at least 3, got 2"));
+              HasSubstr("max_seq_length: expected at least 3, got 2"));
 }
 
 // Blocks of two novels and lines of one, against Hugging Face's tokenizers and group_texts on the same files.
@@ -291,7 +291,7 @@ TEST(Corpus, SplitsTheFirstPercentageOff) {
   EXPECT_EQ(SplitValidation(make(), 0.01).second.size(), 1) << "at least one";
   for (const double p : {0.0, 100.0, -1.0}) {
     EXPECT_THAT(ErrorOf([&] { SplitValidation(make(), p); }),
-                HasSubstr("--validation_split_percentage: expected more than 0 and less than 100"));
+                HasSubstr("validation_split_percentage: expected more than 0 and less than 100"));
   }
   SequenceSet one;
   one.Add(std::vector<int32_t>{1});

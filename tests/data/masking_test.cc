@@ -165,7 +165,7 @@ TEST(Masking, RefusesBadProbabilities) {
   const auto tokenizer = SmallTokenizer();
   for (const double p : {0.0, -0.1, 1.5, std::nan("")}) {
     EXPECT_THAT(ErrorOf([&] { Masker(*tokenizer, p, 0); }),
-                HasSubstr("--mlm_probability: expected more than 0 and at most 1"))
+                HasSubstr("mlm_probability: expected more than 0 and at most 1"))
         << p;
   }
 }

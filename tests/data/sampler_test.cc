@@ -81,9 +81,9 @@ TEST(Sampler, OrdersAreEquallyLikely) {
 TEST(Sampler, RefusesImpossibleSizes) {
   EXPECT_THAT(ErrorOf([] { TrainSampler(0, 1, 1, 0); }), HasSubstr("no training examples"));
   EXPECT_THAT(ErrorOf([] { TrainSampler(1, 0, 1, 0); }),
-              HasSubstr("--per_device_train_batch_size: expected at least 1, got 0"));
+              HasSubstr("per_device_train_batch_size: expected at least 1, got 0"));
   EXPECT_THAT(ErrorOf([] { TrainSampler(1, 1, -2, 0); }),
-              HasSubstr("--gradient_accumulation_steps: expected at least 1, got -2"));
+              HasSubstr("gradient_accumulation_steps: expected at least 1, got -2"));
 }
 
 TEST(CutByTokens, CoversInOrderWithinTheBudget) {

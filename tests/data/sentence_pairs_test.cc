@@ -164,7 +164,7 @@ TEST(ReadSentences, FilesParagraphsAndRowsAreDocuments) {
               }),
               HasSubstr("blank.txt: holds no text"));
   EXPECT_THAT(ErrorOf([&] { MakeSentencePairs(files, *tokenizer, {.max_seq_length = 4}); }),
-              HasSubstr("--max_seq_length: expected at least 5"));
+              HasSubstr("max_seq_length: expected at least 5"));
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <filesystem>
 #include <set>
 
 #include "base/json.h"
@@ -54,7 +56,7 @@ TEST_F(Squad, QuestionsWithoutAnswers) {
                                "plausible_answers": [{"text": "nobody", "answer_start": 900}]})";
   EXPECT_TRUE(Read(none).questions[0].answers.empty());
   EXPECT_THAT(Wrong(none, SquadUse::kAnswerable),
-              HasSubstr("dev.json: question \"q1\" has no answer; --version_2_with_negative allows such questions"));
+              HasSubstr("dev.json: question \"q1\" has no answer; version_2_with_negative allows such questions"));
   const std::string bare = R"({"id": "q1", "question": "Who?"})";
   EXPECT_EQ(Read(bare, SquadUse::kQuestionsOnly).questions.size(), 1U);
   EXPECT_THAT(Wrong(bare), HasSubstr("question \"q1\": \"answers\" is missing"));
@@ -121,6 +123,18 @@ TEST_F(Squad, BadFiles) {
   EXPECT_THAT(wrong(R"({"data": [{"paragraphs": [{"qas": []}]}]})"),
               HasSubstr("data[0].paragraphs[0]: \"context\" is missing"));
   EXPECT_THAT(ErrorOf([&] { ReadSquad(folder_ / "none.json", SquadUse::kMayHaveNone); }), HasSubstr("none.json"));
+}
+
+// A file of holes: reading it to the limit would take a gigabyte of memory first.
+TEST_F(Squad, TooLargeAFileIsRefusedBeforeItIsRead) {
+  const std::string path = folder_.Write("dev.json", "");
+  std::filesystem::resize_file(path, uint64_t{3} << 30);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT_THAT(ErrorOf([&] { ReadSquad(path, SquadUse::kMayHaveNone); }), HasSubstr("has more than 1073741824 bytes"));
+  EXPECT_THAT(ErrorOf([&] { ReadSquadReferences(path); }), HasSubstr("has more than 1073741824 bytes"));
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 << 10) << "kilobytes";
 }
 
 TEST_F(Squad, ReferencesNeedIdsAndTextsAlone) {

@@ -52,12 +52,25 @@ consumer "$work/headers" "$work/headers/build"
 
 consumer "$source_folder/examples" "$work/example"
 
-# The example and the program must agree: one number a line against one JSON line.
+# The example and the program must agree, number for number: 3e-8 is less than the distance of two floats.
 "$work/example/encode" "$work/run" "a few words" >"$work/encoded"
-[[ $(wc -l <"$work/encoded") == 32 ]] || fail "expected 32 numbers, got $(wc -l <"$work/encoded")"
-first=$("$lshformer" --quiet predict --task feature-extraction --model_name_or_path "$work/run" --attention simhash \
-  --pooling mean --normalize --text "a few words" | sed 's/.*"embedding": *\[ *\([^,]*\),.*/\1/')
-awk -v a="$(head -n 1 "$work/encoded")" -v b="$first" 'BEGIN { exit (a - b) ^ 2 < 1e-10 ? 0 : 1 }' ||
-  fail "the example says $(head -n 1 "$work/encoded"), the program $first"
+"$lshformer" --quiet predict --task feature-extraction --model_name_or_path "$work/run" --pooling mean --normalize \
+  --text "a few words" | sed 's/.*\[//; s/\].*//' | tr ',' '\n' >"$work/predicted"
+for file in encoded predicted; do
+  [[ $(wc -l <"$work/$file") == 32 ]] || fail "$file: expected 32 numbers, got $(wc -l <"$work/$file")"
+done
+paste "$work/encoded" "$work/predicted" | awk '{ d = $1 - $2; m = $1 < 0 ? -$1 : $1; if (d * d > (3e-8 * m) ^ 2) exit 1 }' ||
+  fail "the example says $(tr '\n' ' ' <"$work/encoded"), the program $(tr '\n' ' ' <"$work/predicted")"
 if "$work/example/encode" "$work/nothing" x 2>"$work/error"; then fail "a missing folder went unnoticed"; fi
 grep -q nothing "$work/error" || fail "the error does not name the folder: $(cat "$work/error")"
+
+# A program that trains: what it leaves is a folder that the installed program evaluates to the same accuracy.
+mkdir "$work/reviews"
+"$work/example/train_classifier" "$work/reviews" >"$work/trained" 2>"$work/error" || fail "$(cat "$work/error")"
+accuracy=$(sed -n 's/^accuracy //p' "$work/trained")
+awk -v a="$accuracy" 'BEGIN { exit a > 0.8 ? 0 : 1 }' || fail "the classifier guesses: $(cat "$work/trained")"
+grep -q '^{"results": *\[{"label": *"1"' "$work/trained" || fail "a superb film is not liked: $(cat "$work/trained")"
+evaluated=$("$lshformer" --quiet evaluate --model_name_or_path "$work/reviews/model" --validation_file "$work/reviews/dev.tsv" |
+  sed -n 's/.*"eval_accuracy": *\([0-9.]*\).*/\1/p')
+awk -v a="$accuracy" -v b="$evaluated" 'BEGIN { exit (a - b) ^ 2 < 1e-6 ? 0 : 1 }' ||
+  fail "the example says $accuracy, the program $evaluated"

@@ -15,14 +15,8 @@ namespace lshformer {
 namespace {
 
 AttentionSpec SimHash(int bands, int hashes, int table_size, Pairs pairs = Pairs::kFull, Fill fill = Fill::kZero) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.bands = bands;
-  spec.hashes = hashes;
-  spec.table_size = table_size;
-  spec.pairs = pairs;
-  spec.fill = fill;
-  return spec;
+  return {.kind = SimHashAttention{
+              .bands = bands, .hashes = hashes, .table_size = table_size, .fill = fill, .pairs = pairs}};
 }
 
 // The paper's Figure 1 at 10 tokens, 2 heads × 64: rows 2, 4, 6, 8 bands; columns 1 … 4 hash functions.
@@ -112,7 +106,7 @@ TEST(Cost, ShorterThanMinLengthIsDense) {
 // What a plan visits is what the cost says; under several hash functions chance decides how much falls together.
 TEST(Cost, OfSortedPairsIsThatOfTheirWindows) {
   AttentionSpec spec = SimHash(0, 1, 64, Pairs::kSorted);
-  spec.look_ahead = 2;
+  As<SimHashAttention>(spec).look_ahead = 2;
   for (const int32_t length : {150, 1000, 4096}) {
     const std::vector<int32_t> cu_seqlens{0, length}, buckets(length);
     const auto planned =
@@ -120,7 +114,7 @@ TEST(Cost, OfSortedPairsIsThatOfTheirWindows) {
     EXPECT_NEAR(CostOfAttention(spec, 1, 64, length).pairs, planned, 1e-9 * planned);
   }
   const double one = CostOfAttention(spec, 1, 64, 4096).share();
-  spec.hashes = 2;
+  As<SimHashAttention>(spec).hashes = 2;
   EXPECT_NEAR(CostOfAttention(spec, 1, 64, 4096).share(), 2 * one - one * one, 1e-9);
 }
 
@@ -134,12 +128,7 @@ TEST(Cost, OfAutoBandsIsBoundedPerQuery) {
   }
 }
 
-AttentionSpec Reformer(int rounds) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = rounds;
-  return spec;
-}
+AttentionSpec Reformer(int rounds) { return {.kind = ReformerAttention{.rounds = rounds}}; }
 
 // Windows of two chunks of 64, whatever the length; 128 buckets are 64 rotations.
 TEST(Cost, ReformerGrowsWithTheLength) {
@@ -159,7 +148,7 @@ TEST(Cost, ReformersPairsAreThePlans) {
   for (const int rounds : {1, 2}) {
     for (const bool causal : {false, true}) {
       AttentionSpec spec = Reformer(rounds);
-      spec.causal = causal;
+      As<ReformerAttention>(spec).causal = causal;
       const std::vector<int32_t> lengths{0, 2048}, buckets(static_cast<size_t>(2) * rounds * 2048, 1);
       const double visited =
           static_cast<double>(Counts(*BuildReformerPlan(spec, {lengths, 2, 64}, buckets)).attention_flops / (4 * 64));
@@ -274,7 +263,7 @@ TEST(ModelCost, TrainingMemoryIsWhatTensorsTake) {
         ModelConfig config = Bert(layers, 64, 4, 256);
         config.vocab_size = 50, config.max_position_embeddings = kLength, config.reversible = reversible;
         config.chunk_size_feed_forward = chunk;
-        if (layers == 8) config.attention[0].type = AttentionType::kReformer;
+        if (layers == 8) config.attention[0].kind = ReformerAttention{};
         const double said = CostOfForward(config, kLength).training_bytes;
         EXPECT_NEAR(said / MeasuredTrainingBytes(config, kLength), 1, 0.1)
             << (reversible ? "reversible, " : "ordinary, ") << layers << " layers, pieces of " << chunk;

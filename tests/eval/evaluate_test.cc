@@ -126,7 +126,7 @@ TEST(EvaluateMaskedLm, NeedsAMaskedToken) {
   EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, SequenceSet(), masker, Quiet(8)); }),
               HasSubstr("no examples to evaluate"));
   EXPECT_THAT(ErrorOf([&] { EvaluateMaskedLm(model, set, masker, Quiet(0)); }),
-              HasSubstr("--per_device_eval_batch_size: expected at least 1, got 0"));
+              HasSubstr("per_device_eval_batch_size: expected at least 1, got 0"));
 }
 
 TEST(EvaluateClassification, FiguresAndPredictions) {

@@ -123,7 +123,7 @@ TEST_F(ScoreOwnFile, ClassesByName) {
 
 TEST_F(ScoreOwnFile, SaysWhenOnlyATaskCanTell) {
   EXPECT_THAT(ErrorOf([&] { Score("0\tgood\n1\t1\n", "a\tgood\nb\tbad\n"); }),
-              ::testing::AllOf(HasSubstr("--task_name: required"), HasSubstr("p.txt:3: prediction 1 is a number")));
+              ::testing::AllOf(HasSubstr("task_name: required"), HasSubstr("p.txt:3: prediction 1 is a number")));
 }
 
 TEST_F(ScoreOwnFile, ScoresWhatIsWritten) {

@@ -69,7 +69,7 @@ TEST_F(SquadScore, BadFilesAreNamed) {
               HasSubstr("N.json: question \"q1\": expected a number, got \"y\""));
   EXPECT_THAT(error(one_, {{"q1", "x"}}, Json::object()), HasSubstr("N.json: has no probabilities"));
   EXPECT_THAT(error(none_, {{"q1", "x"}}, nullptr, false),
-              HasSubstr("question \"q1\" has no gold answer; --version_2_with_negative scores such files"));
+              HasSubstr("question \"q1\" has no gold answer; version_2_with_negative scores such files"));
   EXPECT_THAT(error(Json::object(), {{"q1", "x"}}), HasSubstr("R.json: \"data\" is missing"));
 }
 

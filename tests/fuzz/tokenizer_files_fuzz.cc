@@ -39,7 +39,7 @@ bool CheckFolder(const testing::TempFolder& folder) {
   if (!testing::Parses([&] { tokenizer = Tokenizer::Load(folder.path()); })) return false;
   CheckTokenizer(*tokenizer);
   const testing::TempFolder saved;
-  if (!testing::Parses([&] { tokenizer->Save(saved.path()); })) return true;
+  if (!testing::Parses([&] { tokenizer->Save(saved.path(), 512); })) return true;
   const std::shared_ptr<const Tokenizer> again = Tokenizer::Load(saved.path());
   Check(again->vocab_size() == tokenizer->vocab_size(), "a saved tokenizer has as many tokens");
   Check(again->Encode(kText).ids == tokenizer->Encode(kText).ids, "a saved tokenizer gives the same ids");

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "infer/pipeline.h"
+#include "infer/stream.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::testing {
@@ -95,17 +95,18 @@ struct FakeSetup {
   std::shared_ptr<FakeModel> model;
 };
 
-inline std::string Written(const Pipeline& pipeline, const Request& request) {
+// What PredictLines writes for one line, which is in:1, without its end.
+inline std::string Written(const Pipeline& pipeline, const std::string& line) {
+  const TempFolder folder;
+  LineReader reader(folder.Write("in", line + "\n"));
   std::string out;
-  pipeline.Write(request, [&](std::string_view piece) { out += piece; });
-  return out;
+  PredictLines(pipeline, reader, {[&](std::string_view piece) { out += piece; }, [] {}});
+  return out.substr(0, out.size() - 1);
 }
 
 // The answer to one line.
 inline Json Answer(const Pipeline& pipeline, const std::string& line) {
-  std::vector<Request> requests{pipeline.Prepare(line, "in:1")};
-  pipeline.Run(requests);
-  return ParseJson(Written(pipeline, requests[0]), "answer");
+  return ParseJson(Written(pipeline, line), "answer");
 }
 
 }  // namespace lshformer::testing

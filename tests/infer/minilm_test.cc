@@ -16,22 +16,21 @@ TEST(MiniLm, EmbeddingsAreThoseOfHf) {
     GTEST_SKIP() << "no all-MiniLM-L6-v2 here (LSHFORMER_MINILM_DIR names its folder)";
   PredictOptions options;
   options.task = PredictTask::kFeatureExtraction;
-  options.pooling = Pooling::kMean;
-  options.normalize = true;
+  options.embedding = {Pooling::kMean, /*normalize=*/true};
   const Pipeline pipeline = Pipeline::Load(folder, "", options);
   const Json golden = ReadJsonFile(LSHFORMER_SOURCE_DIR "/tests/golden/minilm.json");
-  std::vector<Request> requests;
-  for (const Json& sentence : golden) requests.push_back(pipeline.PrepareText(sentence["text"].get<std::string>(), ""));
-  pipeline.Run(requests);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    SCOPED_TRACE(golden[i]["text"].get<std::string>());
-    ASSERT_EQ(requests[i].error, "");
-    EXPECT_EQ(requests[i].encoding.ids.size(), golden[i]["tokens"].get<size_t>());
+  std::vector<TextInput> texts;
+  for (const Json& sentence : golden) texts.push_back({sentence["text"].get<std::string>(), ""});
+  const auto outcomes = pipeline.Embed(texts);
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    SCOPED_TRACE(texts[i].text);
+    ASSERT_EQ(outcomes[i].error, "");
+    EXPECT_EQ(pipeline.PrepareEmbed(texts[i], {}).value.text.ids.size(), golden[i]["tokens"].get<size_t>());
     const auto expected = golden[i]["embedding"].get<std::vector<double>>();
-    ASSERT_EQ(requests[i].embedding.size(), expected.size());
+    const std::vector<float>& embedding = outcomes[i].value.values;
+    ASSERT_EQ(embedding.size(), expected.size());
     double largest = 0;
-    for (size_t k = 0; k < expected.size(); ++k)
-      largest = std::max(largest, std::abs(requests[i].embedding[k] - expected[k]));
+    for (size_t k = 0; k < expected.size(); ++k) largest = std::max(largest, std::abs(embedding[k] - expected[k]));
     EXPECT_LE(largest, 1e-5);
   }
 }

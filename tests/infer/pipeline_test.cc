@@ -15,6 +15,7 @@ using testing::Answer;
 using testing::ErrorOf;
 using testing::FakeSetup;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::vector<std::string> Keys(const Json& object) {
   std::vector<std::string> keys;
@@ -120,7 +121,7 @@ TEST(FeatureExtractionTest, Pooling) {
 
 TEST(FeatureExtractionTest, NormalizeWithoutPoolingIsPerToken) {
   FakeSetup setup(PredictTask::kFeatureExtraction);
-  setup.options.normalize = true;
+  setup.options.embedding.normalize = true;
   const Json rows = Answer(setup.Make(), R"({"text": "the"})")["embedding"];
   for (const Json& row : rows) {
     double square = 0;
@@ -185,6 +186,14 @@ TEST(PrepareTest, IdsOfAnyKindAreCopied) {
   for (const char* id : {"\"a\\u0000é\"", "12345678901234567890", "1.5", "{\"a\": [1]}", "true"}) {
     EXPECT_EQ(Answer(pipeline, std::string("{\"text\": \"a\", \"id\": ") + id + "}")["id"], Json::parse(id));
   }
+  // A parser would round the first four.
+  for (const char* id : {"9007199254740993", "123456789012345678901234567890", "-18446744073709551617",
+                         "0.1000000000000000000001", "1.50", "1E2", "{\"n\":[36893488147419103233,\"x \\u00e9\"]}"}) {
+    const std::string good = testing::Written(pipeline, std::string("{\"text\": \"a\", \"id\": ") + id + "}");
+    EXPECT_THAT(good, StartsWith(std::string("{\"id\": ") + id + ", \"results\": "));
+    const std::string bad = testing::Written(pipeline, std::string("{\"id\": ") + id + ", \"text\": 1}");
+    EXPECT_THAT(bad, StartsWith(std::string("{\"id\": ") + id + ", \"error\": "));
+  }
 }
 
 TEST(PrepareTest, AnIdThatIsNullIsAnIdAndNoIdIsNone) {
@@ -199,10 +208,10 @@ TEST(PrepareTest, LongTextsAreCutAndMarked) {
   FakeSetup setup(PredictTask::kTextClassification);
   setup.options.max_seq_length = 6;
   const Pipeline pipeline = setup.Make();
-  EXPECT_FALSE(pipeline.Prepare(R"({"text": "a a a a"})", "x").encoding.truncated);
-  const Request cut = pipeline.Prepare(R"({"text": "a a a a a"})", "x");
-  EXPECT_TRUE(cut.encoding.truncated);
-  EXPECT_EQ(cut.encoding.ids.size(), 6U);
+  EXPECT_FALSE(pipeline.PrepareClassify({"a a a a", ""}).truncated);
+  const Outcome<ClassifyQuery> cut = pipeline.PrepareClassify({"a a a a a", ""});
+  EXPECT_TRUE(cut.truncated);
+  EXPECT_EQ(cut.value.text.ids.size(), 6U);
 }
 
 // The beginning of a huge text stands for all of it.
@@ -212,17 +221,17 @@ TEST(PrepareTest, AHugeTextGivesTheTokensOfItsBeginning) {
   std::string text = "the cats ";
   while (text.size() < (size_t{5} << 20)) text += "sat on a mat . ";
   const auto line = [](const std::string& t) { return "{\"id\": 1, \"text\": \"" + t + "\"}"; };
-  const Request huge = pipeline.Prepare(line(text), "x"), small = pipeline.Prepare(line(text.substr(0, 300)), "x");
-  EXPECT_EQ(huge.encoding.ids, small.encoding.ids);
-  EXPECT_TRUE(huge.encoding.truncated);
-  EXPECT_EQ(huge.id, 1);
+  const auto read = [&](const std::string& json) { return ReadLineQuery<ClassifyQuery>(pipeline, json, "x"); };
+  const auto huge = read(line(text)), small = read(line(text.substr(0, 300)));
+  EXPECT_EQ(huge.query.value.text.ids, small.query.value.text.ids);
+  EXPECT_TRUE(huge.query.truncated);
+  EXPECT_EQ(huge.id, "1");
   // Blanks give no tokens: what counts is what follows them.
   const std::string late = std::string(size_t{5} << 20, ' ') + "the cat";
-  EXPECT_EQ(pipeline.Prepare(line(late), "x").encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
+  EXPECT_EQ(read(line(late)).query.value.text.ids, (std::vector<int32_t>{2, 5, 6, 3}));
   // What is wrong far behind is still wrong.
-  for (const char* wrong : {"\xff", "\x01", "\\x"})
-    EXPECT_NE(pipeline.Prepare(line(text + wrong), "x").error, "") << wrong;
-  EXPECT_NE(pipeline.Prepare(line(text) + "]", "x").error, "");
+  for (const char* wrong : {"\xff", "\x01", "\\x"}) EXPECT_FALSE(read(line(text + wrong)).query.ok()) << wrong;
+  EXPECT_FALSE(read(line(text) + "]").query.ok());
 }
 
 TEST(PipelineTest, WhatDoesNotFitTheModelIsRefused) {
@@ -231,13 +240,89 @@ TEST(PipelineTest, WhatDoesNotFitTheModelIsRefused) {
     change(setup);
     return ErrorOf([&] { setup.Make(); });
   };
-  EXPECT_THAT(message([](FakeSetup& s) { s.options.top_k = 14; }), HasSubstr("--top_k: expected 1 to 13"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.top_k = 14; }), HasSubstr("top_k: expected 1 to 13"));
   EXPECT_THAT(message([](FakeSetup& s) { s.options.max_seq_length = 17; }),
-              HasSubstr("--max_seq_length: expected 5 to 16"));
-  EXPECT_THAT(message([](FakeSetup& s) { s.options.max_seq_length = 4; }), HasSubstr("--max_seq_length"));
-  EXPECT_THAT(message([](FakeSetup& s) { s.options.batch_tokens = 0; }), HasSubstr("--batch_tokens"));
+              HasSubstr("max_seq_length: expected 5 to 16"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.max_seq_length = 4; }), HasSubstr("max_seq_length"));
+  EXPECT_THAT(message([](FakeSetup& s) { s.options.batch_tokens = 0; }), HasSubstr("batch_tokens: expected"));
   EXPECT_THAT(message([](FakeSetup& s) { s.config.vocab_size = 12; }), HasSubstr("13 tokens"));
   EXPECT_EQ(message([](FakeSetup& s) {}), "(nothing thrown)");
+}
+
+// Of one input with an error the others know nothing; it names the field.
+TEST(TypedCallsTest, AnErrorIsOfItsInputAlone) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  const std::vector<TextInput> inputs{{"the cat", "sat"}, {"", ""},    {"a", "\xff"},
+                                      {"\xff", ""},       {"the", ""}, {" ", ""}};
+  const auto outcomes = pipeline.Classify(inputs);
+  ASSERT_EQ(outcomes.size(), 6U);
+  EXPECT_EQ(outcomes[0].value[0].label, "good");
+  EXPECT_NEAR(outcomes[0].value[0].score, 1 / (1 + std::exp(-6.0)), 1e-6);
+  EXPECT_EQ(outcomes[1].error, "\"text\" is empty");
+  EXPECT_EQ(outcomes[2].error, "\"text_pair\": expected UTF-8");
+  EXPECT_EQ(outcomes[3].error, "\"text\": expected UTF-8");
+  EXPECT_TRUE(outcomes[4].ok());
+  EXPECT_NEAR(outcomes[4].value[0].score, 1 / (1 + std::exp(-3.0)), 1e-6);
+  EXPECT_EQ(outcomes[5].error, "\"text\" has no tokens: it is blank");
+  EXPECT_TRUE(pipeline.Classify({}).empty());
+  EXPECT_EQ(setup.model->calls, (std::vector<int64_t>{9}));  // one call for both good ones
+}
+
+TEST(TypedCallsTest, MasksAndEmbeddings) {
+  FakeSetup masks(PredictTask::kFillMask);
+  const Pipeline filler = masks.Make();
+  const std::vector<TextInput> texts{{"the [MASK] [MASK]", ""}, {"no mask", ""}};
+  const auto filled = filler.FillMask(texts, /*top_k=*/3);
+  EXPECT_EQ(filled[0].value.masks, (std::vector<int32_t>{2, 3}));
+  ASSERT_EQ(filled[0].value.candidates.size(), 2U);
+  ASSERT_EQ(filled[0].value.candidates[0].size(), 3U);
+  EXPECT_EQ(filled[0].value.candidates[0][0].token, 7);
+  EXPECT_EQ(filler.TokenText(7), "##s");
+  EXPECT_EQ(filler.FilledText(filled[0].value, 0, 7), "[CLS] thes [MASK] [SEP]");
+  EXPECT_EQ(filled[1].error, "\"text\" has no [MASK]");
+  EXPECT_EQ(filler.FillMask(texts, 14)[0].error, "\"top_k\": expected 1 to 13, got 14");
+  FakeSetup vectors(PredictTask::kFeatureExtraction);
+  vectors.options.max_seq_length = 5;
+  const Pipeline embedder = vectors.Make();
+  const std::vector<TextInput> long_text{{"the cat sat on", ""}};
+  const auto embedded = embedder.Embed(long_text, EmbedOptions{Pooling::kMean, false});
+  EXPECT_TRUE(embedded[0].truncated);
+  EXPECT_FALSE(embedded[0].value.per_token);
+  ASSERT_EQ(embedded[0].value.values.size(), 4U);
+  EXPECT_NEAR(embedded[0].value.values[0], (2 + 5 + 6 + 8 + 3) / 5.0, 1e-6);
+  EXPECT_EQ(embedder.Embed(long_text)[0].value.values.size(), 20U);  // the pipeline's own: a vector per token
+  EXPECT_THAT(ErrorOf([&] { embedder.Classify(long_text); }), HasSubstr("another task"));
+}
+
+TEST(TypedCallsTest, QuestionsGiveSpansInCodePoints) {
+  FakeSetup setup(PredictTask::kQuestionAnswering);
+  const Pipeline pipeline = setup.Make();
+  const std::vector<QuestionInput> asked{{"a mat", "cat é東 sat the"}, {" ", "cat"}, {"a", "\xff"}, {"a", "cat sat"}};
+  const auto answers = pipeline.Answer(asked, /*top_k=*/2);
+  ASSERT_EQ(answers.size(), 4U);
+  ASSERT_EQ(answers[0].value.size(), 2U);
+  EXPECT_EQ(answers[0].value[0].text, "sat");
+  EXPECT_EQ(answers[0].value[0].start, 7);
+  EXPECT_EQ(answers[0].value[0].end, 10);
+  EXPECT_GE(answers[0].value[0].score, answers[0].value[1].score);
+  EXPECT_EQ(answers[1].error, "\"question\" has no tokens: it is blank");
+  EXPECT_EQ(answers[2].error, "\"context\": expected UTF-8");
+  EXPECT_EQ(answers[3].value[0].text, "sat");
+  EXPECT_EQ(pipeline.Answer(asked, 21)[0].error, "\"top_k\": expected 1 to 20, got 21");
+}
+
+TEST(FeatureExtractionTest, APairIsOneSequence) {
+  FakeSetup setup(PredictTask::kFeatureExtraction);
+  const Pipeline pipeline = setup.Make();
+  const Json rows = Answer(pipeline, R"({"text": "the cat", "text_pair": "sat"})")["embedding"];
+  std::vector<double> ids;  // [CLS] the cat [SEP] sat [SEP]
+  for (const Json& row : rows) ids.push_back(row[0].get<double>());
+  EXPECT_EQ(ids, (std::vector<double>{2, 5, 6, 3, 8, 3}));
+  EXPECT_EQ(pipeline.PrepareEmbed({"the cat", "sat"}, {}).value.text.type_ids,
+            (std::vector<int32_t>{0, 0, 0, 0, 1, 1}));
+  EXPECT_THAT(Answer(pipeline, R"({"text": "a", "text_pair": 1})")["error"].get<std::string>(),
+              HasSubstr("\"text_pair\""));
 }
 
 TEST(PipelineTest, UnknownNamesSuggestTheNearest) {
@@ -250,7 +335,7 @@ TEST(PipelineTest, UnknownNamesSuggestTheNearest) {
 TEST(BestOfTest, TiesGoToTheSmallerIndex) {
   const std::vector<float> scores{1, 3, 3, 2};
   std::vector<int32_t> order;
-  for (const Request::Candidate& best : BestOf(scores, 3)) order.push_back(best.index);
+  for (const auto& [place, score] : BestOf(scores, 3)) order.push_back(place);
   EXPECT_EQ(order, (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(BestOf(scores, 10).size(), 4U);
 }

@@ -115,28 +115,27 @@ TEST(FindCrossing, NoiseIsNotTakenForANo) {
 
 TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
   AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
+  spec.kind = SimHashAttention{};
   EXPECT_EQ(ShortestToMeasure(spec), 16);
-  spec.pairs = Pairs::kSorted;
-  spec.look_ahead = kSortedLookAhead;
+  As<SimHashAttention>(spec).pairs = Pairs::kSorted;
   EXPECT_EQ(ShortestToMeasure(spec), 129);
   spec.min_length = 5000;  // asked for, not measured
   EXPECT_EQ(ShortestToMeasure(spec), 129);
   spec = AttentionSpec{};
-  spec.type = AttentionType::kReformer;
+  spec.kind = ReformerAttention{};
   for (const int rounds : {1, 2, 5}) {
     for (const int look : {0, 1, 2, 7, 12}) {
       for (const bool wrap : {true, false}) {
-        spec.rounds = rounds;
-        spec.look_back = look;
-        spec.look_ahead = look / 2;
-        spec.wrap = wrap;
-        spec.chunk = 20;
+        As<ReformerAttention>(spec).rounds = rounds;
+        As<ReformerAttention>(spec).look_back = look;
+        As<ReformerAttention>(spec).look_ahead = look / 2;
+        As<ReformerAttention>(spec).wrap = wrap;
+        As<ReformerAttention>(spec).chunk = 20;
         const int shortest = static_cast<int>(ShortestToMeasure(spec));
         EXPECT_TRUE(UsesHash(spec, shortest));
-        EXPECT_NO_THROW(CheckWindow(spec, shortest));
-        if (shortest > spec.chunk + 1) {
-          EXPECT_THROW(CheckWindow(spec, shortest - 1), Error);
+        EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), shortest));
+        if (shortest > As<ReformerAttention>(spec).chunk + 1) {
+          EXPECT_THROW(CheckWindow(As<ReformerAttention>(spec), shortest - 1), Error);
         }
       }
     }

@@ -22,12 +22,6 @@ using ::testing::Not;
 using testing::TempFolder;
 namespace fs = std::filesystem;
 
-AttentionSpec Hashed(AttentionType type) {
-  AttentionSpec spec;
-  spec.type = type;
-  return spec;
-}
-
 QuickstartSide Side(const char* name, const AttentionSpec& spec, double near_ms, double far_ms, double share) {
   QuickstartSide side;
   side.name = name;
@@ -54,8 +48,8 @@ QuickstartSide Side(const char* name, const AttentionSpec& spec, double near_ms,
 QuickstartResult Result() {
   QuickstartResult result;
   result.exact = Side("exact", AttentionSpec{}, 0.01, 300, 1);
-  result.hashed = {Side("SimHash", Hashed(AttentionType::kSimHash), 0.02, 100, 0.25),
-                   Side("Reformer", Hashed(AttentionType::kReformer), 0.01, 10, 1)};
+  result.hashed = {Side("SimHash", {.kind = SimHashAttention{}}, 0.02, 100, 0.25),
+                   Side("Reformer", {.kind = ReformerAttention{}}, 0.01, 10, 1)};
   return result;
 }
 
@@ -201,7 +195,7 @@ TEST(QuickstartFolderTest, AFolderThatIsNotItsOwnIsRefused) {
 
 TEST(TimeAttentionTest, MeasuresEachSpecAtEachLength) {
   const auto timings = TimeAttention(
-      {AttentionSpec{}, Hashed(AttentionType::kSimHash), Hashed(AttentionType::kReformer)}, {10, 300}, 2, 16, 1);
+      {{.kind = DenseAttention{}}, {.kind = SimHashAttention{}}, {.kind = ReformerAttention{}}}, {10, 300}, 2, 16, 1);
   ASSERT_EQ(timings.size(), 3U);
   for (const auto& of_spec : timings) {
     ASSERT_EQ(of_spec.size(), 2U);

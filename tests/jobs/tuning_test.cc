@@ -83,12 +83,12 @@ TEST(Tuning, LayersOfOneKindShareALengthAndOthersHaveTheirOwn) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_NE(all[0].name, all[1].name);
   const auto measure = [&](const Tuned& tuned, bool backward, int length) {
-    return PaysFrom(tuned.spec.bands == 4 ? 64 : 256, 0)(tuned, backward, length);
+    return PaysFrom(As<SimHashAttention>(tuned.spec).bands == 4 ? 64 : 256, 0)(tuned, backward, length);
   };
   const std::vector<AttentionSpec> specs = Tune(config, "forward", measure);
   EXPECT_EQ(specs[0].tuned->forward, 256);
   EXPECT_EQ(specs[0].seed, 1u);
-  EXPECT_EQ(specs[1].type, AttentionType::kDense);
+  EXPECT_TRUE(Is<DenseAttention>(specs[1]));
   EXPECT_FALSE(specs[1].tuned.has_value());
   EXPECT_EQ(specs[2].tuned->forward, 64);
 }

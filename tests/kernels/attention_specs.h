@@ -8,22 +8,17 @@
 namespace lshformer::testing {
 
 inline AttentionSpec SimHash(Pairs pairs, Fill fill, int hashes, int table_size = 4) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.pairs = pairs;
-  spec.fill = fill;
-  spec.hashes = hashes;
-  spec.table_size = table_size;
-  return spec;
+  return {.kind = SimHashAttention{.hashes = hashes, .table_size = table_size, .fill = fill, .pairs = pairs}};
 }
 
 // Chunks of 16; few buckets, so that order within one matters too.
 inline AttentionSpec Sorted(Fill fill, int hashes, int look_back = 1, int look_ahead = 1) {
   AttentionSpec spec = SimHash(Pairs::kSorted, fill, hashes, 5);
-  spec.bands = 0;
-  spec.chunk = 16;
-  spec.look_back = look_back;
-  spec.look_ahead = look_ahead;
+  auto& simhash = As<SimHashAttention>(spec);
+  simhash.bands = 0;
+  simhash.chunk = 16;
+  simhash.look_back = look_back;
+  simhash.look_ahead = look_ahead;
   return spec;
 }
 
@@ -32,20 +27,14 @@ inline std::vector<AttentionSpec> SortedSpecs() {
       Sorted(Fill::kZero, 1), Sorted(Fill::kMean, 1),       Sorted(Fill::kNone, 1),       Sorted(Fill::kZero, 3),
       Sorted(Fill::kMean, 2), Sorted(Fill::kNone, 3, 2, 0), Sorted(Fill::kNone, 2, 0, 0), Sorted(Fill::kZero, 2, 0, 2)};
   specs.push_back(Sorted(Fill::kMean, 2, 0, 1));
-  specs.back().chunk = 70;  // more than a tile
+  As<SimHashAttention>(specs.back()).chunk = 70;  // more than a tile
   return specs;
 }
 
 // 8 buckets; chunks of 16.
 inline AttentionSpec Reformer(int rounds, int look_back = 1, int look_ahead = 0) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = rounds;
-  spec.buckets = {8, 0};
-  spec.chunk = 16;
-  spec.look_back = look_back;
-  spec.look_ahead = look_ahead;
-  return spec;
+  return {.kind = ReformerAttention{
+              .rounds = rounds, .buckets = {8, 0}, .chunk = 16, .look_back = look_back, .look_ahead = look_ahead}};
 }
 
 inline AttentionSpec WithAlways(AttentionSpec spec, int window, bool global_first, bool global_last) {
@@ -59,28 +48,39 @@ inline AttentionSpec WithAlways(AttentionSpec spec, int window, bool global_firs
 inline std::vector<AttentionSpec> ReformerSpecs() {
   std::vector<AttentionSpec> specs{Reformer(1), Reformer(4), Reformer(1, 1, 1), Reformer(2, 2, 1), Reformer(2, 0, 0)};
   const auto add = [&specs](AttentionSpec spec, auto change) {
-    change(spec);
+    change(As<ReformerAttention>(spec));
     specs.push_back(spec);
   };
-  add(Reformer(3), [](AttentionSpec& s) { s.scale = ScoreScale::kSqrtD; });
-  add(Reformer(3), [](AttentionSpec& s) { s.chunk = 70; });  // more than a tile
-  add(Reformer(2), [](AttentionSpec& s) { s.cross_bucket = false; });
-  add(Reformer(2, 1, 1), [](AttentionSpec& s) { s.wrap = false; });
-  add(Reformer(2), [](AttentionSpec& s) { s.causal = true; });
-  add(Reformer(3, 2, 1), [](AttentionSpec& s) { s.count_pairs_once = true; });
-  add(Reformer(1, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true; });
-  add(Reformer(3), [](AttentionSpec& s) { s.count_pairs_once = true, s.wrap = false, s.causal = true; });
-  add(Reformer(3, 1, 1), [](AttentionSpec& s) { s.count_pairs_once = true, s.cross_bucket = false; });
-  add(WithAlways(Reformer(2), 5, true, true), [](AttentionSpec&) {});
-  add(WithAlways(Reformer(1, 0, 1), 70, false, true), [](AttentionSpec& s) { s.causal = true; });
-  add(WithAlways(Reformer(2), 0, true, false), [](AttentionSpec& s) { s.cross_bucket = false; });
-  add(WithAlways(Reformer(3), 3, true, true), [](AttentionSpec& s) { s.count_pairs_once = true, s.wrap = false; });
+  add(Reformer(3), [](ReformerAttention& r) { r.scale = ScoreScale::kSqrtD; });
+  add(Reformer(3), [](ReformerAttention& r) { r.chunk = 70; });  // more than a tile
+  add(Reformer(2), [](ReformerAttention& r) { r.cross_bucket = false; });
+  add(Reformer(2, 1, 1), [](ReformerAttention& r) { r.wrap = false; });
+  add(Reformer(2), [](ReformerAttention& r) { r.causal = true; });
+  add(Reformer(3, 2, 1), [](ReformerAttention& r) { r.count_pairs_once = true; });
+  add(Reformer(1, 1, 1), [](ReformerAttention& r) { r.count_pairs_once = true; });
+  add(Reformer(3), [](ReformerAttention& r) { r.count_pairs_once = true, r.wrap = false, r.causal = true; });
+  add(Reformer(3, 1, 1), [](ReformerAttention& r) { r.count_pairs_once = true, r.cross_bucket = false; });
+  add(WithAlways(Reformer(2), 5, true, true), [](ReformerAttention&) {});
+  add(WithAlways(Reformer(1, 0, 1), 70, false, true), [](ReformerAttention& r) { r.causal = true; });
+  add(WithAlways(Reformer(2), 0, true, false), [](ReformerAttention& r) { r.cross_bucket = false; });
+  add(WithAlways(Reformer(3), 3, true, true), [](ReformerAttention& r) { r.count_pairs_once = true, r.wrap = false; });
   return specs;
 }
 
 // [heads, this many, tokens] buckets.
+inline int HashesOf(const DenseAttention&) { return 1; }
+inline int HashesOf(const SimHashAttention& simhash) { return simhash.hashes; }
+inline int HashesOf(const ReformerAttention& reformer) { return reformer.rounds; }
 inline int HashesOf(const AttentionSpec& spec) {
-  return spec.type == AttentionType::kReformer ? spec.rounds : spec.hashes;
+  return std::visit([](const auto& kind) { return HashesOf(kind); }, spec.kind);
+}
+
+// Of a kind that has chunks.
+inline void SetChunk(AttentionSpec& spec, int chunk) {
+  const auto set = [chunk](auto& kind) {
+    if constexpr (requires { kind.chunk; }) kind.chunk = chunk;
+  };
+  std::visit(set, spec.kind);
 }
 
 inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
@@ -112,28 +112,32 @@ inline std::string NameOfAlways(const AttentionSpec& spec) {
   return "_w" + std::to_string(spec.window) + (spec.global_first ? "_cls" : "") + (spec.global_last ? "_sep" : "");
 }
 
-inline std::string NameOfReformer(const AttentionSpec& spec) {
-  std::string name = "reformer_r" + std::to_string(spec.rounds) + "_c" + std::to_string(spec.chunk) + "_b" +
-                     std::to_string(spec.look_back) + "_a" + std::to_string(spec.look_ahead);
-  if (spec.scale == ScoreScale::kSqrtD) name += "_sqrt_d";
-  if (!spec.cross_bucket) name += "_own_bucket";
-  if (!spec.wrap) name += "_no_wrap";
-  if (spec.causal) name += "_causal";
-  if (spec.count_pairs_once) name += "_once";
-  return name + NameOfAlways(spec);
+inline std::string NameOf(const ReformerAttention& reformer) {
+  std::string name = "reformer_r" + std::to_string(reformer.rounds) + "_c" + std::to_string(reformer.chunk) + "_b" +
+                     std::to_string(reformer.look_back) + "_a" + std::to_string(reformer.look_ahead);
+  if (reformer.scale == ScoreScale::kSqrtD) name += "_sqrt_d";
+  if (!reformer.cross_bucket) name += "_own_bucket";
+  if (!reformer.wrap) name += "_no_wrap";
+  if (reformer.causal) name += "_causal";
+  if (reformer.count_pairs_once) name += "_once";
+  return name;
 }
 
-inline std::string NameOf(const AttentionSpec& spec) {
-  if (spec.type == AttentionType::kDense) return "dense";
-  if (spec.type == AttentionType::kReformer) return NameOfReformer(spec);
+inline std::string NameOf(const SimHashAttention& simhash) {
   const char* fills[] = {"zero", "mean", "none"};
   const char* pairs[] = {"full_", "reference_", "sorted_"};
-  std::string name = std::string(pairs[static_cast<int>(spec.pairs)]) + fills[static_cast<int>(spec.fill)] + "_h" +
-                     std::to_string(spec.hashes);
-  if (spec.pairs == Pairs::kSorted)
-    name += "_c" + std::to_string(spec.chunk) + "_b" + std::to_string(spec.look_back) + "_a" +
-            std::to_string(spec.look_ahead);
-  return name + NameOfAlways(spec);
+  std::string name = std::string(pairs[static_cast<int>(simhash.pairs)]) + fills[static_cast<int>(simhash.fill)] +
+                     "_h" + std::to_string(simhash.hashes);
+  if (simhash.pairs == Pairs::kSorted)
+    name += "_c" + std::to_string(simhash.chunk) + "_b" + std::to_string(simhash.look_back) + "_a" +
+            std::to_string(simhash.look_ahead);
+  return name;
+}
+
+inline std::string NameOf(const DenseAttention&) { return "dense"; }
+
+inline std::string NameOf(const AttentionSpec& spec) {
+  return std::visit([](const auto& kind) { return NameOf(kind); }, spec.kind) + NameOfAlways(spec);
 }
 
 }  // namespace lshformer::testing

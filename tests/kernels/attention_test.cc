@@ -26,7 +26,7 @@ const std::vector<int> kRagged{0,
                                300};
 
 class EveryIsa : public IsaFixture {};
-INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa, EveryIsaAndSpec(), NameOfIsaAndSpec);
+INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa, EverySpecAndIsa(), NameOfSpecAndIsa);
 
 TEST_P(EveryIsa, AgreesWithTheOracle) {
   for (const int head_dim : {16, 33}) {

@@ -12,15 +12,15 @@
 
 namespace lshformer::testing {
 
-using IsaAndSpec = std::tuple<std::string, AttentionSpec>;
+using SpecAndIsa = std::tuple<AttentionSpec, std::string>;
 
 // Stands for the best instruction set with operands in bfloat16.
 inline const std::string kBFloat16Name = "bfloat16";
 
-class IsaFixture : public ::testing::TestWithParam<IsaAndSpec> {
+class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
  protected:
   void SetUp() override {
-    const std::string& isa = std::get<0>(GetParam());
+    const std::string& isa = std::get<1>(GetParam());
     if (isa != kBFloat16Name) {
       ForceIsa(isa);
     } else if (Supports(Operands::kBFloat16)) {
@@ -30,7 +30,7 @@ class IsaFixture : public ::testing::TestWithParam<IsaAndSpec> {
     }
   }
   void TearDown() override { ForceIsa("auto"); }
-  const AttentionSpec& spec() const { return std::get<1>(GetParam()); }
+  const AttentionSpec& spec() const { return std::get<0>(GetParam()); }
   // The case with the operands to be tested; its numbers are rounded to them, so that the oracle gets the same.
   AttentionCase WithOperands(AttentionCase c) const {
     c.operands = operands_;
@@ -48,12 +48,13 @@ inline std::vector<std::string> IsasAndBFloat16() {
   return names;
 }
 
-inline auto EveryIsaAndSpec() {
-  return ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()), ::testing::ValuesIn(AllSpecs()));
+// All instruction sets of a mode one after the other: they share one answer of the oracle (ExpectAgrees).
+inline auto EverySpecAndIsa() {
+  return ::testing::Combine(::testing::ValuesIn(AllSpecs()), ::testing::ValuesIn(IsasAndBFloat16()));
 }
 
-inline std::string NameOfIsaAndSpec(const ::testing::TestParamInfo<IsaAndSpec>& info) {
-  return std::get<0>(info.param) + "_" + NameOf(std::get<1>(info.param));
+inline std::string NameOfSpecAndIsa(const ::testing::TestParamInfo<SpecAndIsa>& info) {
+  return std::get<1>(info.param) + "_" + NameOf(std::get<0>(info.param));
 }
 
 }  // namespace lshformer::testing

@@ -15,7 +15,7 @@ namespace {
 
 AttentionSpec Hashing(int bands, int hashes, int table_size, uint64_t seed = 0) {
   AttentionSpec spec = SimHash(Pairs::kFull, Fill::kZero, hashes, table_size);
-  spec.bands = bands;
+  As<SimHashAttention>(spec).bands = bands;
   spec.seed = seed;
   return spec;
 }
@@ -69,8 +69,9 @@ TEST(SimHashLaw, CollisionsFollowTheExactLaw) {
 int32_t BucketByHand(const AttentionSpec& spec, const SimHashPlanes& planes, const float* x, int head_dim, int head,
                      int hash) {
   int64_t sum = 0;
-  for (int band = 0; band < spec.bands; ++band) {
-    const int64_t plane = (int64_t{head} * spec.hashes + hash) * spec.bands + band;
+  for (int band = 0; band < As<SimHashAttention>(spec).bands; ++band) {
+    const int64_t plane =
+        (int64_t{head} * As<SimHashAttention>(spec).hashes + hash) * As<SimHashAttention>(spec).bands + band;
     std::array<volatile float, 16> sums{};
     for (int d = 0; d < head_dim; ++d) {
       const volatile float product = x[d] * planes.planes[plane * head_dim + d];
@@ -81,7 +82,7 @@ int32_t BucketByHand(const AttentionSpec& spec, const SimHashPlanes& planes, con
     }
     if (sums[0] > 0) sum += planes.coefficients[plane];
   }
-  return static_cast<int32_t>(sum % spec.table_size);
+  return static_cast<int32_t>(sum % As<SimHashAttention>(spec).table_size);
 }
 
 TEST(SimHashBits, AreTheSameOnEveryInstructionSetAndThreadCount) {
@@ -99,9 +100,10 @@ TEST(SimHashBits, AreTheSameOnEveryInstructionSetAndThreadCount) {
         SetThreads(threads);
         const SimHashBuckets buckets = HashCase(c, planes);
         for (int head = 0; head < c.heads; ++head) {
-          for (int hash = 0; hash < c.spec.hashes; ++hash) {
+          for (int hash = 0; hash < As<SimHashAttention>(c.spec).hashes; ++hash) {
             for (int64_t t = 0; t < c.tokens(); ++t) {
-              const int64_t at = (head * c.spec.hashes + hash) * c.tokens() + t, row = (t * c.heads + head) * head_dim;
+              const int64_t at = (head * As<SimHashAttention>(c.spec).hashes + hash) * c.tokens() + t,
+                            row = (t * c.heads + head) * head_dim;
               ASSERT_EQ(buckets.query[at], BucketByHand(c.spec, planes, c.query.data() + row, head_dim, head, hash))
                   << isa;
               ASSERT_EQ(buckets.key[at], BucketByHand(c.spec, planes, c.key.data() + row, head_dim, head, hash)) << isa;
@@ -118,7 +120,7 @@ TEST(SimHashBits, AreTheSameOnEveryInstructionSetAndThreadCount) {
 TEST(SimHashBits, AgreeWithTheOracleAwayFromThePlanes) {
   AttentionCase c = RandomCase(Hashing(4, 2, 64), {60, 5}, 2, 24, 22);
   for (const bool center : {false, true}) {
-    c.spec.center_keys = center;
+    As<SimHashAttention>(c.spec).center_keys = center;
     const SimHashPlanes planes = DrawSimHashPlanes(c.spec, c.heads, c.head_dim, 0, 0);
     const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
     const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
@@ -135,7 +137,7 @@ TEST(SimHashBits, CentredKeysAreHashedLessTheirMean) {
   const SimHashPlanes planes = DrawSimHashPlanes(c.spec, 1, 16, 0, 0);
   const std::vector<int32_t> plain = HashCase(c, planes).key;
   EXPECT_EQ(std::count(plain.begin(), plain.end(), plain[0]), 50);
-  c.spec.center_keys = true;
+  As<SimHashAttention>(c.spec).center_keys = true;
   const std::vector<int32_t> centred = HashCase(c, planes).key;
   EXPECT_LT(std::count(centred.begin(), centred.end(), centred[0]), 25);
 }
@@ -170,9 +172,9 @@ TEST(SimHashPlanes, AreAFunctionOfSeedLayerHeadAndStep) {
 
 AttentionSpec SortedHash(int bands, int hashes) {
   AttentionSpec spec = Hashing(bands, hashes, 64);
-  spec.pairs = Pairs::kSorted;
-  spec.chunk = 16;
-  spec.look_ahead = 1;
+  As<SimHashAttention>(spec).pairs = Pairs::kSorted;
+  As<SimHashAttention>(spec).chunk = 16;
+  As<SimHashAttention>(spec).look_ahead = 1;
   return spec;
 }
 
@@ -183,7 +185,7 @@ SimHashPlanes PlanesOf(const AttentionCase& c) {
 // Each sequence has as many bands as its own length asks for; away from the planes both sides find the same pattern.
 void ExpectPatternsOfTheLengthsOwnBands(const AttentionCase& c) {
   const SimHashPlanes planes = PlanesOf(c);
-  EXPECT_EQ(planes.bands, BandsOf(c.spec, 700));
+  EXPECT_EQ(planes.bands, BandsOf(As<SimHashAttention>(c.spec), 700));
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
   const SimHashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
@@ -192,12 +194,12 @@ void ExpectPatternsOfTheLengthsOwnBands(const AttentionCase& c) {
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const AttentionCase alone = Alone(c, b);
     const SimHashBuckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
-    for (int64_t row = 0; row < int64_t{c.heads} * c.spec.hashes; ++row) {
+    for (int64_t row = 0; row < int64_t{c.heads} * As<SimHashAttention>(c.spec).hashes; ++row) {
       for (int64_t i = 0; i < alone.tokens(); ++i) {
         const int32_t bucket = own.query[row * alone.tokens() + i];
         ASSERT_EQ(got.query[row * c.tokens() + c.cu_seqlens[b] + i], bucket);
         ASSERT_EQ(got.key[row * c.tokens() + c.cu_seqlens[b] + i], own.key[row * alone.tokens() + i]);
-        ASSERT_LT(bucket, TableSizeOf(c.spec, alone.tokens()));
+        ASSERT_LT(bucket, TableSizeOf(As<SimHashAttention>(c.spec), alone.tokens()));
       }
     }
   }
@@ -210,7 +212,7 @@ TEST(SignPatterns, AreBucketsOfTheLengthsOwnBands) {
       SCOPED_TRACE(isa);
       ForceIsa(isa);
       for (const bool center : {false, true}) {
-        c.spec.center_keys = center;
+        As<SimHashAttention>(c.spec).center_keys = center;
         ExpectPatternsOfTheLengthsOwnBands(c);
       }
     }
@@ -259,7 +261,7 @@ TEST(HashFlops, FollowTheGridOfThePaper) {
 // heads).
 TEST(ExpectedPairs, OfTheReferenceModeAreThePapers) {
   AttentionCase c = RandomCase(Hashing(2, 1, 64), {10}, 2, 20, 26);
-  c.spec.pairs = Pairs::kReference;
+  As<SimHashAttention>(c.spec).pairs = Pairs::kReference;
   for (int t = 0; t < 10; ++t) {
     for (int head = 0; head < 2; ++head) {
       for (int d = 0; d < 20; ++d) {

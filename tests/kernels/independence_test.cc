@@ -19,7 +19,7 @@ class Independence : public IsaFixture {
     IsaFixture::TearDown();
   }
 };
-INSTANTIATE_TEST_SUITE_P(EveryMode, Independence, EveryIsaAndSpec(), NameOfIsaAndSpec);
+INSTANTIATE_TEST_SUITE_P(EveryMode, Independence, EverySpecAndIsa(), NameOfSpecAndIsa);
 
 TEST_P(Independence, AloneOrInABatchBitForBit) {
   AttentionCase c = WithOperands(RandomCase(spec(), {3, 0, 70, 1, 130}, 2, 20, 6));
@@ -43,10 +43,11 @@ TEST_P(Independence, ThreadsChangeNothing) {
   // The long sequence is worked on by all threads where there are several, the others each by one: kernels/cpu shares a
   // unit of a million visited pairs that is more than a quarter (two threads) of all work.
   AttentionSpec busy = spec();
-  busy.chunk = 500;
-  busy.buckets = {2, 0};
-  const int length = busy.hashes == 1 && busy.type == AttentionType::kSimHash ? 1550 : 1250;
-  if (busy.hashes == 1) busy.table_size = 2;
+  SetChunk(busy, 500);
+  if (Is<ReformerAttention>(busy)) As<ReformerAttention>(busy).buckets = {2, 0};
+  const bool one_hash = Is<SimHashAttention>(busy) && HashesOf(busy) == 1;
+  const int length = one_hash ? 1550 : 1250;
+  if (one_hash) As<SimHashAttention>(busy).table_size = 2;
   AttentionCase c = WithOperands(RandomCase(busy, {100, length, 37}, 1, 8, 7));
   c.dropout = 0.1f;
   const AttentionPlanPtr plan = PlanOf(c);

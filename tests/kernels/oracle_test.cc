@@ -13,7 +13,7 @@ class OracleGradients : public ::testing::TestWithParam<std::tuple<AttentionSpec
 // here.
 TEST_P(OracleGradients, AgreeWithFiniteDifferences) {
   auto [spec, dropout] = GetParam();
-  if (spec.chunk == 16) spec.chunk = 3;  // several chunks
+  SetChunk(spec, 3);  // several
   AttentionCase c = RandomCase(spec, {1, 7, 0, 4}, 2, 3, 5, 0.8);
   c.dropout = dropout;
   std::array<std::vector<double>, 3> inputs{Wide(c.query), Wide(c.key), Wide(c.value)};
@@ -69,11 +69,11 @@ TEST(Oracle, FillsAreWhatTheyAreCalled) {
   EXPECT_NEAR(zero.out[0], (std::exp(3.0) * 10 + 20) / (std::exp(3.0) + 1), 1e-12);
   EXPECT_NEAR(zero.out[1], 15, 1e-12);
   EXPECT_NEAR(zero.lse[1], std::log(2.0), 1e-12);
-  c.spec.fill = Fill::kMean;  // mean key 4: scores 4 and 8
+  As<SimHashAttention>(c.spec).fill = Fill::kMean;  // mean key 4: scores 4 and 8
   const ref::Outputs mean = RunOracle(c).outputs;
   EXPECT_NEAR(mean.out[0], (std::exp(3.0) * 10 + std::exp(4.0) * 20) / (std::exp(3.0) + std::exp(4.0)), 1e-12);
   EXPECT_NEAR(mean.lse[1], 8 + std::log(2.0), 1e-12);
-  c.spec.fill = Fill::kNone;
+  As<SimHashAttention>(c.spec).fill = Fill::kNone;
   const ref::Outputs none = RunOracle(c).outputs;
   EXPECT_EQ(none.out[0], 10);
   EXPECT_EQ(none.out[1], 0);
@@ -133,7 +133,7 @@ TEST(Oracle, SortedPairsAreThoseOfTheChunksAround) {
   c.value = {1, 10, 100, 1000, 10000, 100000};
   c.grad_out = std::vector<float>(6, 0.0f);
   c.spec = Sorted(Fill::kNone, 1, 1, 0);
-  c.spec.chunk = 2;
+  As<SimHashAttention>(c.spec).chunk = 2;
   c.buckets = {{9, 8, 7, 6, 5, 4}, {0, 1, 0, 1, 0, 1}};
   const ref::Outputs none = RunOracle(c).outputs;  // all scores are 0: the mean of what is seen
   EXPECT_NEAR(none.out[5], (1 + 100) / 2.0, 1e-9);
@@ -141,7 +141,8 @@ TEST(Oracle, SortedPairsAreThoseOfTheChunksAround) {
   EXPECT_NEAR(none.out[3], (1 + 100 + 10000 + 10) / 4.0, 1e-9);
   EXPECT_NEAR(none.out[0], (10000 + 10 + 1000 + 100000) / 4.0, 1e-9);
   EXPECT_EQ(none.pairs_computed, 4 + 8 + 8);
-  c.spec.hashes = 2;  // the second function sorts as the positions are; what both show counts once
+  // The second function sorts as the positions are; what both show counts once.
+  As<SimHashAttention>(c.spec).hashes = 2;
   c.buckets.query.insert(c.buckets.query.end(), {0, 0, 0, 0, 0, 0});
   c.buckets.key.insert(c.buckets.key.end(), {0, 0, 0, 0, 0, 0});
   const ref::Outputs twice = RunOracle(c).outputs;

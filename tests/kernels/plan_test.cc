@@ -22,7 +22,7 @@
 namespace lshformer::testing {
 namespace {
 
-bool Counts(const AttentionPlan& plan, const Unit& unit, const Pass& pass, int32_t row, int32_t column) {
+bool Counts(const AttentionPlan& plan, const Unit& unit, const TilePass& pass, int32_t row, int32_t column) {
   const auto share_bucket = [&](int h) {
     return plan.RowBuckets(unit, pass, h)[row] == plan.ColumnBuckets(unit, pass, h)[column];
   };
@@ -46,14 +46,14 @@ INSTANTIATE_TEST_SUITE_P(Plan, EveryPlan, ::testing::ValuesIn(DenseAndSimHashSpe
 TEST_P(EveryPlan, VisitsEveryPairThatCountsOnce) {
   for (const int table_size : {1, 4, 40, 1'000'000'000}) {
     AttentionSpec spec = GetParam();
-    spec.table_size = table_size;
+    if (Is<SimHashAttention>(spec)) As<SimHashAttention>(spec).table_size = table_size;
     const AttentionCase c = RandomCase(spec, {1, 150, 0, 64}, 2, 8, 41);
     const AttentionPlanPtr plan = PlanOf(c);
     for (const Unit& unit : plan->units) {
       std::map<std::pair<int32_t, int32_t>, int> visits;
       std::vector<int> rows(unit.length);
       for (int p = unit.pass_begin; p < unit.pass_end; ++p) {
-        const Pass& pass = plan->passes[p];
+        const TilePass& pass = plan->passes[p];
         const int32_t *row_order = plan->Order(pass.row_order), *column_order = plan->Order(pass.column_order);
         for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
           const Tile& tile = plan->tiles[t];
@@ -108,7 +108,7 @@ TEST(PlanWork, OfSortedPairsDoesNotDependOnTheBuckets) {
   constexpr int kLength = 10'000;
   for (const int hashes : {1, 3}) {
     AttentionSpec spec = Sorted(Fill::kZero, hashes);
-    spec.chunk = 64;
+    As<SimHashAttention>(spec).chunk = 64;
     AttentionCase c = RandomCase(spec, {kLength}, 1, 8, 44);
     const int64_t visited = PlanOf(c)->units[0].visited_pairs;
     EXPECT_LE(visited, int64_t{3} * 64 * kLength * hashes);
@@ -202,15 +202,15 @@ AttentionCase LongCase(const MemoryCase& m) {
 // What takes most memory beside the columns: chunks of every round for pairs that count once.
 AttentionSpec LongReformer(int rounds) {
   AttentionSpec spec = Reformer(rounds);
-  spec.chunk = 64;
-  spec.buckets = {32, 64};
-  spec.count_pairs_once = rounds > 1;
+  As<ReformerAttention>(spec).chunk = 64;
+  As<ReformerAttention>(spec).buckets = {32, 64};
+  As<ReformerAttention>(spec).count_pairs_once = rounds > 1;
   return spec;
 }
 
 AttentionSpec LongSorted(Fill fill, int hashes) {
   AttentionSpec spec = Sorted(fill, hashes);
-  spec.chunk = 64;
+  As<SimHashAttention>(spec).chunk = 64;
   return spec;
 }
 
@@ -227,7 +227,7 @@ TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
   EXPECT_LT(ForwardWorkBytes(*PlanOf(c)), WorkBytes(*PlanOf(c)));
-  if (memory.spec.type == AttentionType::kSimHash || !Supports(Operands::kBFloat16)) return;
+  if (Is<SimHashAttention>(memory.spec) || !Supports(Operands::kBFloat16)) return;
   c.operands = Operands::kBFloat16;
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");

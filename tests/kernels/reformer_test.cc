@@ -19,7 +19,7 @@ namespace {
 // Six tokens, chunks of two, one round. Sorted by bucket: 1 3 | 5 0 | 2 4. Chunk 0 sees the last one.
 TEST(Meetings, OfOneRoundByHand) {
   AttentionSpec spec = Reformer(1);
-  spec.chunk = 2;
+  As<ReformerAttention>(spec).chunk = 2;
   const std::vector<int32_t> buckets{2, 0, 3, 0, 3, 1};
   const std::vector<int32_t> want{1, 1, 0, 1, 0, 1,   // 0: 1 3 5 0
                                   0, 1, 1, 1, 1, 0,   // 1: 2 4 1 3
@@ -28,7 +28,7 @@ TEST(Meetings, OfOneRoundByHand) {
                                   1, 0, 1, 0, 1, 1,   // 4
                                   1, 1, 0, 1, 0, 1};  // 5
   EXPECT_EQ(ref::MeetingCounts(spec, 6, buckets.data(), 6), want);
-  spec.wrap = false;  // chunk 0 sees itself alone
+  As<ReformerAttention>(spec).wrap = false;  // chunk 0 sees itself alone
   const std::vector<int32_t> alone = ref::MeetingCounts(spec, 6, buckets.data(), 6);
   EXPECT_EQ(std::vector<int32_t>(alone.begin() + 6, alone.begin() + 12), (std::vector<int32_t>{0, 1, 0, 1, 0, 0}));
 }
@@ -36,17 +36,17 @@ TEST(Meetings, OfOneRoundByHand) {
 // Two chunks, one back and one ahead: the other chunk is in the window twice.
 TEST(Meetings, AChunkThatIsInTheWindowTwiceCountsTwice) {
   AttentionSpec spec = Reformer(1, 1, 1);
-  spec.chunk = 2;
+  As<ReformerAttention>(spec).chunk = 2;
   const std::vector<int32_t> buckets{0, 0, 1};  // 0 1 | 2
   EXPECT_EQ(ref::MeetingCounts(spec, 3, buckets.data(), 3), (std::vector<int32_t>{1, 1, 2, 1, 1, 2, 2, 2, 1}));
-  spec.count_pairs_once = true;
+  As<ReformerAttention>(spec).count_pairs_once = true;
   EXPECT_EQ(ref::MeetingCounts(spec, 3, buckets.data(), 3), std::vector<int32_t>(9, 1));
 }
 
 // Round 0: 0 1 | 2, round 1: 2 1 | 0. The last chunk is short. Chunk 0 of round 1 sees the last of round 0.
 TEST(Meetings, RoundsLieInACircle) {
   AttentionSpec spec = Reformer(2);
-  spec.chunk = 2;
+  As<ReformerAttention>(spec).chunk = 2;
   const std::vector<int32_t> buckets{0, 0, 1, 2, 1, 0};
   EXPECT_EQ(ref::MeetingCounts(spec, 3, buckets.data(), 3), (std::vector<int32_t>{3, 2, 1, 2, 2, 2, 1, 2, 3}));
 }
@@ -54,13 +54,13 @@ TEST(Meetings, RoundsLieInACircle) {
 // Chunks of one show a query itself alone; beside that it sees its neighbours and the first token, which sees all.
 TEST(Meetings, NeighboursAndGlobalTokensAreAlwaysMet) {
   AttentionSpec spec = WithAlways(Reformer(2, 0, 0), 1, true, false);
-  spec.chunk = 1;
+  As<ReformerAttention>(spec).chunk = 1;
   const std::vector<int32_t> buckets{0, 1, 2, 3, 0, 1, 2, 3};
   EXPECT_EQ(ref::MeetingCounts(spec, 4, buckets.data(), 4), (std::vector<int32_t>{2, 1, 1, 1,  // met twice stays twice
                                                                                   1, 2, 1, 0,  //
                                                                                   1, 1, 2, 1,  //
                                                                                   1, 0, 1, 2}));
-  spec.causal = true;
+  As<ReformerAttention>(spec).causal = true;
   EXPECT_EQ(ref::MeetingCounts(spec, 4, buckets.data(), 4), (std::vector<int32_t>{2, 0, 0, 0,  //
                                                                                   1, 2, 0, 0,  //
                                                                                   1, 1, 2, 0,  //
@@ -70,17 +70,18 @@ TEST(Meetings, NeighboursAndGlobalTokensAreAlwaysMet) {
 // Visited pairs are the pairs met, as often as they are met.
 TEST(ReformerPlan, VisitsWhatTheOracleMeets) {
   for (AttentionSpec spec : ReformerSpecs()) {
-    if (spec.count_pairs_once) continue;  // the executor's own test; against the oracle in attention_test
+    if (As<ReformerAttention>(spec).count_pairs_once)
+      continue;  // the executor's own test; against the oracle in attention_test
     SCOPED_TRACE(NameOf(spec));
     for (const int chunk : {1, 5, 16, 64, 70}) {
-      spec.chunk = chunk;
+      As<ReformerAttention>(spec).chunk = chunk;
       const AttentionCase c = RandomCase(spec, {1, 150, 0, chunk + 1, 64}, 2, 8, 61);
       const AttentionPlanPtr plan = PlanOf(c);
       int64_t pairs = 0;
       for (const Unit& unit : plan->units) {
         std::vector<int32_t> visits(int64_t{unit.length} * unit.length);
         for (int p = unit.pass_begin; p < unit.pass_end; ++p) {
-          const Pass& pass = plan->passes[p];
+          const TilePass& pass = plan->passes[p];
           const int32_t *rows = plan->Order(pass.row_order), *columns = plan->Order(pass.column_order);
           for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
             const Tile& tile = plan->tiles[t];
@@ -94,7 +95,7 @@ TEST(ReformerPlan, VisitsWhatTheOracleMeets) {
                 ASSERT_LE(segment.column_end, pass.columns);
                 for (int32_t k = segment.column_begin; k < segment.column_end; ++k) {
                   const int32_t column = columns ? columns[k] : k;
-                  const bool later = spec.causal && column > row;
+                  const bool later = As<ReformerAttention>(spec).causal && column > row;
                   if ((pass.rule & kAlwaysSeen) &&
                       (!unit.always.Holds(row, column) || visits[int64_t{row} * unit.length + column] > 0))
                     continue;  // the rounds come first; the executor's own test, against the oracle in attention_test
@@ -109,8 +110,9 @@ TEST(ReformerPlan, VisitsWhatTheOracleMeets) {
             }
           }
         }
-        const int32_t* buckets =
-            c.buckets.query.data() + int64_t{unit.head} * spec.rounds * c.tokens() + unit.token_begin;
+        const int32_t* buckets = c.buckets.query.data() +
+                                 int64_t{unit.head} * As<ReformerAttention>(spec).rounds * c.tokens() +
+                                 unit.token_begin;
         ASSERT_EQ(visits, ref::MeetingCounts(spec, unit.length, buckets, c.tokens())) << "length " << unit.length;
         const auto met = std::count_if(visits.begin(), visits.end(), [](int32_t n) { return n > 0; });
         EXPECT_EQ(PairsMet(*plan, unit), met);
@@ -131,7 +133,7 @@ TEST(ReformerPlan, RefusesAWindowThatComesRoundToItself) {
 TEST(ReformerPlan, WorkIsLinearWhateverTheBuckets) {
   for (const int length : {4096, 16384}) {
     AttentionSpec spec = Reformer(2);
-    spec.chunk = 64;
+    As<ReformerAttention>(spec).chunk = 64;
     AttentionCase c = RandomCase(spec, {length}, 1, 8, 63);
     const int64_t random = PlanOf(c)->units[0].visited_pairs;
     std::fill(c.buckets.query.begin(), c.buckets.query.end(), 3);
@@ -144,14 +146,14 @@ class EveryReformer : public IsaFixture {};
 INSTANTIATE_TEST_SUITE_P(Reformer, EveryReformer,
                          ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()),
                                             ::testing::ValuesIn(ReformerSpecs())),
-                         NameOfIsaAndSpec);
+                         NameOfSpecAndIsa);
 
 // Every chunk size against the tile's, tails of one token, a round's last chunk of one token.
 TEST_P(EveryReformer, AgreesAtEveryChunk) {
   for (const int chunk : {1, 7, 63, 64, 65, 128, 150}) {
     SCOPED_TRACE(chunk);
     AttentionSpec spec = this->spec();
-    spec.chunk = chunk;
+    As<ReformerAttention>(spec).chunk = chunk;
     const AttentionCase c = WithOperands(RandomCase(spec, {chunk, chunk + 1, 3 * chunk, 3 * chunk + 1}, 1, 20, 64));
     ExpectAgrees(c, RunKernels(c));
   }
@@ -160,9 +162,10 @@ TEST_P(EveryReformer, AgreesAtEveryChunk) {
 // The windows of a small circle reach all around it, where that is allowed.
 TEST_P(EveryReformer, AgreesWithWideWindows) {
   AttentionSpec spec = this->spec();
-  spec.look_back = 3;
-  spec.look_ahead = 2;
-  const int least = spec.wrap && spec.cross_bucket && !spec.count_pairs_once ? 3 * 16 + 1 : 17;
+  auto& reformer = As<ReformerAttention>(spec);
+  reformer.look_back = 3;
+  reformer.look_ahead = 2;
+  const int least = reformer.wrap && reformer.cross_bucket && !reformer.count_pairs_once ? 3 * 16 + 1 : 17;
   const AttentionCase c = WithOperands(RandomCase(spec, {least, 150}, 2, 16, 65));
   ExpectAgrees(c, RunKernels(c));
 }
@@ -189,7 +192,7 @@ TEST_P(EveryReformer, ATokenAloneReturnsItsValue) {
 TEST(CausalReformer, TheFirstTokenReturnsItsValueToo) {
   for (const int rounds : {1, 3, 7, 100}) {
     AttentionSpec spec = Reformer(rounds);
-    spec.causal = true;
+    As<ReformerAttention>(spec).causal = true;
     const AttentionCase c = RandomCase(spec, {40}, 1, 12, 68);
     const AttentionResult result = RunKernels(c);
     const double lse = RunOracle(c).outputs.lse[0];

@@ -14,8 +14,8 @@ namespace {
 
 AttentionSpec Hashing(int rounds, std::array<int, 2> buckets, int chunk = 16, uint64_t seed = 0) {
   AttentionSpec spec = Reformer(rounds);
-  spec.buckets = buckets;
-  spec.chunk = chunk;
+  As<ReformerAttention>(spec).buckets = buckets;
+  As<ReformerAttention>(spec).chunk = chunk;
   spec.seed = seed;
   return spec;
 }
@@ -155,7 +155,7 @@ TEST(Rotations, AreAFunctionOfSeedLayerHeadStepRoundAndColumn) {
   SetThreads(3);
   EXPECT_EQ(first, draw(1, 7));
   SetThreads(HardwareThreads());
-  spec.buckets = {12, 0};  // more columns leave the first as they are
+  As<ReformerAttention>(spec).buckets = {12, 0};  // more columns leave the first as they are
   const std::vector<float> wider = draw(1, 7);
   for (int row = 0; row < 24; ++row) {
     for (int column = 0; column < 4; ++column) EXPECT_EQ(first[row * 4 + column], wider[row * 6 + column]);

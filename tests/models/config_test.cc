@@ -68,7 +68,7 @@ TEST(ParseModelConfig, BothOfHfsLayouts) {
   EXPECT_THAT(old.architectures, ElementsAre("BertForMaskedLM"));
   EXPECT_EQ(old.vocab_size, 32000);
   EXPECT_EQ(old.head_dim(), 64);
-  EXPECT_EQ(old.attention[0].type, AttentionType::kDense) << "the authors' bands are kept, not obeyed";
+  EXPECT_TRUE(Is<DenseAttention>(old.attention[0])) << "the authors' bands are kept, not obeyed";
   const ModelConfig current = Parse(kVersion5);
   EXPECT_EQ(current.num_labels, 3);
   EXPECT_THAT(current.labels, ElementsAre("NEG", "NEUTRAL", "POS"));
@@ -129,9 +129,9 @@ TEST(ToJson, AttentionInFull) {
 
 TEST(ParseModelConfig, AttentionPerLayer) {
   const ModelConfig config = Parse(R"({"num_hidden_layers":2,"attention":["dense",{"type":"simhash"}]})");
-  EXPECT_EQ(config.layer_attention(0).type, AttentionType::kDense);
-  EXPECT_EQ(config.layer_attention(1).type, AttentionType::kSimHash);
-  EXPECT_EQ(Parse(R"({"attention":"simhash"})").layer_attention(11).type, AttentionType::kSimHash);
+  EXPECT_TRUE(Is<DenseAttention>(config.layer_attention(0)));
+  EXPECT_TRUE(Is<SimHashAttention>(config.layer_attention(1)));
+  EXPECT_TRUE(Is<SimHashAttention>(Parse(R"({"attention":"simhash"})").layer_attention(11)));
   EXPECT_EQ(MemberError(R"("num_hidden_layers":3,"attention":["dense","dense"])"),
             "\"attention\": expected one object or 3 (num_hidden_layers), got 2");
   EXPECT_EQ(MemberError(R"("attention":[])"), "\"attention\": the list is empty");
@@ -284,7 +284,7 @@ TEST(ApplyOverrides, SetsKeysOfAllTypes) {
   EXPECT_EQ(config.num_attention_heads, 2);
   EXPECT_EQ(config.hidden_act, Activation::kGeluNew);
   EXPECT_EQ(config.layer_norm_eps, 1e-5);
-  EXPECT_EQ(config.attention[0].bands, 4);
+  EXPECT_EQ(As<SimHashAttention>(config.attention[0]).bands, 4);
   EXPECT_EQ(config.own<BertConfig>().classifier_dropout, 0.25);
   ApplyOverrides(config, "classifier_dropout=None,attention=[\"dense\",\"simhash\"]", "f");
   EXPECT_LT(config.own<BertConfig>().classifier_dropout, 0);

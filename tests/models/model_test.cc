@@ -115,11 +115,11 @@ PackedBatch MakeBatch(const std::vector<int>& lengths, uint64_t first_id = 0) {
 
 std::vector<AttentionSpec> Specs() {
   AttentionSpec hash;
-  hash.type = AttentionType::kSimHash;
+  hash.kind = SimHashAttention{};
   AttentionSpec mean = hash;
-  mean.fill = Fill::kMean, mean.hashes = 2, mean.center_keys = true;
+  mean.kind = SimHashAttention{.hashes = 2, .fill = Fill::kMean, .center_keys = true};
   AttentionSpec reformer;
-  reformer.type = AttentionType::kReformer, reformer.chunk = 16, reformer.rounds = 2;
+  reformer.kind = ReformerAttention{.rounds = 2, .chunk = 16};
   return {AttentionSpec{}, hash, mean, reformer};
 }
 

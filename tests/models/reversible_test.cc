@@ -22,22 +22,21 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 using torch::Tensor;
 
-AttentionSpec SpecOf(AttentionType type) {
-  AttentionSpec spec;
-  spec.type = type;
-  spec.chunk = 16, spec.rounds = 2;
+AttentionSpec SpecOf(const std::string& kind) {
+  AttentionSpec spec = ParseAttentionSpec(kind, "test");
+  if (Is<ReformerAttention>(spec)) spec.kind = ReformerAttention{.rounds = 2, .chunk = 16};
   return spec;
 }
 
-constexpr AttentionType kTypes[] = {AttentionType::kDense, AttentionType::kSimHash, AttentionType::kReformer};
+constexpr const char* kKinds[] = {"dense", "simhash", "reformer"};
 
-ModelConfig Config(bool reversible, AttentionType type = AttentionType::kDense, double dropout = 0.2) {
+ModelConfig Config(bool reversible, const char* kind = "dense", double dropout = 0.2) {
   ModelConfig config;
   config.vocab_size = 60, config.hidden_size = 32, config.num_hidden_layers = 3, config.num_attention_heads = 2;
   config.intermediate_size = 48, config.max_position_embeddings = 300, config.initializer_range = 0.2;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
   config.reversible = reversible;
-  config.attention = {SpecOf(type)};
+  config.attention = {SpecOf(kind)};
   return config;
 }
 
@@ -148,10 +147,10 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
 // would be off by a tenth and more.
 TEST(ReversibleModelTest, AgreesWithStoredActivations) {
   const PackedBatch batch = MakeBatch({40, 1, 129, 17});
-  for (const AttentionType type : kTypes)
+  for (const char* kind : kKinds)
     for (const double dropout : {0.0, 0.2}) {
-      SCOPED_TRACE(::testing::Message() << Name(type) << ", dropout " << dropout);
-      const ModelConfig config = Config(true, type, dropout);
+      SCOPED_TRACE(::testing::Message() << kind << ", dropout " << dropout);
+      const ModelConfig config = Config(true, kind, dropout);
       const Result stored = RunStored(config, batch);
       const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
       const Result got = Step(*model, batch, Training());
@@ -238,8 +237,8 @@ TEST(ReversibleModelTest, AgreesWithTheEquationsInDouble) {
 
 TEST(ReversibleModelTest, BatchMatesAndThreadsChangeNoBit) {
   const std::vector<int> lengths{5, 1, 300, 17, 129};
-  for (const AttentionType type : kTypes) {
-    ModelConfig config = Config(true, type);
+  for (const char* kind : kKinds) {
+    ModelConfig config = Config(true, kind);
     config.chunk_size_feed_forward = 50;
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
     const torch::NoGradGuard no_grad;
@@ -264,7 +263,7 @@ TEST(ReversibleModelTest, CountsAndMapsAreOfTheForwardAlone) {
     options.gradient_checkpointing = !reversible;
     options.attentions = options.hidden_states = true;
     AttentionCounts counts, forward_only;
-    const ModelPtr model = CreateModel(Config(reversible, AttentionType::kSimHash), Task::kMaskedLm, 3);
+    const ModelPtr model = CreateModel(Config(reversible, "simhash"), Task::kMaskedLm, 3);
     options.counts = &counts;
     const ModelOutput output = model->Forward(batch, options);
     forward_only = counts;
@@ -296,9 +295,9 @@ TEST(ReversibleModelTest, HiddenStatesAreMeansOfTheStreams) {
 // pieces up to the order of sums over tokens.
 TEST(RecomputedLayersTest, ChangeNoBit) {
   const PackedBatch batch = MakeBatch({40, 1, 129, 17});
-  for (const AttentionType type : kTypes) {
-    SCOPED_TRACE(Name(type));
-    const ModelConfig config = Config(false, type);
+  for (const char* kind : kKinds) {
+    SCOPED_TRACE(kind);
+    const ModelConfig config = Config(false, kind);
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
     const Result plain = Step(*model, batch, Training());
     ForwardOptions options = Training();
@@ -342,7 +341,7 @@ TEST(ChunkedFeedForwardTest, ChangesOnlyTheOrderOfSumsOverTokens) {
 
 // Wide enough that weights are small beside activations.
 ModelConfig WideBatchConfig(bool reversible, int64_t layers) {
-  ModelConfig config = Config(reversible, AttentionType::kReformer, 0.1);
+  ModelConfig config = Config(reversible, "reformer", 0.1);
   config.hidden_size = 64, config.intermediate_size = 256, config.num_attention_heads = 4;
   config.num_hidden_layers = layers, config.max_position_embeddings = 1024;
   return config;

@@ -296,24 +296,17 @@ TEST(CrossEntropyTest, LargeLogitsAndNoRows) {
 }
 
 AttentionSpec SimHash(Fill fill, Pairs pairs, int hashes, bool center_keys) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kSimHash;
-  spec.fill = fill, spec.pairs = pairs, spec.hashes = hashes, spec.center_keys = center_keys;
-  return spec;
+  return {.kind = SimHashAttention{.hashes = hashes, .fill = fill, .pairs = pairs, .center_keys = center_keys}};
 }
 
 AttentionSpec Sorted(Fill fill, int hashes) {
-  AttentionSpec spec = SimHash(fill, Pairs::kSorted, hashes, false);
-  spec.bands = 0, spec.chunk = 4, spec.look_ahead = 1;
-  return spec;
+  return {.kind = SimHashAttention{
+              .bands = 0, .hashes = hashes, .fill = fill, .pairs = Pairs::kSorted, .chunk = 4, .look_ahead = 1}};
 }
 
 // Chunks of `chunk` tokens, 4 buckets.
 AttentionSpec Reformer(int rounds, int look_ahead, int chunk = 8) {
-  AttentionSpec spec;
-  spec.type = AttentionType::kReformer;
-  spec.rounds = rounds, spec.look_ahead = look_ahead, spec.chunk = chunk, spec.buckets = {4, 0};
-  return spec;
+  return {.kind = ReformerAttention{.rounds = rounds, .buckets = {4, 0}, .chunk = chunk, .look_ahead = look_ahead}};
 }
 
 std::vector<AttentionSpec> AttentionSpecs() {
@@ -337,8 +330,10 @@ std::vector<AttentionSpec> AttentionSpecs() {
       Reformer(2, 0),
   };
   for (const size_t i : {15, 16}) specs[i].window = 3, specs[i].global_first = true;
-  specs[10].count_pairs_once = true, specs[10].scale = ScoreScale::kSqrtD;
-  specs[11].causal = true, specs[11].cross_bucket = false;
+  As<ReformerAttention>(specs[10]).count_pairs_once = true;
+  As<ReformerAttention>(specs[10]).scale = ScoreScale::kSqrtD;
+  As<ReformerAttention>(specs[11]).causal = true;
+  As<ReformerAttention>(specs[11]).cross_bucket = false;
   return specs;
 }
 
@@ -390,7 +385,7 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
                    {},
                    {0.3f, options->dropout_key, options->sequence_ids}};
     SimHashBuckets buckets;
-    if (options->spec.type == AttentionType::kSimHash) {
+    if (Is<SimHashAttention>(options->spec)) {
       buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0, shape.longest()));
     } else if (shared_keys) {
       buckets.query = ref::HashByRotation(in, DrawReformerRotations(spec, shape, options->layer, 0));
@@ -418,11 +413,32 @@ TEST(AttentionTest, ComposedFormHasRightGradients) {
     AttentionOptions options;
     options.spec = spec;
     options.heads = 2;
-    options.spec.chunk = std::min(options.spec.chunk, 3);  // several
+    const auto cut = [](auto& kind) {
+      if constexpr (requires { kind.chunk; }) kind.chunk = std::min(kind.chunk, 3);  // several
+    };
+    std::visit(cut, options.spec.kind);
     options.cu_seqlens = {0, 1, 9};
     ExpectGradientsOf([&](const auto& in) { return SelfAttentionReference(in[0], options); },
                       {Normal({9, PartsOf(spec) * 2 * 4}, 1)});
   }
+}
+
+// The kernels would read whatever lies there.
+TEST(AttentionTest, RefusesWhatTheKernelsDoNotTake) {
+  auto options = std::make_shared<AttentionOptions>();
+  options->heads = 2;
+  options->cu_seqlens = {0, 9};
+  const auto error = [&](const Tensor& qkv) {
+    return ErrorOf([&] { SelfAttention(qkv, options); });
+  };
+  const Tensor single = Normal({9, 24}, 1).to(torch::kFloat32);
+  EXPECT_EQ(error(single), "(nothing thrown)");
+  EXPECT_EQ(error(single.to(torch::kFloat64)), "attention: expected float32, got Double");
+  EXPECT_EQ(error(single.to(torch::kMeta)), "attention: expected a tensor on the CPU, got one on meta");
+  EXPECT_EQ(error(Normal({24, 9}, 1).to(torch::kFloat32).t()),
+            "attention: expected a contiguous tensor, got one of shape [9, 24] with strides [1, 9]");
+  EXPECT_EQ(error(single.slice(1, 0, 22)), "attention: expected [tokens, 3 · 2 heads · head_dim], got [9, 22]");
+  EXPECT_EQ(error(single.slice(0, 0, 8)), "attention: 8 tokens, but cu_seqlens ends at 9");
 }
 
 TEST(AttentionTest, MapsAreProbabilities) {
@@ -436,10 +452,8 @@ TEST(AttentionTest, MapsAreProbabilities) {
     EXPECT_EQ(maps[1].sizes(), (std::vector<int64_t>{2, 17, 17}));
     const Tensor sums = maps[1].sum(-1);
     const Tensor whole = (sums - 1).abs() < 1e-12;
-    EXPECT_TRUE(
-        (spec.type == AttentionType::kSimHash && spec.fill == Fill::kNone ? torch::logical_or(whole, sums == 0) : whole)
-            .all()
-            .item<bool>());
+    const bool may_see_nothing = Is<SimHashAttention>(spec) && As<SimHashAttention>(spec).fill == Fill::kNone;
+    EXPECT_TRUE((may_see_nothing ? torch::logical_or(whole, sums == 0) : whole).all().item<bool>());
   }
 }
 

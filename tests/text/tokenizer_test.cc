@@ -135,7 +135,7 @@ TEST(TokenizerTest, SavedAndLoadedItIsTheSame) {
   options.added = {{.content = "[E]", .special = false, .lstrip = true}};
   const auto tokenizer = Make(kVocab, options);
   const testing::TempFolder folder;
-  tokenizer->Save(folder.path());
+  tokenizer->Save(folder.path(), 0);
   const auto loaded = Tokenizer::Load(folder.path());
   ASSERT_EQ(loaded->vocab_size(), tokenizer->vocab_size());
   EXPECT_EQ(loaded->mask_id(), tokenizer->mask_id());
@@ -144,6 +144,51 @@ TEST(TokenizerTest, SavedAndLoadedItIsTheSame) {
     EXPECT_EQ(loaded->Encode(text).ids, tokenizer->Encode(text).ids);
     EXPECT_EQ(loaded->Encode(text).offsets, tokenizer->Encode(text).offsets);
     EXPECT_EQ(loaded->Decode(loaded->Encode(text).ids, true), tokenizer->Decode(tokenizer->Encode(text).ids, true));
+  }
+}
+
+// transformers reads all of them, keys that mean nothing here included.
+TEST(TokenizerTest, SavesTheFilesItCameWithByteForByte) {
+  const std::map<std::string, std::string> files{
+      {"vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\nx\r\n"},
+      {"tokenizer.json", "{\"version\": \"1.0\",\n \"truncation\": {\"max_length\": 128}}"},
+      {"tokenizer_config.json", "{\"do_lower_case\":true, \"model_max_length\": 512,\"name_or_path\": \"old\"}"},
+      {"special_tokens_map.json", "{\"mask_token\": {\"content\": \"[MASK]\", \"lstrip\": true}}"},
+      {"added_tokens.json", "{}"}};
+  const testing::TempFolder folder, saved;
+  for (const auto& [name, contents] : files) folder.Write(name, contents);
+  const auto tokenizer = Tokenizer::Load(folder.path());
+  EXPECT_EQ(tokenizer->model_max_length(), 512);
+  std::filesystem::remove_all(folder.path());  // it may be the output folder, which is cleared first
+  for (const int64_t length : {0, 512}) {
+    tokenizer->Save(saved.path(), length);
+    for (const auto& [name, contents] : files) EXPECT_EQ(saved.Read(name), contents) << name;
+  }
+  tokenizer->Save(saved.path(), 64);
+  EXPECT_EQ(saved.Read("tokenizer_config.json"),
+            "{\n  \"do_lower_case\": true,\n  \"model_max_length\": 64,\n  \"name_or_path\": \"old\"\n}\n");
+  EXPECT_EQ(Tokenizer::Load(saved.path())->model_max_length(), 64);
+}
+
+// A tokenizer.json of another vocabulary would be what transformers reads.
+TEST(TokenizerTest, SavingLeavesNoFileOfAnotherTokenizer) {
+  const testing::TempFolder saved;
+  saved.Write("tokenizer.json", "{}");
+  saved.Write("added_tokens.json", "{}");
+  saved.Write("model.safetensors", "x");
+  Make()->Save(saved.path(), 32);
+  EXPECT_FALSE(std::filesystem::exists(saved / "tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(saved / "added_tokens.json"));
+  EXPECT_EQ(saved.Read("model.safetensors"), "x");
+  EXPECT_EQ(Tokenizer::Load(saved.path())->model_max_length(), 32);
+}
+
+TEST(TokenizerTest, LengthsThatLimitNothingAreNone) {
+  for (const char* length : {"1000000000000000019884624838656", "1e30", "null", "0", "-1", "\"512\""}) {
+    const testing::TempFolder folder;
+    folder.Write("vocab.txt", kVocab);
+    folder.Write("tokenizer_config.json", fmt::format("{{\"model_max_length\": {}}}", length));
+    EXPECT_EQ(Tokenizer::Load(folder.path())->model_max_length(), 0) << length;
   }
 }
 
@@ -168,6 +213,11 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
     return Tokenizer::Load(folder.path());
   };
   EXPECT_THAT(load(good)->Encode("X x [E][MASK]").ids, ElementsAre(2, 5, 1, 6, 4, 3));
+  const testing::TempFolder saved;
+  load(good)->Save(saved.path(), 8);
+  EXPECT_EQ(saved.Read("tokenizer.json"), good);
+  EXPECT_FALSE(std::filesystem::exists(saved / "vocab.txt")) << "read before tokenizer.json, without its settings";
+  EXPECT_THAT(Tokenizer::Load(saved.path())->Encode("X x [E][MASK]").ids, ElementsAre(2, 5, 1, 6, 4, 3));
   const auto with = [](std::string json, const std::string& from, const std::string& to) {
     return json.replace(json.find(from), from.size(), to);
   };

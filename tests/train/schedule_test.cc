@@ -100,9 +100,8 @@ TEST_P(BadOptionTest, IsRefusedByName) {
   TrainingOptions options;
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   GetParam().spoil(options);
-  EXPECT_THAT(
-      [&] { ValidateTrainingOptions(options); },
-      testing::ThrowsMessage<UsageError>(testing::StartsWith(std::string("--") + GetParam().flag + ": expected ")));
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              testing::ThrowsMessage<UsageError>(testing::StartsWith(std::string(GetParam().flag) + ": expected ")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -127,6 +126,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = -0.5; }},
         BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = NAN; }},
         BadOption{"save_total_limit", [](TrainingOptions& o) { o.save_total_limit = -1; }}));
+
+TEST(TrainingOptions, AWarmUpIsSaidOnce) {
+  TrainingOptions options;
+  options.warmup_ratio = 0.1;
+  EXPECT_NO_THROW(ValidateTrainingOptions(options));
+  options.warmup_steps = 5;
+  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
+              testing::ThrowsMessage<UsageError>(testing::StartsWith("--warmup_steps: not beside --warmup_ratio")));
+}
 
 TEST(TrainingOptions, NamesAreParsedAndTyposGetASuggestion) {
   for (const auto type : {ScheduleType::kLinear, ScheduleType::kCosine, ScheduleType::kConstant})

@@ -102,7 +102,7 @@ TEST_F(TrainerTest, Bf16LearnsLikeFloat32) {
 
 struct ResumeCase {
   const char* name;
-  AttentionType attention;
+  const char* attention;
   double dropout;
   int accumulation;
   int64_t examples;  // 4 a batch: 18 make an epoch of 5 batches, so checkpoints lie in the middle of epochs
@@ -124,9 +124,8 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
     return options;
   }
   ModelPtr NewModel(uint64_t seed = 7) const {
-    AttentionSpec attention;
-    attention.type = GetParam().attention;
-    attention.chunk = 4;  // of sequences of 5 to 24 tokens
+    AttentionSpec attention = ParseAttentionSpec(GetParam().attention, "test");
+    if (Is<ReformerAttention>(attention)) As<ReformerAttention>(attention).chunk = 4;  // of sequences of 5 to 24 tokens
     return TinyModel(GetParam().dropout, attention, seed, GetParam().reversible);
   }
 };
@@ -151,23 +150,23 @@ TEST_P(ResumeTest, EndsAtTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ResumeTest,
-    ::testing::Values(ResumeCase{"dense", AttentionType::kDense, 0, 1, 18},
-                      ResumeCase{"dense_dropout_accumulated", AttentionType::kDense, 0.1, 2, 18},
-                      ResumeCase{"averaged", AttentionType::kDense, 0.1, 1, 18, 0.7},
-                      ResumeCase{"simhash_dropout", AttentionType::kSimHash, 0.1, 1, 18},
-                      ResumeCase{"reformer_dropout", AttentionType::kReformer, 0.1, 1, 18},
-                      ResumeCase{"simhash_dropout_accumulated", AttentionType::kSimHash, 0.1, 3, 30},
-                      ResumeCase{"reversible_simhash", AttentionType::kSimHash, 0.1, 1, 18, 0, true},
-                      ResumeCase{"reversible_reformer_accumulated", AttentionType::kReformer, 0.1, 2, 18, 0, true}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
+                         ::testing::Values(ResumeCase{"dense", "dense", 0, 1, 18},
+                                           ResumeCase{"dense_dropout_accumulated", "dense", 0.1, 2, 18},
+                                           ResumeCase{"averaged", "dense", 0.1, 1, 18, 0.7},
+                                           ResumeCase{"simhash_dropout", "simhash", 0.1, 1, 18},
+                                           ResumeCase{"reformer_dropout", "reformer", 0.1, 1, 18},
+                                           ResumeCase{"simhash_dropout_accumulated", "simhash", 0.1, 3, 30},
+                                           ResumeCase{"reversible_simhash", "simhash", 0.1, 1, 18, 0, true},
+                                           ResumeCase{"reversible_reformer_accumulated", "reformer", 0.1, 2, 18, 0,
+                                                      true}),
+                         [](const auto& info) { return info.param.name; });
 
 // Reformer's keys are its queries: the key map of a checkpoint is neither used nor trained, not even decayed.
 TEST_F(TrainerTest, ReformerLeavesTheKeyMapAsItIs) {
   AttentionSpec reformer;
-  reformer.type = AttentionType::kReformer;
-  reformer.chunk = 4;
+  reformer.kind = ReformerAttention{};
+  As<ReformerAttention>(reformer).chunk = 4;
   for (const bool reversible : {false, true}) {
     const ModelPtr model = TinyModel(0.1, reformer, 7, reversible);
     const NamedTensors before = Copies(*model);
@@ -185,7 +184,7 @@ TEST_F(TrainerTest, ReformerLeavesTheKeyMapAsItIs) {
 // The whole run, optimizer and all: layers that are computed again in the backward change nothing.
 TEST_F(TrainerTest, GradientCheckpointingEndsAtTheSameBits) {
   AttentionSpec simhash;
-  simhash.type = AttentionType::kSimHash;
+  simhash.kind = SimHashAttention{};
   TrainingOptions options = TinyOptions();
   const ModelPtr plain = TinyModel(0.1, simhash), checkpointed = TinyModel(0.1, simhash);
   Train(*plain, TinyData(18), options, {}, {});
@@ -346,7 +345,7 @@ TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
   options.eval_steps = 2;
   options.save_steps = 3;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              ThrowsMessage<UsageError>(HasSubstr("--save_steps a multiple of it, got 2 and 3")));
+              ThrowsMessage<UsageError>(HasSubstr("needs eval_steps, and save_steps a multiple of it, got 2 and 3")));
   options.save_steps = 2;
   options.metric_for_best_model = "acuracy";
   const TrainerHooks hooks{[&] { return Json{{"eval_loss", 1.0}, {"eval_accuracy", 0.5}}; }, {}};
@@ -360,7 +359,7 @@ TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
   // A metric that decides nothing.
   options.load_best_model_at_end = false;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              ThrowsMessage<UsageError>(HasSubstr("--metric_for_best_model: needs --load_best_model_at_end")));
+              ThrowsMessage<UsageError>(HasSubstr("metric_for_best_model: needs load_best_model_at_end")));
 }
 
 // The result, what is evaluated and the models of checkpoints are the average, here computed once more from the weights

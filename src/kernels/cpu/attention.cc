@@ -21,7 +21,7 @@ namespace {
 
 int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
 
-Columns OrderOfColumns(const UnitWork& work, const Pass& pass) {
+Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
   Columns columns;
   columns.count = pass.columns;
   columns.order = work.plan->Order(pass.column_order);
@@ -30,7 +30,7 @@ Columns OrderOfColumns(const UnitWork& work, const Pass& pass) {
 
 }  // namespace
 
-Columns HoldColumns(const UnitWork& work, const Pass& pass, Workspace& memory, int64_t count) {
+Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memory, int64_t count) {
   Columns columns = OrderOfColumns(work, pass);
   const int64_t bytes = count * work.padded() * BytesOf(work.call->operands);
   columns.operand = memory.Get<uint8_t>(Slot::kColumns, bytes);
@@ -101,7 +101,7 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
 
 // Columns that tiles of a pass hold at a time, if they meet but a small part of them each; 0: the pass's are gathered
 // as a whole, before its tiles. Four times what a tile meets, so that those kept are seldom moved to the front.
-int64_t WindowOf(const AttentionPlan& plan, const Pass& pass) {
+int64_t WindowOf(const AttentionPlan& plan, const TilePass& pass) {
   int64_t widest = 1;
   for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
     const auto [begin, end] = ColumnsMet(plan, plan.tiles[t]);
@@ -110,7 +110,7 @@ int64_t WindowOf(const AttentionPlan& plan, const Pass& pass) {
   return 4 * widest <= pass.columns ? 4 * widest : 0;
 }
 
-void GatherWhole(UnitWork& work, const Pass& pass) {
+void GatherWhole(UnitWork& work, const TilePass& pass) {
   work.columns = HoldColumns(work, pass, *work.memory, pass.columns);
   Step(work, pass.columns, 1024,
        [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
@@ -120,7 +120,7 @@ void RunForward(UnitWork& work) {
   constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once
   work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
-    const Pass& pass = work.plan->passes[p];
+    const TilePass& pass = work.plan->passes[p];
     work.window = WindowOf(*work.plan, pass);
     if (work.window > 0) {
       work.columns = OrderOfColumns(work, pass);
@@ -150,7 +150,7 @@ int64_t MostColumns(const AttentionPlan& plan, const Unit& unit) {
 }
 
 // Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
-void AddAllColumnGradients(const UnitWork& work, const Pass& pass) {
+void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
   const int64_t own = pass.own_columns, own_end = own + work.unit->length;
   AddColumnGradients(work, pass, 0, own);
   Step(work, own_end - own, 1024,
@@ -169,7 +169,7 @@ void RunBackward(UnitWork& work) {
   PrepareFillBackward(work);
   ClearGradients(work);
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
-    const Pass& pass = work.plan->passes[p];
+    const TilePass& pass = work.plan->passes[p];
     GatherWhole(work, pass);
     if (work.shared) {
       ParallelFor(groups, 1, [&](int64_t begin, int64_t end) {
@@ -234,7 +234,7 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
     floats += columns * 2 * padded + unit.length * (parts * (padded + 1) + 2);
   }
   if (unit.fill != Fill::kNone) {
-    const Pass& pass = plan.passes[unit.pass_begin];
+    const TilePass& pass = plan.passes[unit.pass_begin];
     floats += padded * (pass.run_end - pass.run_begin + 5);  // floats; two rows of doubles
   }
   return floats;
@@ -245,7 +245,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
       sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
                          plan.chunks.size() + plan.key_chunks.size()) +
       sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() + sizeof(BucketRun) * plan.runs.size() +
-      sizeof(Pass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
+      sizeof(TilePass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
   const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);

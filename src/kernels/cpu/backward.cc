@@ -91,7 +91,7 @@ void SetLse(float lse, bool self_penalty, RowGradients& into, int r) {
 }
 
 template <class T>
-void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, BackwardRows<T>& into) {
+void LoadBackwardRows(const UnitWork& work, const TilePass& pass, const Tile& tile, BackwardRows<T>& into) {
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
   TileRows& rows = into.rows;
@@ -118,7 +118,7 @@ void LoadBackwardRows(const UnitWork& work, const Pass& pass, const Tile& tile, 
 }
 
 template <class T>
-void BackwardBlock(const UnitWork& work, const Pass& pass, const Tile& range, BackwardRows<T>& tile, int32_t begin,
+void BackwardBlock(const UnitWork& work, const TilePass& pass, const Tile& range, BackwardRows<T>& tile, int32_t begin,
                    int count, bool every_pair, float* row_gradient) {
   const int padded = work.padded(), stride = tile.rows.padded;
   const int64_t offset = int64_t{begin} * padded;
@@ -161,7 +161,7 @@ bool Meets(const UnitWork& work, const Tile& tile, int group) {
 }
 
 template <class T>
-void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int group) {
+void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, int group) {
   const int padded = work.padded();
   BackwardRows<T> into;
   LoadBackwardRows(work, pass, tile, into);
@@ -181,7 +181,7 @@ void BackwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, int 
 
 }  // namespace
 
-void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
+void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
   const int64_t begin = work.GroupBegin(group), end = work.GroupBegin(group + 1);
   const size_t bytes = sizeof(float) * (end - begin) * work.padded();
   std::memset(work.operand_gradients + begin * work.padded(), 0, bytes);
@@ -194,7 +194,7 @@ void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
   });
 }
 
-void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end) {
+void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
   const HeadTensor<float>& target = pass.swapped ? work.backward->grad_key : work.backward->grad_query;
   const int32_t* order = work.plan->Order(pass.row_order);
   const int64_t part = (work.shared ? group : 0) * int64_t{work.unit->length};
@@ -211,7 +211,7 @@ void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t 
   }
 }
 
-void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end) {
   const int padded = work.padded();
   float* wide = ThreadWorkspace().Get<float>(Slot::kRows, padded);  // a key
   const bool queries = pass.swapped || work.plan->shared_keys;
@@ -247,13 +247,13 @@ namespace lshformer {
 HWY_EXPORT(BackwardGroup);
 HWY_EXPORT(AddRowGradients);
 HWY_EXPORT(AddColumnGradients);
-void BackwardGroup(const UnitWork& work, const Pass& pass, int group) {
+void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
   HWY_DYNAMIC_DISPATCH(BackwardGroup)(work, pass, group);
 }
-void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end) {
+void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
   HWY_DYNAMIC_DISPATCH(AddRowGradients)(work, pass, group, tile_begin, tile_end);
 }
-void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end) {
+void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(AddColumnGradients)(work, pass, begin, end);
 }
 }  // namespace lshformer

@@ -27,8 +27,9 @@ inline constexpr double kLn2 = 0.693147180559945309;
 inline constexpr float kNothing = -1e30f, kMasked = -3e30f;
 // Reformer's score where a row meets its own position, in natural logs and in units of log 2. It matters only to a row
 // that sees nothing else: its lse is kSelfPenaltyScore + log(times met), and no other row's comes near.
-inline constexpr float kSelfPenaltyScore = -1e5f, kSelfScore = kSelfPenaltyScore * kLog2E;
-inline constexpr float kKeyNormEpsilon = 1e-6f;  // of the mean of q², before the square root
+inline constexpr float kSelfPenaltyScore = static_cast<float>(ReformerAttention::kSelfScore),
+                       kSelfScore = kSelfPenaltyScore * kLog2E;
+inline constexpr auto kKeyNormEpsilon = static_cast<float>(ReformerAttention::kKeyNormEpsilon);
 
 // The backward adds up a row's gradient in one part per group of columns, then the parts in order: groups can run side
 // by side. Their number depends on the length alone, never on threads.
@@ -113,14 +114,14 @@ inline std::pair<int64_t, int64_t> ColumnsMet(const AttentionPlan& plan, const T
 }
 
 // Room for `count` columns in the buffers of `memory`, as the pass in work needs them.
-Columns HoldColumns(const UnitWork& work, const Pass& pass, Workspace& memory, int64_t count);
+Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memory, int64_t count);
 
 // Vectorised steps, by the instruction set in force.
-void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end);
-void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end);
-void BackwardGroup(const UnitWork& work, const Pass& pass, int group);
-void AddRowGradients(const UnitWork& work, const Pass& pass, int group, int64_t tile_begin, int64_t tile_end);
-void AddColumnGradients(const UnitWork& work, const Pass& pass, int64_t begin, int64_t end);
+void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end);
+void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end);
+void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
+void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);
+void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end);
 // The fill members of `work`, in the unit's work memory; what unseen pairs add to the gradients.
 void PrepareFill(UnitWork& work);
 void PrepareFillBackward(UnitWork& work);

@@ -63,11 +63,11 @@ double* Sums(const UnitWork& work, Slot slot, int64_t rows) {
   return sums;
 }
 
-const Pass& FirstPass(const UnitWork& work) { return work.plan->passes[work.unit->pass_begin]; }
+const TilePass& FirstPass(const UnitWork& work) { return work.plan->passes[work.unit->pass_begin]; }
 
 // Every row of a bucket sees the same keys, those of its bucket.
 bool SeesItsBucket(const UnitWork& work) {
-  const Pass& pass = FirstPass(work);
+  const TilePass& pass = FirstPass(work);
   return work.unit->pass_end - work.unit->pass_begin == 1 && pass.run_end > pass.run_begin;
 }
 
@@ -98,7 +98,7 @@ void PrepareFill(UnitWork& work) {
   }
   FillScores(work);
   work.subtract_fill = !SeesItsBucket(work);
-  const Pass& pass = FirstPass(work);
+  const TilePass& pass = FirstPass(work);
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
   double* total = Sums(work, Slot::kSums, 2);
   double* sum = total + padded;  // of one bucket: to keep all would take more memory than all else
@@ -135,7 +135,7 @@ namespace {
 void AddUnseenValueGradients(const UnitWork& work) {
   const int32_t length = work.unit->length;
   const int head_dim = work.head_dim(), padded = work.padded();
-  const Pass& pass = FirstPass(work);
+  const TilePass& pass = FirstPass(work);
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
   double* total = Sums(work, Slot::kSums, 2);
   double* sum = total + padded;  // over the queries of one bucket

@@ -105,7 +105,7 @@ void KeepRows(const UnitWork& work, const TileRows& rows, const RowState& state)
 // What the keys that a row does not see have in common: Σ v, found by the row's bucket run.
 class UnseenValues {
  public:
-  UnseenValues(const UnitWork& work, const Pass& pass) : work_(work), at_(work.unseen_values) {
+  UnseenValues(const UnitWork& work, const TilePass& pass) : work_(work), at_(work.unseen_values) {
     if (!work.subtract_fill && work.fill_score) run_ = work.plan->runs.data() + pass.run_begin;
   }
   const float* Of(int row) {
@@ -120,7 +120,7 @@ class UnseenValues {
 };
 
 // Adds the unseen keys' share, divides, writes out and lse.
-void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, RowState& state) {
+void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows, RowState& state) {
   const AttentionForward& call = *work.call;
   UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
@@ -149,7 +149,7 @@ void FinishRows(const UnitWork& work, const Pass& pass, const Tile& tile, const 
 // met.
 class ColumnWindow {
  public:
-  ColumnWindow(const UnitWork& work, const Pass& pass) : work_(work), pass_(pass) {
+  ColumnWindow(const UnitWork& work, const TilePass& pass) : work_(work), pass_(pass) {
     if (work.window > 0) held_ = HoldColumns(work, pass, ThreadWorkspace(), work.window);
   }
 
@@ -187,13 +187,13 @@ class ColumnWindow {
   }
 
   const UnitWork& work_;
-  const Pass& pass_;
+  const TilePass& pass_;
   Columns held_;
   int64_t end_ = 0;  // columns first … end − 1 are held
 };
 
 template <class T>
-void ForwardTile(const UnitWork& work, const Pass& pass, const Tile& tile, bool first, bool last,
+void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool first, bool last,
                  ColumnWindow& window) {
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
@@ -259,7 +259,7 @@ void GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, const 
 
 }  // namespace
 
-void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end) {
+void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
   const bool queries = pass.swapped || work.plan->shared_keys;
@@ -274,8 +274,8 @@ void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& column
     columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, columns.position(c), 1);
 }
 
-void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
-  const Pass* passes = work.plan->passes.data();
+void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
+  const TilePass* passes = work.plan->passes.data();
   const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
   ColumnWindow window(work, pass);
   WithOperands(work, [&](auto number) {
@@ -291,10 +291,10 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 HWY_EXPORT(GatherColumns);
 HWY_EXPORT(ForwardTiles);
-void GatherColumns(const UnitWork& work, const Pass& pass, const Columns& columns, int64_t begin, int64_t end) {
+void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(GatherColumns)(work, pass, columns, begin, end);
 }
-void ForwardTiles(const UnitWork& work, const Pass& pass, int64_t tile_begin, int64_t tile_end) {
+void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
   HWY_DYNAMIC_DISPATCH(ForwardTiles)(work, pass, tile_begin, tile_end);
 }
 }  // namespace lshformer

@@ -159,22 +159,23 @@ std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end
 namespace {
 
 // Tokens that one thread hashes at a time: about 0.1 ms of work.
-int64_t TokensAtATime(const AttentionSpec& spec, int padded) {
-  return std::max<int64_t>(64, int64_t{2'000'000} / (int64_t{spec.hashes} * spec.bands * padded));
+int64_t TokensAtATime(const SimHashAttention& simhash, int padded) {
+  return std::max<int64_t>(64, int64_t{2'000'000} / (int64_t{simhash.hashes} * simhash.bands * padded));
 }
 
 }  // namespace
 
 SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                                   HeadTensor<const float> key, const SimHashPlanes& planes) {
+  const auto& simhash = As<SimHashAttention>(spec);
   const int64_t tokens = shape.tokens();
   SimHashBuckets buckets;
   if (tokens == 0) return buckets;
-  if (SignPatternsAreBuckets(spec)) return HashSignPatterns(spec, shape, query, key, planes);
-  buckets.query.resize(static_cast<size_t>(shape.heads) * spec.hashes * tokens);
+  if (SignPatternsAreBuckets(simhash)) return HashSignPatterns(simhash, shape, query, key, planes);
+  buckets.query.resize(static_cast<size_t>(shape.heads) * simhash.hashes * tokens);
   buckets.key.resize(buckets.query.size());
   const int padded = (shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums;
-  const int64_t planes_per_head = int64_t{spec.hashes} * spec.bands;
+  const int64_t planes_per_head = int64_t{simhash.hashes} * simhash.bands;
   const int64_t rows_per_head = (planes_per_head + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime;
   const AlignedFloats aligned = AllocateFloats(rows_per_head * shape.heads * padded);
   std::fill_n(aligned.get(), rows_per_head * shape.heads * padded, 0.0f);
@@ -185,13 +186,13 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
   const auto head_planes = [&](int head) {
     return HeadPlanes{aligned.get() + head * rows_per_head * padded,
                       planes.coefficients.data() + head * planes_per_head,
-                      spec.hashes,
-                      spec.bands,
-                      spec.table_size,
+                      simhash.hashes,
+                      simhash.bands,
+                      simhash.table_size,
                       shape.head_dim,
                       padded};
   };
-  const int64_t block = TokensAtATime(spec, padded), blocks = (tokens + block - 1) / block;
+  const int64_t block = TokensAtATime(simhash, padded), blocks = (tokens + block - 1) / block;
   // Short sequences are not worth waking a thread: several heads together then make a piece of work.
   const int64_t heads_at_a_time = std::max<int64_t>(1, block / tokens);
   ParallelFor(blocks * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
@@ -199,14 +200,14 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
       const int head = static_cast<int>(item / blocks);
       const int64_t first = item % blocks * block, last = std::min(tokens, first + block);
       const HeadPlanes planes_of_head = head_planes(head);
-      int32_t* query_buckets = buckets.query.data() + int64_t{head} * spec.hashes * tokens;
+      int32_t* query_buckets = buckets.query.data() + int64_t{head} * simhash.hashes * tokens;
       HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, query, head, first, last, nullptr, tokens, query_buckets);
-      if (spec.center_keys) continue;
-      int32_t* key_buckets = buckets.key.data() + int64_t{head} * spec.hashes * tokens;
+      if (simhash.center_keys) continue;
+      int32_t* key_buckets = buckets.key.data() + int64_t{head} * simhash.hashes * tokens;
       HWY_DYNAMIC_DISPATCH(HashRows)(planes_of_head, key, head, first, last, nullptr, tokens, key_buckets);
     }
   });
-  if (!spec.center_keys) return buckets;
+  if (!simhash.center_keys) return buckets;
   ParallelFor(int64_t{shape.sequences()} * shape.heads, heads_at_a_time, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int head = static_cast<int>(unit % shape.heads);
@@ -215,7 +216,7 @@ SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShap
       const std::vector<float> mean = MeanRow(key, first, last, head, shape.head_dim);
       HWY_DYNAMIC_DISPATCH(HashRows)
       (head_planes(head), key, head, first, last, mean.data(), tokens,
-       buckets.key.data() + int64_t{head} * spec.hashes * tokens);
+       buckets.key.data() + int64_t{head} * simhash.hashes * tokens);
     }
   });
   return buckets;

@@ -102,12 +102,12 @@ struct Block {
   int64_t first, last;
 };
 
-std::vector<Block> BlocksOf(const AttentionSpec& spec, const AttentionShape& shape) {
+std::vector<Block> BlocksOf(const SimHashAttention& simhash, const AttentionShape& shape) {
   std::vector<Block> blocks;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t begin = shape.cu_seqlens[b], end = shape.cu_seqlens[b + 1];
     for (int64_t first = begin; first < end; first += kPatternRows)
-      blocks.push_back({b, BandsOf(spec, end - begin), first, std::min(end, first + kPatternRows)});
+      blocks.push_back({b, BandsOf(simhash, end - begin), first, std::min(end, first + kPatternRows)});
   }
   return blocks;
 }
@@ -141,34 +141,35 @@ std::vector<float> MeanKeys(const AttentionShape& shape, HeadTensor<const float>
 
 }  // namespace
 
-SimHashBuckets HashSignPatterns(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                                HeadTensor<const float> key, const SimHashPlanes& planes) {
+SimHashBuckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape,
+                                HeadTensor<const float> query, HeadTensor<const float> key,
+                                const SimHashPlanes& planes) {
   constexpr int64_t kWorthAThread = 4'000'000;  // operations: about 0.1 ms
   const int64_t tokens = shape.tokens();
   const int width = (planes.bands + kPatternVectors - 1) / kPatternVectors * kPatternVectors;
   SimHashBuckets buckets;
-  buckets.query.resize(static_cast<size_t>(shape.heads) * spec.hashes * tokens);
+  buckets.query.resize(static_cast<size_t>(shape.heads) * simhash.hashes * tokens);
   buckets.key.resize(buckets.query.size());
-  const AlignedFloats packed = Packed(planes, shape.heads, spec.hashes, shape.head_dim, width);
-  const std::vector<float> means = spec.center_keys ? MeanKeys(shape, key) : std::vector<float>();
-  const std::vector<Block> blocks = BlocksOf(spec, shape);
+  const AlignedFloats packed = Packed(planes, shape.heads, simhash.hashes, shape.head_dim, width);
+  const std::vector<float> means = simhash.center_keys ? MeanKeys(shape, key) : std::vector<float>();
+  const std::vector<Block> blocks = BlocksOf(simhash, shape);
   const auto count = static_cast<int64_t>(blocks.size());
-  const int64_t products = int64_t{4} * kPatternRows * width * shape.head_dim * spec.hashes;
+  const int64_t products = int64_t{4} * kPatternRows * width * shape.head_dim * simhash.hashes;
   ParallelFor(count * shape.heads, std::max<int64_t>(1, kWorthAThread / products), [&](int64_t begin, int64_t end) {
     const AlignedFloats work = AllocateFloats(int64_t{kPatternRows} * (width + shape.head_dim));
     for (int64_t item = begin; item < end; ++item) {
       const int head = static_cast<int>(item / count);
       const Block& block = blocks[item % count];
-      const PatternPlanes of_head{packed.get() + int64_t{head} * spec.hashes * shape.head_dim * width,
-                                  spec.hashes,
+      const PatternPlanes of_head{packed.get() + int64_t{head} * simhash.hashes * shape.head_dim * width,
+                                  simhash.hashes,
                                   block.bands,
                                   shape.head_dim,
                                   width,
-                                  spec.pairs == Pairs::kSorted};
+                                  simhash.pairs == Pairs::kSorted};
       const auto hash = [&](HeadTensor<const float> x, const float* mean, std::vector<int32_t>& to) {
         HWY_DYNAMIC_DISPATCH(HashPatternRows)
         (of_head, x, head, block.first, block.last, mean, tokens, work.get(),
-         to.data() + int64_t{head} * spec.hashes * tokens);
+         to.data() + int64_t{head} * simhash.hashes * tokens);
       };
       hash(query, nullptr, buckets.query);
       const int64_t unit = int64_t{block.sequence} * shape.heads + head;

@@ -150,19 +150,20 @@ class RotationHash {
 std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, const ReformerRotations& rotations,
                                     bool needed_only) {
-  std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * spec.rounds * shape.tokens());
+  const auto& reformer = As<ReformerAttention>(spec);
+  std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * reformer.rounds * shape.tokens());
   std::vector<std::pair<std::array<int, 2>, std::vector<Block>>> groups;  // by bucket count
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t begin = shape.cu_seqlens[b], end = shape.cu_seqlens[b + 1];
     if (begin == end || (needed_only && !UsesHash(spec, static_cast<int>(end - begin)))) continue;
-    const std::array<int, 2> factors = BucketFactors(spec, end - begin);
+    const std::array<int, 2> factors = BucketFactors(reformer, end - begin);
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == factors; });
     if (group == groups.end()) group = groups.insert(group, {factors, {}});
     for (int64_t first = begin; first < end; first += kRowsAtATime)
       group->second.push_back({first, std::min(end, first + kRowsAtATime)});
   }
   for (const auto& [factors, blocks] : groups)
-    RotationHash(shape, spec.rounds, rotations, factors).Run(blocks, query, buckets.data());
+    RotationHash(shape, reformer.rounds, rotations, factors).Run(blocks, query, buckets.data());
   return buckets;
 }
 

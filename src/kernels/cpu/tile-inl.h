@@ -25,7 +25,7 @@ struct TileRows {
   std::vector<int32_t> chunks;   // [round][kTileRows]; kFirstWindow
 };
 
-inline void LoadTileRows(const UnitWork& work, const Pass& pass, const Tile& tile, TileRows& rows) {
+inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile& tile, TileRows& rows) {
   rows.count = tile.row_end - tile.row_begin;
   rows.padded = RoundUp(rows.count, kLanes);
   const int32_t* order = work.plan->Order(pass.row_order);
@@ -98,7 +98,7 @@ HWY_INLINE hn::Vec<Ints> PlaceInWindow(int32_t chunk, hn::Vec<Ints> row_chunk, c
 
 // The chunk in which a place of a pass's columns lies: 0 is the first of the pass's round, those before it are
 // negative.
-inline int32_t ChunkOfColumn(const Unit& unit, const Pass& pass, int32_t column) {
+inline int32_t ChunkOfColumn(const Unit& unit, const TilePass& pass, int32_t column) {
   const int32_t place = column - pass.own_columns;
   const int32_t round = place >= 0 ? place / unit.length : -((unit.length - 1 - place) / unit.length);
   return round * unit.ChunksOfARound() + (place - round * unit.length) / unit.window.chunk;
@@ -106,7 +106,7 @@ inline int32_t ChunkOfColumn(const Unit& unit, const Pass& pass, int32_t column)
 
 // kFirstWindow: rows [r, r + kLanes) that met the position of a column before, in an earlier round, or in this one
 // earlier in their window than at `column`.
-HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const Pass& pass, const TileRows& rows, int r, int32_t column,
+HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const TilePass& pass, const TileRows& rows, int r, int32_t column,
                                     int32_t position) {
   const Ints d;
   const Unit& unit = *work.unit;
@@ -150,7 +150,7 @@ HWY_INLINE hn::Mask<Ints> IsAlwaysSeen(const AlwaysSeen& always, hn::Vec<Ints> r
 }
 
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
-inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& rows, int32_t begin, int count,
+inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows& rows, int32_t begin, int count,
                       float* scores) {
   const Floats d;
   const Ints di;
@@ -179,7 +179,7 @@ inline void ApplyRule(const UnitWork& work, const Pass& pass, const TileRows& ro
 
 // Calls visit(column − begin, row) where a row of the tile meets its own position in columns [begin, begin + count).
 template <class Visit>
-HWY_INLINE void ForEachSelf(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows,
+HWY_INLINE void ForEachSelf(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
                             int32_t begin, int count, const Visit& visit) {
   if (!(pass.rule & kSelfPenalty)) return;
   const int32_t first = pass.own_columns + tile.row_begin, end = begin + count;  // the column of row 0
@@ -196,7 +196,7 @@ HWY_INLINE void ForEachSelf(const UnitWork& work, const Pass& pass, const Tile& 
 
 // A row's weight on itself is mostly 0, but it does count: where zeros are left out of a product, a NaN of its own must
 // still reach it. weights: [columns][padded].
-inline void KeepSelf(const UnitWork& work, const Pass& pass, const Tile& tile, const TileRows& rows, int32_t begin,
+inline void KeepSelf(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows, int32_t begin,
                      int count, float* weights) {
   constexpr float kLeast = 1.17549435e-38f;  // of normal floats: nothing beside any finite sum
   ForEachSelf(work, pass, tile, rows, begin, count, [&](int column, int row) {

@@ -12,16 +12,18 @@ namespace {
 
 enum class Pair { kSeen, kUnseen, kAbsent };
 
-// One sequence under one head.
+// One sequence under one head: SimHash, or exact attention, which is what `simhash` does with a sequence that is not
+// hashed.
 class Unit {
  public:
-  Unit(const Inputs& in, int sequence, int head)
-      : in_(in),
+  Unit(const SimHashAttention& simhash, const Inputs& in, int sequence, int head)
+      : simhash_(simhash),
+        in_(in),
         head_(head),
         begin_(in.shape.cu_seqlens[sequence]),
         length_(in.shape.cu_seqlens[sequence + 1] - begin_),
-        mirrors_(UsesHash(in.spec, static_cast<int>(length_)) && in.spec.pairs == Pairs::kReference),
-        pairs_(in.spec, static_cast<int>(length_), Buckets(in.query_buckets), Buckets(in.key_buckets),
+        mirrors_(UsesHash(in.spec, static_cast<int>(length_)) && simhash.pairs == Pairs::kReference),
+        pairs_(simhash, in.spec, static_cast<int>(length_), Buckets(in.query_buckets), Buckets(in.key_buckets),
                in.shape.tokens()) {
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
@@ -36,6 +38,7 @@ class Unit {
     }
   }
 
+  Fill fill() const { return simhash_.fill; }
   int64_t length() const { return length_; }
   int64_t Token(int64_t position) const { return begin_ + position; }
   int64_t Offset(int64_t position) const { return (Token(position) * in_.shape.heads + head_) * in_.shape.head_dim; }
@@ -44,14 +47,14 @@ class Unit {
 
   Pair Kind(int64_t i, int64_t j) const {
     if (pairs_.Sees(i, j)) return Pair::kSeen;
-    return in_.spec.fill == Fill::kNone ? Pair::kAbsent : Pair::kUnseen;
+    return simhash_.fill == Fill::kNone ? Pair::kAbsent : Pair::kUnseen;
   }
   // Whether the score of the seen pair (i, j) is q_j·k_i's mirror: the roles of query and key are swapped.
   bool Mirrored(int64_t i, int64_t j) const { return mirrors_ && i > j; }
 
   double Score(int64_t i, int64_t j, Pair kind) const {
     if (kind == Pair::kUnseen) {
-      return in_.spec.fill == Fill::kMean ? in_.scale * Dot(Row(in_.query, i), mean_key_.data()) : 0.0;
+      return simhash_.fill == Fill::kMean ? in_.scale * Dot(Row(in_.query, i), mean_key_.data()) : 0.0;
     }
     return Mirrored(i, j) ? in_.scale * Dot(Row(in_.query, j), Row(in_.key, i))
                           : in_.scale * Dot(Row(in_.query, i), Row(in_.key, j));
@@ -73,9 +76,10 @@ class Unit {
 
  private:
   const int32_t* Buckets(std::span<const int32_t> all) const {
-    return all.empty() ? nullptr : all.data() + int64_t{head_} * in_.spec.hashes * in_.shape.tokens() + begin_;
+    return all.empty() ? nullptr : all.data() + int64_t{head_} * simhash_.hashes * in_.shape.tokens() + begin_;
   }
 
+  const SimHashAttention& simhash_;
   const Inputs& in_;
   int head_;
   int64_t begin_, length_;
@@ -119,9 +123,9 @@ Row Probabilities(const Unit& unit, int64_t i) {
 }
 
 template <class Visit>
-void ForEachUnit(const Inputs& in, const Visit& visit) {
+void ForEachUnit(const SimHashAttention& simhash, const Inputs& in, const Visit& visit) {
   for (int b = 0; b < in.shape.sequences(); ++b) {
-    for (int head = 0; head < in.shape.heads; ++head) visit(Unit(in, b, head), head);
+    for (int head = 0; head < in.shape.heads; ++head) visit(Unit(simhash, in, b, head), head);
   }
 }
 
@@ -136,7 +140,7 @@ void PassScoreGradient(const Inputs& in, const Unit& unit, int64_t i, int64_t j,
   const int head_dim = in.shape.head_dim;
   gradient *= in.scale;
   if (kind == Pair::kUnseen) {
-    if (in.spec.fill != Fill::kMean) return;
+    if (unit.fill() != Fill::kMean) return;
     AddScaled(gradient, unit.mean_key().data(), head_dim, grads.query.data() + unit.Offset(i));
     AddScaled(gradient, unit.Row(in.query, i), head_dim, mean_gradient.data());
     return;
@@ -148,13 +152,12 @@ void PassScoreGradient(const Inputs& in, const Unit& unit, int64_t i, int64_t j,
 
 }  // namespace
 
-Outputs Forward(const Inputs& in) {
-  if (in.spec.type == AttentionType::kReformer) return ReformerForward(in);
+Outputs Forward(const SimHashAttention& simhash, const Inputs& in) {
   const int head_dim = in.shape.head_dim;
   Outputs outputs;
   outputs.out.assign(in.query.size(), 0.0);
   outputs.lse.assign(in.shape.tokens() * in.shape.heads, 0.0);
-  ForEachUnit(in, [&](const Unit& unit, int head) {
+  ForEachUnit(simhash, in, [&](const Unit& unit, int head) {
     outputs.pairs_total += unit.length() * unit.length();
     for (int64_t i = 0; i < unit.length(); ++i) {
       const Row row = Probabilities(unit, i);
@@ -170,12 +173,11 @@ Outputs Forward(const Inputs& in) {
   return outputs;
 }
 
-Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
-  if (in.spec.type == AttentionType::kReformer) return ReformerBackward(in, grad_out);
+Gradients Backward(const SimHashAttention& simhash, const Inputs& in, std::span<const double> grad_out) {
   const int head_dim = in.shape.head_dim;
   Gradients grads;
   for (std::vector<double>* gradient : {&grads.query, &grads.key, &grads.value}) gradient->assign(in.query.size(), 0.0);
-  ForEachUnit(in, [&](const Unit& unit, int) {
+  ForEachUnit(simhash, in, [&](const Unit& unit, int) {
     std::vector<double> mean_gradient(head_dim, 0.0), probability_gradient(unit.length());
     for (int64_t i = 0; i < unit.length(); ++i) {
       const Row row = Probabilities(unit, i);
@@ -202,6 +204,12 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
   return grads;
 }
 
+Outputs Forward(const DenseAttention&, const Inputs& in) { return Forward(SimHashAttention{}, in); }
+
+Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const double> grad_out) {
+  return Backward(SimHashAttention{}, in, grad_out);
+}
+
 namespace {
 
 // The place of a sign pattern in Gray order, where each differs from the one before in one bit: bit b of the place is
@@ -218,30 +226,38 @@ int64_t PlaceInGrayOrder(int64_t pattern, int bands) {
 
 }  // namespace
 
+Outputs Forward(const Inputs& in) {
+  return std::visit([&](const auto& kind) { return Forward(kind, in); }, in.spec.kind);
+}
+
+Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
+  return std::visit([&](const auto& kind) { return Backward(kind, in, grad_out); }, in.spec.kind);
+}
+
 SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
-  const AttentionSpec& spec = in.spec;
+  const auto& simhash = As<SimHashAttention>(in.spec);
   const int head_dim = in.shape.head_dim;
   SimHashBuckets buckets;
-  buckets.query.assign(int64_t{in.shape.heads} * spec.hashes * in.shape.tokens(), 0);
+  buckets.query.assign(int64_t{in.shape.heads} * simhash.hashes * in.shape.tokens(), 0);
   buckets.key = buckets.query;
-  ForEachUnit(in, [&](const Unit& unit, int head) {
-    const int bands = BandsOf(spec, unit.length());
+  ForEachUnit(simhash, in, [&](const Unit& unit, int head) {
+    const int bands = BandsOf(simhash, unit.length());
     const auto bucket = [&](const double* x, int hash) {
       int64_t sum = 0;
       for (int band = 0; band < bands; ++band) {
-        const int64_t plane = (int64_t{head} * spec.hashes + hash) * planes.bands + band;
+        const int64_t plane = (int64_t{head} * simhash.hashes + hash) * planes.bands + band;
         double dot = 0;
         for (int d = 0; d < head_dim; ++d) dot += x[d] * planes.planes[plane * head_dim + d];
         if (dot > 0) sum += planes.coefficients[plane];
       }
-      sum %= TableSizeOf(spec, unit.length());
-      return static_cast<int32_t>(spec.pairs == Pairs::kSorted ? PlaceInGrayOrder(sum, bands) : sum);
+      sum %= TableSizeOf(simhash, unit.length());
+      return static_cast<int32_t>(simhash.pairs == Pairs::kSorted ? PlaceInGrayOrder(sum, bands) : sum);
     };
     for (int64_t i = 0; i < unit.length(); ++i) {
       std::vector<double> key(unit.Row(in.key, i), unit.Row(in.key, i) + head_dim);
-      if (spec.center_keys) AddScaled(-1.0, unit.mean_key().data(), head_dim, key.data());
-      for (int hash = 0; hash < spec.hashes; ++hash) {
-        const int64_t at = (int64_t{head} * spec.hashes + hash) * in.shape.tokens() + unit.Token(i);
+      if (simhash.center_keys) AddScaled(-1.0, unit.mean_key().data(), head_dim, key.data());
+      for (int hash = 0; hash < simhash.hashes; ++hash) {
+        const int64_t at = (int64_t{head} * simhash.hashes + hash) * in.shape.tokens() + unit.Token(i);
         buckets.query[at] = bucket(unit.Row(in.query, i), hash);
         buckets.key[at] = bucket(key.data(), hash);
       }

@@ -13,9 +13,9 @@ namespace lshformer::ref {
 struct Inputs {
   AttentionShape shape;
   AttentionSpec spec;
-  std::span<const double> query, key, value;  // Reformer: no key
+  std::span<const double> query, key, value;  // no key where the kind shares keys
   double scale = 1;
-  // [heads, hashes or rounds, tokens]; unused by exact attention, no key_buckets for Reformer
+  // [heads, hashes or rounds, tokens]; unused by exact attention, no key_buckets where keys are shared
   std::span<const int32_t> query_buckets, key_buckets;
   AttentionDropout dropout;
 };
@@ -27,11 +27,16 @@ struct Outputs {
 };
 
 struct Gradients {
-  std::vector<double> query, key, value;  // [tokens, heads, head_dim]; Reformer: no key
+  std::vector<double> query, key, value;  // [tokens, heads, head_dim]; no key where keys are shared
 };
 
 Outputs Forward(const Inputs& in);
 Gradients Backward(const Inputs& in, std::span<const double> grad_out);
+// Each kind's own oracle, which the two above find by the kind of in.spec; Reformer's are in ref/reformer.h.
+Outputs Forward(const DenseAttention&, const Inputs& in);
+Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const double> grad_out);
+Outputs Forward(const SimHashAttention& simhash, const Inputs& in);
+Gradients Backward(const SimHashAttention& simhash, const Inputs& in, std::span<const double> grad_out);
 
 // The hash of HashQueriesAndKeys with dot products in double: it differs where a float dot product rounds across 0.
 SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes);

@@ -12,7 +12,6 @@
 namespace lshformer::ref {
 namespace {
 
-constexpr double kSelfPenaltyScore = -1e5, kKeyNormEpsilon = 1e-6;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // Which keys a query meets, in each round, in the order of its window; one as often as it is met. After the rounds come
@@ -20,41 +19,46 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 class Meetings {
  public:
   Meetings(const AttentionSpec& spec, int length, const int32_t* buckets, int64_t stride)
-      : spec_(spec), length_(length), buckets_(buckets), stride_(stride), hashed_(UsesHash(spec, length)) {
+      : spec_(spec),
+        reformer_(As<ReformerAttention>(spec)),
+        length_(length),
+        buckets_(buckets),
+        stride_(stride),
+        hashed_(UsesHash(spec, length)) {
     if (!hashed_) return;
-    chunks_of_a_round_ = (length + spec.chunk - 1) / spec.chunk;
-    chunk_of_.resize(int64_t{spec.rounds} * length);
-    for (int round = 0; round < spec.rounds; ++round) {
+    chunks_of_a_round_ = (length + reformer_.chunk - 1) / reformer_.chunk;
+    chunk_of_.resize(int64_t{reformer_.rounds} * length);
+    for (int round = 0; round < reformer_.rounds; ++round) {
       std::vector<int> order(length);
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return Bucket(round, a) < Bucket(round, b); });
       for (int place = 0; place < length; ++place) {
-        if (place % spec.chunk == 0) circle_.emplace_back();
+        if (place % reformer_.chunk == 0) circle_.emplace_back();
         circle_.back().push_back(order[place]);
         chunk_of_[int64_t{round} * length + order[place]] = static_cast<int>(circle_.size()) - 1;
       }
     }
   }
 
-  int rounds() const { return hashed_ ? spec_.rounds + 1 : 1; }
+  int rounds() const { return hashed_ ? reformer_.rounds + 1 : 1; }
 
   std::vector<int> Of(int i, int round) const {
     std::vector<int> met;
     if (!hashed_) {
       for (int j = 0; j < length_; ++j) {
-        if (j <= i || !spec_.causal) met.push_back(j);
+        if (j <= i || !reformer_.causal) met.push_back(j);
       }
       return met;
     }
-    if (round == spec_.rounds) return OfNoRound(i);
+    if (round == reformer_.rounds) return OfNoRound(i);
     const int own = chunk_of_[int64_t{round} * length_ + i], all = static_cast<int>(circle_.size());
     const int first = round * chunks_of_a_round_, last = first + chunks_of_a_round_ - 1;  // of this round
-    for (int number = own - spec_.look_back; number <= own + spec_.look_ahead; ++number) {
+    for (int number = own - reformer_.look_back; number <= own + reformer_.look_ahead; ++number) {
       const bool outside = number < first || number > last;
-      if (outside && !(spec_.wrap && spec_.cross_bucket)) continue;
+      if (outside && !(reformer_.wrap && reformer_.cross_bucket)) continue;
       for (const int j : circle_[(number % all + all) % all]) {
-        if (!spec_.cross_bucket && Bucket(round, i) != Bucket(round, j)) continue;
-        if (!spec_.causal || j <= i) met.push_back(j);
+        if (!reformer_.cross_bucket && Bucket(round, i) != Bucket(round, j)) continue;
+        if (!reformer_.causal || j <= i) met.push_back(j);
       }
     }
     return met;
@@ -72,12 +76,12 @@ class Meetings {
  private:
   std::vector<int> OfNoRound(int i) const {
     std::vector<bool> found(length_);
-    for (int round = 0; round < spec_.rounds; ++round) {
+    for (int round = 0; round < reformer_.rounds; ++round) {
       for (const int j : Of(i, round)) found[j] = true;
     }
     std::vector<int> left;
     for (int j = 0; j < length_; ++j) {
-      if (!found[j] && AlwaysSees(spec_, length_, i, j) && (!spec_.causal || j <= i)) left.push_back(j);
+      if (!found[j] && AlwaysSees(spec_, length_, i, j) && (!reformer_.causal || j <= i)) left.push_back(j);
     }
     return left;
   }
@@ -85,6 +89,7 @@ class Meetings {
   int32_t Bucket(int round, int position) const { return buckets_[round * stride_ + position]; }
 
   const AttentionSpec& spec_;
+  const ReformerAttention& reformer_;
   int length_;
   const int32_t* buckets_;
   int64_t stride_;
@@ -105,12 +110,13 @@ class Unit {
         meetings_(in.spec, length_,
                   in.query_buckets.empty()
                       ? nullptr
-                      : in.query_buckets.data() + int64_t{head} * in.spec.rounds * in.shape.tokens() + begin_,
+                      : in.query_buckets.data() +
+                            int64_t{head} * As<ReformerAttention>(in.spec).rounds * in.shape.tokens() + begin_,
                   in.shape.tokens()) {
     const int head_dim = in.shape.head_dim;
     for (int j = 0; j < length_; ++j) {
       const double* q = Row(in.query, j);
-      key_scale_.push_back(1 / std::sqrt(Dot(q, q) + head_dim * kKeyNormEpsilon));
+      key_scale_.push_back(1 / std::sqrt(Dot(q, q) + head_dim * ReformerAttention::kKeyNormEpsilon));
       for (int d = 0; d < head_dim; ++d) keys_.push_back(key_scale_[j] * q[d]);
     }
     if (in.dropout.probability > 0) {
@@ -127,9 +133,13 @@ class Unit {
   const double* Key(int j) const { return keys_.data() + int64_t{j} * in_.shape.head_dim; }
   double key_scale(int j) const { return key_scale_[j]; }
 
-  double Score(int i, int j) const { return i == j ? kSelfPenaltyScore : in_.scale * Dot(Row(in_.query, i), Key(j)); }
+  double Score(int i, int j) const {
+    return i == j ? ReformerAttention::kSelfScore : in_.scale * Dot(Row(in_.query, i), Key(j));
+  }
   // What a pair met `times` times has on top of its score each time.
-  double Correction(int32_t times) const { return in_.spec.count_pairs_once ? -std::log(times) : 0.0; }
+  double Correction(int32_t times) const {
+    return As<ReformerAttention>(in_.spec).count_pairs_once ? -std::log(times) : 0.0;
+  }
 
   double KeepFactor(int i, int j) const {
     if (!(in_.dropout.probability > 0)) return 1.0;
@@ -202,7 +212,7 @@ std::vector<double> Probabilities(const Unit& unit, int i) {
 
 }  // namespace
 
-Outputs ReformerForward(const Inputs& in) {
+Outputs Forward(const ReformerAttention&, const Inputs& in) {
   Outputs outputs;
   outputs.out.assign(in.query.size(), 0.0);
   outputs.lse.assign(in.shape.tokens() * in.shape.heads, kMinusInfinity);
@@ -228,7 +238,7 @@ Outputs ReformerForward(const Inputs& in) {
   return outputs;
 }
 
-Gradients ReformerBackward(const Inputs& in, std::span<const double> grad_out) {
+Gradients Backward(const ReformerAttention&, const Inputs& in, std::span<const double> grad_out) {
   const int head_dim = in.shape.head_dim;
   Gradients grads;
   for (std::vector<double>* gradient : {&grads.query, &grads.value}) gradient->assign(in.query.size(), 0.0);
@@ -265,16 +275,18 @@ Gradients ReformerBackward(const Inputs& in, std::span<const double> grad_out) {
 }
 
 std::vector<int32_t> MeetingCounts(const AttentionSpec& spec, int length, const int32_t* buckets, int64_t stride) {
+  const bool once = As<ReformerAttention>(spec).count_pairs_once;
   const Meetings meetings(spec, length, buckets, stride);
   std::vector<int32_t> counts;
   for (int i = 0; i < length; ++i) {
-    for (const int32_t times : meetings.Counts(i)) counts.push_back(spec.count_pairs_once ? std::min(times, 1) : times);
+    for (const int32_t times : meetings.Counts(i)) counts.push_back(once ? std::min(times, 1) : times);
   }
   return counts;
 }
 
 std::vector<int32_t> HashByRotation(const Inputs& in, const ReformerRotations& rotations) {
-  const int head_dim = in.shape.head_dim, rounds = in.spec.rounds, heads = in.shape.heads;
+  const auto& reformer = As<ReformerAttention>(in.spec);
+  const int head_dim = in.shape.head_dim, rounds = reformer.rounds, heads = in.shape.heads;
   const int64_t tokens = in.shape.tokens();
   std::vector<int32_t> buckets(int64_t{heads} * rounds * tokens);
   // argmax [xR, −xR] of the columns `first` … `first` + count − 1 of one head and round
@@ -289,7 +301,7 @@ std::vector<int32_t> HashByRotation(const Inputs& in, const ReformerRotations& r
   };
   for (int b = 0; b < in.shape.sequences(); ++b) {
     const int64_t begin = in.shape.cu_seqlens[b], end = in.shape.cu_seqlens[b + 1];
-    const std::array<int, 2> factors = BucketFactors(in.spec, end - begin);
+    const std::array<int, 2> factors = BucketFactors(reformer, end - begin);
     for (int64_t matrix = 0; matrix < int64_t{heads} * rounds; ++matrix) {
       for (int64_t token = begin; token < end; ++token) {
         const double* x = in.query.data() + (token * heads + matrix / rounds) * head_dim;

@@ -7,8 +7,9 @@
 
 namespace lshformer::ref {
 
-Outputs ReformerForward(const Inputs& in);
-Gradients ReformerBackward(const Inputs& in, std::span<const double> grad_out);  // `key` stays empty
+Outputs Forward(const ReformerAttention&, const Inputs& in);
+// `key` stays empty.
+Gradients Backward(const ReformerAttention&, const Inputs& in, std::span<const double> grad_out);
 
 // How often query i meets key j in one sequence under one head, [length, length]; with count_pairs_once 0 or 1.
 // Buckets: buckets[round · stride + position]; unused where UsesHash is false.

@@ -23,19 +23,20 @@ bool AlwaysSees(const AttentionSpec& spec, int64_t length, int64_t query, int64_
   return spec.global_last && (query == length - 1 || key == length - 1);
 }
 
-SimHashPairs::SimHashPairs(const AttentionSpec& spec, int length, const int32_t* query_buckets,
-                           const int32_t* key_buckets, int64_t stride)
-    : spec_(spec),
+SimHashPairs::SimHashPairs(const SimHashAttention& simhash, const AttentionSpec& spec, int length,
+                           const int32_t* query_buckets, const int32_t* key_buckets, int64_t stride)
+    : simhash_(simhash),
+      spec_(spec),
       hashed_(query_buckets != nullptr && UsesHash(spec, length)),
       query_buckets_(query_buckets),
       key_buckets_(key_buckets),
       stride_(stride),
       length_(length) {
-  if (!hashed_ || spec.pairs != Pairs::kSorted) return;
-  for (int hash = 0; hash < spec.hashes; ++hash) {
+  if (!hashed_ || simhash.pairs != Pairs::kSorted) return;
+  for (int hash = 0; hash < simhash.hashes; ++hash) {
     for (const bool of_keys : {false, true}) {
       const std::vector<int64_t> chunks =
-          ChunksOfSorted((of_keys ? key_buckets : query_buckets) + hash * stride, length, spec.chunk);
+          ChunksOfSorted((of_keys ? key_buckets : query_buckets) + hash * stride, length, simhash.chunk);
       std::vector<int64_t>& all = of_keys ? key_chunk_ : query_chunk_;
       all.insert(all.end(), chunks.begin(), chunks.end());
     }
@@ -44,22 +45,22 @@ SimHashPairs::SimHashPairs(const AttentionSpec& spec, int length, const int32_t*
 
 bool SimHashPairs::Sees(int64_t query, int64_t key) const {
   if (!hashed_ || AlwaysSees(spec_, length_, query, key)) return true;
-  if (spec_.pairs == Pairs::kSorted) return MeetInAWindow(query, key);
-  if (spec_.pairs == Pairs::kReference && query > key) return Collide(key, query);  // the upper triangle, mirrored
+  if (simhash_.pairs == Pairs::kSorted) return MeetInAWindow(query, key);
+  if (simhash_.pairs == Pairs::kReference && query > key) return Collide(key, query);  // the upper triangle, mirrored
   return Collide(query, key);
 }
 
 bool SimHashPairs::Collide(int64_t query, int64_t key) const {
-  for (int hash = 0; hash < spec_.hashes; ++hash) {
+  for (int hash = 0; hash < simhash_.hashes; ++hash) {
     if (query_buckets_[hash * stride_ + query] == key_buckets_[hash * stride_ + key]) return true;
   }
   return false;
 }
 
 bool SimHashPairs::MeetInAWindow(int64_t query, int64_t key) const {
-  for (int hash = 0; hash < spec_.hashes; ++hash) {
+  for (int hash = 0; hash < simhash_.hashes; ++hash) {
     const int64_t own = query_chunk_[hash * length_ + query], other = key_chunk_[hash * length_ + key];
-    if (other >= own - spec_.look_back && other <= own + spec_.look_ahead) return true;
+    if (other >= own - simhash_.look_back && other <= own + simhash_.look_ahead) return true;
   }
   return false;
 }

@@ -14,8 +14,8 @@ bool AlwaysSees(const AttentionSpec& spec, int64_t length, int64_t query, int64_
 class SimHashPairs {
  public:
   // buckets[hash · stride + position]; null before hashing and unused where UsesHash is false: every pair is seen.
-  SimHashPairs(const AttentionSpec& spec, int length, const int32_t* query_buckets, const int32_t* key_buckets,
-               int64_t stride);
+  SimHashPairs(const SimHashAttention& simhash, const AttentionSpec& spec, int length, const int32_t* query_buckets,
+               const int32_t* key_buckets, int64_t stride);
 
   bool Sees(int64_t query, int64_t key) const;
 
@@ -23,6 +23,7 @@ class SimHashPairs {
   bool Collide(int64_t query, int64_t key) const;
   bool MeetInAWindow(int64_t query, int64_t key) const;
 
+  const SimHashAttention& simhash_;
   const AttentionSpec& spec_;
   bool hashed_;
   const int32_t *query_buckets_, *key_buckets_;

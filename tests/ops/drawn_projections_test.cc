@@ -24,9 +24,14 @@ std::vector<int32_t> CuSeqlens(const std::vector<int>& lengths) {
   return cu_seqlens;
 }
 
-class DrawnNumbersTest : public ::testing::TestWithParam<AttentionSpec> {
+std::vector<float> Drawn(const HashProjections& numbers) {
+  const auto* planes = std::get_if<SimHashPlanes>(&numbers);
+  return planes ? planes->planes : std::get<ReformerRotations>(numbers).rotations;
+}
+
+class DrawnProjectionsTest : public ::testing::TestWithParam<AttentionSpec> {
  protected:
-  std::shared_ptr<const HashNumbers> Get(const std::vector<int>& lengths, uint64_t step) {
+  std::shared_ptr<const HashProjections> Get(const std::vector<int>& lengths, uint64_t step) {
     const std::vector<int32_t> cu_seqlens = CuSeqlens(lengths);
     return drawn_->Get(GetParam(), {cu_seqlens, kHeads, kHeadDim}, /*layer=*/3, step);
   }
@@ -44,10 +49,10 @@ class DrawnNumbersTest : public ::testing::TestWithParam<AttentionSpec> {
     out.square().sum().backward();
     return {out.detach(), qkv.grad()};
   }
-  std::shared_ptr<DrawnNumbers> drawn_ = std::make_shared<DrawnNumbers>();
+  std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();
 };
 
-TEST_P(DrawnNumbersTest, AreKeptWhileTheStepStays) {
+TEST_P(DrawnProjectionsTest, AreKeptWhileTheStepStays) {
   const auto first = Get({40, 200}, 5);
   EXPECT_EQ(Get({40, 200}, 5), first);
   EXPECT_EQ(Get({7}, 5), first) << "a shorter batch needs no others";
@@ -58,12 +63,11 @@ TEST_P(DrawnNumbersTest, AreKeptWhileTheStepStays) {
     EXPECT_EQ(Get({3000}, 6), longer);
   } else {
     const auto next = Get({3000}, 6);
-    EXPECT_NE(std::pair(next->planes.planes, next->rotations.rotations),
-              std::pair(longer->planes.planes, longer->rotations.rotations));
+    EXPECT_NE(Drawn(*next), Drawn(*longer));
   }
 }
 
-TEST_P(DrawnNumbersTest, ChangeNoBit) {
+TEST_P(DrawnProjectionsTest, ChangeNoBit) {
   const std::vector<std::vector<int>> batches{{30}, {30, 300}, {5, 17, 90}, {1200, 1, 2, 3}, {30}};
   for (const uint64_t step : {0, 0, 1}) {
     for (const std::vector<int>& lengths : batches) {
@@ -78,9 +82,9 @@ TEST_P(DrawnNumbersTest, ChangeNoBit) {
 std::vector<AttentionSpec> Specs() {
   std::vector<AttentionSpec> specs{testing::SimHash(Pairs::kFull, Fill::kZero, 2), testing::Sorted(Fill::kMean, 2),
                                    testing::Reformer(2), testing::Reformer(1)};
-  specs.back().buckets = {0, 0};
+  As<ReformerAttention>(specs.back()).buckets = {0, 0};
   specs.push_back(testing::Reformer(3));
-  specs.back().buckets = {4, 6};
+  As<ReformerAttention>(specs.back()).buckets = {4, 6};
   for (size_t i = 0, count = specs.size(); i < count; ++i) {
     specs.push_back(specs[i]);
     specs.back().resample = Resample::kNever;
@@ -88,14 +92,14 @@ std::vector<AttentionSpec> Specs() {
   return specs;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DrawnNumbersTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, DrawnProjectionsTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
   const AttentionSpec& spec = info.param;
-  return NameOf(spec) +
-         (spec.type != AttentionType::kReformer ? ""
-          : spec.buckets[1] > 0                 ? "_factored"
-          : spec.buckets[0] > 0                 ? ""
-                                                : "_auto") +
-         (spec.resample == Resample::kNever ? "_never" : "_call");
+  std::string buckets;
+  if (Is<ReformerAttention>(spec)) {
+    const std::array<int, 2> factors = As<ReformerAttention>(spec).buckets;
+    buckets = factors[1] > 0 ? "_factored" : factors[0] > 0 ? "" : "_auto";
+  }
+  return NameOf(spec) + buckets + (spec.resample == Resample::kNever ? "_never" : "_call");
 });
 
 }  // namespace

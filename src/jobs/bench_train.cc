@@ -1,36 +1,24 @@
-// lshformer bench train: masked-LM steps on random ids, forward, backward and AdamW, variants in turn.
-#include <CLI/CLI.hpp>
+#include "jobs/bench_train.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "cli/bench_model.h"
-#include "cli/flags.h"
 #include "data/masking.h"
+#include "jobs/bench_model.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
 #include "ops/tensor_memory.h"
 #include "train/optimizer.h"
 
-namespace lshformer::cli {
+namespace lshformer {
 namespace {
 
 constexpr double kLabelled = 0.15;
-
-struct BenchTrainFlags {
-  std::string model_type = ModelConfig().model_type, config_name;
-  std::vector<std::string> config_overrides;  // each a model; empty: the config as it is
-  bool gradient_checkpointing = false;
-  std::vector<int> lengths{128, 512};
-  int batch_size = 8, runs = 5;
-  std::vector<std::string> attention;  // empty: the config's own
-  std::vector<std::string> dtypes{"float32"};
-  AttentionChanges lsh;
-  bool json = false, no_machine = false;
-};
 
 // One model with its optimizer and data: all that a step touches.
 class Trainee {
@@ -98,20 +86,20 @@ struct Overridden {
 };
 
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
-std::vector<Overridden> OverriddenConfigs(const BenchTrainFlags& flags) {
-  ModelConfig base = DefaultModelConfig(flags.model_type, "--model_type");
-  if (!flags.config_name.empty()) base = ReadModelConfig(ConfigPath(flags.config_name));
-  std::vector<std::string> overrides = flags.config_overrides;
+std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
+  ModelConfig base = DefaultModelConfig(options.model_type, "--model_type");
+  if (!options.config_name.empty()) base = ReadModelConfig(ConfigPath(options.config_name));
+  std::vector<std::string> overrides = options.config_overrides;
   if (overrides.empty()) overrides.emplace_back();
   std::vector<Overridden> all;
   std::vector<Json> seen;
   for (const std::string& text : overrides) {
     Overridden one{SplitOverrides(text, "--config_overrides"), base};
     ApplyOverrides(one.config, text, "--config_overrides");
-    if (flags.gradient_checkpointing && one.config.reversible)
+    if (options.gradient_checkpointing && one.config.reversible)
       FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
     for (const auto& [key, value] : one.changes) {
-      if (key == "attention" && !flags.attention.empty())
+      if (key == "attention" && !options.attention.empty())
         FailUsage("--config_overrides: \"attention\" has no effect beside --attention");
     }
     Json config = ToJson(one.config);
@@ -143,19 +131,20 @@ std::string WhatDiffers(const Overridden& one, const std::vector<Overridden>& al
 }
 
 // Every model with every --attention and --dtype, in the order of the flags, under names of their own.
-std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
-  const std::string where = flags.config_name.empty() ? "--config_overrides" : flags.config_name;
-  const std::vector<Overridden> models = OverriddenConfigs(flags);
+std::vector<ModelVariant> Variants(const BenchTrainOptions& options) {
+  const std::string where = options.config_name.empty() ? "--config_overrides" : options.config_name;
+  const std::vector<Overridden> models = OverriddenConfigs(options);
   std::vector<ModelVariant> variants;
   std::map<std::string, int> used;
   for (const Overridden& model : models) {
-    for (ModelVariant& variant : ModelVariants(model.config, flags.attention, flags.lsh, flags.dtypes, where)) {
+    for (ModelVariant& variant :
+         ModelVariants(model.config, options.attention, options.lsh, options.precisions, where)) {
       if (const std::string differs = WhatDiffers(model, models); !differs.empty()) {
         variant.name += ", " + differs;
       } else if (model.config.reversible) {
         variant.name += ", reversible";
       }
-      if (flags.gradient_checkpointing) variant.name += ", checkpointed";
+      if (options.gradient_checkpointing) variant.name += ", checkpointed";
       const int count = ++used[variant.name];
       if (count > 1) variant.name += fmt::format("-{}", count);
       variants.push_back(std::move(variant));
@@ -164,88 +153,42 @@ std::vector<ModelVariant> Variants(const BenchTrainFlags& flags) {
   return variants;
 }
 
-Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrainFlags& flags, uint64_t seed) {
+Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrainOptions& options) {
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<std::function<void()>> runs;
   std::vector<int64_t> activation_bytes;
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(std::make_unique<Trainee>(variant, LabelledBatch(variant.config, flags.batch_size, length, seed),
-                                                 seed, flags.gradient_checkpointing));
+    trainees.push_back(
+        std::make_unique<Trainee>(variant, LabelledBatch(variant.config, options.batch_size, length, options.seed),
+                                  options.seed, options.gradient_checkpointing));
     activation_bytes.push_back(trainees.back()->ActivationBytes());
     runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }
-  const std::vector<Timing> timings = TimeInterleaved(runs, flags.runs);
+  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
-    rows.push_back(ModelRow(variants[v], "forward_backward", flags.batch_size, length,
-                            int64_t{length} * flags.batch_size, timings[v]));
+    rows.push_back(ModelRow(variants[v], "forward_backward", options.batch_size, length,
+                            int64_t{length} * options.batch_size, timings[v]));
     rows.back()["layers"] = variants[v].config.num_hidden_layers;
     rows.back()["reversible"] = variants[v].config.reversible;
-    rows.back()["gradient_checkpointing"] = flags.gradient_checkpointing;
+    rows.back()["gradient_checkpointing"] = options.gradient_checkpointing;
     rows.back()["chunk_size_feed_forward"] = variants[v].config.chunk_size_feed_forward;
     rows.back()["activation_bytes"] = activation_bytes[v];
   }
   return rows;
 }
 
-void BenchTrain(const BenchTrainFlags& flags, uint64_t seed) {
-  const std::vector<ModelVariant> variants = Variants(flags);
-  for (const ModelVariant& variant : variants)
-    CheckLengths(flags.lengths, flags.batch_size, variant.config, "--batch_size");
-  const Json machine = DescribeMachine(!flags.no_machine);
-  Json results = Json::array();
-  for (const int length : Distinct(flags.lengths)) {
-    for (Json& row : Rows(length, variants, flags, seed)) results.push_back(std::move(row));
-  }
-  const std::vector<std::string> columns{"name",
-                                         "layers",
-                                         "length",
-                                         "tokens",
-                                         "median_ms",
-                                         "p10_ms",
-                                         "p90_ms",
-                                         "tokens_per_second",
-                                         "sequences_per_second",
-                                         "activation_bytes"};
-  const std::string text = FormatBenchmark(machine, results, columns, flags.json);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
 }  // namespace
 
-void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
-  CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
-  auto flags = std::make_shared<BenchTrainFlags>();
-  const char* group = "What is timed";
-  command->add_option("--model_type", flags->model_type, "the model")->check(OneOf(ModelTypes()))->group(group);
-  command
-      ->add_option("--config_name", flags->config_name, "its config.json or a folder that has one; default BERT base")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--config_overrides", flags->config_overrides, "changes to it; repeat it for several models")
-      ->type_name("KEY=VALUE,…")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(group);
-  command
-      ->add_flag("--gradient_checkpointing", flags->gradient_checkpointing,
-                 "keep the input of each layer alone, as pretrain and train do with this flag")
-      ->group(group);
-  AddVariantsFlag(*command, flags->attention, "a type or a JSON object; repeat it for several", group);
-  command->add_option("--dtype", flags->dtypes, "of the linear layers and attention; repeat it for several")
-      ->delimiter(',')
-      ->check(OneOf({"float32", "bfloat16"}))
-      ->group(group);
-  command->add_option("--lengths", flags->lengths, "tokens a sequence")
-      ->delimiter(',')
-      ->check(IntegerIn(1, INT32_MAX))
-      ->group(group);
-  command->add_option("--batch_size", flags->batch_size, "sequences a step")
-      ->check(IntegerIn(1, 1 << 20))
-      ->group(group);
-  AddMeasuringFlags(*command, flags->runs, flags->no_machine, flags->json);
-  AddLshFlags(*command, flags->lsh);
-  command->callback([flags, &common] { BenchTrain(*flags, common.seed); });
+BenchResult RunBenchTrain(const BenchTrainOptions& options) {
+  const std::vector<ModelVariant> variants = Variants(options);
+  for (const ModelVariant& variant : variants)
+    CheckLengths(options.lengths, options.batch_size, variant.config, "--batch_size");
+  BenchResult benchmark{DescribeMachine(options.probe_machine)};
+  for (const int length : Distinct(options.lengths)) {
+    for (Json& row : Rows(length, variants, options)) benchmark.rows.push_back(std::move(row));
+  }
+  return benchmark;
 }
 
-}  // namespace lshformer::cli
+}  // namespace lshformer

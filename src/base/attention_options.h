@@ -1,0 +1,44 @@
+// What the tables of the kinds of attention are made of: a kind's own options, and those that kinds share.
+#pragma once
+#include "base/attention_spec.h"
+
+namespace lshformer {
+
+inline constexpr int64_t kMaxLength = INT32_MAX;
+inline constexpr int64_t kMaxTableSize = int64_t{1} << 24;  // buckets are int32, and a kernel's table has an entry each
+inline constexpr int64_t kMaxChunk = int64_t{1} << 20, kMaxLook = int64_t{1} << 20;
+
+// An option of a kind's struct as an option of the spec that holds it.
+template <class Kind>
+AttentionOption Own(Option<Kind> own) {
+  AttentionOption option = Custom<AttentionSpec>(
+      own.name, own.syntax,
+      [read = std::move(own.read)](const Json& object, std::string_view where, AttentionSpec& into) {
+        read(object, where, As<Kind>(into));
+      },
+      [write = std::move(own.write)](const AttentionSpec& from) { return write(As<Kind>(from)); }, own.help);
+  option.type = own.type;
+  option.names = std::move(own.names);
+  option.decides = own.decides;
+  option.from_text = std::move(own.from_text);
+  if (own.without_meaning)
+    option.without_meaning = [reason = std::move(own.without_meaning)](const AttentionSpec& spec) {
+      return reason(As<Kind>(spec));
+    };
+  return option;
+}
+
+// "window", "global", "resample", "min_length", "tuned_lengths", "seed".
+AttentionOption WindowOption();
+AttentionOption GlobalOption();
+AttentionOption ResampleOption();
+AttentionOption MinLengthOption();
+AttentionOption TunedLengthsOption();
+AttentionOption SeedOption();
+// A table's check: "min_length" "auto" needs lengths that were measured.
+void CheckMinLength(const AttentionSpec& spec, std::string_view where);
+
+// The scale of most kinds.
+double RootScale(int head_dim);  // 1 / √head_dim
+
+}  // namespace lshformer

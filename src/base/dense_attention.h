@@ -1,0 +1,24 @@
+// Exact attention: every query meets every key.
+#pragma once
+#include <cstdint>
+
+#include "base/option_table.h"
+
+namespace lshformer {
+
+struct AttentionSpec;
+
+struct DenseAttention {
+  static constexpr const char* kName = "dense";
+  static constexpr bool kHashes = false;
+  static constexpr bool kSharesKeys = false;
+
+  bool operator==(const DenseAttention&) const = default;
+};
+
+const OptionTable<AttentionSpec>& Options(const DenseAttention&);
+int64_t ShortestHashed(const DenseAttention&);
+int64_t ShortestToPlan(const DenseAttention&);
+double ScaleOfScores(const DenseAttention&, int head_dim);
+
+}  // namespace lshformer

@@ -1,0 +1,184 @@
+#include "infer/line_queries.h"
+
+#include <fmt/core.h>
+
+#include <type_traits>
+
+#include "base/error.h"
+#include "data/file_kind.h"
+#include "infer/long_line.h"
+#include "infer/member_text.h"
+
+namespace lshformer {
+namespace {
+
+// Beyond this, lines are shortened before they are parsed; the beginning of a text is far more than any position table
+// takes.
+constexpr size_t kLongLine = size_t{4} << 20, kLongText = size_t{1} << 20;
+constexpr size_t kLongestId = size_t{1} << 20;  // answers wait for their turn, ids with them
+
+std::string RequiredText(const Json& object, const char* key, std::string_view where) {
+  if (!object.contains(key)) Fail("{}: \"{}\" is missing", where, key);
+  return GetString(object, key, where);
+}
+
+TextInput ReadText(const Json& object, bool pair, std::string_view where) {
+  TextInput input{RequiredText(object, "text", where), ""};
+  if (pair && HasValue(object, "text_pair")) input.text_pair = GetString(object, "text_pair", where);
+  return input;
+}
+
+int ReadTopK(const Pipeline& pipeline, const Json& object, int64_t most, std::string_view where) {
+  if (!HasValue(object, "top_k")) return pipeline.options().top_k;
+  return static_cast<int>(GetInt(object, "top_k", where, 1, most));
+}
+
+// The query of one task from a line's object.
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<EmbedQuery>& query) {
+  const TextInput input = ReadText(object, /*pair=*/true, where);
+  EmbedOptions options = pipeline.options().embedding;
+  if (HasValue(object, "pooling")) options.pooling = ParsePooling(GetString(object, "pooling", where));
+  if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
+  query = pipeline.PrepareEmbed(input, options);
+}
+
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ClassifyQuery>& query) {
+  query = pipeline.PrepareClassify(ReadText(object, /*pair=*/true, where));
+}
+
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<FillMaskQuery>& query) {
+  const TextInput input = ReadText(object, /*pair=*/false, where);
+  query = pipeline.PrepareFillMask(input, ReadTopK(pipeline, object, pipeline.config().vocab_size, where));
+}
+
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<QuestionQuery>& query) {
+  const int top_k = ReadTopK(pipeline, object, pipeline.options().answers.n_best_size, where);
+  std::string question = RequiredText(object, "question", where), context = RequiredText(object, "context", where);
+  query = pipeline.PrepareQuestion({std::move(question), std::move(context)}, top_k);
+}
+
+template <class Query>
+LineQuery<Query> ReadWhole(const Pipeline& pipeline, std::string_view json, std::string_view where) {
+  LineQuery<Query> line;
+  std::string& error = line.query.error;
+  try {
+    const Json object = ParseJson(json, where, kJsonLineLimits);
+    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
+    std::string id = MemberText(json, "id").value_or("");
+    if (id.size() > kLongestId) Fail("{}: \"id\" has {} bytes, expected at most {}", where, id.size(), kLongestId);
+    line.id = std::move(id);
+    Read(pipeline, object, where, line.query);
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  if (!error.empty() && !error.starts_with(where)) error = fmt::format("{}: {}", where, error);
+  return line;
+}
+
+std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// The shortest digits that give the same float back.
+std::string Number(float value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
+void WriteVector(std::span<const float> vector, const JsonSink& sink) {
+  std::string out = "[";
+  for (size_t i = 0; i < vector.size(); ++i) out += (i == 0 ? "" : ", ") + Number(vector[i]);
+  sink(out + "]");
+}
+
+void Begin(const std::string& id, const char* key, const JsonSink& sink) {
+  sink(id.empty() ? fmt::format(R"({{"{}": )", key) : fmt::format(R"({{"id": {}, "{}": )", id, key));
+}
+
+}  // namespace
+
+template <class Query>
+LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where) {
+  constexpr bool kCut = !std::is_same_v<Query, QuestionQuery>;  // which reads a context to its end
+  if (kCut && json.size() > kLongLine) {
+    if (const std::optional<std::string> shorter = WithShorterTexts(json, kLongText)) {
+      // A beginning of mere blanks does not stand for the text. (Of a pair the odd token may go to the other part.)
+      LineQuery<Query> line = ReadWhole<Query>(pipeline, *shorter, where);
+      if (line.query.truncated) return line;
+    }
+  }
+  return ReadWhole<Query>(pipeline, json, where);
+}
+
+template LineQuery<EmbedQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+template LineQuery<ClassifyQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+template LineQuery<FillMaskQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+template LineQuery<QuestionQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+
+int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
+  const auto rows = query.options.pooling == Pooling::kNone ? static_cast<int64_t>(query.text.ids.size()) : 1;
+  return rows * pipeline.config().hidden_size;
+}
+int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery&) { return pipeline.config().num_labels; }
+int64_t AnswerSize(const Pipeline&, const FillMaskQuery& query) {
+  return static_cast<int64_t>(query.masks.size()) * query.top_k;
+}
+int64_t AnswerSize(const Pipeline&, const QuestionQuery& query) { return query.top_k; }
+
+// One vector, or a list of them: EmbedOptions::pooling.
+void WriteAnswer(const Pipeline&, const std::string& id, const Embedding& answer, const JsonSink& sink) {
+  Begin(id, "embedding", sink);
+  const auto width = static_cast<size_t>(answer.width);
+  if (!answer.per_token) {
+    WriteVector(answer.values, sink);
+  } else {
+    for (size_t begin = 0; begin < answer.values.size(); begin += width) {
+      sink(begin == 0 ? "[" : ", ");
+      WriteVector({answer.values.data() + begin, width}, sink);
+    }
+    sink("]");
+  }
+  sink("}");
+}
+
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<ClassScore>& answer, const JsonSink& sink) {
+  Begin(id, "results", sink);
+  sink("[");
+  for (size_t i = 0; i < answer.size(); ++i) {
+    sink(fmt::format(R"({}{{"label": {}, "score": {}}})", i == 0 ? "" : ", ", Quoted(answer[i].label),
+                     Number(answer[i].score)));
+  }
+  sink("]}");
+}
+
+// A list for one mask, else a list of lists.
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink) {
+  Begin(id, "results", sink);
+  const bool single = answer.masks.size() == 1;
+  if (!single) sink("[");
+  for (size_t mask = 0; mask < answer.masks.size(); ++mask) {
+    sink(mask == 0 ? "[" : ", [");
+    for (size_t i = 0; i < answer.candidates[mask].size(); ++i) {
+      const MaskCandidate& best = answer.candidates[mask][i];
+      sink(fmt::format(R"({}{{"score": {}, "token": {}, "token_str": {}, "sequence": {}}})", i == 0 ? "" : ", ",
+                       Number(best.score), best.token, Quoted(pipeline.TokenText(best.token)),
+                       Quoted(pipeline.FilledText(answer, mask, best.token))));
+    }
+    sink("]");
+  }
+  sink(single ? "}" : "]}");
+}
+
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<SpanAnswer>& answer, const JsonSink& sink) {
+  Begin(id, "results", sink);
+  sink("[");
+  for (size_t i = 0; i < answer.size(); ++i) {
+    sink(fmt::format(R"({}{{"answer": {}, "score": {}, "start": {}, "end": {}}})", i == 0 ? "" : ", ",
+                     Quoted(answer[i].text), Number(answer[i].score), answer[i].start, answer[i].end));
+  }
+  sink("]}");
+}
+
+void WriteError(const std::string& id, const std::string& error, const JsonSink& sink) {
+  sink(fmt::format(R"({{"id": {}, "error": {}}})", id.empty() ? "null" : id, Quoted(error)));
+}
+
+}  // namespace lshformer

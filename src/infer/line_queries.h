@@ -1,0 +1,43 @@
+// Lines of JSON to queries, and answers to JSON in the shapes of HF's pipelines.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "infer/pipeline.h"
+
+namespace lshformer {
+
+using JsonSink = std::function<void(std::string_view)>;
+
+// One line on its way to one line of output.
+template <class Query>
+struct LineQuery {
+  std::string id;        // as it was written; "": the line has none
+  Outcome<Query> query;  // its error begins with where the line is
+};
+
+// Reads a JSON object: "text" (and "text_pair" for classification and embeddings) or "question" and "context", "id",
+// and the options of its task; further keys are ignored. A bad line is an error of the query, never thrown.
+template <class Query>
+LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where);
+
+// Numbers that a run will keep for the query: what bounds how many may be run together.
+int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query);
+int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery& query);
+int64_t AnswerSize(const Pipeline& pipeline, const FillMaskQuery& query);
+int64_t AnswerSize(const Pipeline& pipeline, const QuestionQuery& query);
+
+// The answer as one JSON object without line end, in pieces; with `id`, JSON text, unless that is empty.
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embedding& answer, const JsonSink& sink);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ClassScore>& answer,
+                 const JsonSink& sink);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<SpanAnswer>& answer,
+                 const JsonSink& sink);
+// {"id", "error"}: an id of null where the line has none.
+void WriteError(const std::string& id, const std::string& error, const JsonSink& sink);
+
+}  // namespace lshformer

@@ -1,0 +1,158 @@
+#include "jobs/evaluate.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/classification.h"
+#include "eval/answer_files.h"
+#include "eval/evaluate.h"
+#include "jobs/label_data.h"
+#include "jobs/question_data.h"
+#include "jobs/text_data.h"
+
+namespace lshformer {
+namespace {
+
+constexpr const char* kSimilarity = "sentence-similarity";
+
+// What every kind of data is evaluated with.
+struct Subject {
+  const EvaluateJob& job;
+  Model& model;
+  const Tokenizer& tokenizer;
+  EvaluateOptions options;
+  int SequenceLimit() const { return lshformer::SequenceLimit(job.max_seq_length, model.config()); }
+};
+
+TextTable ReadTable(const EvaluateJob& job) {
+  return ReadLabelTable(job.task_name, job.data_dir, job.validation_file, Split::kValidation);
+}
+
+// The names of the model's classes, where it has none the GLUE task's.
+std::vector<std::string> LabelsOf(const ModelConfig& config, const GlueTask* task) {
+  std::vector<std::string> labels = config.labels;
+  if (labels.empty() && task != nullptr) labels = task->labels;
+  for (auto id = static_cast<int64_t>(labels.size()); id < config.num_labels; ++id)
+    labels.push_back(config.label_name(id));
+  return labels;
+}
+
+Json EvaluateLabels(Subject subject) {
+  const EvaluateJob& job = subject.job;
+  const ModelConfig& config = subject.model.config();
+  const GlueTask* task = job.task_name.empty() ? nullptr : &FindGlueTask(job.task_name);
+  LabelTables tables;
+  tables.regression = config.regression();
+  if (task != nullptr && tables.regression && !task->regression())
+    Fail("--task_name {}: its labels are classes, but {} is a regression", job.task_name, job.model.model_name_or_path);
+  if (task != nullptr && !tables.regression && task->regression())
+    Fail("--task_name {}: its labels are values, but {} has {} classes", job.task_name, job.model.model_name_or_path,
+         config.num_labels);
+  if (tables.regression && config.num_labels != 1)
+    Fail("{}: a regression with {} outputs; labels are one number", job.model.model_name_or_path, config.num_labels);
+  if (!tables.regression) tables.labels = LabelsOf(config, task);
+  tables.validation.push_back(ReadTable(job));
+  SequenceSet set = EncodeTables(tables.validation, &tables, subject.tokenizer, subject.SequenceLimit());
+  set.KeepFirst(job.max_eval_samples);
+  subject.options.f1 = task == nullptr || task->f1;
+  subject.options.matthews = task != nullptr && task->matthews;
+  const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+  return evaluate(subject.model, set, subject.options).metrics;
+}
+
+Json EvaluateSentences(const Subject& subject) {
+  const TextTable table = ReadTable(subject.job);
+  if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
+  std::vector<double> similarities = LabelValues(table);
+  TextTable sentences;
+  sentences.path = table.path;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    sentences.texts.push_back(table.texts[row]);
+    sentences.texts.push_back(table.pairs[row]);
+  }
+  SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
+  set.KeepFirst(2 * subject.job.max_eval_samples);
+  similarities.resize(static_cast<size_t>(set.size() / 2));
+  return EvaluateSimilarity(subject.model, set, similarities, subject.options).metrics;
+}
+
+Json EvaluateText(const Subject& subject) {
+  const EvaluateJob& job = subject.job;
+  TextOptions text{.max_seq_length = subject.SequenceLimit(), .line_by_line = job.line_by_line, .seed = job.seed};
+  text.pairs = subject.model.task() == Task::kPretraining;
+  const Masker masker(subject.tokenizer, job.mlm_probability, job.seed, job.masking);
+  if (text.pairs && text.line_by_line) FailUsage("--line_by_line: this model is evaluated on pairs of sentences");
+  const SequenceSet set = ReadTextToMask({job.validation_file}, subject.tokenizer, text, job.max_eval_samples);
+  return EvaluateMaskedLm(subject.model, set, masker, subject.options).metrics;
+}
+
+Json EvaluateQuestions(const Subject& subject) {
+  const EvaluateJob& job = subject.job;
+  const auto [data, windows] = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
+                                             subject.tokenizer, {subject.SequenceLimit(), job.doc_stride});
+  const AnswerEvaluation result =
+      EvaluateQuestionAnswering(subject.model, data, windows, job.answers, subject.options, /*scored=*/true);
+  if (!job.output_dir.empty())
+    WriteAnswerFiles(data, result.answers, job.answers.version_2, job.output_dir, /*prefix=*/"");
+  return result.evaluation.metrics;
+}
+
+Json Evaluate(const Subject& subject) {
+  switch (subject.model.task()) {
+    case Task::kEncoder:
+      return EvaluateSentences(subject);
+    case Task::kQuestionAnswering:
+      return EvaluateQuestions(subject);
+    case Task::kMaskedLm:
+    case Task::kPretraining:
+      return EvaluateText(subject);
+    case Task::kSequenceClassification:
+      break;
+  }
+  return EvaluateLabels(subject);
+}
+
+}  // namespace
+
+Task CheckEvaluateJob(const EvaluateJob& job) {
+  if (job.model.model_name_or_path.empty())
+    FailUsage("--model_name_or_path, or --predictions and --references: required");
+  if (!job.task_name.empty()) FindGlueTask(job.task_name);
+  if (!job.data_dir.empty() && job.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  constexpr int64_t kMostPairs = INT64_MAX / 2;
+  if (job.task == kSimilarity && job.max_eval_samples > kMostPairs)
+    FailUsage("--max_eval_samples: expected at most {}, got {}", kMostPairs, job.max_eval_samples);
+  if (job.task == "fill-mask" && !job.task_name.empty()) FailUsage("--task_name: is for --task text-classification");
+  if (job.validation_file.empty() && job.data_dir.empty())
+    FailUsage("--validation_file, or --data_dir with --task_name: required");
+  if (job.task == kSimilarity) return Task::kEncoder;
+  const bool glue = job.task.empty() && !job.task_name.empty();
+  const Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
+  if (task == Task::kEncoder)
+    FailUsage("--task: {}/config.json names no head to evaluate", job.model.model_name_or_path);
+  if (task != Task::kSequenceClassification && job.validation_file.empty())
+    FailUsage("--validation_file: required for {}",
+              task == Task::kQuestionAnswering ? "question-answering" : "fill-mask");
+  return task;
+}
+
+Json RunEvaluate(const EvaluateJob& job) {
+  const Task task = CheckEvaluateJob(job);
+  CheckPrecision(job.model.precision);
+  if (!job.output_dir.empty()) MakeFolder(job.output_dir);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
+  const ModelPtr model = LoadModel(
+      job.model.model_name_or_path, task, job.seed, /*require_head=*/task != Task::kEncoder,
+      [&](ModelConfig& config) { job.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
+  model->set_precision(job.model.precision);
+  EvaluateOptions options;
+  options.batch_size = job.batch_size;
+  const Json metrics = Evaluate({job, *model, *tokenizer, options});
+  if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
+  return metrics;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,39 @@
+// A model on labelled data or text, without training.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "data/answer_search.h"
+#include "data/masking.h"
+#include "jobs/model_source.h"
+#include "models/model.h"
+
+namespace lshformer {
+
+struct EvaluateJob {
+  ModelSource model;             // a checkpoint
+  std::string task;              // NamedTask, or "sentence-similarity": the cosine of mean embeddings of two texts
+  std::string task_name;         // GLUE task: its labels and metrics
+  std::string data_dir;          // its folder; or
+  std::string validation_file;   // text (fill-mask), TSV or JSONL with labels, SQuAD JSON
+  int64_t max_eval_samples = 0;  // 0: all
+  int max_seq_length = 0;        // 0: the position table
+  int batch_size = 8;
+  bool line_by_line = false;  // masked LM
+  double mlm_probability = 0.15;
+  MaskedChoice masking = {};
+  int doc_stride = -1;  // question answering: as in WindowOptions
+  AnswerOptions answers = {};
+  std::string output_dir;  // "": none; else it gets eval_results.json and the answers to questions
+  uint64_t seed = 42;      // of the masks
+};
+
+// The head that the job asks; kEncoder for sentence-similarity. UsageError where options contradict each other, or the
+// data is not named.
+Task CheckEvaluateJob(const EvaluateJob& job);
+
+// The metrics, under the names of eval/evaluate.h. Errors: the model lacks the head; labels that it does not know.
+Json RunEvaluate(const EvaluateJob& job);
+
+}  // namespace lshformer

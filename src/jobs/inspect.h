@@ -1,0 +1,23 @@
+// The raw numbers of a model on a batch: hidden states, attention maps, logits, loss, gradients.
+#pragma once
+#include <string>
+
+#include "base/attention_changes.h"
+
+namespace lshformer {
+
+struct InspectOptions {
+  std::string model_name_or_path;
+  std::string task;           // NamedTask
+  std::string input, output;  // JSONL (inspect_batch.h); safetensors. "-": stdin, stdout
+  bool hidden_states = false, attentions = false, gradients = false;  // beside outputs, logits and loss
+  AttentionChanges attention = {};
+};
+
+// Dropout is off. All lines are one batch, B sequences of T tokens. Written: cu_seqlens i32 [B + 1], last_hidden_state
+// [T, H], pooler_output [B, H] where the model has a pooler, hidden_states.L [T, H] (L = 0: embeddings), attentions.L.B
+// [heads, n, n], logits ([T, V] or [B, labels]), seq_relationship_logits [B, 2], start_logits and end_logits [T], with
+// labels loss [], gradients.NAME by tensor name; float32. UsageError: gradients without labels.
+void RunInspect(const InspectOptions& options);
+
+}  // namespace lshformer

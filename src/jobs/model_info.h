@@ -1,0 +1,18 @@
+// What a model is and costs, from its folder; weights are looked at, not loaded.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/attention_changes.h"
+#include "base/json.h"
+
+namespace lshformer {
+
+// {"config", "hashed_from" (of each attention object: tokens or "never"), "parameters" (by block), "parameters_total",
+// "weights": {"file", "tensors", "elements", "bytes", "dtype"}, {"unreadable": name} where the weights are in a format
+// that is not read, null where the folder has a config alone, "costs": per length and attention (the model's own beside
+// exact attention) FLOPs and bytes of one sequence}. `attention` changes the model's own first.
+Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention);
+
+}  // namespace lshformer

@@ -1,0 +1,103 @@
+#include "jobs/pretrain.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "jobs/text_data.h"
+#include "jobs/training_run.h"
+
+namespace lshformer {
+namespace {
+
+Json Settings(const PretrainOptions& options) {
+  Json settings = {{"command", "pretrain"}, {"save_dtype", options.folder.save_dtype}};
+  settings.update(Settings(options.model));
+  settings.update(Settings(options.training));
+  settings.update({{"train_file", CanonicalPaths(options.train_files)},
+                   {"validation_file", CanonicalPath(options.validation_file)},
+                   {"validation_split_percentage", options.validation_split_percentage},
+                   {"max_train_samples", options.max_train_samples},
+                   {"max_eval_samples", options.max_eval_samples},
+                   {"max_seq_length", options.max_seq_length},
+                   {"line_by_line", options.line_by_line},
+                   {"mlm_probability", options.mlm_probability},
+                   {"objective", options.objective},
+                   {"masking", options.masking.whole_words ? "whole_word" : "token"},
+                   {"max_predictions_per_seq", options.masking.max_predictions},
+                   {"do_eval", options.do_eval}});
+  if (options.objective == "mlm") return settings;
+  settings["short_seq_prob"] = options.short_seq_prob;
+  settings["dupe_factor"] = options.dupe_factor;
+  return settings;
+}
+
+struct Corpora {
+  SequenceSet train, validation;
+};
+
+Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
+                    const ModelConfig& config) {
+  const TextOptions text{.max_seq_length = SequenceLimit(options.max_seq_length, config),
+                         .line_by_line = options.line_by_line,
+                         .pairs = options.objective != "mlm",
+                         .short_seq_prob = options.short_seq_prob,
+                         .dupe_factor = options.dupe_factor,
+                         .seed = options.training.seed};
+  const auto read = [&](const std::vector<std::string>& files, int64_t limit) {
+    return ReadTextToMask(files, tokenizer, text, limit);
+  };
+  Corpora corpora;
+  const bool split = options.validation_file.empty() && do_eval;  // a share of all
+  corpora.train = read(options.train_files, split ? 0 : options.max_train_samples);
+  if (!options.validation_file.empty()) {
+    corpora.validation = read({options.validation_file}, options.max_eval_samples);
+  } else if (split) {
+    auto [train, validation] = SplitValidation(std::move(corpora.train), options.validation_split_percentage);
+    corpora.train = std::move(train);
+    corpora.validation = std::move(validation);
+  }
+  corpora.train.KeepFirst(options.max_train_samples);
+  corpora.validation.KeepFirst(options.max_eval_samples);
+  return corpora;
+}
+
+}  // namespace
+
+JobResult RunPretrain(const PretrainOptions& options) {
+  ValidateTrainingOptions(options.training);
+  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
+  CheckModelSource(options.model);
+  if (options.train_files.empty()) FailUsage("--train_file: required");
+  const bool pairs = options.objective == "mlm+nsp";
+  if (!pairs && options.objective != "mlm")
+    FailUsage("--objective: expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
+  if (pairs && options.line_by_line) FailUsage("--line_by_line: is for --objective mlm; pairs are made of sentences");
+  HeldLog warnings;
+  TrainingJob job{.title = "pretraining", .folder = options.folder, .training = options.training};
+  job.warnings = &warnings;
+  job.do_eval = options.do_eval || options.training.eval_steps > 0;
+  job.dry_run = options.dry_run;
+  job.new_model = options.model.model_name_or_path.empty();
+  job.settings = Settings(options);
+  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  job.tokenizer = LoadTokenizer(options.model);
+  job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
+                        *job.tokenizer, options.training.seed);
+  job.metrics = EvaluationKeys(job.model->config(), job.model->task(), {});
+  CheckBestMetric(job.training, job.metrics);  // before the text is read
+  const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
+  const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
+  ThrowIfStopped("reading the training text");
+  job.train_set = &corpora.train;
+  job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
+    return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
+  };
+  job.evaluate = [&] {
+    return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(options.training)).metrics;
+  };
+  return RunTrainingJob(job);
+}
+
+}  // namespace lshformer

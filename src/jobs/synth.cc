@@ -1,0 +1,33 @@
+#include "jobs/synth.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "data/synth.h"
+
+namespace lshformer {
+
+void RunSynth(const SynthOptions& options) {
+  const bool text = options.task == "text", questions = options.task == "qa";
+  if (!text && !questions && options.task != "classification")
+    FailUsage("--task: expected text, classification or qa, got \"{}\"", Shown(options.task));
+  AtomicFile file(options.output);
+  Progress progress("writing " + options.task, text ? options.words : options.examples, text ? "words" : "examples");
+  const TextSink sink = [&](std::string_view piece, int64_t done) {
+    ThrowIfStopped("synth");
+    file.Write(piece);
+    progress.Update(done);
+  };
+  if (text) {
+    WriteSyntheticText(sink, options.words, options.seed);
+  } else if (questions) {
+    WriteSyntheticQuestions(sink, options.examples, options.length, options.seed);
+  } else {
+    WriteSyntheticClassification(sink, options.examples, options.seed);
+  }
+  progress.Finish();
+  file.Commit();
+}
+
+}  // namespace lshformer

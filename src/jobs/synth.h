@@ -1,0 +1,19 @@
+// Synthetic data of any size as files; what they hold: data/synth.h.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace lshformer {
+
+struct SynthOptions {
+  std::string task;           // "text", "classification" or "qa"
+  std::string output;         // "-": stdout
+  int64_t words = 1'000'000;  // of text, at least
+  int64_t examples = 10'000;  // reviews, or documents with a question
+  int64_t length = 1000;      // words of such a document, about
+  uint64_t seed = 42;
+};
+
+void RunSynth(const SynthOptions& options);
+
+}  // namespace lshformer

@@ -1,0 +1,119 @@
+#include "jobs/tokenizer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "io/gzip.h"
+#include "jobs/tokenizer_encode.h"
+
+namespace lshformer {
+namespace {
+
+std::string ShownPath(const std::string& path) { return path == "-" ? "stdin" : Shown(path, 120); }
+
+void WarnReplaced(const std::string& path, int64_t replaced) {
+  if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", ShownPath(path), replaced);
+}
+
+// Hands the file to the counter in blocks of bounded size.
+void CountFile(const std::string& path, WordCounter& counter) {
+  constexpr size_t kBlock = size_t{1} << 24;
+  LineReader lines(path);
+  Progress progress("counting words of " + ShownPath(path), lines.bytes_total(), "bytes");
+  std::vector<std::string> block;
+  int64_t replaced = 0;
+  for (bool more = true; more;) {
+    ThrowIfStopped("tokenizer train");
+    std::string line;
+    for (size_t bytes = 0; bytes < kBlock && (more = lines.Next(line)); bytes += line.size() + 1) {
+      block.push_back(IsValidUtf8(line) ? line : CleanUtf8(line, &replaced));
+    }
+    counter.Add(block);
+    block.clear();
+    progress.Update(lines.bytes_read());
+  }
+  progress.Finish();
+  WarnReplaced(path, replaced);
+}
+
+// A list of ids, or {"input_ids"} or {"ids"}.
+std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
+  const char* const key = line.is_object() && line.contains("input_ids") ? "input_ids" : "ids";
+  const Json& list = line.is_object() && line.contains(key) ? line[key] : line;
+  if (!list.is_array()) Fail("{}: expected a list of ids, or an object with \"input_ids\" or \"ids\"", where);
+  std::vector<int32_t> ids;
+  for (const Json& id : list) {
+    const bool fits = id.is_number_integer() && id >= INT32_MIN && id <= INT32_MAX;
+    if (!fits) Fail("{}: expected an id, got {}", where, ShownValue(id));
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+void RunTokenizerTrain(const TokenizerTrainOptions& options) {
+  if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
+    Fail("{}: the folder is not empty; --overwrite_output_dir replaces its tokenizer", ShownPath(options.output_dir));
+  }
+  WordPieceTraining training = options.training;
+  training.normalizer.strip_accents = training.normalizer.lowercase;
+  WordCounter counter(training.normalizer);
+  for (const std::string& path : options.input) CountFile(path, counter);
+  const std::vector<std::string> vocabulary = TrainWordPiece(counter.counts(), training);
+  SaveWordPiece(options.output_dir, vocabulary, training.normalizer);
+  if (static_cast<int64_t>(vocabulary.size()) < training.vocab_size) {
+    spdlog::warn("the text gives {} tokens, --vocab_size asked for {}", vocabulary.size(), training.vocab_size);
+  }
+}
+
+void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
+  if (options.encode.add_special_tokens && (options.encode.max_length == 1 || options.encode.max_length == 2)) {
+    FailUsage("--max_seq_length: expected at least 3, two special tokens and one of the text, got {}",
+              options.encode.max_length);
+  }
+  const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
+  LineReader lines(options.input);
+  AtomicFile output(options.output);
+  const EncodeStatistics statistics = EncodeLines(
+      *tokenizer, lines, options.jsonl, options.encode, [&](std::string_view json) { output.Write(json); },
+      [&] { output.Flush(); });
+  output.Commit();
+  WarnReplaced(options.input, statistics.replaced);
+  if (statistics.bad > 0) {
+    Fail("{} of {} lines could not be encoded, the first: {}", statistics.bad, statistics.lines,
+         statistics.first_error);
+  }
+  if (statistics.truncated > 0) {
+    spdlog::warn("{}: {} of {} texts were cut to {} tokens", ShownPath(options.input), statistics.truncated,
+                 statistics.lines, options.encode.max_length);
+  }
+}
+
+void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
+  const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
+  LineReader lines(options.input);
+  AtomicFile output(options.output);
+  for (std::string line; lines.Next(line);) {
+    ThrowIfStopped("tokenizer decode");
+    const std::string where = lines.where();
+    const std::vector<int32_t> ids = ParseIds(ParseJson(line, where), where);
+    try {
+      output.Write(tokenizer->Decode(ids, options.skip_special_tokens));
+    } catch (const Error& error) {
+      Fail("{}: {}", where, error.what());
+    }
+    output.Write("\n");
+    if (!lines.Ready()) output.Flush();
+  }
+  output.Commit();
+}
+
+}  // namespace lshformer

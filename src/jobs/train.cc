@@ -1,0 +1,119 @@
+#include "jobs/train.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "eval/answer_files.h"
+#include "eval/score_file.h"
+#include "jobs/label_data.h"
+#include "jobs/question_data.h"
+#include "jobs/training_run.h"
+
+namespace lshformer {
+namespace {
+
+Json Settings(const TrainOptions& options) {
+  Json settings = {{"command", "train"}, {"task", options.task}, {"save_dtype", options.folder.save_dtype}};
+  settings.update(Settings(options.model));
+  settings.update(Settings(options.training));
+  settings.update({{"task_name", options.task_name},
+                   {"data_dir", CanonicalPath(options.data_dir)},
+                   {"train_file", CanonicalPaths(options.train_files)},
+                   {"validation_file", CanonicalPath(options.validation_file)},
+                   {"validation_split_percentage", options.validation_split_percentage},
+                   {"test_file", CanonicalPath(options.test_file)},
+                   {"max_train_samples", options.max_train_samples},
+                   {"max_eval_samples", options.max_eval_samples},
+                   {"max_seq_length", options.max_seq_length},
+                   {"do_eval", options.do_eval},
+                   {"do_predict", options.do_predict}});
+  if (!options.question_answering()) {
+    settings["do_regression"] = options.do_regression ? Json(*options.do_regression) : Json();
+    return settings;
+  }
+  const AnswerOptions& answers = options.answers;
+  settings["doc_stride"] = options.doc_stride;
+  settings["version_2_with_negative"] = answers.version_2;
+  settings["answers"] = {{"max_answer_length", answers.max_answer_length}, {"n_best_size", answers.n_best_size}};
+  if (answers.version_2) settings["answers"]["null_score_diff_threshold"] = answers.null_score_diff_threshold;
+  return settings;
+}
+
+JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
+  ValidateAnswerOptions(options.answers);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
+                        options.training.seed, [](ModelConfig& config) {  // labels are those of another head
+                          config.num_labels = ModelConfig{}.num_labels;
+                          config.labels.clear();
+                          config.problem_type.clear();
+                        });
+  job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, options.answers.version_2);
+  CheckBestMetric(job.training, job.metrics);  // before the questions are read
+  const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
+  ThrowIfStopped("reading the questions");
+  job.train_set = &data.train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
+  const EvaluateOptions evaluating = Evaluating(options.training);
+  std::vector<FoundAnswer> answers;  // of the last evaluation
+  job.evaluate = [&] {
+    AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation.data, data.validation.windows,
+                                                        options.answers, evaluating, /*scored=*/true);
+    answers = std::move(result.answers);
+    return result.evaluation.metrics;
+  };
+  const std::string& folder = options.folder.output_dir;
+  return RunTrainingJob(job, [&] {
+    if (job.do_eval) {
+      if (answers.empty()) job.evaluate();  // resumed behind the last evaluation
+      WriteAnswerFiles(data.validation.data, answers, options.answers.version_2, folder, /*prefix=*/"");
+    }
+    if (!options.do_predict) return;
+    const AnswerEvaluation predicted = EvaluateQuestionAnswering(*job.model, data.test.data, data.test.windows,
+                                                                 options.answers, evaluating, /*scored=*/false);
+    WriteAnswerFiles(data.test.data, predicted.answers, options.answers.version_2, folder, "predict_");
+  });
+}
+
+JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
+  LabelTables tables = ReadLabelTables(options, job.do_eval);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
+                        options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
+  const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
+  ThrowIfStopped("reading the training data");
+  job.train_set = &data.train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
+  EvaluateOptions evaluating = Evaluating(options.training);
+  evaluating.f1 = tables.f1, evaluating.matthews = tables.matthews;
+  job.metrics = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
+  const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+  job.evaluate = [&] { return evaluate(*job.model, data.validation, evaluating).metrics; };
+  return RunTrainingJob(job, [&] {
+    if (!options.do_predict) return;
+    const Evaluation predicted = evaluate(*job.model, data.test, evaluating);
+    if (tables.regression) return WriteValues(PredictionsPath(options), predicted.values);
+    WritePredictions(PredictionsPath(options), predicted.predictions, tables.labels);
+  });
+}
+
+}  // namespace
+
+JobResult RunTrain(const TrainOptions& options) {
+  ValidateTrainingOptions(options.training);
+  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
+  CheckModelSource(options.model);
+  CheckLabelSource(options);
+  HeldLog warnings;
+  TrainingJob job{.title = "fine-tuning", .folder = options.folder, .training = options.training};
+  job.warnings = &warnings;
+  job.do_eval = options.do_eval || options.training.eval_steps > 0;
+  job.dry_run = options.dry_run;
+  job.new_model = options.model.model_name_or_path.empty();
+  job.settings = Settings(options);
+  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  job.tokenizer = LoadTokenizer(options.model);
+  return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,37 @@
+// Learning a labelled task: text classification, regression, question answering.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/answer_search.h"
+#include "jobs/model_source.h"
+#include "jobs/run_folder.h"
+#include "train/options.h"
+
+namespace lshformer {
+
+struct TrainOptions {
+  ModelSource model;
+  RunFolder folder;
+  TrainingOptions training;
+  std::string task = "text-classification";
+  std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv
+  std::optional<bool> do_regression;     // not given: as the labels look
+  std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json
+  std::string validation_file, test_file;
+  double validation_split_percentage = 0;  // of the rows or questions that train, where above 0
+  int64_t max_train_samples = 0, max_eval_samples = 0;
+  int max_seq_length = 0;  // 0: the position table
+  bool do_eval = false, do_predict = false, dry_run = false;
+  int doc_stride = -1;  // question answering: as in WindowOptions
+  AnswerOptions answers;
+  bool question_answering() const { return task == "question-answering"; }
+};
+
+// Writes the output folder (model, tokenizer, results, checkpoints, predictions; docs/formats.md). Errors as in
+// train/trainer.h.
+JobResult RunTrain(const TrainOptions& options);
+
+}  // namespace lshformer

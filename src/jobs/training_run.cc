@@ -1,0 +1,191 @@
+#include "jobs/training_run.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "eval/metrics.h"
+#include "jobs/model_source.h"
+#include "train/schedule.h"
+#include "train/tensorboard.h"
+#include "train/trainer.h"
+
+namespace lshformer {
+namespace {
+
+// What the settings leave out, since it does not change the result; with them a run can be made again.
+Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
+  return {{"per_device_eval_batch_size", options.per_device_eval_batch_size},
+          {"logging_steps", options.logging_steps},
+          {"eval_steps", options.eval_steps},
+          {"save_steps", options.save_steps},
+          {"save_total_limit", options.save_total_limit},
+          {"gradient_checkpointing", options.gradient_checkpointing},
+          {"report_to", folder.report_to}};
+}
+
+DType SaveType(const std::string& name) {
+  for (const auto& [known, dtype] :
+       {std::pair("float32", DType::kF32), {"float16", DType::kF16}, {"bfloat16", DType::kBF16}})
+    if (name == known) return dtype;
+  FailUsage("--save_dtype: expected float32, float16 or bfloat16, got \"{}\"", Shown(name));
+}
+
+int64_t CountParameters(const Model& model) {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : model.NamedParameters()) count += parameter.numel();
+  return count;
+}
+
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+// Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
+Json Plan(const TrainingJob& job, const TrainingData& data) {
+  constexpr int64_t kTrialSteps = 4;
+  TrainingOptions trial = job.training;
+  trial.max_steps = kTrialSteps;
+  trial.logging_steps = trial.eval_steps = trial.save_steps = 0;
+  trial.load_best_model_at_end = false;
+  trial.metric_for_best_model = TrainingOptions().metric_for_best_model;
+  const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
+  const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
+  const int64_t steps = TotalSteps(job.training, steps_per_epoch);
+  const TrainResult tried = Train(*job.model, data, trial, {.title = "trying a few steps"}, {});
+  // The first step allocates and packs; the fastest of the others is what the machine can do.
+  const double step_seconds = *std::min_element(tried.step_seconds.begin() + 1, tried.step_seconds.end());
+  const double epochs = static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
+  return {{"train_samples", data.examples},
+          {"tokens_per_epoch", job.train_set->tokens()},
+          {"tokens", std::llround(epochs * static_cast<double>(job.train_set->tokens()))},
+          {"steps_per_epoch", steps_per_epoch},
+          {"steps", steps},
+          {"parameters", CountParameters(*job.model)},
+          {"memory_bytes", PeakBytes()},
+          {"seconds_per_step", step_seconds},
+          {"seconds", step_seconds * static_cast<double>(steps)}};
+}
+
+Json TrainResults(const TrainResult& result, int64_t train_samples) {
+  return {{"epoch", result.epoch},
+          {"total_flos", result.total_flos},
+          {"train_loss", result.train_loss},
+          {"train_runtime", Rounded(result.train_runtime, 4)},
+          {"train_samples", train_samples},
+          {"train_samples_per_second", Rounded(result.samples_per_second, 3)},
+          {"train_steps_per_second", Rounded(result.steps_per_second, 3)}};
+}
+
+// The evaluation at the last step where eval_steps made one of these weights, else a fresh one.
+Json FinalEvaluation(const TrainingJob& job, TrainResult& trained) {
+  const int64_t step = trained.global_step;
+  Json& history = trained.trainer_state["log_history"];
+  const bool logged =
+      !history.empty() && history.back().contains("eval_loss") && history.back().value("step", int64_t{-1}) == step;
+  // Not where the best model was loaded after it, nor where a checkpoint brought it: that was another command's data.
+  if (logged && trained.best_step == 0 && !trained.step_seconds.empty()) {
+    Json metrics = history.back();
+    metrics.erase("step");
+    return metrics;
+  }
+  if (logged && trained.best_step == 0) history.erase(history.size() - 1);
+  Json metrics = {{"epoch", trained.trainer_state["epoch"]}};
+  metrics.update(job.evaluate());
+  Json entry = metrics;
+  entry["step"] = step;
+  history.push_back(entry);
+  return metrics;
+}
+
+}  // namespace
+
+Json Settings(const TrainingOptions& options) {
+  return {{"per_device_train_batch_size", options.per_device_train_batch_size},
+          {"gradient_accumulation_steps", options.gradient_accumulation_steps},
+          {"learning_rate", options.learning_rate},
+          {"weight_decay", options.weight_decay},
+          {"adam_beta1", options.adam_beta1},
+          {"adam_beta2", options.adam_beta2},
+          {"adam_epsilon", options.adam_epsilon},
+          {"max_grad_norm", options.max_grad_norm},
+          {"num_train_epochs", options.num_train_epochs},
+          {"max_steps", options.max_steps},
+          {"lr_scheduler_type", Name(options.lr_scheduler_type)},
+          {"warmup_steps", options.warmup_steps},
+          {"warmup_ratio", options.warmup_ratio},
+          {"optim", Name(options.optim)},
+          {"ema_decay", options.ema_decay > 0 ? Json(options.ema_decay) : Json()},
+          {"load_best_model_at_end", options.load_best_model_at_end},
+          {"metric_for_best_model", options.metric_for_best_model},
+          {"seed", options.seed}};
+}
+
+EvaluateOptions Evaluating(const TrainingOptions& options) {
+  EvaluateOptions evaluate;
+  evaluate.batch_size = options.per_device_eval_batch_size;
+  return evaluate;
+}
+
+void CheckSampleLimits(int64_t train, int64_t eval) {
+  if (train < 0) FailUsage("--max_train_samples: expected 0 (all) or more, got {}", train);
+  if (eval < 0) FailUsage("--max_eval_samples: expected 0 (all) or more, got {}", eval);
+}
+
+JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
+  if (job.training.gradient_checkpointing && job.model->config().reversible)
+    FailUsage("--gradient_checkpointing: the model is reversible and keeps no layer's activations anyway");
+  JobResult result;
+  result.output_dir = job.folder.output_dir;
+  CheckBestMetric(job.training, job.metrics);
+  TrainingData data{job.train_set->size(), job.batch};
+  if (job.dry_run) {
+    result.plan = Plan(job, data);
+    return result;
+  }
+  const Json read{{"training data",
+                   {{"sequences", job.train_set->size()},
+                    {"tokens", job.train_set->tokens()},
+                    {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}}}};
+  if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, read);
+  job.settings.update(read);
+  BeginRun(job.folder, job.start, job.settings, OtherFlags(job.training, job.folder));
+  job.warnings->Release();
+  const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
+  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder, max_length); };
+  std::optional<EventFile> events;
+  if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
+  const auto log = [&](const Json& entry) {
+    if (events) events->Add(entry);
+  };
+  TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
+  TrainerPlace place{job.title, job.folder.output_dir, job.start.resume_from, job.settings};
+  TrainResult trained = Train(*job.model, data, job.training, place, hooks);
+  result.train = TrainResults(trained, data.examples);
+  SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
+  save_tokenizer(job.folder.output_dir);
+  Json& history = trained.trainer_state["log_history"];
+  Json summary = result.train;
+  summary.erase("train_samples");
+  summary["step"] = trained.global_step;
+  if (job.do_eval) {
+    const size_t entries = history.size();
+    result.eval = FinalEvaluation(job, trained);
+    if (history.size() > entries || trained.step_seconds.empty()) log(history.back());
+  }
+  history.push_back(summary);
+  log(summary);
+  if (after) after();
+  FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+  result.log_history = history;
+  return result;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,43 @@
+#include "kernels/attention_kinds.h"
+
+#include <algorithm>
+
+namespace lshformer {
+
+int64_t AttentionShape::longest() const {
+  int64_t longest = 0;
+  for (int b = 0; b < sequences(); ++b) longest = std::max<int64_t>(longest, cu_seqlens[b + 1] - cu_seqlens[b]);
+  return longest;
+}
+
+bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape) {
+  for (int b = 0; b < shape.sequences(); ++b) {
+    if (UsesHash(spec, shape.cu_seqlens[b + 1] - shape.cu_seqlens[b])) return true;
+  }
+  return false;
+}
+
+HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                    uint64_t step) {
+  return std::visit([&](const auto& kind) { return DrawNumbers(kind, spec, shape, layer, step); }, spec.kind);
+}
+
+bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape) {
+  return std::visit([&](const auto& kind) { return Suffice(kind, projections, shape); }, spec.kind);
+}
+
+AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const HashProjections& projections) {
+  const PlanInputs in{spec, shape, query, key, projections};
+  return std::visit([&](const auto& kind) { return Plan(kind, in); }, spec.kind);
+}
+
+HashProjections DrawNumbers(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
+  return {};
+}
+
+bool Suffice(const DenseAttention&, const HashProjections&, const AttentionShape&) { return true; }
+
+AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in) { return BuildDensePlan(in.shape); }
+
+}  // namespace lshformer

@@ -1,0 +1,148 @@
+#include "base/option_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/attention_options.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ErrorOf;
+
+enum class Heat { kLow, kHigh };
+
+// A kind of nothing that the program knows, with every type of option.
+struct Soup {
+  Heat heat = Heat::kLow;
+  int minutes = 10;
+  double salt = 0.5;
+  bool stirred = true;
+  std::string name = "leek";
+  uint64_t seed = 7;
+  bool served = false;
+
+  bool operator==(const Soup&) const = default;
+};
+
+OptionTable<Soup> SoupTable() {
+  return {{Integer("minutes", &Soup::minutes, 1, 600, "how long it cooks"),
+           Names("heat", &Soup::heat, {"low", "high"}, "of the stove").Decides().Then([](Soup& soup) {
+             soup.minutes = soup.heat == Heat::kHigh ? 5 : 10;
+           }),
+           Number("salt", &Soup::salt, {.low = 0, .high = 1, .high_open = true}, "spoons"),
+           Boolean("stirred", &Soup::stirred, "all the time").MeaninglessIf([](const Soup& soup) {
+             return soup.heat == Heat::kLow ? "nothing burns at \"heat\" \"low\"" : "";
+           }),
+           Text("name", &Soup::name, "on the menu").Group("Menu").KeepsResult(), Unsigned("seed", &Soup::seed, ""),
+           Boolean("served", &Soup::served, "")},
+          [](const Soup& soup, std::string_view where) {
+            if (soup.served && soup.minutes < 3) Fail("{}: \"served\": raw", where);
+          },
+          {},
+          "Soup"};
+}
+
+Soup Read(const std::string& text) {
+  Soup soup = SoupTable().defaults;
+  ReadOptions(SoupTable(), ParseJson(text, "f"), "soup.json", soup);
+  return soup;
+}
+std::string ErrorIn(const std::string& text) {
+  return ErrorOf([&] { Read(text); });
+}
+
+Json Written(const Soup& soup) {
+  Json json = Json::object();
+  WriteOptions(SoupTable(), soup, json);
+  return json;
+}
+
+TEST(OptionTable, EveryOptionGoesThereAndBack) {
+  const std::string text =
+      R"({"minutes":20,"heat":"high","salt":0.25,"stirred":false,"name":"bean","seed":18446744073709551615,"served":true})";
+  const Soup soup = Read(text);
+  EXPECT_EQ(soup, (Soup{Heat::kHigh, 20, 0.25, false, "bean", UINT64_MAX, true}));
+  EXPECT_EQ(Written(soup).dump(), text);
+  EXPECT_EQ(Read("{}"), Soup{});
+}
+
+TEST(OptionTable, WhatDecidesIsReadFirstAndSetsOthersDefaults) {
+  EXPECT_EQ(Read(R"({"minutes":20,"heat":"high"})").minutes, 20);
+  EXPECT_EQ(Read(R"({"heat":"high"})").minutes, 5);
+}
+
+TEST(OptionTable, WhatHasNoMeaningIsRefusedAndNotWritten) {
+  EXPECT_EQ(ErrorIn(R"({"stirred":true})"),
+            R"(soup.json: "stirred" has no meaning here: nothing burns at "heat" "low")");
+  EXPECT_FALSE(Written(Soup{}).contains("stirred"));
+  EXPECT_TRUE(Written({.heat = Heat::kHigh}).contains("stirred"));
+}
+
+TEST(OptionTable, ErrorsNameThePlaceTheKeyAndWhatWasExpected) {
+  EXPECT_EQ(ErrorIn(R"({"minuets":1})"), R"(soup.json: unknown key "minuets" (did you mean "minutes"?))");
+  EXPECT_EQ(ErrorIn(R"({"minutes":0})"), R"(soup.json: "minutes": expected 1 to 600, got 0)");
+  EXPECT_EQ(ErrorIn(R"({"minutes":"long"})"), R"(soup.json: "minutes": expected 1 to 600, got "long")");
+  EXPECT_EQ(ErrorIn(R"({"heat":"hot"})"), R"(soup.json: "heat": expected "low" or "high", got "hot")");
+  EXPECT_EQ(ErrorIn(R"({"salt":1})"), R"(soup.json: "salt": expected at least 0 and below 1, got 1)");
+  EXPECT_EQ(ErrorIn(R"({"served":1})"), R"(soup.json: "served": expected true or false, got 1)");
+  EXPECT_EQ(ErrorIn(R"({"name":1})"), R"(soup.json: "name": expected a string, got 1)");
+  EXPECT_EQ(ErrorIn(R"({"seed":-1})"), R"(soup.json: "seed": expected 0 to 18446744073709551615, got -1)");
+  EXPECT_EQ(ErrorIn(R"({"minutes":2,"served":true})"), R"(soup.json: "served": raw)");
+}
+
+TEST(OptionTable, ChecksTheTextOfAFlag) {
+  const OptionTable<Soup> table = SoupTable();
+  const auto error = [&](const char* name, const char* text) {
+    return TextError(table, *FindOption(table, name), text);
+  };
+  EXPECT_EQ(error("minutes", "600"), "");
+  EXPECT_EQ(error("minutes", "601"), "expected 1 to 600, got 601");
+  EXPECT_EQ(error("minutes", "long"), "expected an integer, got long");
+  EXPECT_EQ(error("heat", "hihg"), "expected low or high, got \"hihg\" (did you mean \"high\"?)");
+  EXPECT_EQ(error("salt", "0.5"), "");
+  EXPECT_EQ(error("salt", "nan"), "expected at least 0 and below 1, got nan");
+  EXPECT_EQ(error("salt", "much"), "expected a number, got much");
+  EXPECT_EQ(error("stirred", "yes"), "expected true or false, got yes");
+}
+
+TEST(OptionTable, ShowsDefaults) {
+  const OptionTable<Soup> table = SoupTable();
+  std::vector<std::string> defaults;
+  for (const Option<Soup>& option : table.options) defaults.push_back(DefaultText(table, option));
+  EXPECT_THAT(defaults, ElementsAre("10", "low", "0.5", "true", "leek", "7", "false"));
+}
+
+TEST(OptionTable, TellsTheFirstOptionThatChangesTheResult) {
+  const OptionTable<Soup> table = SoupTable();
+  EXPECT_EQ(FirstThatDiffers(table, {}, {.name = "pea"}), "");
+  EXPECT_EQ(FirstThatDiffers(table, {}, {.salt = 0.1, .name = "pea", .served = true}), "salt");
+}
+
+TEST(NumberRange, SaysItsBounds) {
+  EXPECT_EQ(NumberRange{}.Text(), "a number");
+  EXPECT_EQ((NumberRange{.low = 0, .high = 1}).Text(), "0 to 1");
+  EXPECT_EQ((NumberRange{.low = 0, .low_open = true}).Text(), "above 0");
+  EXPECT_EQ((NumberRange{.low = 0, .high = 1, .low_open = true, .high_open = true}).Text(), "above 0 and below 1");
+  EXPECT_FALSE((NumberRange{.low = 0, .low_open = true}).Holds(0));
+  EXPECT_TRUE((NumberRange{.low = 0}).Holds(0));
+  EXPECT_FALSE(NumberRange{}.Holds(std::numeric_limits<double>::quiet_NaN()));
+}
+
+// The default of every key of every kind is read as it was written, and every flag's default passes its own check.
+TEST(AttentionTables, DefaultsAreWhatTheirOwnChecksTake) {
+  for (const AttentionSpec& kind : AttentionKinds()) {
+    const AttentionTable& table = OptionsOf(kind);
+    EXPECT_EQ(ParseAttentionSpec(ToJson(kind), "test"), kind);
+    for (const AttentionOption& option : table.options) {
+      if (option.help.empty()) continue;
+      EXPECT_EQ(TextError(table, option, DefaultText(table, option)), "") << Name(kind) << " " << option.name;
+      EXPECT_FALSE(table.group.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lshformer

@@ -1,0 +1,33 @@
+# Writes OUTPUT, which tells ctest of the tests in PROGRAM:   cmake -D PROGRAM= -D PREFIX= -D OUTPUT= -D RESULTS= -P discover.cmake
+#
+# One ctest test is a suite, or, where a suite has parameters, all cases of one of its tests: a program that links libtorch
+# takes a third of a second to start, and cases that run in one process share what is slow to prepare. Each leaves its
+# cases' results in the folder RESULTS, from which ./run test counts and names those that were skipped.
+cmake_policy(VERSION 3.25)
+execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "[][;]" "_" listing "${listing}")
+string(REPLACE "\n" ";" lines "${listing}")
+set(suite "")
+set(groups "")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE " *#.*" "" line "${line}")
+  if(line MATCHES "^([^ ]+)\\.$")
+    set(suite ${CMAKE_MATCH_1})
+  elseif(line MATCHES "^  ([^/]+)/" AND suite MATCHES "/")
+    list(APPEND groups "${suite}.${CMAKE_MATCH_1}/")
+  elseif(line MATCHES "^  ")
+    list(APPEND groups "${suite}.")
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES groups)
+set(text "")
+foreach(group IN LISTS groups)
+  string(REGEX REPLACE "[./]$" "" name "${PREFIX}${group}")
+  string(REPLACE "/" "-" file "${name}")
+  string(APPEND text "add_test([==[${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${group}*]==] [==[--gtest_output=xml:${RESULTS}/${file}.xml]==])
+set_tests_properties([==[${name}]==] PROPERTIES TIMEOUT 1200)\n")
+endforeach()
+if(text STREQUAL "")
+  message(FATAL_ERROR "${PROGRAM} lists no tests")
+endif()
+file(WRITE "${OUTPUT}" "${text}")

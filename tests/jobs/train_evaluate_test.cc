@@ -1,0 +1,99 @@
+// What the commands do, without the commands: a program that trains, evaluates and asks a classifier.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/evaluate.h"
+#include "jobs/predict.h"
+#include "jobs/train.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using ::lshformer::testing::ErrorOf;
+using ::lshformer::testing::TempFolder;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class TrainEvaluateTest : public ::testing::Test {
+ protected:
+  TrainOptions Options() const {
+    TrainOptions options;
+    options.model.model_type = "bert";
+    options.model.tokenizer_name = tokenizer_;
+    options.model.config_overrides =
+        "hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16,max_position_embeddings=16";
+    options.folder.output_dir = folder_ / "run";
+    options.train_files = {folder_.Write("train.tsv", Rows(48))};
+    options.validation_file = folder_.Write("dev.tsv", Rows(12));
+    options.do_eval = true;
+    options.training.learning_rate = 1e-2;
+    options.training.save_steps = 0;
+    return options;
+  }
+  static std::string Rows(int count) {
+    std::string rows = "sentence\tlabel\n";
+    for (int i = 0; i < count; ++i) {
+      const std::string noun(1, static_cast<char>('a' + i % 26));
+      rows += (i % 2 == 0 ? "good " : "bad ") + noun + (i % 2 == 0 ? "\tup\n" : "\tdown\n");
+    }
+    return rows;
+  }
+  static std::string Vocabulary() {
+    std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\n";
+    for (char letter = 'a'; letter <= 'z'; ++letter) words += std::string(1, letter) + "\n";
+    return words;
+  }
+  TempFolder folder_;
+  const std::string vocabulary_ = folder_.Write("tokenizer/vocab.txt", Vocabulary());
+  const std::string tokenizer_ = folder_ / "tokenizer";
+};
+
+TEST_F(TrainEvaluateTest, WhatIsTrainedIsEvaluatedAndAsked) {
+  const TrainOptions options = Options();
+  const JobResult trained = RunTrain(options);
+  EXPECT_EQ(trained.eval["eval_accuracy"], 1.0);
+  EXPECT_EQ(trained.eval["eval_samples"], 12);
+
+  EvaluateJob job;
+  job.model.model_name_or_path = options.folder.output_dir;
+  job.validation_file = options.validation_file;
+  job.output_dir = folder_ / "evaluated";
+  const Json metrics = RunEvaluate(job);
+  EXPECT_EQ(metrics["eval_loss"], trained.eval["eval_loss"]);
+  EXPECT_EQ(ReadJsonFile(folder_ / "evaluated/eval_results.json"), metrics);
+  job.max_eval_samples = 5;
+  EXPECT_EQ(RunEvaluate(job)["eval_samples"], 5);
+
+  PredictJob ask;
+  ask.model_name_or_path = options.folder.output_dir;
+  ask.options.task = PredictTask::kTextClassification;
+  ask.text = "bad x";
+  ask.output = folder_ / "answer.json";
+  RunPredict(ask);
+  EXPECT_EQ(ReadJsonFile(ask.output)["results"][0]["label"], "down");
+
+  EXPECT_THAT(ErrorOf([&] { RunTrain(options); }), HasSubstr("not empty"));
+}
+
+TEST_F(TrainEvaluateTest, ContradictionsAreRefusedBeforeAnyWork) {
+  EvaluateJob job;
+  const auto refused = [&] { return ErrorOf([&] { RunEvaluate(job); }); };
+  EXPECT_THAT(refused(), StartsWith("--model_name_or_path"));
+  job.model.model_name_or_path = folder_ / "nothing";
+  EXPECT_THAT(refused(), HasSubstr("--validation_file, or --data_dir"));
+  job.validation_file = folder_ / "dev.tsv";
+  EXPECT_THAT(refused(), HasSubstr("nothing/config.json"));
+  job.task = "guessing";
+  EXPECT_THAT(refused(), HasSubstr("--task: names no head of a model, got \"guessing\""));
+  job.task = "sentence-similarity", job.max_eval_samples = INT64_MAX;
+  EXPECT_THAT(refused(), StartsWith("--max_eval_samples"));
+  job = EvaluateJob();
+  job.model.model_name_or_path = folder_ / "nothing";
+  job.data_dir = folder_.path(), job.task_name = "sst2", job.task = "question-answering";
+  EXPECT_THAT(refused(), HasSubstr("--validation_file: required for question-answering"));
+}
+
+}  // namespace
+}  // namespace lshformer
