@@ -1,6 +1,5 @@
 # cmake --install: the program, the headers under include/lshformer, the layers' static libraries and
 # find_package(lshformer), whose target lshformer::lshformer stands for all layers below the command line.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 get_property(layers GLOBAL PROPERTY lshformer_layers)
@@ -9,6 +8,7 @@ list(REMOVE_ITEM layers cli)
 list(FILTER headers EXCLUDE REGEX "^cli/")
 if(LSHFORMER_WITH_TORCH)
   install(TARGETS lshformer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS lshformer-models RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lshformer)
 endif()
 
 # In the tree a header is "base/error.h", installed it is "lshformer/base/error.h": a program that uses the library has no

@@ -19,7 +19,7 @@ constexpr auto kLineInterval = std::chrono::seconds(5);
 // Work that ends sooner shows nothing: a bar that flashes up tells nobody anything.
 constexpr auto kBarDelay = std::chrono::milliseconds(500);
 
-std::atomic<ProgressStyle> chosen_style{ProgressStyle::kAuto};
+std::atomic<ProgressStyle> chosen_style{ProgressStyle::kOff};
 
 int TerminalColumns() {
   winsize size{};

@@ -1,5 +1,5 @@
 // Progress of long work on stderr: a bar that redraws itself on a terminal, a plain line every few seconds elsewhere,
-// with rate and estimated time left. Silent with --quiet or --no_progress.
+// with rate and estimated time left. Silent until a program chooses a style: a library prints nothing unasked.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -8,7 +8,8 @@
 namespace lshformer {
 
 enum class ProgressStyle { kAuto, kBar, kLines, kOff };
-void SetProgressStyle(ProgressStyle style);  // process-wide; kAuto: bar if stderr is a terminal, else lines
+void SetProgressStyle(ProgressStyle style);  // process-wide; at first kOff. kAuto: bar if stderr is a terminal, else
+                                             // lines
 
 // The line that is shown; a pure function, so that it can be tested without a terminal or a clock.
 struct ProgressState {

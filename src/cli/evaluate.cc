@@ -150,6 +150,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   AddAttentionFlags(*command, flags->job.model.attention);
   command->callback([=, &common] {
     flags->job.seed = common.seed;
+    flags->job.progress = true;
     flags->job.model.precision = flags->precision.Chosen();
     CheckFlags(*command, *flags);
     const Json results = flags->predictions.empty() ? RunEvaluate(flags->job) : ScoreFiles(*flags);

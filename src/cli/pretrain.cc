@@ -67,6 +67,8 @@ void AddPretrain(CLI::App& app, CommonFlags& common) {
     if (!options->do_eval && options->training.eval_steps == 0)
       RefuseFlags(*command, {"--validation_file"}, "needs --do_eval or --eval_steps");
     options->training.seed = common.seed;
+    options->folder.keep_optimizer_states = AsksForCheckpoints(*command);
+    options->progress = true;
     options->model.precision = precision->Chosen();
     PrintJobResult(RunPretrain(*options));
   });

@@ -40,6 +40,7 @@ void AddQuickstart(CLI::App& app, CommonFlags& common) {
   command->footer("Takes six to ten minutes on two cores. The table goes to stdout, progress to stderr.");
   command->callback([options, &common] {
     options->seed = common.seed;
+    options->progress = true;
     if (!common.quiet && !common.no_progress) options->stage_begins = TellStage;
     Print(RunQuickstart(*options));
   });

@@ -77,6 +77,8 @@ void AddTrain(CLI::App& app, CommonFlags& common) {
       RefuseFlags(*command, {"--validation_file"}, "needs --do_eval or --eval_steps");
     if (!options->do_predict) RefuseFlags(*command, {"--test_file"}, "needs --do_predict");
     options->training.seed = common.seed;
+    options->folder.keep_optimizer_states = AsksForCheckpoints(*command);
+    options->progress = true;
     options->model.precision = precision->Chosen();
     PrintJobResult(RunTrain(*options));
   });

@@ -131,8 +131,9 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
   number("--logging_steps", training.logging_steps, "between log entries; 0: none", IntegerIn(0, INT64_MAX), group);
   number("--eval_steps", training.eval_steps, "between evaluations; 0: only at the end", IntegerIn(0, INT64_MAX),
          group);
-  number("--save_steps", training.save_steps, "between checkpoints; 0: only when stopped", IntegerIn(0, INT64_MAX),
-         group);
+  number("--save_steps", training.save_steps,
+         "between checkpoints; 0: only when stopped. Given, a finished run keeps what further steps need",
+         IntegerIn(0, INT64_MAX), group);
   number("--save_total_limit", training.save_total_limit, "newest checkpoints kept, beside the best; 0: all", from(0),
          group);
   command
@@ -144,6 +145,10 @@ void AddTrainingFlags(CLI::App& command, TrainingOptions& training) {
                   "which figure decides; smaller is better for losses and perplexity")
       ->type_name("NAME")
       ->group(group);
+}
+
+bool AsksForCheckpoints(const CLI::App& command) {
+  return command.count("--save_steps") > 0 || command.count("--save_total_limit") > 0;
 }
 
 void PrintJobResult(const JobResult& result) {

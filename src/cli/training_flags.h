@@ -18,6 +18,9 @@ void AddFolderFlags(CLI::App& command, RunFolder& folder);
 // Batches, optimizer, schedule, logging, evaluation, checkpoints.
 void AddTrainingFlags(CLI::App& command, TrainingOptions& training);
 
+// Whether the command line says anything about checkpoints, so that they are wanted beyond the end of the run.
+bool AsksForCheckpoints(const CLI::App& command);
+
 // Prints what a job found: all results, or with --dry_run the plan.
 void PrintJobResult(const JobResult& result);
 

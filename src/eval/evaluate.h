@@ -15,8 +15,8 @@
 namespace lshformer {
 
 struct EvaluateOptions {
-  int batch_size = 8;  // sequences a batch (--per_device_eval_batch_size)
-  bool progress = true;
+  int batch_size = 8;     // sequences a batch (--per_device_eval_batch_size)
+  bool progress = false;  // shown on stderr
   bool f1 = true;         // classification with two labels: also F1 of class 1, and its mean with accuracy
   bool matthews = false;  // classification: also Matthews' correlation
 };

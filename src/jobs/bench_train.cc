@@ -13,7 +13,7 @@
 #include "jobs/model_source.h"
 #include "models/model.h"
 #include "ops/tensor_memory.h"
-#include "train/optimizer.h"
+#include "train/step.h"
 
 namespace lshformer {
 namespace {
@@ -23,21 +23,18 @@ constexpr double kLabelled = 0.15;
 // One model with its optimizer and data: all that a step touches.
 class Trainee {
  public:
-  Trainee(const ModelVariant& variant, PackedBatch batch, uint64_t seed, bool gradient_checkpointing)
-      : model_(CreateModel(variant.config, Task::kMaskedLm, seed)),
-        parameters_(model_->NamedParameters()),
-        optimizer_(MakeOptimizer(TrainingOptions{}, parameters_, Roles(*model_))),
-        batch_(std::move(batch)) {
+  Trainee(const ModelVariant& variant, PackedBatch batch, const TrainingOptions& options)
+      : model_(CreateModel(variant.config, Task::kMaskedLm, options.seed)),
+        step_(*model_, options),
+        batch_(std::move(batch)),
+        options_(options) {
     model_->set_precision(variant.precision);
-    options_.train = true;
-    options_.seed = seed;
-    options_.gradient_checkpointing = gradient_checkpointing;
   }
 
   void Step() {
-    ClearGradients();
-    Loss().backward();
-    optimizer_->Step(kLearningRate, ClipScale(GradientNorm(parameters_), 1));
+    step_.Accumulate(batch_, LossItems(model_->task(), batch_.labels));
+    step_.Reduce();
+    step_.Update(options_.learning_rate);
   }
 
   // Tensors alive at once in a forward and backward, beside weights, their gradients and the optimizer's state: asked
@@ -45,29 +42,28 @@ class Trainee {
   int64_t ActivationBytes() {
     ClearGradients();
     std::vector<torch::Tensor> first;
-    for (const auto& [name, parameter] : parameters_)
+    for (const auto& [name, parameter] : step_.parameters())
       if (name == FamilyOf(model_->config()).first_parameter) first.push_back(parameter);
+    ForwardOptions forward;
+    forward.train = true;
+    forward.seed = options_.seed;
+    forward.gradient_checkpointing = options_.gradient_checkpointing;
     const TensorMemory memory;
-    Loss().backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
+    const torch::Tensor loss = model_->Forward(batch_, forward).loss;
+    loss.backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
     ClearGradients();
     return memory.peak();
   }
 
  private:
-  static constexpr double kLearningRate = 5e-5;  // of no consequence for time; keeps random data from diverging
   void ClearGradients() {
-    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
-  }
-  torch::Tensor Loss() {
-    ++options_.step;
-    return model_->Forward(batch_, options_).loss;
+    for (const auto& [name, parameter] : step_.parameters()) parameter.mutable_grad().reset();
   }
 
   ModelPtr model_;
-  NamedTensors parameters_;
-  std::unique_ptr<Optimizer> optimizer_;
+  TrainingStep step_;
   PackedBatch batch_;
-  ForwardOptions options_;
+  TrainingOptions options_;
 };
 
 PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
@@ -154,13 +150,15 @@ std::vector<ModelVariant> Variants(const BenchTrainOptions& options) {
 }
 
 Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrainOptions& options) {
+  TrainingOptions training;  // what a learning rate and clipping are does not matter to the time
+  training.seed = options.seed;
+  training.gradient_checkpointing = options.gradient_checkpointing;
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<std::function<void()>> runs;
   std::vector<int64_t> activation_bytes;
   for (const ModelVariant& variant : variants) {
-    trainees.push_back(
-        std::make_unique<Trainee>(variant, LabelledBatch(variant.config, options.batch_size, length, options.seed),
-                                  options.seed, options.gradient_checkpointing));
+    trainees.push_back(std::make_unique<Trainee>(
+        variant, LabelledBatch(variant.config, options.batch_size, length, options.seed), training));
     activation_bytes.push_back(trainees.back()->ActivationBytes());
     runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }

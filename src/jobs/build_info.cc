@@ -17,8 +17,10 @@
 namespace lshformer {
 namespace {
 
-// OpenBLAS says which build it is; other libraries behind libblas.so.3 do not.
+// OpenBLAS says which build it is; other libraries behind libblas.so.3 do not. A program that does without libtorch has
+// not loaded the one that libtorch asks for.
 std::string BlasName() {
+  if (LSHFORMER_TORCH_BLAS[0] != '\0') dlopen(LSHFORMER_TORCH_BLAS, RTLD_LAZY | RTLD_GLOBAL);
   const auto config = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
   const auto parallel = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
   if (config == nullptr || parallel == nullptr) return "another than OpenBLAS";

@@ -150,6 +150,7 @@ Json RunEvaluate(const EvaluateJob& job) {
   model->set_precision(job.model.precision);
   EvaluateOptions options;
   options.batch_size = job.batch_size;
+  options.progress = job.progress;
   const Json metrics = Evaluate({job, *model, *tokenizer, options});
   if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
   return metrics;

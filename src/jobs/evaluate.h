@@ -27,6 +27,7 @@ struct EvaluateJob {
   AnswerOptions answers = {};
   std::string output_dir;  // "": none; else it gets eval_results.json and the answers to questions
   uint64_t seed = 42;      // of the masks
+  bool progress = false;   // shown on stderr
 };
 
 // The head that the job asks; kEncoder for sentence-similarity. UsageError where options contradict each other, or the

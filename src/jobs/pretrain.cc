@@ -78,6 +78,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.progress = options.progress;
   job.new_model = options.model.model_name_or_path.empty();
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
@@ -94,9 +95,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
     return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
   };
-  job.evaluate = [&] {
-    return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(options.training)).metrics;
-  };
+  job.evaluate = [&] { return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(job)).metrics; };
   return RunTrainingJob(job);
 }
 

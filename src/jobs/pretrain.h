@@ -28,6 +28,7 @@ struct PretrainOptions {
   double mlm_probability = 0.15;
   MaskedChoice masking;
   bool do_eval = false, dry_run = false;
+  bool progress = false;  // shown on stderr, as are evaluations and log entries
 };
 
 // Writes the output folder (model, tokenizer, results, checkpoints; docs/formats.md). Errors as in train/trainer.h.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -60,7 +61,10 @@ std::string FolderName(const QuickstartSide& side) {
 class Quickstart {
  public:
   explicit Quickstart(const QuickstartOptions& options)
-      : folder_(options.output_dir), seed_(options.seed), stage_begins_(options.stage_begins) {
+      : folder_(options.output_dir),
+        seed_(options.seed),
+        progress_(options.progress),
+        stage_begins_(options.stage_begins) {
     // Documents of 150 words have a dozen chunks of 16; docs/results tells what rounds and chunks are worth on them.
     const ReformerAttention reformer{.rounds = 2, .chunk = 16, .count_pairs_once = true};
     result_.exact = {.name = "exact", .spec = {.kind = DenseAttention{}}};
@@ -168,6 +172,7 @@ class Quickstart {
     options.max_seq_length = kPretrainLength;
     options.validation_split_percentage = kHeldOutPercent;
     options.do_eval = true;
+    options.progress = progress_;
     TrainingOptions& training = options.training;
     training.per_device_train_batch_size = training.per_device_eval_batch_size = kPretrainBatch;
     training.learning_rate = kPretrainRate;
@@ -187,6 +192,7 @@ class Quickstart {
     options.train_files = {folder_.Work(data + "-train" + suffix)};
     options.validation_file = folder_.Work(data + "-dev" + suffix);
     options.do_eval = true;
+    options.progress = progress_;
     options.training.warmup_ratio = 0.1;
     options.training.weight_decay = 0.01;
     options.training.logging_steps = 10;
@@ -243,6 +249,7 @@ class Quickstart {
 
   QuickstartFolder folder_;
   uint64_t seed_;
+  bool progress_;
   std::function<void(int stage, int stages, const std::string& what)> stage_begins_;
   int stage_ = 0;
   size_t vocabulary_ = 0;
@@ -262,7 +269,8 @@ std::string Quoted(const std::string& word) {
 // How the user can call this program from the current folder: by name if it is on PATH.
 std::string ProgramName() {
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  fs::path self = program_invocation_name;  // lshformer passes its own path on to the program that runs models
+  if (!self.is_absolute()) self = fs::read_symlink("/proc/self/exe", error);
   if (error) return "lshformer";
   const char* search = std::getenv("PATH");
   std::istringstream folders(search == nullptr ? "" : search);

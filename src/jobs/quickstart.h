@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/attention_spec.h"
+#include "base/folder_lock.h"
 #include "base/json.h"
 #include "eval/cost.h"
 #include "jobs/measure.h"
@@ -52,6 +53,7 @@ struct QuickstartResult {
 struct QuickstartOptions {
   std::string output_dir = "quickstart";
   uint64_t seed = 42;
+  bool progress = false;  // of its runs, as in PretrainOptions
   std::function<void(int stage, int stages, const std::string& what)> stage_begins = {};  // told each, from 1
 };
 
@@ -70,7 +72,7 @@ std::string QuickstartPage(const QuickstartResult& result);
 // Without Publish (a failure, a signal) the destructor removes the new work and leaves the older one untouched.
 class QuickstartFolder {
  public:
-  // Error if the folder holds anything while quickstart did not make it.
+  // Error if another process works in the folder, or if it holds anything while quickstart did not make it.
   explicit QuickstartFolder(const std::string& path);
   ~QuickstartFolder();
   QuickstartFolder(const QuickstartFolder&) = delete;
@@ -81,7 +83,7 @@ class QuickstartFolder {
 
  private:
   std::string path_, work_;
-  bool created_ = false;
+  FolderLock lock_;
 };
 
 // The largest resident set between construction and Megabytes(), looked at every few milliseconds: unlike the kernel's

@@ -26,7 +26,7 @@ bool IsOurs(const fs::path& folder) {
   if (fs::exists(folder / kMarker)) return true;
   // A run that was killed in its first minutes leaves its work alone.
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename() != kWork) return false;
+    if (entry.path().filename() != kWork && entry.path().filename() != kLockFile) return false;
   }
   return true;
 }
@@ -43,21 +43,19 @@ double ResidentMegabytes() {
 
 }  // namespace
 
-QuickstartFolder::QuickstartFolder(const std::string& path) : path_(path) {
-  std::error_code error;
-  created_ = !fs::exists(path, error);
-  if (!IsEmptyFolder(path) && !IsOurs(path)) {
+QuickstartFolder::QuickstartFolder(const std::string& path) : path_(path), lock_(path, "--output_dir") {
+  if (!IsEmptyButForLock(path) && !IsOurs(path)) {
     Fail("--output_dir: {} is not empty and was not made by quickstart; choose another folder", Shown(path, 120));
   }
   work_ = (fs::path(path) / kWork).string();
-  fs::remove_all(work_, error);
+  std::error_code ignored;
+  fs::remove_all(work_, ignored);
   MakeFolder(work_);
 }
 
 QuickstartFolder::~QuickstartFolder() {
   std::error_code ignored;
   fs::remove_all(work_, ignored);
-  if (created_) fs::remove(path_, ignored);  // only if nothing was published: it fails on a folder that is not empty
 }
 
 std::string QuickstartFolder::Work(const std::string& name) const { return (fs::path(work_) / name).string(); }

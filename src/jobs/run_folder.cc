@@ -32,6 +32,7 @@ constexpr const char* kMayChange[] = {
     "adam_epsilon",         "max_grad_norm", "max_steps",         "num_train_epochs",
     "warmup_steps",         "warmup_ratio",  "lr_scheduler_type", "load_best_model_at_end",
     "metric_for_best_model"};
+constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
 // Work after training: it does not change the run, only whether something is left to do.
 constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_file", "max_eval_samples",
                                       "test_file", "save_dtype", "answers"};
@@ -47,24 +48,19 @@ bool MadeHere(const std::string& folder) {
   if (fs::exists(folder + "/" + kArguments)) return true;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (!IsTemporaryFile(entry->path().filename().string())) return false;
+    const std::string name = entry->path().filename().string();
+    if (name != kLockFile && !IsTemporaryFile(name)) return false;
   }
   return true;
 }
 
-// Leaves no trace: a run that cannot begin leaves no empty folder behind.
 void RequireWritable(const std::string& folder) {
-  std::vector<fs::path> made;  // innermost first
-  for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path); path = path.parent_path())
-    made.push_back(path);
   MakeFolder(folder);
   try {
     AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
   } catch (const Error& error) {
     Fail("--output_dir: {}", error.what());
   }
-  std::error_code ignored;
-  for (const fs::path& path : made) fs::remove(path, ignored);  // only if empty
 }
 
 void RemoveLeftoversOfRun(const std::string& output_dir) {
@@ -143,6 +139,21 @@ std::string FindCheckpoint(const RunFolder& folder) {
   return path;
 }
 
+// Where a finished run released its optimizer's state, no step may be left to make.
+void CheckStepsLeft(const std::string& checkpoint, const Json& settings) {
+  if (HasOptimizerState(checkpoint)) return;
+  const std::string path = checkpoint + "/" + kState;
+  const TrainerState state = ParseTrainerState(ReadJsonFile(path), path);
+  const bool same_length = std::all_of(std::begin(kLengthOfRun), std::end(kLengthOfRun), [&](const char* key) {
+    return state.run_settings.value(key, Json()) == settings.value(key, Json());
+  });
+  if (state.global_step == state.max_steps && same_length) return;
+  Fail(
+      "--resume_from_checkpoint: {} is a finished run's, which released the optimizer's state; only runs with "
+      "--save_steps keep it for further steps",
+      checkpoint);
+}
+
 }  // namespace
 
 RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run) {
@@ -151,7 +162,10 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
   const bool resume = !folder.resume_from_checkpoint.empty();
   if (fs::exists(folder.output_dir) && !fs::is_directory(folder.output_dir))
     Fail("--output_dir {}: exists and is not a folder", folder.output_dir);
-  if (!dry_run && !IsEmptyFolder(folder.output_dir) && !folder.overwrite_output_dir) {
+  if (!dry_run) start.lock = std::make_unique<FolderLock>(folder.output_dir, "--output_dir");
+  if (!dry_run && !start.lock->held())
+    spdlog::info("{}: cannot be locked, so nothing keeps another run out of it", folder.output_dir);
+  if (!dry_run && !IsEmptyButForLock(folder.output_dir) && !folder.overwrite_output_dir) {
     if (!resume)
       Fail(
           "--output_dir {}: not empty; --overwrite_output_dir replaces an older run, --resume_from_checkpoint auto "
@@ -169,7 +183,10 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
       if (start.finished) return start;
     }
     start.resume_from = FindCheckpoint(folder);
-    if (!start.resume_from.empty()) CheckSameRun(start.resume_from, settings);
+    if (!start.resume_from.empty()) {
+      CheckSameRun(start.resume_from, settings);
+      CheckStepsLeft(start.resume_from, settings);
+    }
   }
   if (!dry_run) RequireWritable(folder.output_dir);
   if (!dry_run && folder.report_to == "tensorboard") {

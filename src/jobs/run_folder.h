@@ -1,8 +1,10 @@
 // The rules of --output_dir, --overwrite_output_dir and --resume_from_checkpoint: nothing is ever overwritten that was
 // not asked for, and a stopped run goes on as the run it was.
 #pragma once
+#include <memory>
 #include <string>
 
+#include "base/folder_lock.h"
 #include "base/json.h"
 
 namespace lshformer {
@@ -13,6 +15,7 @@ struct RunFolder {
   std::string resume_from_checkpoint;  // "", "auto" or a checkpoint folder
   std::string report_to = "none";      // or "tensorboard": output_dir/runs
   std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
+  bool keep_optimizer_states = false;  // of the checkpoints, when the run is finished: for further steps
 };
 
 struct JobResult {
@@ -30,13 +33,14 @@ inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, 
 
 // How a run starts. `settings` are the flags that decide its result; kept in every checkpoint and compared on resuming.
 struct RunStart {
-  bool finished = false;    // the folder holds this very run, finished: nothing is left to do
-  std::string resume_from;  // checkpoint folder, "": anew
+  bool finished = false;                   // the folder holds this very run, finished: nothing is left to do
+  std::string resume_from;                 // checkpoint folder, "": anew
+  std::unique_ptr<const FolderLock> lock;  // on the folder, for as long as the run lasts; a dry run takes none
 };
 
-// Errors, all before any work: the folder has files and neither flag allows them, is not writable, holds something that
-// these commands did not make, or the checkpoint named is not complete. With dry_run nothing is written, so a folder
-// with files is no error.
+// Takes the folder's lock before it looks at anything in it. Errors, all before any work: another run holds the lock,
+// the folder has files and neither flag allows them, is not writable, holds something that these commands did not make,
+// or the checkpoint named is not complete. With dry_run nothing is written, so a folder with files is no error.
 RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run);
 
 // UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:

@@ -54,7 +54,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   ThrowIfStopped("reading the questions");
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
-  const EvaluateOptions evaluating = Evaluating(options.training);
+  const EvaluateOptions evaluating = Evaluating(job);
   std::vector<FoundAnswer> answers;  // of the last evaluation
   job.evaluate = [&] {
     AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation.data, data.validation.windows,
@@ -83,7 +83,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   ThrowIfStopped("reading the training data");
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
-  EvaluateOptions evaluating = Evaluating(options.training);
+  EvaluateOptions evaluating = Evaluating(job);
   evaluating.f1 = tables.f1, evaluating.matthews = tables.matthews;
   job.metrics = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
   const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
@@ -108,6 +108,7 @@ JobResult RunTrain(const TrainOptions& options) {
   job.warnings = &warnings;
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
+  job.progress = options.progress;
   job.new_model = options.model.model_name_or_path.empty();
   job.settings = Settings(options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);

@@ -25,7 +25,8 @@ struct TrainOptions {
   int64_t max_train_samples = 0, max_eval_samples = 0;
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;
-  int doc_stride = -1;  // question answering: as in WindowOptions
+  bool progress = false;  // as in PretrainOptions
+  int doc_stride = -1;    // question answering: as in WindowOptions
   AnswerOptions answers;
   bool question_answering() const { return task == "question-answering"; }
 };

@@ -1,6 +1,7 @@
 #include "jobs/training_run.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "base/error.h"
 #include "eval/metrics.h"
 #include "jobs/model_source.h"
+#include "jobs/training_display.h"
+#include "train/checkpoint.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -18,13 +21,14 @@
 namespace lshformer {
 namespace {
 
-// What the settings leave out, since it does not change the result; with them a run can be made again.
+// What the settings leave out, since it does not change the result; with them a run can be made again. The two about
+// checkpoints stand there only where they were given, for that decides what is kept of them.
 Json OtherFlags(const TrainingOptions& options, const RunFolder& folder) {
   return {{"per_device_eval_batch_size", options.per_device_eval_batch_size},
           {"logging_steps", options.logging_steps},
           {"eval_steps", options.eval_steps},
-          {"save_steps", options.save_steps},
-          {"save_total_limit", options.save_total_limit},
+          {"save_steps", folder.keep_optimizer_states ? Json(options.save_steps) : Json()},
+          {"save_total_limit", folder.keep_optimizer_states ? Json(options.save_total_limit) : Json()},
           {"gradient_checkpointing", options.gradient_checkpointing},
           {"report_to", folder.report_to}};
 }
@@ -48,6 +52,14 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
+TrainResult TrainShown(const TrainingJob& job, const std::string& title, const TrainingData& data,
+                       const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
+  hooks.warn = [](const std::string& line) { spdlog::warn(line); };
+  TrainingDisplay display(title);
+  if (job.progress) display.AddTo(hooks);
+  return Train(*job.model, data, options, place, hooks);
+}
+
 // Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
 Json Plan(const TrainingJob& job, const TrainingData& data) {
   constexpr int64_t kTrialSteps = 4;
@@ -59,7 +71,7 @@ Json Plan(const TrainingJob& job, const TrainingData& data) {
   const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
   const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
   const int64_t steps = TotalSteps(job.training, steps_per_epoch);
-  const TrainResult tried = Train(*job.model, data, trial, {.title = "trying a few steps"}, {});
+  const TrainResult tried = TrainShown(job, "trying a few steps", data, trial, {}, {});
   // The first step allocates and packs; the fastest of the others is what the machine can do.
   const double step_seconds = *std::min_element(tried.step_seconds.begin() + 1, tried.step_seconds.end());
   const double epochs = static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
@@ -128,9 +140,10 @@ Json Settings(const TrainingOptions& options) {
           {"seed", options.seed}};
 }
 
-EvaluateOptions Evaluating(const TrainingOptions& options) {
+EvaluateOptions Evaluating(const TrainingJob& job) {
   EvaluateOptions evaluate;
-  evaluate.batch_size = options.per_device_eval_batch_size;
+  evaluate.batch_size = job.training.per_device_eval_batch_size;
+  evaluate.progress = job.progress;
   return evaluate;
 }
 
@@ -166,8 +179,8 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     if (events) events->Add(entry);
   };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
-  TrainerPlace place{job.title, job.folder.output_dir, job.start.resume_from, job.settings};
-  TrainResult trained = Train(*job.model, data, job.training, place, hooks);
+  TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings};
+  TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
   result.train = TrainResults(trained, data.examples);
   SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
   save_tokenizer(job.folder.output_dir);
@@ -184,6 +197,8 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   log(summary);
   if (after) after();
   FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+  // A command that only predicted takes nothing from a run that was asked to keep it.
+  if (!job.folder.keep_optimizer_states && !trained.step_seconds.empty()) ReleaseOptimizerStates(result.output_dir);
   result.log_history = history;
   return result;
 }

@@ -24,7 +24,7 @@ struct TrainingJob {
   std::string title;
   const RunFolder& folder;
   const TrainingOptions& training;
-  bool do_eval = false, dry_run = false, new_model = false;
+  bool do_eval = false, dry_run = false, new_model = false, progress = false;
   Json settings = {};
   RunStart start = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};
@@ -43,7 +43,7 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after = 
 // What decides the result of a run, kept in its checkpoints and compared on resuming.
 Json Settings(const TrainingOptions& options);
 
-EvaluateOptions Evaluating(const TrainingOptions& options);
+EvaluateOptions Evaluating(const TrainingJob& job);
 
 // UsageError for a negative number of samples.
 void CheckSampleLimits(int64_t train, int64_t eval);

@@ -116,6 +116,8 @@ void CopyInto(const NamedTensors& tensors, const SafetensorsFile& file) {
   }
 }
 
+std::string OptimizerPath(const std::string& folder) { return folder + "/optimizer.safetensors"; }
+
 void WriteOptimizer(const std::string& folder, const CheckpointParts& parts) {
   const Optimizer& optimizer = parts.optimizer;
   const TrainingOptions& options = parts.options;
@@ -123,11 +125,26 @@ void WriteOptimizer(const std::string& folder, const CheckpointParts& parts) {
   const NamedTensors state = optimizer.State();
   for (const NamedTensors* list : {&state, &parts.more_state})
     for (const auto& [name, tensor] : *list) tensors.push_back({name, ViewOf(tensor)});
-  WriteSafetensors(folder + "/optimizer.safetensors", tensors, {{"format", "pt"}});
+  WriteSafetensors(OptimizerPath(folder), tensors, {{"format", "pt"}});
   const Json json = {{"type", Name(options.optim)},          {"steps", optimizer.steps()},
                      {"adam_beta1", options.adam_beta1},     {"adam_beta2", options.adam_beta2},
                      {"adam_epsilon", options.adam_epsilon}, {"weight_decay", options.weight_decay}};
   WriteFileAtomically(folder + "/optimizer.json", json.dump(2) + "\n");
+}
+
+// Deletes checkpoints of later steps than the one just written, and the oldest beyond save_total_limit.
+void RemoveOutdated(const std::string& output_dir, const CheckpointParts& parts) {
+  const int64_t step = parts.state.global_step;
+  auto all = Checkpoints(output_dir);
+  if (std::none_of(all.begin(), all.end(), [&](const auto& checkpoint) { return checkpoint.first == step; }))
+    Fail("{}/{}: vanished right after it was written; does another program delete files there?", output_dir,
+         CheckpointName(step));
+  // Later steps are of a course that was left by resuming before them; "the newest" must not mean them.
+  for (; all.back().first > step; all.pop_back()) RemoveCheckpoint(all.back().second);
+  if (parts.options.save_total_limit == 0) return;
+  const size_t limit = static_cast<size_t>(parts.options.save_total_limit);
+  for (size_t i = 0; i + limit < all.size(); ++i)
+    if (all[i].first != parts.state.best_global_step) RemoveCheckpoint(all[i].second);
 }
 
 }  // namespace
@@ -211,14 +228,7 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
     throw;
   }
   SyncFolder(output_dir);
-  auto all = Checkpoints(output_dir);
-  // Later steps are of a course that was left by resuming before them; "the newest" must not mean them.
-  for (; all.back().first > parts.state.global_step; all.pop_back()) RemoveCheckpoint(all.back().second);
-  if (parts.options.save_total_limit > 0) {
-    const size_t limit = static_cast<size_t>(parts.options.save_total_limit);
-    for (size_t i = 0; i + limit < all.size(); ++i)
-      if (all[i].first != parts.state.best_global_step) RemoveCheckpoint(all[i].second);
-  }
+  RemoveOutdated(output_dir, parts);
   return folder;
 }
 
@@ -228,10 +238,11 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
   TrainerState state = ParseTrainerState(ReadJsonFile(state_path), state_path);
   const int64_t steps = GetInt(ReadJsonFile(optimizer_path), "steps", optimizer_path, 0);
   CopyInto(model.NamedParameters(), SafetensorsFile(folder + "/model.safetensors"));
-  const SafetensorsFile optimizer_file(folder + "/optimizer.safetensors");
+  optimizer.set_steps(steps);
+  if (!HasOptimizerState(folder)) return state;
+  const SafetensorsFile optimizer_file(OptimizerPath(folder));
   CopyInto(optimizer.State(), optimizer_file);
   CopyInto(more_state, optimizer_file);
-  optimizer.set_steps(steps);
   return state;
 }
 
@@ -246,7 +257,8 @@ void LoadBestModel(const std::string& output_dir, const TrainerState& state, Mod
 std::string IncompleteReason(const std::string& folder) {
   try {
     for (const char* name : {"config.json", "optimizer.json"}) ReadJsonFile(folder + "/" + name);
-    for (const char* name : {"model.safetensors", "optimizer.safetensors"}) SafetensorsFile(folder + "/" + name);
+    SafetensorsFile(folder + "/model.safetensors");
+    if (HasOptimizerState(folder)) SafetensorsFile{OptimizerPath(folder)};
     const std::string path = folder + "/trainer_state.json";
     const TrainerState state = ParseTrainerState(ReadJsonFile(path), path);
     const auto step = StepOf(fs::path(folder).filename().string());
@@ -255,6 +267,27 @@ std::string IncompleteReason(const std::string& folder) {
     return error.what();
   }
   return "";
+}
+
+void ReleaseOptimizerStates(const std::string& output_dir) {
+  for (const auto& [step, folder] : Checkpoints(output_dir)) {
+    const std::string path = folder + "/optimizer.json";
+    try {
+      Json json = ReadJsonFile(path);
+      if (!json.is_object()) continue;
+      json["released"] = true;  // first: killed in between, the checkpoint is still known for what it is
+      WriteFileAtomically(path, json.dump(2) + "\n");
+    } catch (const Error&) {
+      continue;  // damaged, or a folder that cannot be written: all of it stays
+    }
+    std::error_code ignored;
+    fs::remove(OptimizerPath(folder), ignored);
+  }
+}
+
+bool HasOptimizerState(const std::string& folder) {
+  const Json json = ReadJsonFile(folder + "/optimizer.json");
+  return !json.is_object() || json.value("released", Json()) != true;
 }
 
 std::string NewestCheckpoint(const std::string& output_dir) {

@@ -5,6 +5,8 @@
 //   optimizer.safetensors, optimizer.json               the optimizer's state, its type and step count; with ema_decay
 //                                                       also the weights it trains, the model being their average
 //   trainer_state.json                                  step, log history and what TrainerState adds to HF's keys
+// A finished run may release the optimizer's state, two thirds of the whole: then optimizer.json says "released": true,
+// and the checkpoint is a model that no update can follow.
 // Random states are not saved: every number is drawn from (seed, step, …).
 //
 // A checkpoint is written into .checkpoint-N.partial, synced and renamed, so a folder called checkpoint-N is whole
@@ -53,10 +55,11 @@ struct CheckpointParts {
 };
 // Writes output_dir/checkpoint-N (replacing one of the same step), then deletes those of later steps, which belong to a
 // course that was left, and the oldest beyond save_total_limit, but never the best one.
-// Error (disk full …) leaves the earlier checkpoints as they were. Returns the folder.
+// Error (disk full, somebody deleted it …) leaves the earlier checkpoints as they were. Returns the folder.
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
 
-// Copies weights, optimizer state and `more_state` out of `folder`; Error if they do not fit the model.
+// Copies weights, optimizer state and `more_state` out of `folder`; Error if they do not fit the model. Where the
+// optimizer's state was released, the two stay as they are.
 TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,
                             const NamedTensors& more_state = {});
 
@@ -64,7 +67,11 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
 std::string BestCheckpoint(const std::string& output_dir, const TrainerState& state);
 void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model);
 
-// Why `folder` cannot be resumed from, in a few words; "" if it can.
+// Deletes the optimizer's state of the checkpoints in `output_dir`, as far as that can be done.
+void ReleaseOptimizerStates(const std::string& output_dir);
+bool HasOptimizerState(const std::string& folder);  // of a complete checkpoint; false: it was released
+
+// Why `folder` is no complete checkpoint, in a few words; "" if it is.
 std::string IncompleteReason(const std::string& folder);
 
 bool HasCheckpoints(const std::string& output_dir);  // complete or not

@@ -35,19 +35,41 @@ void RequirePlainFloats(const std::string& name, const torch::Tensor& tensor) {
     Fail("parameter \"{}\": expected a contiguous float32 tensor", name);
 }
 
-// √Σ x² over tensors of which `gradients` tells the elements.
-double NormOf(const NamedTensors& tensors, const std::vector<Gradient>& gradients) {
-  const std::vector<Block> blocks = CutIntoBlocks(tensors);
+// Σ x² of each block; `elements` are the numbers of the tensors, in a sparse gradient fewer than its shape says.
+std::vector<double> BlockSums(const std::vector<Block>& blocks, const std::vector<Gradient>& elements) {
   std::vector<double> sums(blocks.size());
   ParallelFor(static_cast<int64_t>(blocks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Block& block = blocks[i];
-      if (gradients[block.tensor].defined()) sums[i] = gradients[block.tensor].SumOfSquares(block.begin, block.end);
+      if (elements[block.tensor].defined()) sums[i] = elements[block.tensor].SumOfSquares(block.begin, block.end);
     }
   });
+  return sums;
+}
+
+// Of all tensors together.
+double NormOf(const NamedTensors& tensors, const std::vector<Gradient>& elements) {
   double sum = 0;
-  for (const double part : sums) sum += part;
+  for (const double part : BlockSums(CutIntoBlocks(tensors), elements)) sum += part;
   return std::sqrt(sum);
+}
+
+// Of each.
+std::vector<double> NormsOf(const NamedTensors& tensors, const std::vector<Gradient>& elements) {
+  const std::vector<Block> blocks = CutIntoBlocks(tensors);
+  const std::vector<double> sums = BlockSums(blocks, elements);
+  std::vector<double> norms(tensors.size());
+  for (size_t i = 0; i < blocks.size(); ++i) norms[blocks[i].tensor] += sums[i];
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+// The tensors' own numbers.
+std::vector<Gradient> ElementsOf(const NamedTensors& tensors) {
+  std::vector<Gradient> elements;
+  elements.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) elements.emplace_back(tensor);
+  return elements;
 }
 
 std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
@@ -146,13 +168,12 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTe
 
 double GradientNorm(const NamedTensors& parameters) { return NormOf(parameters, GradientsOf(parameters)); }
 
+ParameterNorms NormsByParameter(const NamedTensors& parameters) {
+  return {NormsOf(parameters, ElementsOf(parameters)), NormsOf(parameters, GradientsOf(parameters))};
+}
+
 double ClipScale(double norm, double max_norm) { return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0; }
 
-bool AllFinite(const NamedTensors& tensors) {
-  std::vector<Gradient> elements;
-  elements.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) elements.emplace_back(tensor);
-  return std::isfinite(NormOf(tensors, elements));
-}
+bool AllFinite(const NamedTensors& tensors) { return std::isfinite(NormOf(tensors, ElementsOf(tensors))); }
 
 }  // namespace lshformer

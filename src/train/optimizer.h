@@ -34,8 +34,17 @@ class Optimizer {
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
                                          const std::vector<ParameterRole>& roles);
 
-// √Σ g² over all gradients, summed in double over blocks of fixed size: the same for any number of threads.
+// Norms are √Σ x², summed in double over blocks of fixed size: the same for any number of threads.
+
+// Of all gradients together.
 double GradientNorm(const NamedTensors& parameters);
+
+// Of each parameter and its gradient, [parameters]; 0 where there is no gradient. Each number is
+// read once.
+struct ParameterNorms {
+  std::vector<double> weights, gradients;
+};
+ParameterNorms NormsByParameter(const NamedTensors& parameters);
 
 // torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); 1 where max_norm is 0.
 double ClipScale(double norm, double max_norm);

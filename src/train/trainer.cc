@@ -1,6 +1,6 @@
 #include "train/trainer.h"
 
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,13 +11,11 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/progress.h"
 #include "base/signals.h"
-#include "data/masking.h"
 #include "data/sampler.h"
 #include "train/checkpoint.h"
-#include "train/optimizer.h"
 #include "train/schedule.h"
+#include "train/step.h"
 #include "train/weight_average.h"
 
 namespace lshformer {
@@ -59,10 +57,9 @@ class Trainer {
         options_(options),
         place_(place),
         hooks_(hooks),
-        parameters_(model.NamedParameters()),
-        optimizer_(MakeOptimizer(options, parameters_, Roles(model))),
+        step_(model, options),
         sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
-        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(parameters_, Roles(model)))) {
+        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(step_.parameters(), Roles(model)))) {
     state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
     state_.threads = Threads();
     state_.run_settings = place.run_settings;
@@ -70,11 +67,11 @@ class Trainer {
   }
 
   TrainResult Run() {
-    if (options_.ema_decay > 0) average_.emplace(options_.ema_decay, parameters_);
+    if (options_.ema_decay > 0) average_.emplace(options_.ema_decay, step_.parameters());
     if (!place_.resume_from.empty()) Resume();
     begin_ = Clock::now();
     runtime_before_ = state_.train_runtime;
-    progress_ = std::make_unique<Progress>(place_.title, state_.max_steps, "step", state_.global_step);
+    TellProgress(std::nullopt);
     EvaluateIfDue();
     while (state_.global_step < state_.max_steps) {
       StopIfAsked();
@@ -84,7 +81,6 @@ class Trainer {
       SaveIfDue();
     }
     StopIfAsked();
-    progress_->Finish();
     if (average_) average_->Swap();  // the result is the average
     if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
       LoadBestModel(place_.output_dir, state_, model_);
@@ -97,11 +93,18 @@ class Trainer {
   void Resume() {
     const int threads = state_.threads;
     const int64_t max_steps = state_.max_steps;
-    state_ = LoadCheckpoint(place_.resume_from, model_, *optimizer_, average_ ? average_->State() : NamedTensors());
+    state_ =
+        LoadCheckpoint(place_.resume_from, model_, step_.optimizer(), average_ ? average_->State() : NamedTensors());
+    if (!HasOptimizerState(place_.resume_from)) {
+      if (state_.global_step < max_steps)
+        Fail("{}: the optimizer's state was released when the run was finished; it cannot make another step",
+             place_.resume_from);
+      average_.reset();  // nothing is trained any more, and the model is the average
+    }
     if (average_) average_->Swap();  // a checkpoint's model is the average
-    if (state_.threads != threads)
-      spdlog::warn("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
-                   place_.resume_from, state_.threads, threads);
+    if (state_.threads != threads && hooks_.warn)
+      hooks_.warn(fmt::format("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
+                              place_.resume_from, state_.threads, threads));
     if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
       const std::string best = BestCheckpoint(place_.output_dir, state_);
       // Resumed into another folder, it would be missed only at the very end.
@@ -123,57 +126,35 @@ class Trainer {
     const int64_t step = state_.global_step;
     const std::vector<std::vector<int64_t>> places = sampler_.Batches(step);
     std::vector<PackedBatch> batches;
-    std::vector<int64_t> labelled;  // items of each term of the loss, in all batches
-    for (const std::vector<int64_t>& examples : places) {
-      batches.push_back(data_.batch(sampler_.Epoch(step), examples));
-      const std::vector<int64_t> items = LossItems(model_.task(), batches.back().labels);
-      labelled.resize(items.size());
-      for (size_t term = 0; term < items.size(); ++term) labelled[term] += items[term];
+    for (const std::vector<int64_t>& examples : places) batches.push_back(data_.batch(sampler_.Epoch(step), examples));
+    const std::vector<int64_t> labelled = step_.Items(batches);
+    for (const PackedBatch& batch : batches) {
+      Count(batch);
+      const double sum = step_.Accumulate(batch, labelled);
+      if (!std::isfinite(sum)) FailDiverged(step + 1, "the loss", sum);
     }
-    for (const auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
-    double loss = 0;
-    for (size_t i = 0; i < batches.size(); ++i) loss += Accumulate(batches[i], static_cast<int64_t>(i), labelled);
-    gradient_norm_ = GradientNorm(parameters_);
-    if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
+    step_.Reduce();
+    const double loss = step_.loss();
     learning_rate_ = LearningRate(schedule_, step);
-    optimizer_->Step(learning_rate_, ClipScale(gradient_norm_, options_.max_grad_norm));
+    gradient_norm_ = step_.Update(learning_rate_);
+    if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
     if (average_) average_->Update();
 
     ++state_.global_step;
     state_.loss_sum += loss;
     state_.epoch = EpochAfter(step, static_cast<int64_t>(places.size()));
     result_.step_seconds.push_back(SecondsSince(begin));
-    progress_->Update(state_.global_step, fmt::format("loss {:.4f}", loss));
+    TellProgress(loss);
   }
 
-  // Adds the gradient of Σ losses of the batch / labelled items of the whole update; returns that share of the loss.
-  double Accumulate(const PackedBatch& batch, int64_t micro_step, const std::vector<int64_t>& labelled) {
+  void Count(const PackedBatch& batch) {
     state_.train_samples += batch.sequences();
     state_.tokens_seen += batch.tokens.size();
     state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens.size());
-    const std::vector<int64_t> items = LossItems(model_.task(), batch.labels);
-    // Nothing to learn from: a mean over nothing would be NaN.
-    if (std::all_of(items.begin(), items.end(), [](int64_t count) { return count == 0; })) return 0;
-    ForwardOptions forward;
-    forward.train = true;
-    forward.seed = options_.seed;
-    forward.step = state_.global_step;
-    forward.micro_step = micro_step;
-    forward.gradient_checkpointing = options_.gradient_checkpointing;
-    const ModelOutput output = model_.Forward(batch, forward);
-    torch::Tensor sum;
-    double value = 0;
-    for (size_t i = 0; i < output.terms.size(); ++i) {
-      const LossTerm& term = output.terms[i];
-      if (term.items == 0) continue;
-      const double share = static_cast<double>(term.items) / static_cast<double>(labelled[i]);
-      value += term.mean.item<double>() * share;
-      const torch::Tensor part = term.items == labelled[i] ? term.mean : term.mean * share;
-      sum = sum.defined() ? sum + part : part;
-    }
-    if (!std::isfinite(value)) FailDiverged(state_.global_step + 1, "the loss", value);
-    sum.backward();
-    return value;
+  }
+
+  void TellProgress(std::optional<double> loss) const {
+    if (hooks_.progress) hooks_.progress({state_.global_step, state_.max_steps, loss});
   }
 
   double EpochAfter(int64_t step, int64_t micro_batches) const {
@@ -193,8 +174,6 @@ class Trainer {
          {"learning_rate", learning_rate_},
          {"loss", mean},
          {"step", state_.global_step}});
-    spdlog::info("step {} of {}: loss {:.4f}, gradient norm {:.3g}, learning rate {:.3g}", state_.global_step,
-                 state_.max_steps, mean, gradient_norm_, learning_rate_);
   }
 
   // Also makes up for an evaluation that a signal cut short, so that a resumed run logs what an uninterrupted one does.
@@ -216,7 +195,6 @@ class Trainer {
     Json entry = {{"epoch", state_.epoch}};
     entry.update(metrics);
     entry["step"] = step;
-    spdlog::info("step {}: {}", step, metrics.dump());
     Log(std::move(entry));
   }
 
@@ -253,10 +231,11 @@ class Trainer {
 
   void Save() {
     if (place_.output_dir.empty() || saved_step_ == state_.global_step) return;
-    if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
+    if (!AllFinite(step_.parameters()))
+      FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     state_.train_runtime = runtime_before_ + SecondsSince(begin_);
     const Averaged averaged(average_);
-    last_good_ = SaveCheckpoint(place_.output_dir, {model_, *optimizer_, state_, options_, hooks_.save_extra,
+    last_good_ = SaveCheckpoint(place_.output_dir, {model_, step_.optimizer(), state_, options_, hooks_.save_extra,
                                                     average_ ? average_->State() : NamedTensors()});
     saved_step_ = state_.global_step;
   }
@@ -267,7 +246,6 @@ class Trainer {
 
   [[noreturn]] void StopWith(int signal) {
     Save();
-    progress_->Finish();
     const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
     if (place_.output_dir.empty())
       throw Interrupted(signal, fmt::format("stopped by {} after step {}", name, state_.global_step));
@@ -276,7 +254,6 @@ class Trainer {
   }
 
   [[noreturn]] void FailDiverged(int64_t step, const char* what, double value) {
-    progress_->Finish();
     const std::string good =
         last_good_.empty() ? "no checkpoint had been written" : "the last good checkpoint is " + last_good_;
     Fail("step {}: {} is {} (learning rate {:.3g}); {}", step, what, std::isnan(value) ? "not a number" : "infinite",
@@ -284,7 +261,8 @@ class Trainer {
   }
 
   TrainResult Summary() {
-    if (!AllFinite(parameters_)) FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
+    if (!AllFinite(step_.parameters()))
+      FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     result_.global_step = state_.global_step;
     result_.total_steps = state_.max_steps;
     result_.epoch = state_.epoch;
@@ -304,15 +282,13 @@ class Trainer {
   const TrainingOptions& options_;
   const TrainerPlace& place_;
   const TrainerHooks& hooks_;
-  NamedTensors parameters_;
-  std::unique_ptr<Optimizer> optimizer_;
+  TrainingStep step_;
   std::optional<WeightAverage> average_;
   TrainSampler sampler_;
   double flos_per_token_;
   Schedule schedule_;
   TrainerState state_;
   TrainResult result_;
-  std::unique_ptr<Progress> progress_;
   Clock::time_point begin_;
   double runtime_before_ = 0;  // seconds before the resume
   int64_t saved_step_ = -1;

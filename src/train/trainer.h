@@ -1,13 +1,11 @@
-// The training loop: accumulate, clip, update, log, evaluate, save, stop.
+// The training loop: the order of the data, updates (step.h), log, evaluations, checkpoints, stopping.
 //
 // A run is a function of the model's weights, the data, TrainingOptions and the number of threads: it can be stopped
 // after any update and resumed bit for bit (dropout, masking, planes and data order come from counters).
-//
-// Loss of an update = Σ over the labelled items of all its micro-batches / their number, so that accumulating k batches
-// of n examples equals one batch of k·n (transformers' num_items_in_batch).
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,15 +23,22 @@ struct TrainingData {
   std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch;
 };
 
+struct TrainingProgress {
+  int64_t step = 0, total = 0;
+  std::optional<double> loss;  // of the last update; none before the first of this call
+};
+
+// What a run calls, each may be empty. It prints nothing itself.
 struct TrainerHooks {
   std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); empty where eval_steps is 0
-  std::function<void(const std::string& folder)> save_extra;  // what a checkpoint holds beside model and state: the
-                                                              // tokenizer; may be empty
-  std::function<void(const Json& entry)> log = {};            // told every entry of log_history as it is made
+  std::function<void(const std::string& folder)> save_extra;   // what a checkpoint holds beside model and state: the
+                                                               // tokenizer
+  std::function<void(const Json& entry)> log = {};             // told every entry of log_history as it is made
+  std::function<void(const TrainingProgress&)> progress = {};  // told before the first update and after each
+  std::function<void(const std::string& line)> warn = {};      // of a resumed run that may differ in the last bits
 };
 
 struct TrainerPlace {
-  std::string title = "training";      // of the progress bar
   std::string output_dir = "";         // "": nothing is written
   std::string resume_from = "";        // checkpoint folder, or "": from the model as it is
   Json run_settings = Json::object();  // flags that decide the result, kept in checkpoints

@@ -162,16 +162,22 @@ TEST(DurationText, Clock) {
 }
 
 void ShortWork() {
+  SetProgressStyle(ProgressStyle::kAuto);
   Progress progress("work", 100, "steps");
   for (int i = 0; i <= 100; ++i) progress.Update(i);
 }
 
-void LongWork() {
+void WorkUntold() {
   Progress progress("work", 8, "steps");
   for (int i = 1; i <= 8; ++i) {
     std::this_thread::sleep_for(110ms);
     progress.Update(i, "note");
   }
+}
+
+void LongWork() {
+  SetProgressStyle(ProgressStyle::kAuto);
+  WorkUntold();
 }
 
 TEST(Progress, ShortWorkAndOffLeaveNothing) {
@@ -184,9 +190,10 @@ TEST(Progress, ShortWorkAndOffLeaveNothingOnATerminal) {
   EXPECT_EQ(TerminalOutputOf(ShortWork), "");
   EXPECT_EQ(TerminalOutputOf([] {
               SetProgressStyle(ProgressStyle::kOff);
-              LongWork();
+              WorkUntold();
             }),
             "");
+  EXPECT_EQ(TerminalOutputOf(WorkUntold), "") << "nobody asked for it";
 }
 
 TEST(Progress, ABarThatRedrawsItselfOnATerminal) {
@@ -204,6 +211,7 @@ TEST(Progress, LogLinesDoNotTearTheBar) {
   if (!HasTerminals()) GTEST_SKIP() << "no pseudo-terminals here: /dev/pts is not mounted";
   const std::string text = TerminalOutputOf([] {
     SetUpLogging("warn", LogFormat::kText);
+    SetProgressStyle(ProgressStyle::kAuto);
     Progress progress("work", 100, "steps");
     std::this_thread::sleep_for(600ms);
     progress.Update(50);

@@ -165,7 +165,8 @@ TEST_F(ProgramTest, ClosedStreamsAreFailures) {
   const std::string encode = "tokenizer encode --tokenizer " + folder_.path();
   EXPECT_EQ(Wrong(encode + " --input - <&-", 1), "lshformer: stdin: is closed, expected input\n");
   EXPECT_EQ(Wrong(encode + " --input /dev/stdin <&-", 1), "lshformer: stdin: is closed, expected input\n");
-  EXPECT_EQ(Wrong("evaluate --predictions - --references - <&-", 1), "lshformer: stdin: is closed, expected input\n");
+  EXPECT_EQ(Wrong("evaluate --task question-answering --predictions - --references - <&-", 1),
+            "lshformer: stdin: is closed, expected input\n");
   const std::string text = folder_.Write("text", "a\n");
   EXPECT_EQ(Wrong(encode + " --input " + text + " >&-", 1),
             "lshformer: standard output: cannot write: Bad file descriptor\n");

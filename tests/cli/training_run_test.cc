@@ -151,6 +151,38 @@ TEST_F(TrainingRunTest, AFinishedRunIsLeftAlone) {
   EXPECT_TRUE(fs::exists(folder_ / "task/predict_results_sst2.txt"));
 }
 
+// Nobody asked for checkpoints: they serve while the run may be stopped. Then their models stay, and more steps need
+// another run; with --save_steps they go on where it ended.
+TEST_F(TrainingRunTest, AFinishedRunKeepsTheOptimizersStateIfAsked) {
+  const auto states = [&](const std::string& run) {
+    int count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run))
+      count += entry.path().filename() == "optimizer.safetensors";
+    return count;
+  };
+  Succeeds(Train("run", {"--max_steps", "6"}));
+  EXPECT_EQ(states("run"), 0);
+  EXPECT_EQ(Weights("run"), Weights("run/checkpoint-6"));
+  EXPECT_THAT(Fails(Train("run", {"--max_steps", "9", "--resume_from_checkpoint", "auto"}), 1),
+              AllOf(HasSubstr("--resume_from_checkpoint: "), HasSubstr("only runs with --save_steps keep it")));
+  EXPECT_TRUE(fs::exists(folder_ / "run/trainer_state.json"));
+  Succeeds(Train("run", {"--max_steps", "6", "--resume_from_checkpoint", "auto", "--do_eval"}));
+
+  const std::vector<std::string> asked{"--save_steps", "4", "--lr_scheduler_type", "constant"};
+  Succeeds(Train("asked", {"--max_steps", "6", asked[0], asked[1], asked[2], asked[3]}));
+  EXPECT_EQ(states("asked"), 2);
+  // What only evaluates takes nothing away.
+  Succeeds(Train("asked", {"--max_steps", "6", asked[2], asked[3], "--resume_from_checkpoint", "auto", "--do_eval"}));
+  EXPECT_EQ(states("asked"), 2);
+  const std::vector<std::string> more{"--max_steps", "9", "--resume_from_checkpoint", "auto", "--log_level", "error"};
+  std::vector<std::string> words = Train("asked", more), whole = Train("whole", {"--max_steps", "9"});
+  words.insert(words.end(), asked.begin(), asked.end());
+  whole.insert(whole.end(), asked.begin(), asked.end());
+  Succeeds(words);
+  Succeeds(whole);
+  EXPECT_EQ(Weights("asked"), Weights("whole"));
+}
+
 TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
   Succeeds(Pretrain("run"));
   for (const std::vector<std::string>& change : {std::vector<std::string>{"--seed", "43"},

@@ -3,18 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/progress.h"
 #include "train/tiny_run.h"
+#include "util/errors.h"
 #include "util/temp_folder.h"
 
 namespace lshformer {
 namespace {
 
 namespace fs = std::filesystem;
+using ::lshformer::testing::Copies;
+using ::lshformer::testing::Different;
+using ::lshformer::testing::ErrorOf;
 using ::lshformer::testing::TempFolder;
 using ::lshformer::testing::TinyData;
 using ::lshformer::testing::TinyModel;
@@ -142,6 +148,52 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOthersAsTheyWere) {
       ThrowsMessage<Error>(HasSubstr("no space left")));
   EXPECT_THAT(Names(run_), UnorderedElementsAre("checkpoint-8", "checkpoint-10", "checkpoint-12"));
   EXPECT_EQ(ReadFile(run_ + "/checkpoint-12/model.safetensors"), before);
+}
+
+// Somebody deletes the checkpoint as soon as it is there: an error, however the two meet.
+TEST_F(CheckpointTest, OneThatVanishesIsAnError) {
+  const ModelPtr model = TinyModel();
+  const TrainingOptions options = TinyOptions();
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  TrainerState state;
+  state.global_step = 12;
+  const std::string run = folder_ / "vanishing";
+  std::atomic<bool> stop{false};
+  std::thread deleter([&] {
+    std::error_code ignored;
+    while (!stop) fs::remove_all(run + "/checkpoint-12", ignored);
+  });
+  std::string error;
+  for (int attempt = 0; attempt < 200 && error.find("vanished right after") == std::string::npos; ++attempt)
+    error = ErrorOf([&] { SaveCheckpoint(run, {*model, *optimizer, state, options, {}}); });
+  stop = true;
+  deleter.join();
+  EXPECT_THAT(error, HasSubstr("checkpoint-12: vanished right after it was written"));
+}
+
+// What is left is a model, and a run that has no step left to make can still be resumed.
+TEST_F(CheckpointTest, WithoutTheOptimizersStateNoStepCanFollow) {
+  ReleaseOptimizerStates(run_);
+  for (const char* name : {"checkpoint-8", "checkpoint-10", "checkpoint-12"})
+    EXPECT_THAT(Names(run_ + "/" + name), UnorderedElementsAre("config.json", "model.safetensors", "optimizer.json",
+                                                               "trainer_state.json", "vocab.txt"));
+  const std::string newest = NewestCheckpoint(run_);
+  EXPECT_EQ(newest, run_ + "/checkpoint-12");
+  EXPECT_FALSE(HasOptimizerState(newest));
+  TrainingOptions options = TinyOptions();
+  for (const double ema_decay : {0.0, 0.7}) {
+    options.ema_decay = ema_decay;
+    const ModelPtr resumed = TinyModel(0.1, {}, /*seed=*/99), saved = LoadModel(newest, Task::kMaskedLm, 0, true);
+    const TrainResult result = Train(*resumed, TinyData(18), options, {.resume_from = newest}, {});
+    EXPECT_EQ(result.global_step, 12);
+    EXPECT_THAT(Different(Copies(*resumed), Copies(*saved)), IsEmpty());
+  }
+  options.max_steps = 13;
+  EXPECT_THAT(ErrorOf([&] { Train(*TinyModel(), TinyData(18), options, {.resume_from = newest}, {}); }),
+              HasSubstr("checkpoint-12: the optimizer's state was released"));
+  // One whose state is just missing is damaged.
+  fs::remove(run_ + "/checkpoint-12/optimizer.json");
+  EXPECT_THAT(IncompleteReason(newest), HasSubstr("optimizer.json"));
 }
 
 TEST_F(CheckpointTest, OneOfTheSameStepIsReplaced) {

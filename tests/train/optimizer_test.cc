@@ -5,10 +5,12 @@
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/parallel.h"
+#include "train/update_kernels.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -212,6 +214,47 @@ TEST(GradientNorm, HoldsWhatAFloatCannot) {
   NamedTensors parameters{{"x", torch::zeros({40}).requires_grad_()}};
   parameters[0].second.mutable_grad() = torch::full({40}, 1e30f);
   EXPECT_NEAR(GradientNorm(parameters), 1e30 * std::sqrt(40.0), 1e24);
+}
+
+// The order of its sum is part of what "bit for bit" means: blocks of 2¹⁵ elements, one after another.
+TEST(GradientNorm, IsAddedUpByBlocksOfAllParameters) {
+  Problem problem(17);
+  problem.DrawGradients(3);
+  double sum = 0;
+  for (const auto& [name, parameter] : problem.parameters) {
+    for (int64_t begin = 0; begin < parameter.numel(); begin += 1 << 15)
+      sum += SumOfSquares(parameter.grad().data_ptr<float>() + begin,
+                          std::min<int64_t>(1 << 15, parameter.numel() - begin));
+  }
+  EXPECT_EQ(GradientNorm(problem.parameters), std::sqrt(sum));
+}
+
+TEST(NormsByParameter, AreThoseOfEachWeightAndItsGradient) {
+  const int threads = Threads();
+  Problem problem(13);
+  problem.DrawGradients(0);
+  problem.parameters[4].second.mutable_grad().reset();
+  std::vector<ParameterNorms> results;
+  for (const int count : {1, 2, 3}) {
+    SetThreads(count);
+    results.push_back(NormsByParameter(problem.parameters));
+  }
+  SetThreads(threads);
+  for (size_t i = 0; i < problem.parameters.size(); ++i) {
+    const auto& [name, parameter] = problem.parameters[i];
+    const double weight = parameter.detach().to(torch::kFloat64).norm().item<double>();
+    const torch::Tensor grad = parameter.grad();
+    const double gradient = grad.defined() ? grad.to(torch::kFloat64).norm().item<double>() : 0;
+    EXPECT_NEAR(results[0].weights[i], weight, 1e-12 * weight) << name;
+    EXPECT_NEAR(results[0].gradients[i], gradient, 1e-12 * gradient) << name;
+  }
+  double squares = 0;
+  for (const double norm : results[0].gradients) squares += norm * norm;
+  EXPECT_NEAR(GradientNorm(problem.parameters), std::sqrt(squares), 1e-12 * std::sqrt(squares));
+  for (const ParameterNorms& norms : results) {
+    EXPECT_EQ(norms.weights, results[0].weights);
+    EXPECT_EQ(norms.gradients, results[0].gradients);
+  }
 }
 
 TEST(ClipScale, IsThatOfTorch) {

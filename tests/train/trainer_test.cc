@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "io/safetensors.h"
 #include "ops/matmul.h"
@@ -337,6 +338,35 @@ TEST_F(TrainerTest, TheBestCheckpointIsTheResult) {
   const TrainerPlace other{.output_dir = folder_ / "other", .resume_from = folder_ / "run/checkpoint-6"};
   EXPECT_THAT([&] { Train(*TinyModel(), TinyData(18), options, other, hooks); },
               ThrowsMessage<Error>(HasSubstr("resume in the folder where it is")));
+}
+
+// A program that calls Train finds nothing on its streams that it did not ask for; it can ask for all of it.
+TEST_F(TrainerTest, PrintsNothingAndTellsWhoeverAsks) {
+  SetProgressStyle(ProgressStyle::kBar);
+  TrainingOptions options = TinyOptions();
+  options.max_steps = 4;
+  options.logging_steps = options.eval_steps = options.save_steps = 2;
+  const auto evaluate = [] { return Json{{"eval_loss", 1.0}}; };
+  const int threads = Threads();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Train(*TinyModel(), TinyData(18), options, {.output_dir = folder_ / "run"}, {evaluate, {}});
+  SetThreads(threads + 1);
+  Train(*TinyModel(), TinyData(18), options, {.resume_from = folder_ / "run/checkpoint-2"}, {evaluate, {}});
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+
+  std::vector<std::string> told;
+  TrainerHooks hooks{evaluate, {}};
+  hooks.progress = [&](const TrainingProgress& progress) {
+    told.push_back(fmt::format("{}/{}{}", progress.step, progress.total, progress.loss ? " with loss" : ""));
+  };
+  hooks.log = [&](const Json& entry) { told.push_back(entry.contains("eval_loss") ? "evaluated" : "logged"); };
+  hooks.warn = [&](const std::string& line) { told.push_back(line); };
+  Train(*TinyModel(), TinyData(18), options, {.resume_from = folder_ / "run/checkpoint-2"}, hooks);
+  SetThreads(threads);
+  EXPECT_THAT(told, ::testing::ElementsAre(HasSubstr("checkpoint-2: made with"), "2/4", "3/4 with loss",
+                                           "4/4 with loss", "logged", "evaluated"));
 }
 
 TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {

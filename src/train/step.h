@@ -1,0 +1,65 @@
+// One update of a model's weights, in three calls:
+//
+//   TrainingStep step(model, options);
+//   for (const PackedBatch& batch : micro_batches) step.Accumulate(batch, items);   // forward, backward
+//   step.Reduce();                                                                  // over processes
+//   step.Update(learning_rate);                                                     // clip, optimizer
+//
+// Loss of an update = Σ over the labelled items of all its micro-batches / their number, so that accumulating k batches
+// of n examples equals one batch of k·n (transformers' num_items_in_batch). The two means of pretraining are over
+// different things, tokens and pairs; each is divided by its own number.
+//
+// The result is a function of weights, optimizer's state, batches, seed, number of the update and number of threads,
+// bit for bit. Losses and gradients of one micro-batch depend on nothing but it, its place and the weights; they are
+// added up in the order of the calls.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/batch.h"
+#include "models/model.h"
+#include "train/optimizer.h"
+#include "train/options.h"
+
+namespace lshformer {
+
+class TrainingStep {
+ public:
+  // Of `options` it reads the optimizer, max_grad_norm, gradient_checkpointing and the seed. The model must outlive it.
+  TrainingStep(Model& model, const TrainingOptions& options);
+
+  // The labelled items of all micro-batches of an update, for each term of the loss (LossItems of models/model.h).
+  std::vector<int64_t> Items(std::span<const PackedBatch> batches) const;
+
+  // Adds the gradient of this micro-batch's share of the update's loss to the parameters' gradients, which the first
+  // call after an update clears. `of_update`: the items of all its micro-batches. Returns the loss so far. Where that
+  // is not finite, the backward is not run, and there must be no Update. A batch without items adds nothing.
+  double Accumulate(const PackedBatch& batch, std::span<const int64_t> of_update);
+
+  // Makes loss and gradients those of all processes, by adding them up in the order of the processes; `of_update` was
+  // the items of all of them. One process has nothing to add.
+  void Reduce() {}
+
+  // Clips the gradients' norm to max_grad_norm, updates the weights, and begins the next step. Returns the norm before
+  // clipping; where it is not finite, nothing is changed.
+  double Update(double learning_rate);
+
+  // Updates made: the number of the next one, which its dropout, planes and rotations are drawn from. A restored
+  // optimizer brings its own.
+  int64_t updates() const { return optimizer_->steps(); }
+  double loss() const { return loss_; }  // of the step, as far as it was accumulated
+  const NamedTensors& parameters() const { return parameters_; }
+  Optimizer& optimizer() { return *optimizer_; }
+
+ private:
+  Model& model_;
+  NamedTensors parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  double max_grad_norm_;
+  ForwardOptions forward_;  // of the next micro-batch
+  double loss_ = 0;
+};
+
+}  // namespace lshformer
