@@ -184,9 +184,9 @@ std::vector<std::string> NamedFamilies(const std::string& text, const std::set<s
   const std::regex literal(R"re("([A-Za-z]+)[^"/]*")re");
   for (std::sregex_iterator match(text.begin(), text.end(), literal), end; match != end; ++match) {
     std::string word = (*match)[1];
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    word[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(word[0])));  // "BERT" is prose
     for (const std::string& family : families)
-      if (word == family || word.starts_with(family + "for") || word == family + "model") found.push_back(match->str());
+      if (word == family || word.starts_with(family + "For") || word == family + "Model") found.push_back(match->str());
   }
   return found;
 }

@@ -286,11 +286,11 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   PackedBatch packed;
   for (const size_t number : batch) {
     const Sequence& sequence = sequences[number];
-    AppendSequence(packed, sequence.text->ids, sequence.text->type_ids, packed.cu_seqlens.size() - 1);
+    AppendSequence(packed, sequence.text->ids, sequence.text->type_ids, packed.tokens.cu_seqlens.size() - 1);
     if (options_.task != PredictTask::kFillMask) continue;
-    const size_t begin = packed.token_labels.size();
-    packed.token_labels.resize(packed.ids.size(), -100);  // logits are computed where there is a label
-    for (const int32_t mask : sequence.masks) packed.token_labels[begin + static_cast<size_t>(mask)] = 0;
+    const size_t begin = packed.labels.tokens.size();
+    packed.labels.tokens.resize(packed.tokens.ids.size(), -100);  // logits are computed where there is a label
+    for (const int32_t mask : sequence.masks) packed.labels.tokens[begin + static_cast<size_t>(mask)] = 0;
   }
   const ModelOutput output = model_->Forward(packed, {});
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;

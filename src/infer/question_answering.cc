@@ -69,7 +69,7 @@ class QuestionRun {
         outcomes_(queries.size()) {}
 
   void Add(size_t number, const ContextWindow& window, const WindowSequence& sequence) {
-    const auto tokens = batch_.packed.tokens() + static_cast<int64_t>(sequence.ids.size());
+    const auto tokens = batch_.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
     if (!batch_.places.empty() && tokens > options_.batch_tokens) RunBatch(number);
     AppendSequence(batch_.packed, sequence.ids, sequence.type_ids, batch_.places.size());
     batch_.places.push_back({number, window});
@@ -87,8 +87,8 @@ class QuestionRun {
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];
       const QuestionQuery& query = queries_[number];
-      const int32_t begin = batch_.packed.cu_seqlens[b];
-      const auto length = static_cast<size_t>(batch_.packed.cu_seqlens[b + 1] - begin);
+      const int32_t begin = batch_.packed.tokens.cu_seqlens[b];
+      const auto length = static_cast<size_t>(batch_.packed.tokens.cu_seqlens[b + 1] - begin);
       const std::span<const float> start(starts.data_ptr<float>() + begin, length);
       const std::span<const float> end(ends.data_ptr<float>() + begin, length);
       if (AllFinite(start) && AllFinite(end)) {

@@ -154,9 +154,9 @@ TEST(Masking, BatchMatesDoNotMatter) {
   const std::vector<int64_t> all{4, 0, 3, 2, 1}, alone{3};
   const PackedBatch batch = MakeMaskedBatch(set, all, masker, 2), single = MakeMaskedBatch(set, alone, masker, 2);
   const int begin = batch.tokens.cu_seqlens[2], end = batch.tokens.cu_seqlens[3];
-  EXPECT_EQ(std::vector<int32_t>(batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end), single.ids);
+  EXPECT_EQ(std::vector<int32_t>(batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end), single.tokens.ids);
   EXPECT_EQ(std::vector<int32_t>(batch.labels.tokens.begin() + begin, batch.labels.tokens.begin() + end),
-            single.token_labels);
+            single.labels.tokens);
   EXPECT_EQ(single.sequence_ids, std::vector<uint64_t>{3});
   EXPECT_EQ(batch.labels.tokens.size(), batch.tokens.ids.size());
 }

@@ -221,7 +221,7 @@ TEST(ReversibleModelTest, AgreesWithTheEquationsInDouble) {
   const PackedBatch batch = MakeBatch({40, 1, 29});
   const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
   const Result got = Step(*model, batch, Training());
-  ExactModel exact{{}, config, &batch, MakePass(batch).tokens};
+  ExactModel exact{{}, config, &batch, ForwardContext(batch.tokens, batch.sequence_ids).rows};
   for (const auto& [name, parameter] : model->NamedParameters())
     exact.parameters[name] = parameter.detach().to(torch::kFloat64).requires_grad_(true);
   const Tensor loss = exact.Loss();
