@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/option_table.h"
 
 namespace lshformer {
 namespace {

@@ -1,6 +1,7 @@
 // What the tables of the kinds of attention are made of: a kind's own options, and those that kinds share.
 #pragma once
 #include "base/attention_spec.h"
+#include "base/option_table.h"
 
 namespace lshformer {
 
@@ -18,6 +19,7 @@ AttentionOption Own(Option<Kind> own) {
       },
       [write = std::move(own.write)](const AttentionSpec& from) { return write(As<Kind>(from)); }, own.help);
   option.type = own.type;
+  option.range = own.range;
   option.names = std::move(own.names);
   option.decides = own.decides;
   option.from_text = std::move(own.from_text);

@@ -65,6 +65,8 @@ bool Hashes(const AttentionSpec& spec);       // whether it has anything but an 
 bool SharesKeys(const AttentionSpec& spec);   // whether keys are the queries: there is no key projection
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);  // what multiplies q·k: 1/√head_dim, or the kind's own
 
+template <class Struct>
+struct Option;  // base/option_table.h
 using AttentionOption = Option<AttentionSpec>;
 using AttentionTable = OptionTable<AttentionSpec>;
 // The options of the spec's kind.

@@ -2,10 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#include "base/option_table.h"
-
 namespace lshformer {
 
+template <class Struct>
+struct OptionTable;  // base/option_table.h
 struct AttentionSpec;
 
 struct DenseAttention {

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdint>
 
-#include "base/option_table.h"
-
 namespace lshformer {
 
+template <class Struct>
+struct OptionTable;  // base/option_table.h
 struct AttentionSpec;
 
 enum class ScoreScale { kNone, kSqrtD };  // of the scores: q·k, or q·k / √d

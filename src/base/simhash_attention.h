@@ -2,10 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#include "base/option_table.h"
-
 namespace lshformer {
 
+template <class Struct>
+struct OptionTable;  // base/option_table.h
 struct AttentionSpec;
 
 enum class Fill { kZero, kMean, kNone };  // what a query does with keys it does not collide with
