@@ -58,7 +58,7 @@ AttentionTable Table() {
            Own(Names("fill", &S::fill, {"zero", "mean", "none"}, "score of the pairs that do not collide")),
            Own(Names("pairs", &S::pairs, {"full", "reference", "sorted"},
                      "every colliding pair, the authors' mirrored upper triangle, or chunks of a sorted order "
-                     "(--lsh_chunk, --lsh_look_back, --lsh_look_ahead)")
+                     "(chunk, look_back, look_ahead)")
                    .Decides()
                    .Then([](S& s) { s.bands = s.pairs == Pairs::kSorted ? 0 : s.bands; })),
            Own(Integer("chunk", &S::chunk, 1, kMaxChunk, "").MeaninglessIf(NoChunks)),

@@ -73,7 +73,7 @@ BenchResult RunBenchAttention(const BenchAttentionOptions& options) {
   const std::vector<Variant> variants = Variants(options);
   for (const int length : options.lengths) {
     if (int64_t{length} * options.batch > INT32_MAX)
-      FailUsage("--lengths: {} tokens times --batch {} exceed {}", length, options.batch, INT32_MAX);
+      FailOption("lengths", "{} tokens times {} {} exceed {}", length, OptionName{"batch"}, options.batch, INT32_MAX);
   }
   BenchResult benchmark{DescribeMachine(options.probe_machine)};
   for (const int length : Distinct(options.lengths)) {

@@ -93,7 +93,7 @@ BenchResult RunBenchModel(const BenchModelOptions& options) {
   const ModelConfig config = ReadModelConfig(path);
   const std::vector<ModelVariant> variants =
       ModelVariants(config, options.attention, options.lsh, options.precisions, path);
-  if (!texts) CheckLengths(options.lengths, options.batch_size, config, "--batch_size");
+  if (!texts) CheckLengths(options.lengths, options.batch_size, config, "batch_size");
   const Json machine = DescribeMachine(options.probe_machine);
   return {machine, texts ? TextRows(options, variants) : LengthRows(options, variants)};
 }
@@ -135,12 +135,12 @@ PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, ui
   return batch;
 }
 
-void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig& config, const char* batch_flag) {
+void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig& config, const char* batch_name) {
   for (const int length : lengths) {
     if (length > config.max_position_embeddings)
-      FailUsage("--lengths: {} exceeds max_position_embeddings {}", length, config.max_position_embeddings);
+      FailOption("lengths", "{} exceeds max_position_embeddings {}", length, config.max_position_embeddings);
     if (int64_t{length} * batch > INT32_MAX)
-      FailUsage("--lengths: {} tokens times {} {} exceed {}", length, batch_flag, batch, INT32_MAX);
+      FailOption("lengths", "{} tokens times {} {} exceed {}", length, OptionName{batch_name}, batch, INT32_MAX);
   }
 }
 

@@ -47,8 +47,8 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
 // `sequences` sequences of `length` random ids.
 PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed);
 
-// UsageError: a length beyond the position table, or a batch of too many tokens (`batch_flag` sets its sequences).
-void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig& config, const char* batch_flag);
+// UsageError: a length beyond the position table, or a batch of too many tokens (`batch_name` sets its sequences).
+void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig& config, const char* batch_name);
 
 // A row of the benchmark's JSON. `length` is 0 where texts have lengths of their own.
 Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch, int64_t length, int64_t tokens,

@@ -83,20 +83,21 @@ struct Overridden {
 
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
 std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
-  ModelConfig base = DefaultModelConfig(options.model_type, "--model_type");
+  ModelConfig base = DefaultModelConfig(options.model_type, fmt::format("{}", OptionName{"model_type"}));
   if (!options.config_name.empty()) base = ReadModelConfig(ConfigPath(options.config_name));
   std::vector<std::string> overrides = options.config_overrides;
   if (overrides.empty()) overrides.emplace_back();
+  const std::string where = fmt::format("{}", OptionName{"config_overrides"});
   std::vector<Overridden> all;
   std::vector<Json> seen;
   for (const std::string& text : overrides) {
-    Overridden one{SplitOverrides(text, "--config_overrides"), base};
-    ApplyOverrides(one.config, text, "--config_overrides");
+    Overridden one{SplitOverrides(text, where), base};
+    ApplyOverrides(one.config, text, where);
     if (options.gradient_checkpointing && one.config.reversible)
-      FailUsage("--gradient_checkpointing: a reversible model keeps no layer's activations anyway");
+      FailOption("gradient_checkpointing", "a reversible model keeps no layer's activations anyway");
     for (const auto& [key, value] : one.changes) {
       if (key == "attention" && !options.attention.empty())
-        FailUsage("--config_overrides: \"attention\" has no effect beside --attention");
+        FailOption("config_overrides", "\"attention\" has no effect beside {}", OptionName{"attention"});
     }
     Json config = ToJson(one.config);
     if (std::find(seen.begin(), seen.end(), config) != seen.end()) continue;
@@ -128,7 +129,8 @@ std::string WhatDiffers(const Overridden& one, const std::vector<Overridden>& al
 
 // Every model with every --attention and --dtype, in the order of the flags, under names of their own.
 std::vector<ModelVariant> Variants(const BenchTrainOptions& options) {
-  const std::string where = options.config_name.empty() ? "--config_overrides" : options.config_name;
+  const std::string where =
+      options.config_name.empty() ? fmt::format("{}", OptionName{"config_overrides"}) : options.config_name;
   const std::vector<Overridden> models = OverriddenConfigs(options);
   std::vector<ModelVariant> variants;
   std::map<std::string, int> used;
@@ -181,7 +183,7 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
 BenchResult RunBenchTrain(const BenchTrainOptions& options) {
   const std::vector<ModelVariant> variants = Variants(options);
   for (const ModelVariant& variant : variants)
-    CheckLengths(options.lengths, options.batch_size, variant.config, "--batch_size");
+    CheckLengths(options.lengths, options.batch_size, variant.config, "batch_size");
   BenchResult benchmark{DescribeMachine(options.probe_machine)};
   for (const int length : Distinct(options.lengths)) {
     for (Json& row : Rows(length, variants, options)) benchmark.rows.push_back(std::move(row));

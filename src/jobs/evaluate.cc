@@ -47,10 +47,11 @@ Json EvaluateLabels(Subject subject) {
   LabelTables tables;
   tables.regression = config.regression();
   if (task != nullptr && tables.regression && !task->regression())
-    Fail("--task_name {}: its labels are classes, but {} is a regression", job.task_name, job.model.model_name_or_path);
+    Fail("{} {}: its labels are classes, but {} is a regression", OptionName{"task_name"}, job.task_name,
+         job.model.model_name_or_path);
   if (task != nullptr && !tables.regression && task->regression())
-    Fail("--task_name {}: its labels are values, but {} has {} classes", job.task_name, job.model.model_name_or_path,
-         config.num_labels);
+    Fail("{} {}: its labels are values, but {} has {} classes", OptionName{"task_name"}, job.task_name,
+         job.model.model_name_or_path, config.num_labels);
   if (tables.regression && config.num_labels != 1)
     Fail("{}: a regression with {} outputs; labels are one number", job.model.model_name_or_path, config.num_labels);
   if (!tables.regression) tables.labels = LabelsOf(config, task);
@@ -84,7 +85,7 @@ Json EvaluateText(const Subject& subject) {
   TextOptions text{.max_seq_length = subject.SequenceLimit(), .line_by_line = job.line_by_line, .seed = job.seed};
   text.pairs = subject.model.task() == Task::kPretraining;
   const Masker masker(subject.tokenizer, job.mlm_probability, job.seed, job.masking);
-  if (text.pairs && text.line_by_line) FailUsage("--line_by_line: this model is evaluated on pairs of sentences");
+  if (text.pairs && text.line_by_line) FailOption("line_by_line", "this model is evaluated on pairs of sentences");
   const SequenceSet set = ReadTextToMask({job.validation_file}, subject.tokenizer, text, job.max_eval_samples);
   return EvaluateMaskedLm(subject.model, set, masker, subject.options).metrics;
 }
@@ -119,23 +120,26 @@ Json Evaluate(const Subject& subject) {
 
 Task CheckEvaluateJob(const EvaluateJob& job) {
   if (job.model.model_name_or_path.empty())
-    FailUsage("--model_name_or_path, or --predictions and --references: required");
+    FailUsage("{}, or {} and {}: required", OptionName{"model_name_or_path"}, OptionName{"predictions"},
+              OptionName{"references"});
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
-  if (!job.data_dir.empty() && job.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+  if (!job.data_dir.empty() && job.task_name.empty()) FailOption("data_dir", "needs {}", OptionName{"task_name"});
   constexpr int64_t kMostPairs = INT64_MAX / 2;
   if (job.task == kSimilarity && job.max_eval_samples > kMostPairs)
-    FailUsage("--max_eval_samples: expected at most {}, got {}", kMostPairs, job.max_eval_samples);
-  if (job.task == "fill-mask" && !job.task_name.empty()) FailUsage("--task_name: is for --task text-classification");
+    FailOption("max_eval_samples", "expected at most {}, got {}", kMostPairs, job.max_eval_samples);
+  if (job.task == "fill-mask" && !job.task_name.empty())
+    FailOption("task_name", "is for {} text-classification", OptionName{"task"});
   if (job.validation_file.empty() && job.data_dir.empty())
-    FailUsage("--validation_file, or --data_dir with --task_name: required");
+    FailUsage("{}, or {} with {}: required", OptionName{"validation_file"}, OptionName{"data_dir"},
+              OptionName{"task_name"});
   if (job.task == kSimilarity) return Task::kEncoder;
   const bool glue = job.task.empty() && !job.task_name.empty();
   const Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
   if (task == Task::kEncoder)
-    FailUsage("--task: {}/config.json names no head to evaluate", job.model.model_name_or_path);
+    FailOption("task", "{}/config.json names no head to evaluate", job.model.model_name_or_path);
   if (task != Task::kSequenceClassification && job.validation_file.empty())
-    FailUsage("--validation_file: required for {}",
-              task == Task::kQuestionAnswering ? "question-answering" : "fill-mask");
+    FailOption("validation_file", "required for {}",
+               task == Task::kQuestionAnswering ? "question-answering" : "fill-mask");
   return task;
 }
 

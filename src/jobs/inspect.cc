@@ -80,7 +80,7 @@ void RunInspect(const InspectOptions& options) {
                                    [&](ModelConfig& config) { options.attention.Apply(config.attention); });
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
-  if (options.gradients && !labelled) FailUsage("--gradients: needs labels, no line of {} has any", options.input);
+  if (options.gradients && !labelled) FailOption("gradients", "needs labels, no line of {} has any", options.input);
   ForwardOptions forward;
   forward.all_logits = true;
   forward.hidden_states = options.hidden_states;

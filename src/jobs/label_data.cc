@@ -48,13 +48,15 @@ void Append(SequenceSet& all, const SequenceSet& part) {
 }
 
 void CheckSplit(const TrainOptions& options) {
-  constexpr const char* kFlag = "--validation_split_percentage";
+  constexpr const char* kName = "validation_split_percentage";
   if (options.validation_split_percentage == 0) return;
-  if (!options.data_dir.empty()) FailUsage("{}: --data_dir {} has validation data", kFlag, options.data_dir);
-  if (!options.validation_file.empty()) FailUsage("{}: is instead of --validation_file", kFlag);
-  if (!options.do_eval && options.training.eval_steps == 0) FailUsage("{}: needs --do_eval or --eval_steps", kFlag);
+  if (!options.data_dir.empty())
+    FailOption(kName, "{} {} has validation data", OptionName{"data_dir"}, options.data_dir);
+  if (!options.validation_file.empty()) FailOption(kName, "is instead of {}", OptionName{"validation_file"});
+  if (!options.do_eval && options.training.eval_steps == 0)
+    FailOption(kName, "needs {} or {}", OptionName{"do_eval"}, OptionName{"eval_steps"});
   if (options.question_answering() && options.train_files.size() > 1)
-    FailUsage("{}: splits the questions of one --train_file, got {}", kFlag, options.train_files.size());
+    FailOption(kName, "splits the questions of one {}, got {}", OptionName{"train_file"}, options.train_files.size());
 }
 
 // The first rows, taken out of the table.
@@ -121,22 +123,24 @@ TextTable ReadLabelTable(const std::string& task_name, const std::string& data_d
 
 void CheckLabelSource(const TrainOptions& options) {
   if (options.task != "text-classification" && !options.question_answering())
-    FailUsage("--task: expected text-classification or question-answering, got \"{}\"", options.task);
-  if (!options.data_dir.empty() && options.task_name.empty()) FailUsage("--data_dir: needs --task_name");
+    FailOption("task", "expected text-classification or question-answering, got \"{}\"", options.task);
+  if (!options.data_dir.empty() && options.task_name.empty())
+    FailOption("data_dir", "needs {}", OptionName{"task_name"});
   if (!options.task_name.empty() && options.do_regression &&
       *options.do_regression != FindGlueTask(options.task_name).regression())
-    FailUsage("--do_regression {}: --task_name {} decides otherwise", *options.do_regression, options.task_name);
+    FailUsage("{} {}: {} {} decides otherwise", OptionName{"do_regression"}, *options.do_regression,
+              OptionName{"task_name"}, options.task_name);
   if (!options.task_name.empty()) FindGlueTask(options.task_name);
   if (!options.data_dir.empty() && !options.train_files.empty())
-    FailUsage("--train_file: --data_dir {} already has the training data", options.data_dir);
+    FailOption("train_file", "{} {} already has the training data", OptionName{"data_dir"}, options.data_dir);
   if (options.data_dir.empty() && options.train_files.empty())
-    FailUsage("--train_file, or --data_dir with --task_name: required");
+    FailUsage("{}, or {} with {}: required", OptionName{"train_file"}, OptionName{"data_dir"}, OptionName{"task_name"});
   CheckSplit(options);
   if (!options.data_dir.empty()) return;
   if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty() &&
       options.validation_split_percentage == 0)
-    FailUsage("--do_eval: needs --validation_file or --validation_split_percentage");
-  if (options.do_predict && options.test_file.empty()) FailUsage("--do_predict: needs --test_file");
+    FailOption("do_eval", "needs {} or {}", OptionName{"validation_file"}, OptionName{"validation_split_percentage"});
+  if (options.do_predict && options.test_file.empty()) FailOption("do_predict", "needs {}", OptionName{"test_file"});
 }
 
 LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {

@@ -15,17 +15,19 @@ namespace {
 constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
 
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
-  ModelConfig config =
-      source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, "--model_type");
+  ModelConfig config = source.model_type.empty()
+                           ? ModelConfig()
+                           : DefaultModelConfig(source.model_type, fmt::format("{}", OptionName{"model_type"}));
   if (!source.config_name.empty()) {
     config = ReadModelConfig(ConfigPath(source.config_name));
   }
   if (!source.model_type.empty() && source.model_type != config.model_type)
-    FailUsage("--model_type {}: --config_name {} is of model_type \"{}\"", source.model_type, source.config_name,
-              config.model_type);
+    FailUsage("{} {}: {} {} is of model_type \"{}\"", OptionName{"model_type"}, source.model_type,
+              OptionName{"config_name"}, source.config_name, config.model_type);
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
-  if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, "--config_overrides");
+  if (!source.config_overrides.empty())
+    ApplyOverrides(config, source.config_overrides, fmt::format("{}", OptionName{"config_overrides"}));
   return config;
 }
 
@@ -36,7 +38,7 @@ Task NamedTask(const std::string& name, const std::string& folder) {
   if (name == "pretraining") return Task::kPretraining;
   if (name == "text-classification") return Task::kSequenceClassification;
   if (name == "question-answering") return Task::kQuestionAnswering;
-  if (!name.empty()) FailUsage("--task: names no head of a model, got \"{}\"", Shown(name));
+  if (!name.empty()) FailOption("task", "names no head of a model, got \"{}\"", Shown(name));
   const std::string path = folder + "/config.json";
   return TaskFromArchitectures(ReadModelConfig(path), path);
 }
@@ -47,7 +49,8 @@ std::string ConfigPath(const std::string& config_name) {
 }
 
 void CheckPrecision(Precision precision) {
-  RequirePrecision(precision, precision == Precision::kBFloat16 ? "--bf16" : "--int8");
+  RequirePrecision(precision,
+                   fmt::format("{}", OptionName{precision == Precision::kBFloat16 ? "bf16" : "int8"}).c_str());
 }
 
 void CheckModelSource(const ModelSource& source) {
@@ -56,14 +59,14 @@ void CheckModelSource(const ModelSource& source) {
   if (source.model_name_or_path.empty()) {
     const std::vector<std::string> types = ModelTypes();
     if (!fresh)
-      FailUsage("--model_name_or_path DIR, or for a new model --model_type {}: required", fmt::join(types, "|"));
-    if (source.tokenizer_name.empty()) FailUsage("--tokenizer_name: required for a new model");
+      FailUsage("{} DIR, or for a new model {} {}: required", OptionName{"model_name_or_path"},
+                OptionName{"model_type"}, fmt::join(types, "|"));
+    if (source.tokenizer_name.empty()) FailOption("tokenizer_name", "required for a new model");
     if (!source.model_type.empty() && std::find(types.begin(), types.end(), source.model_type) == types.end())
-      FailUsage("--model_type: expected {}, got \"{}\"", fmt::join(types, " or "), source.model_type);
+      FailOption("model_type", "expected {}, got \"{}\"", fmt::join(types, " or "), source.model_type);
   } else if (fresh) {
-    FailUsage(
-        "--model_name_or_path: has its own config; --model_type, --config_name and --config_overrides make a new "
-        "model");
+    FailOption("model_name_or_path", "has its own config; {}, {} and {} make a new model", OptionName{"model_type"},
+               OptionName{"config_name"}, OptionName{"config_overrides"});
   }
 }
 
@@ -98,8 +101,8 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   const int64_t limit = config.max_position_embeddings;
   if (max_seq_length == 0) return static_cast<int>(limit);
   if (max_seq_length < kShortestSequence || max_seq_length > limit)
-    FailUsage("--max_seq_length: expected {} to {} (max_position_embeddings), got {}", kShortestSequence, limit,
-              max_seq_length);
+    FailOption("max_seq_length", "expected {} to {} (max_position_embeddings), got {}", kShortestSequence, limit,
+               max_seq_length);
   return max_seq_length;
 }
 

@@ -12,11 +12,11 @@
 namespace lshformer {
 namespace {
 
-// The flag that an error is about: it begins with the name of what it says in quotes, "context" has no tokens.
-std::string FlagOf(const std::string& error, const PredictJob& job) {
+// The option that an error is about: it begins with the name of what it says in quotes, "context" has no tokens.
+std::string_view OptionOf(const std::string& error, const PredictJob& job) {
   for (const char* name : {"text", "text_pair", "question", "context"})
-    if (error.starts_with(fmt::format("\"{}\"", name))) return fmt::format("--{}", name);
-  return job.question ? "--question" : "--text";
+    if (error.starts_with(fmt::format("\"{}\"", name))) return name;
+  return job.question ? "question" : "text";
 }
 
 void PredictInput(const Pipeline& pipeline, const PredictJob& job) {
@@ -25,7 +25,7 @@ void PredictInput(const Pipeline& pipeline, const PredictJob& job) {
   const SingleAnswer answer = job.question
                                   ? PredictOne(pipeline, QuestionInput{*job.question, *job.context}, sink)
                                   : PredictOne(pipeline, TextInput{*job.text, job.text_pair.value_or("")}, sink);
-  if (!answer.error.empty()) Fail("{}: {}", FlagOf(answer.error, job), answer.error);
+  if (!answer.error.empty()) Fail("{}: {}", OptionName{OptionOf(answer.error, job)}, answer.error);
   output.Commit();
   if (answer.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
 }
@@ -53,18 +53,21 @@ void PredictFile(const Pipeline& pipeline, const PredictJob& job) {
 void CheckInput(const PredictJob& job) {
   const bool file = !job.input.empty();
   if (job.options.task == PredictTask::kQuestionAnswering) {
-    if (job.text) FailUsage("--text: --task question-answering takes --question and --context");
+    if (job.text)
+      FailOption("text", "{} question-answering takes {} and {}", OptionName{"task"}, OptionName{"question"},
+                 OptionName{"context"});
     if (job.question.has_value() != job.context.has_value())
-      FailUsage("--question and --context: expected both, got one");
-    if (job.question && file) FailUsage("--question: stands instead of --input, got both");
+      FailUsage("{} and {}: expected both, got one", OptionName{"question"}, OptionName{"context"});
+    if (job.question && file) FailOption("question", "stands instead of {}, got both", OptionName{"input"});
     if (!job.question && !file)
-      FailUsage("--input: expected a JSONL file (or --question \"...\" --context \"...\"), got neither");
+      FailOption("input", "expected a JSONL file (or {} \"...\" {} \"...\"), got neither", OptionName{"question"},
+                 OptionName{"context"});
     return;
   }
-  if (job.question || job.context) FailUsage("--question: is for --task question-answering");
-  if (job.text && file) FailUsage("--text: stands instead of --input, got both");
-  if (!job.text && !file) FailUsage("--input: expected a JSONL file (or --text \"...\"), got neither");
-  if (job.text_pair && !job.text) FailUsage("--text_pair: stands beside --text, which is missing");
+  if (job.question || job.context) FailOption("question", "is for {} question-answering", OptionName{"task"});
+  if (job.text && file) FailOption("text", "stands instead of {}, got both", OptionName{"input"});
+  if (!job.text && !file) FailOption("input", "expected a JSONL file (or {} \"...\"), got neither", OptionName{"text"});
+  if (job.text_pair && !job.text) FailOption("text_pair", "stands beside {}, which is missing", OptionName{"text"});
 }
 
 }  // namespace

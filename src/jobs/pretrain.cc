@@ -68,11 +68,12 @@ JobResult RunPretrain(const PretrainOptions& options) {
   ValidateTrainingOptions(options.training);
   CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
   CheckModelSource(options.model);
-  if (options.train_files.empty()) FailUsage("--train_file: required");
+  if (options.train_files.empty()) FailOption("train_file", "required");
   const bool pairs = options.objective == "mlm+nsp";
   if (!pairs && options.objective != "mlm")
-    FailUsage("--objective: expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
-  if (pairs && options.line_by_line) FailUsage("--line_by_line: is for --objective mlm; pairs are made of sentences");
+    FailOption("objective", "expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
+  if (pairs && options.line_by_line)
+    FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
   HeldLog warnings;
   TrainingJob job{.title = "pretraining", .folder = options.folder, .training = options.training};
   job.warnings = &warnings;

@@ -43,9 +43,11 @@ double ResidentMegabytes() {
 
 }  // namespace
 
-QuickstartFolder::QuickstartFolder(const std::string& path) : path_(path), lock_(path, "--output_dir") {
+QuickstartFolder::QuickstartFolder(const std::string& path)
+    : path_(path), lock_(path, fmt::format("{}", OptionName{"output_dir"})) {
   if (!IsEmptyButForLock(path) && !IsOurs(path)) {
-    Fail("--output_dir: {} is not empty and was not made by quickstart; choose another folder", Shown(path, 120));
+    Fail("{}: {} is not empty and was not made by quickstart; choose another folder", OptionName{"output_dir"},
+         Shown(path, 120));
   }
   work_ = (fs::path(path) / kWork).string();
   std::error_code ignored;

@@ -60,7 +60,7 @@ void RequireWritable(const std::string& folder) {
   try {
     AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
   } catch (const Error& error) {
-    Fail("--output_dir: {}", error.what());
+    Fail("{}: {}", OptionName{"output_dir"}, error.what());
   }
 }
 
@@ -93,18 +93,20 @@ bool NothingLeftToDo(const Json& before, const Json& now) {
 }
 
 // "--max_steps", or what is no flag: "training data".
-std::string Called(const std::string& key) { return key.find(' ') == std::string::npos ? "--" + key : key; }
+std::string Called(const std::string& key) {
+  return key.find(' ') == std::string::npos ? fmt::format("{}", OptionName{key}) : key;
+}
 
 void CheckSettings(const std::string& where, const Json& before, const Json& now) {
   for (const auto& [key, value] : now.items()) {
     if (!before.contains(key) || before[key] == value || IsIn(kWorkAfter, key)) continue;
     const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
     if (MayChange(key)) {
-      spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key),
+      spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", "--" + key,
                    where, shown(before[key]), shown(value));
     } else {
-      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another --output_dir",
-                Called(key), where, shown(before[key]), shown(value));
+      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", Called(key),
+                where, shown(before[key]), shown(value), OptionName{"output_dir"});
     }
   }
 }
@@ -127,16 +129,16 @@ std::string FindCheckpoint(const RunFolder& folder) {
   if (folder.resume_from_checkpoint == "auto") {
     const std::string newest = NewestCheckpoint(folder.output_dir);
     if (newest.empty() && HasCheckpoints(folder.output_dir) && !folder.overwrite_output_dir)
-      Fail("--output_dir {}: has checkpoints, but none is complete; --overwrite_output_dir starts anew",
-           folder.output_dir);
+      Fail("{} {}: has checkpoints, but none is complete; {} starts anew", OptionName{"output_dir"}, folder.output_dir,
+           OptionName{"overwrite_output_dir"});
     return newest;
   }
   std::string path = folder.resume_from_checkpoint;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (!fs::is_directory(path))
-    FailUsage("--resume_from_checkpoint: expected \"auto\" or a checkpoint folder, got \"{}\"", path);
+    FailOption("resume_from_checkpoint", "expected \"auto\" or a checkpoint folder, got \"{}\"", path);
   const std::string reason = IncompleteReason(path);
-  if (!reason.empty()) Fail("--resume_from_checkpoint {}: not a complete checkpoint: {}", path, reason);
+  if (!reason.empty()) Fail("{} {}: not a complete checkpoint: {}", OptionName{"resume_from_checkpoint"}, path, reason);
   return path;
 }
 
@@ -149,31 +151,28 @@ void CheckStepsLeft(const std::string& checkpoint, const Json& settings) {
     return state.run_settings.value(key, Json()) == settings.value(key, Json());
   });
   if (state.global_step == state.max_steps && same_length) return;
-  Fail(
-      "--resume_from_checkpoint: {} is a finished run's, which released the optimizer's state; only runs with "
-      "--save_steps keep it for further steps",
-      checkpoint);
+  Fail("{}: {} is a finished run's, which released the optimizer's state; only runs with {} keep it for further steps",
+       OptionName{"resume_from_checkpoint"}, checkpoint, OptionName{"save_steps"});
 }
 
 }  // namespace
 
 RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run) {
   RunStart start;
-  if (folder.output_dir.empty()) FailUsage("--output_dir: required");
+  if (folder.output_dir.empty()) FailOption("output_dir", "required");
   const bool resume = !folder.resume_from_checkpoint.empty();
   if (fs::exists(folder.output_dir) && !fs::is_directory(folder.output_dir))
-    Fail("--output_dir {}: exists and is not a folder", folder.output_dir);
-  if (!dry_run) start.lock = std::make_unique<FolderLock>(folder.output_dir, "--output_dir");
+    Fail("{} {}: exists and is not a folder", OptionName{"output_dir"}, folder.output_dir);
+  if (!dry_run)
+    start.lock = std::make_unique<FolderLock>(folder.output_dir, fmt::format("{}", OptionName{"output_dir"}));
   if (!dry_run && !start.lock->held())
     spdlog::info("{}: cannot be locked, so nothing keeps another run out of it", folder.output_dir);
   if (!dry_run && !IsEmptyButForLock(folder.output_dir) && !folder.overwrite_output_dir) {
     if (!resume)
-      Fail(
-          "--output_dir {}: not empty; --overwrite_output_dir replaces an older run, --resume_from_checkpoint auto "
-          "continues it",
-          folder.output_dir);
+      Fail("{} {}: not empty; {} replaces an older run, {} auto continues it", OptionName{"output_dir"},
+           folder.output_dir, OptionName{"overwrite_output_dir"}, OptionName{"resume_from_checkpoint"});
     if (!MadeHere(folder.output_dir))
-      Fail("--output_dir {}: has files, but not of a training run to resume", folder.output_dir);
+      Fail("{} {}: has files, but not of a training run to resume", OptionName{"output_dir"}, folder.output_dir);
   }
   if (resume) {
     const Json before = FinishedSettings(folder.output_dir);
@@ -194,7 +193,8 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
     // Before an older run is cleared away, not after.
     const fs::path events = fs::path(folder.output_dir) / kEventFolder;
     if (fs::is_symlink(events) ? !fs::is_directory(events) : fs::exists(events) && !fs::is_directory(events))
-      Fail("{}: is no folder, TensorBoard's files go there; --report_to none writes none", events.string());
+      Fail("{}: is no folder, TensorBoard's files go there; {} none writes none", events.string(),
+           OptionName{"report_to"});
     if (fs::exists(events)) AtomicFile((events / ".probe").string()).Flush();  // and never committed
   }
   return start;

@@ -11,7 +11,7 @@ namespace lshformer {
 void RunSynth(const SynthOptions& options) {
   const bool text = options.task == "text", questions = options.task == "qa";
   if (!text && !questions && options.task != "classification")
-    FailUsage("--task: expected text, classification or qa, got \"{}\"", Shown(options.task));
+    FailOption("task", "expected text, classification or qa, got \"{}\"", Shown(options.task));
   AtomicFile file(options.output);
   Progress progress("writing " + options.task, text ? options.words : options.examples, text ? "words" : "examples");
   const TextSink sink = [&](std::string_view piece, int64_t done) {

@@ -61,7 +61,8 @@ std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
   if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
-    Fail("{}: the folder is not empty; --overwrite_output_dir replaces its tokenizer", ShownPath(options.output_dir));
+    Fail("{}: the folder is not empty; {} replaces its tokenizer", ShownPath(options.output_dir),
+         OptionName{"overwrite_output_dir"});
   }
   WordPieceTraining training = options.training;
   training.normalizer.strip_accents = training.normalizer.lowercase;
@@ -76,8 +77,8 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
 
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
   if (options.encode.add_special_tokens && (options.encode.max_length == 1 || options.encode.max_length == 2)) {
-    FailUsage("--max_seq_length: expected at least 3, two special tokens and one of the text, got {}",
-              options.encode.max_length);
+    FailOption("max_seq_length", "expected at least 3, two special tokens and one of the text, got {}",
+               options.encode.max_length);
   }
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   LineReader lines(options.input);

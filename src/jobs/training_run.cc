@@ -38,7 +38,7 @@ DType SaveType(const std::string& name) {
   for (const auto& [known, dtype] :
        {std::pair("float32", DType::kF32), {"float16", DType::kF16}, {"bfloat16", DType::kBF16}})
     if (name == known) return dtype;
-  FailUsage("--save_dtype: expected float32, float16 or bfloat16, got \"{}\"", Shown(name));
+  FailOption("save_dtype", "expected float32, float16 or bfloat16, got \"{}\"", Shown(name));
 }
 
 int64_t CountParameters(const Model& model) {
@@ -135,13 +135,13 @@ EvaluateOptions Evaluating(const TrainingJob& job) {
 }
 
 void CheckSampleLimits(int64_t train, int64_t eval) {
-  if (train < 0) FailUsage("--max_train_samples: expected 0 (all) or more, got {}", train);
-  if (eval < 0) FailUsage("--max_eval_samples: expected 0 (all) or more, got {}", eval);
+  if (train < 0) FailOption("max_train_samples", "expected 0 (all) or more, got {}", train);
+  if (eval < 0) FailOption("max_eval_samples", "expected 0 (all) or more, got {}", eval);
 }
 
 JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   if (job.training.gradient_checkpointing && job.model->config().reversible)
-    FailUsage("--gradient_checkpointing: the model is reversible and keeps no layer's activations anyway");
+    FailOption("gradient_checkpointing", "the model is reversible and keeps no layer's activations anyway");
   JobResult result;
   result.output_dir = job.folder.output_dir;
   CheckBestMetric(job.training, job.metrics);

@@ -27,7 +27,8 @@ std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& pat
     specs.back().min_length = 0;
   }
   if (specs.empty())
-    Fail("{}: its attention is dense, which has no lengths to tune; --attention names another type", Shown(path, 160));
+    Fail("{}: its attention is dense, which has no lengths to tune; {} names another type", Shown(path, 160),
+         OptionName{"attention"});
   const std::vector<std::string> names = VariantNames(specs);
   for (size_t i = 0; i < specs.size(); ++i) all.push_back({names[i], specs[i], {}});
   return all;
@@ -36,7 +37,7 @@ std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& pat
 void FindCrossings(const ModelConfig& config, const std::string& path, const std::string& direction, int max_length,
                    const MeasureForms& measure, std::vector<Tuned>& all) {
   const int64_t positions = config.max_position_embeddings;
-  if (max_length > positions) FailUsage("--max_length: {} exceeds max_position_embeddings {}", max_length, positions);
+  if (max_length > positions) FailOption("max_length", "{} exceeds max_position_embeddings {}", max_length, positions);
   const int64_t longest = max_length > 0 ? max_length : std::min(positions, kLongest);
   for (const Tuned& tuned : all) {
     if (ShortestToMeasure(tuned.spec) > longest)
@@ -53,9 +54,9 @@ void FindCrossings(const ModelConfig& config, const std::string& path, const std
       const auto& [length, times] = crossing.points.back();
       Fail(
           "{}, {}, {} tokens: too noisy to tell (hashed / exact {} to {}), nothing was written; run it again while the "
-          "machine is quiet, or with more --runs",
+          "machine is quiet, or with more {}",
           tuned.name, DirectionName(backward), length, FormatNumber(times.ratio_low, 3),
-          FormatNumber(times.ratio_high, 3));
+          FormatNumber(times.ratio_high, 3), OptionName{"runs"});
     }
   }
 }

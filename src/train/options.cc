@@ -73,7 +73,7 @@ OptionTable<T> MakeTable() {
       Integer("warmup_steps", &T::warmup_steps, 0, INT64_MAX, "updates of linear warm-up").ChangesCourse(),
       Number("warmup_ratio", &T::warmup_ratio, {.low = 0, .high = 1}, "or their share of all updates").ChangesCourse(),
       Names("optim", &T::optim, {kOptimizers.begin(), kOptimizers.end()},
-            "adamw_bert: without bias correction, as BERT was trained (there --adam_epsilon 1e-6)"),
+            "adamw_bert: without bias correction, as BERT was trained (there with an adam_epsilon of 1e-6)"),
       EmaDecay(),
       Integer("logging_steps", &T::logging_steps, 0, INT64_MAX, "between log entries; 0: none")
           .Group(kLogging)
