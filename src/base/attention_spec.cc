@@ -138,9 +138,9 @@ AttentionOption SeedOption() { return Unsigned("seed", &AttentionSpec::seed, "")
 void CheckMinLength(const AttentionSpec& spec, std::string_view where) {
   if (spec.min_length == kAutoLength && !spec.tuned)
     Fail(
-        "{}: \"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
-        "--model_name_or_path DIR\", or give a number",
-        where);
+        "{}: \"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune {} "
+        "DIR\", or give a number",
+        where, OptionName{"model_name_or_path"});
 }
 
 double RootScale(int head_dim) { return 1 / std::sqrt(static_cast<double>(head_dim)); }
