@@ -39,6 +39,7 @@ constexpr double kPretrainRate = 1e-3, kReviewRate = 5e-4, kHeldOutPercent = 2;
 constexpr int64_t kPretrainSteps = 2000;
 constexpr double kReviewEpochs = 3;
 constexpr int64_t kTrainQuestions = 12'000, kTestQuestions = 500, kDocumentWords = 150;
+constexpr uint64_t kQuestionsToAsk = 5;
 constexpr int kQuestionLength = 512, kQuestionBatch = 16;
 constexpr double kQuestionRate = 1e-3;
 constexpr int64_t kQuestionSteps = 800;
@@ -142,6 +143,7 @@ class Quickstart {
     questions("questions-train.json", kTrainQuestions, seed_,
               [&](const SyntheticQuestion& made) { paragraphs.push_back(made.question + " " + made.context); });
     questions("questions-dev.json", kTestQuestions, seed_ + 1, [](const SyntheticQuestion&) {});
+    WriteQuestionsToAsk();
     Stage(fmt::format("training a WordPiece vocabulary of at most {}", kVocabulary));
     WordPieceTraining training;
     training.vocab_size = kVocabulary;
@@ -151,6 +153,16 @@ class Quickstart {
     MakeFolder(folder_.Work("tokenizer"));
     SaveWordPiece(folder_.Work("tokenizer"), vocabulary, training.normalizer);
     vocabulary_ = vocabulary.size();
+  }
+
+  // Unseen questions as predict reads them, each under the name of its right answer.
+  void WriteQuestionsToAsk() const {
+    AtomicFile file(folder_.Work("ask.jsonl"));
+    for (uint64_t i = 0; i < kQuestionsToAsk; ++i) {
+      const SyntheticQuestion made = MakeSyntheticQuestion(seed_ + 2, i, kDocumentWords);
+      file.Write(Json{{"id", made.answer}, {"question", made.question}, {"context", made.context}}.dump() + "\n");
+    }
+    file.Commit();
   }
 
   template <class Run>

@@ -70,6 +70,10 @@ run_page() {  # $1: file, $2: awk program that prints its lines of shell
 }
 
 run_page README.md '/^```/ { inside = !inside; next } inside && !/^\.\/run/'
+# What is asked in the README is answered: most of its questions rightly.
+right=$(lshformer predict --model_name_or_path quickstart/questions-exact --task question-answering --input quickstart/ask.jsonl |
+  grep -cE '"id": *"([^"]*)".*"results": *\[\{[^}]*"answer": *"\1"')
+((right >= 3)) || { echo "README.md: $right of 5 questions are answered rightly"; failures=$((failures + 1)); }
 prepare
 for page in docs/commands.md docs/data.md; do
   run_page "$page" '/^    (lshformer|echo)/, !/\\$/ { sub(/^ +/, ""); print }'
