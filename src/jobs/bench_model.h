@@ -7,7 +7,6 @@
 #include "base/attention_changes.h"
 #include "base/json.h"
 #include "data/batch.h"
-#include "infer/pipeline.h"
 #include "jobs/measure.h"
 #include "models/config.h"
 #include "ops/precision.h"
@@ -18,10 +17,10 @@ struct BenchModelOptions {
   std::string model_name_or_path;
   std::vector<int> lengths{128, 512};  // of random sequences, `batch_size` in a call; or
   int batch_size = 1;
-  std::string input;       // JSONL of "text" and "text_pair": all of them in one run, batched as predict does
-  int max_seq_length = 0;  // longer texts are cut; 0: the position table
-  int64_t batch_tokens = PredictOptions().batch_tokens;  // a forward call of texts
-  std::vector<std::string> attention = {};               // each a variant; empty: the model's own
+  std::string input;            // JSONL of "text" and "text_pair": all of them in one run, batched as predict does
+  int max_seq_length = 0;       // longer texts are cut; 0: the position table
+  int64_t batch_tokens = 4096;  // a forward call of texts, as predict has it
+  std::vector<std::string> attention = {};  // each a variant; empty: the model's own
   AttentionChanges lsh = {};
   std::vector<Precision> precisions{Precision::kFloat32};
   int runs = 5;
