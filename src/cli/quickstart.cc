@@ -71,7 +71,7 @@ class Quickstart {
       : folder_(flags.output_dir), seed_(common.seed), silent_(common.quiet || common.no_progress) {
     // Documents of 150 words have a dozen chunks of 16; docs/results tells what rounds and chunks are worth on them.
     const ReformerAttention reformer{.rounds = 2, .chunk = 16, .count_pairs_once = true};
-    result_.exact = {.name = "exact", .spec = {.kind = DenseAttention{}}};
+    result_.exact.name = "exact";
     result_.hashed = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
                       {.name = "Reformer", .spec = {.kind = reformer, .seed = seed_}}};
     sides_ = {&result_.exact, &result_.hashed[0], &result_.hashed[1]};

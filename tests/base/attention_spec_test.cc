@@ -58,7 +58,7 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   EXPECT_EQ(spec.min_length, 384);
   EXPECT_EQ(spec.seed, UINT64_MAX);
   EXPECT_EQ(ToJson(spec).dump(), text);
-  EXPECT_EQ(Parse(R"({"type":"simhash","fill":"none"})").fill, Fill::kNone);
+  EXPECT_EQ(As<SimHashAttention>(Parse(R"({"type":"simhash","fill":"none"})")).fill, Fill::kNone);
   EXPECT_EQ(Parse(R"({"type":"dense","seed":7})").seed, 7u);
 }
 
