@@ -58,7 +58,7 @@ TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
   EXPECT_EQ(spec.min_length, 384);
   EXPECT_EQ(spec.seed, UINT64_MAX);
   EXPECT_EQ(ToJson(spec).dump(), text);
-  EXPECT_EQ(Parse(R"({"type":"simhash","fill":"none"})").fill, Fill::kNone);
+  EXPECT_EQ(As<SimHashAttention>(Parse(R"({"type":"simhash","fill":"none"})")).fill, Fill::kNone);
   EXPECT_EQ(Parse(R"({"type":"dense","seed":7})").seed, 7u);
 }
 
@@ -290,7 +290,7 @@ TEST(ParseAttentionSpec, RefusesAutoWithoutAMeasurement) {
   const auto error = [](const std::string& member) { return ParseError(R"({"type":"simhash",)" + member + "}"); };
   EXPECT_EQ(error(R"("min_length":"auto")"),
             "\"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
-            "--model_name_or_path DIR\", or give a number");
+            "model_name_or_path DIR\", or give a number");
   EXPECT_EQ(error(R"("min_length":"often")"), R"("min_length": expected 0 to 2147483647, got "often")");
   EXPECT_EQ(error(R"("tuned_lengths":7)"), R"("tuned_lengths": expected an object, got 7)");
   EXPECT_EQ(error(R"("tuned_lengths":{})"),

@@ -117,7 +117,7 @@ TEST_F(LabelDataTest, TheFirstShareOfAllRowsValidates) {
   options.task_name = "sst2";
   options.validation_split_percentage = 5;
   EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }),
-              HasSubstr("--validation_split_percentage: the training data has 1 row, too few to split"));
+              HasSubstr("validation_split_percentage: the training data has 1 row, too few to split"));
 }
 
 TEST_F(LabelDataTest, ValidationHasTheColumnsOfTheTrainingFile) {
@@ -144,14 +144,14 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
     return ErrorOf([&] { CheckLabelSource(options); });
   };
   EXPECT_EQ(wrong([](TrainOptions&) {}), "(nothing thrown)");
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.train_files.clear(); }), StartsWith("--train_file"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue"; }), StartsWith("--data_dir"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue", o.task_name = "sst2"; }), StartsWith("--train_file"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("--do_eval"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("--do_eval"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("--do_predict"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.train_files.clear(); }), StartsWith("train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue"; }), StartsWith("data_dir"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.data_dir = "glue", o.task_name = "sst2"; }), StartsWith("train_file"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_eval = true; }), StartsWith("do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.training.eval_steps = 5; }), StartsWith("do_eval"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("do_predict"));
   EXPECT_EQ(wrong([](TrainOptions& o) { o.do_eval = true, o.validation_split_percentage = 5; }), "(nothing thrown)");
-  const std::string split = "--validation_split_percentage: ";
+  const std::string split = "validation_split_percentage: ";
   EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }),
             split + "needs --do_eval or --eval_steps");
   EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5, o.validation_file = "d.tsv"; }),
@@ -159,10 +159,10 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_THAT(wrong([](TrainOptions& o) {
                 o.data_dir = "glue", o.task_name = "sst2", o.train_files.clear(), o.validation_split_percentage = 5;
               }),
-              StartsWith(split + "--data_dir glue has"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("--task"));
+              StartsWith(split + "data_dir glue has"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("task"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.task_name = "stsb", o.do_regression = false; }),
-              StartsWith("--do_regression false: --task_name stsb decides otherwise"));
+              StartsWith("do_regression false: task_name stsb decides otherwise"));
 }
 
 TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {

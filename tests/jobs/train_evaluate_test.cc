@@ -81,19 +81,19 @@ TEST_F(TrainEvaluateTest, WhatIsTrainedIsEvaluatedAndAsked) {
 TEST_F(TrainEvaluateTest, ContradictionsAreRefusedBeforeAnyWork) {
   EvaluateJob job;
   const auto refused = [&] { return ErrorOf([&] { RunEvaluate(job); }); };
-  EXPECT_THAT(refused(), StartsWith("--model_name_or_path"));
+  EXPECT_THAT(refused(), StartsWith("model_name_or_path"));
   job.model.model_name_or_path = folder_ / "nothing";
-  EXPECT_THAT(refused(), HasSubstr("--validation_file, or --data_dir"));
+  EXPECT_THAT(refused(), HasSubstr("validation_file, or data_dir"));
   job.validation_file = folder_ / "dev.tsv";
   EXPECT_THAT(refused(), HasSubstr("nothing: no such folder"));
   job.task = "guessing";
-  EXPECT_THAT(refused(), HasSubstr("--task: names no head of a model, got \"guessing\""));
+  EXPECT_THAT(refused(), HasSubstr("task: names no head of a model, got \"guessing\""));
   job.task = "sentence-similarity", job.max_eval_samples = INT64_MAX;
-  EXPECT_THAT(refused(), StartsWith("--max_eval_samples"));
+  EXPECT_THAT(refused(), StartsWith("max_eval_samples"));
   job = EvaluateJob();
   job.model.model_name_or_path = folder_ / "nothing";
   job.data_dir = folder_.path(), job.task_name = "sst2", job.task = "question-answering";
-  EXPECT_THAT(refused(), HasSubstr("--validation_file: required for question-answering"));
+  EXPECT_THAT(refused(), HasSubstr("validation_file: required for question-answering"));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(Tuning, NoiseIsAnErrorAndDenseHasNothingToFind) {
               HasSubstr("simhash, forward, 512 tokens: too noisy to tell (hashed / exact 0.400 to 1.90)"));
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"dense\""), "both", noise); }), HasSubstr("its attention is dense"));
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"simhash\""), "both", noise, 513); }),
-              HasSubstr("--max_length: 513 exceeds max_position_embeddings 512"));
+              HasSubstr("max_length: 513 exceeds max_position_embeddings 512"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ AttentionSpec Hashing(int rounds, std::array<int, 2> buckets, int chunk = 16, ui
 AttentionCase HashedCase(const AttentionSpec& spec, const std::vector<int>& lengths, int heads, int head_dim,
                          uint64_t seed) {
   AttentionSpec drawn = spec;
-  drawn.buckets = {2, 0};
+  As<ReformerAttention>(drawn).buckets = {2, 0};
   AttentionCase c = RandomCase(drawn, lengths, heads, head_dim, seed);
   c.spec = spec;
   return c;

@@ -92,7 +92,7 @@ std::vector<AttentionSpec> Specs() {
   return specs;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DrawnProjectionsTest, ::testing::ValuesIn(Specs()), [](const auto& info) {
+std::string NameOfCase(const ::testing::TestParamInfo<AttentionSpec>& info) {
   const AttentionSpec& spec = info.param;
   std::string buckets;
   if (Is<ReformerAttention>(spec)) {
@@ -100,7 +100,9 @@ INSTANTIATE_TEST_SUITE_P(All, DrawnProjectionsTest, ::testing::ValuesIn(Specs())
     buckets = factors[1] > 0 ? "_factored" : factors[0] > 0 ? "" : "_auto";
   }
   return NameOf(spec) + buckets + (spec.resample == Resample::kNever ? "_never" : "_call");
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DrawnProjectionsTest, ::testing::ValuesIn(Specs()), NameOfCase);
 
 }  // namespace
 }  // namespace lshformer
