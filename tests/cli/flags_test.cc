@@ -78,12 +78,16 @@ class AttentionFlagsTest : public ::testing::Test {
     flags_.Apply(specs);
     return specs;
   }
+  // The error as the command line prints it.
   std::string Wrong(std::vector<AttentionSpec> specs, std::vector<std::string> words) {
     try {
-      return ErrorOf([&] { Over(specs, words); });
+      Over(specs, words);
+    } catch (const Error& error) {
+      return error.Spelled("--");
     } catch (const CLI::Error& error) {
       return error.what();
     }
+    return "(nothing thrown)";
   }
 
   AttentionChanges flags_;
@@ -319,8 +323,10 @@ TEST_F(AttentionFlagsTest, RefusesReformersThatCannotWork) {
 }
 
 TEST_F(AttentionFlagsTest, WindowsOfOneBucketHaveNothingToWrap) {
-  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false"}).front().cross_bucket);
-  EXPECT_FALSE(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false", "--lsh_wrap=false"}).front().wrap);
+  EXPECT_FALSE(As<ReformerAttention>(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false"})[0]).cross_bucket);
+  EXPECT_FALSE(
+      As<ReformerAttention>(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false", "--lsh_wrap=false"})[0])
+          .wrap);
   EXPECT_EQ(Wrong({}, {"--attention=reformer", "--lsh_wrap", "--lsh_cross_bucket=false"}),
             "--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
 }
