@@ -19,7 +19,7 @@ bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape) {
 
 HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
                                     uint64_t step) {
-  return std::visit([&](const auto& kind) { return DrawNumbers(kind, spec, shape, layer, step); }, spec.kind);
+  return std::visit([&](const auto& kind) { return DrawProjections(kind, spec, shape, layer, step); }, spec.kind);
 }
 
 bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape) {
@@ -32,7 +32,7 @@ AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shap
   return std::visit([&](const auto& kind) { return Plan(kind, in); }, spec.kind);
 }
 
-HashProjections DrawNumbers(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
+HashProjections DrawProjections(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
   return {};
 }
 

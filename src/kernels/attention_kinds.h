@@ -13,11 +13,11 @@ struct PlanInputs {
   const HashProjections& projections;
 };
 
-HashProjections DrawNumbers(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+HashProjections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step);
-HashProjections DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step);
-HashProjections DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step);
 
 bool Suffice(const DenseAttention&, const HashProjections& projections, const AttentionShape& shape);

@@ -43,7 +43,7 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashProjections DrawNumbers(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step) {
   return DrawReformerRotations(spec, shape, layer, step);
 }

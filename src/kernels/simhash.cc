@@ -46,7 +46,7 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
   return drawn;
 }
 
-HashProjections DrawNumbers(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step) {
   return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
 }
