@@ -110,7 +110,7 @@ TEST(SequenceSet, ValuesFollowTheirExamples) {
   set.KeepFirst(3);
   EXPECT_THAT(set.values(), ElementsAre(1, 1.5, 2));
   const std::vector<int64_t> order{2, 0};
-  EXPECT_THAT(MakeBatch(set, order).float_labels, ElementsAre(2, 1));
+  EXPECT_THAT(MakeBatch(set, order).labels.values, ElementsAre(2, 1));
 }
 
 TEST(Batch, RefusesTypesOfAnotherLength) {

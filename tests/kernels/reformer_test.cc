@@ -144,8 +144,8 @@ TEST(ReformerPlan, WorkIsLinearWhateverTheBuckets) {
 
 class EveryReformer : public IsaFixture {};
 INSTANTIATE_TEST_SUITE_P(Reformer, EveryReformer,
-                         ::testing::Combine(::testing::ValuesIn(IsasAndBFloat16()),
-                                            ::testing::ValuesIn(ReformerSpecs())),
+                         ::testing::Combine(::testing::ValuesIn(ReformerSpecs()),
+                                            ::testing::ValuesIn(IsasAndBFloat16())),
                          NameOfSpecAndIsa);
 
 // Every chunk size against the tile's, tails of one token, a round's last chunk of one token.
