@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/signals.h"
+#include "cli/model_types.h"
 #include "infer/pipeline.h"
 #include "jobs/bench_attention.h"
 #include "jobs/bench_model.h"
@@ -27,6 +28,7 @@
 #include "jobs/quickstart.h"
 #include "jobs/train.h"
 #include "jobs/tune.h"
+#include "models/family.h"
 #include "ops/threads.h"
 
 namespace lshformer {
@@ -56,6 +58,8 @@ std::vector<std::string> Arguments() {
 }  // namespace
 
 void SetAllThreads(int threads) { SetThreads(threads); }
+// The table of families has functions that build models; the help needs their names.
+std::vector<std::string> ModelTypes() { return {std::begin(kModelTypes), std::end(kModelTypes)}; }
 
 BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels(); }
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }

@@ -6,13 +6,12 @@
 
 #include "base/attention_changes.h"
 #include "jobs/measure.h"
-#include "models/config.h"
 #include "ops/precision.h"
 
 namespace lshformer {
 
 struct BenchTrainOptions {
-  std::string model_type = ModelConfig().model_type;
+  std::string model_type;                     // "": the first of the table of families
   std::string config_name;                    // config.json or a folder that has one; "": the defaults
   std::vector<std::string> config_overrides;  // each a model; empty: the config as it is
   bool gradient_checkpointing = false;
