@@ -154,7 +154,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOthersAsTheyWere) {
 TEST_F(CheckpointTest, OneThatVanishesIsAnError) {
   const ModelPtr model = TinyModel();
   const TrainingOptions options = TinyOptions();
-  const auto optimizer = MakeOptimizer(options, model->NamedParameters());
+  const auto optimizer = MakeOptimizer(options, model->NamedParameters(), Roles(*model));
   TrainerState state;
   state.global_step = 12;
   const std::string run = folder_ / "vanishing";
