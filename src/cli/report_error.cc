@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "ops/memory.h"
 #include "base/json.h"
+#include "ops/memory.h"
 
 namespace lshformer::cli {
 namespace {

@@ -84,7 +84,8 @@ struct Overridden {
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
 std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
   ModelConfig base;
-  if (!options.model_type.empty()) base = DefaultModelConfig(options.model_type, fmt::format("{}", OptionName{"model_type"}));
+  if (!options.model_type.empty())
+    base = DefaultModelConfig(options.model_type, fmt::format("{}", OptionName{"model_type"}));
   if (!options.config_name.empty()) base = ReadModelConfig(ConfigPath(options.config_name));
   std::vector<std::string> overrides = options.config_overrides;
   if (overrides.empty()) overrides.emplace_back();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/attention_spec.h"
-#include "models/config.h"
 #include "jobs/crossing.h"
+#include "models/config.h"
 
 namespace lshformer {
 

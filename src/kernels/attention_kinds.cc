@@ -32,7 +32,8 @@ AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shap
   return std::visit([&](const auto& kind) { return Plan(kind, in); }, spec.kind);
 }
 
-HashProjections DrawProjections(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
+HashProjections DrawProjections(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t,
+                                uint64_t) {
   return {};
 }
 

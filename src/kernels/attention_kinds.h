@@ -14,11 +14,11 @@ struct PlanInputs {
 };
 
 HashProjections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                            uint32_t layer, uint64_t step);
+                                uint32_t layer, uint64_t step);
 HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                            uint32_t layer, uint64_t step);
+                                uint32_t layer, uint64_t step);
 HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                            uint32_t layer, uint64_t step);
+                                uint32_t layer, uint64_t step);
 
 bool Suffice(const DenseAttention&, const HashProjections& projections, const AttentionShape& shape);
 bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape);

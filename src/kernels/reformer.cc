@@ -44,7 +44,7 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
 }
 
 HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                            uint32_t layer, uint64_t step) {
+                                uint32_t layer, uint64_t step) {
   return DrawReformerRotations(spec, shape, layer, step);
 }
 

@@ -47,7 +47,7 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
 }
 
 HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                            uint32_t layer, uint64_t step) {
+                                uint32_t layer, uint64_t step) {
   return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
 }
 

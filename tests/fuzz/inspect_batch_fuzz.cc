@@ -44,11 +44,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CheckBatch(batch, config);
     const size_t labelled = result.labelled ? 1 : 0, sequences = batch.tokens.cu_seqlens.size() - 1;
     const auto expected = [&](LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
-    Check(batch.labels.tokens.size() == expected(LabelKind::kToken, batch.tokens.ids.size()), "a label a token or none");
+    Check(batch.labels.tokens.size() == expected(LabelKind::kToken, batch.tokens.ids.size()),
+          "a label a token or none");
     Check(batch.labels.classes.size() == expected(LabelKind::kClass, sequences), "a class a sequence or none");
     Check(batch.labels.values.size() == expected(LabelKind::kValue, sequences), "a value a sequence or none");
     const size_t spans = expected(LabelKind::kSpan, sequences);
-    Check(batch.labels.start_positions.size() == spans && batch.labels.end_positions.size() == spans, "a span a sequence or none");
+    Check(batch.labels.start_positions.size() == spans && batch.labels.end_positions.size() == spans,
+          "a span a sequence or none");
   }
   return 0;
 }

@@ -428,9 +428,7 @@ TEST(AttentionTest, RefusesWhatTheKernelsDoNotTake) {
   auto options = std::make_shared<AttentionOptions>();
   options->heads = 2;
   options->cu_seqlens = {0, 9};
-  const auto error = [&](const Tensor& qkv) {
-    return ErrorOf([&] { SelfAttention(qkv, options); });
-  };
+  const auto error = [&](const Tensor& qkv) { return ErrorOf([&] { SelfAttention(qkv, options); }); };
   const Tensor single = Normal({9, 24}, 1).to(torch::kFloat32);
   EXPECT_EQ(error(single), "(nothing thrown)");
   EXPECT_EQ(error(single.to(torch::kFloat64)), "attention: expected float32, got Double");

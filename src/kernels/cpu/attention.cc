@@ -241,11 +241,12 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
 }
 
 int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
-  int64_t bytes = static_cast<int64_t>(
-      sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() + plan.seen.size() +
-                         plan.chunks.size() + plan.key_chunks.size()) +
-      sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() + sizeof(BucketRun) * plan.runs.size() +
-      sizeof(TilePass) * plan.passes.size() + sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
+  int64_t bytes =
+      static_cast<int64_t>(sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() +
+                                              plan.seen.size() + plan.chunks.size() + plan.key_chunks.size()) +
+                           sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() +
+                           sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
+                           sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
   const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);

@@ -106,8 +106,8 @@ inline int32_t ChunkOfColumn(const Unit& unit, const TilePass& pass, int32_t col
 
 // kFirstWindow: rows [r, r + kLanes) that met the position of a column before, in an earlier round, or in this one
 // earlier in their window than at `column`.
-HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const TilePass& pass, const TileRows& rows, int r, int32_t column,
-                                    int32_t position) {
+HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const TilePass& pass, const TileRows& rows, int r,
+                                    int32_t column, int32_t position) {
   const Ints d;
   const Unit& unit = *work.unit;
   const ChunkWindow& window = unit.window;
