@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/tokenizer.h"
 
 namespace lshformer::cli {
