@@ -153,9 +153,9 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_EQ(wrong([](TrainOptions& o) { o.do_eval = true, o.validation_split_percentage = 5; }), "(nothing thrown)");
   const std::string split = "validation_split_percentage: ";
   EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }),
-            split + "needs --do_eval or --eval_steps");
+            split + "needs do_eval or eval_steps");
   EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5, o.validation_file = "d.tsv"; }),
-            split + "is instead of --validation_file");
+            split + "is instead of validation_file");
   EXPECT_THAT(wrong([](TrainOptions& o) {
                 o.data_dir = "glue", o.task_name = "sst2", o.train_files.clear(), o.validation_split_percentage = 5;
               }),

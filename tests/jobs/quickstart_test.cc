@@ -139,7 +139,7 @@ TEST(QuickstartPageTest, HoldsTheTableTheCurvesAndTheCommands) {
   result.commands = {"lshformer predict --text 'a <b>'"};
   const std::string page = QuickstartPage(result);
   for (const char* part : {"<svg", "perplexity", "--text &#39;a &lt;b&gt;&#39;", "<title>exact: 5 at 2</title>",
-                           "<title>Reformer: 5 at 2</title>", "30.00 x", "Reformer&#39;s settings"}) {
+                           "<title>Reformer: 5 at 2</title>", "30.00\u00a0x", "Reformer&#39;s settings"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("nan")));
