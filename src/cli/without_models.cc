@@ -9,13 +9,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/signals.h"
-#include "cli/model_types.h"
 #include "infer/pipeline.h"
 #include "jobs/bench_attention.h"
 #include "jobs/bench_model.h"
@@ -59,7 +60,10 @@ std::vector<std::string> Arguments() {
 
 void SetAllThreads(int threads) { SetThreads(threads); }
 // The table of families has functions that build models; the help needs their names.
-std::vector<std::string> ModelTypes() { return {std::begin(kModelTypes), std::end(kModelTypes)}; }
+std::vector<std::string> ModelTypes() {
+  std::istringstream names(LSHFORMER_MODEL_TYPES);
+  return {std::istream_iterator<std::string>(names), {}};
+}
 
 BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels(); }
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }
