@@ -50,7 +50,7 @@ TEST(OptionFlags, OneLineIsAFlagWithHelpDefaultAndCheck) {
     for (const auto& option : table.options)
       AddOptionFlag(app, "my_", table, option, [&](Json value) { given[option.name] = std::move(value); });
     EXPECT_THAT(app.help(), HasSubstr("--my_rings N"));
-    EXPECT_THAT(app.help(), HasSubstr("around the middle (default 3)"));
+    EXPECT_THAT(app.help(), HasSubstr("around the middle (1 to 9; default 3)"));
     app.parse(std::move(words));
     Private read;
     ReadOptions(table, given, "private", read);
