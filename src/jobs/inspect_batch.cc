@@ -84,7 +84,7 @@ class Reader {
     try {
       return tokenizer_->Encode(text, pair, {});
     } catch (const Error& error) {
-      Fail("{}: {}", where, error.what());
+      Fail("{}: {}", where, error.Spelled(kOptionMark));
     }
   }
 

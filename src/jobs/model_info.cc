@@ -52,7 +52,8 @@ ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& f
   try {
     return CostOfForward(config, length);
   } catch (const Error& error) {
-    Fail("{}: costs of {} tokens ({}): {}", Shown(folder, 120), length, OptionName{"lengths"}, error.what());
+    Fail("{}: costs of {} tokens ({}): {}", Shown(folder, 120), length, OptionName{"lengths"},
+         error.Spelled(kOptionMark));
   }
 }
 

@@ -60,7 +60,7 @@ void RequireWritable(const std::string& folder) {
   try {
     AtomicFile(folder + "/" + kArguments).Flush();  // and never committed
   } catch (const Error& error) {
-    Fail("{}: {}", OptionName{"output_dir"}, error.what());
+    Fail("{}: {}", OptionName{"output_dir"}, error.Spelled(kOptionMark));
   }
 }
 

@@ -109,7 +109,7 @@ void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
     try {
       output.Write(tokenizer->Decode(ids, options.skip_special_tokens));
     } catch (const Error& error) {
-      Fail("{}: {}", where, error.what());
+      Fail("{}: {}", where, error.Spelled(kOptionMark));
     }
     output.Write("\n");
     if (!lines.Ready()) output.Flush();

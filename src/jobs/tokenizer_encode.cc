@@ -107,7 +107,7 @@ class Encoder {
     try {
       encoding = tokenizer_.Encode(text, pair, options_);
     } catch (const Error& error) {
-      Fail("{}: {}", line.where, error.what());
+      Fail("{}: {}", line.where, error.Spelled(kOptionMark));
     }
     line.truncated = encoding.truncated;
     writer_.Write(encoding, line.answer, spill);

@@ -369,7 +369,7 @@ void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    throw UsageError(error.what());
+    throw UsageError(error.Spelled(kOptionMark));
   }
 }
 

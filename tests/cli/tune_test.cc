@@ -159,7 +159,7 @@ TEST_F(TuneTest, SaysWhatIsWrong) {
   EXPECT_THAT(Tune(model, {"--max_length", "65"}).err,
               HasSubstr("--max_length: 65 exceeds max_position_embeddings 64"));
   EXPECT_THAT(Tune(model, {"--lsh_min_length", "8"}).err, HasSubstr("--lsh_min_length: is what tune finds"));
-  EXPECT_THAT(RunCommand({LSHFORMER_BINARY, "tune", "--help"}).out,
+  EXPECT_THAT(RunCommand({LSHFORMER_BINARY, "tune", "--help_attention"}).out,
               AllOf(HasSubstr("--lsh_bands"), ::testing::Not(HasSubstr("--lsh_min_length"))));
   EXPECT_THAT(Tune(model, {"--runs", "4"}).err, HasSubstr("--runs: expected 5 to 10000, got 4"));
   EXPECT_THAT(Tune(folder_ / "nothing").err, HasSubstr("no such folder"));
