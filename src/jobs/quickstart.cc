@@ -68,7 +68,7 @@ class Quickstart {
         stage_begins_(options.stage_begins) {
     // Documents of 150 words have a dozen chunks of 16; docs/results tells what rounds and chunks are worth on them.
     const ReformerAttention reformer{.rounds = 2, .chunk = 16, .count_pairs_once = true};
-    result_.exact = {.name = "exact", .spec = {.kind = DenseAttention{}}};
+    result_.exact.name = "exact";  // a spec of nothing else is exact attention
     result_.hashed = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
                       {.name = "Reformer", .spec = {.kind = reformer, .seed = seed_}}};
     sides_ = {&result_.exact, &result_.hashed[0], &result_.hashed[1]};
