@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <latch>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -72,11 +73,15 @@ void SleepSoonWhenWaiting() {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that work
   try {
-    std::thread([team] {
+    std::latch made(1);
+    std::thread([team, &made] {
 #pragma omp parallel num_threads(team)
       omp_get_thread_num();
+      made.count_down();
       while (true) pause();
     }).detach();
+    // A process that becomes another program while a thread is being made fails to make it, and libgomp then ends it.
+    made.wait();
   } catch (const std::system_error&) {  // no more threads: then they spin
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
