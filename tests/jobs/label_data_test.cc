@@ -152,8 +152,7 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
   EXPECT_THAT(wrong([](TrainOptions& o) { o.do_predict = true; }), StartsWith("do_predict"));
   EXPECT_EQ(wrong([](TrainOptions& o) { o.do_eval = true, o.validation_split_percentage = 5; }), "(nothing thrown)");
   const std::string split = "validation_split_percentage: ";
-  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }),
-            split + "needs do_eval or eval_steps");
+  EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5; }), split + "needs do_eval or eval_steps");
   EXPECT_EQ(wrong([](TrainOptions& o) { o.validation_split_percentage = 5, o.validation_file = "d.tsv"; }),
             split + "is instead of validation_file");
   EXPECT_THAT(wrong([](TrainOptions& o) {
