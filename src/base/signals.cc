@@ -77,6 +77,15 @@ void InstallSignalHandlers() {
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);  // a closed pipe is an Error of the write
   sigaction(SIGXFSZ, &action, nullptr);  // and so is a file beyond ulimit -f
+  HoldStopSignals(false);                // those that came while this program was loaded
+}
+
+void HoldStopSignals(bool hold) {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGINT);
+  sigaddset(&stop, SIGTERM);
+  pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &stop, nullptr);
 }
 
 GuardedMapping::GuardedMapping(const void* begin, size_t bytes, const std::string& path) : slot_(-1) {

@@ -6,7 +6,9 @@
 
 namespace lshformer {
 
-void InstallSignalHandlers();           // the command line calls it once; also ignores SIGPIPE
+void InstallSignalHandlers();  // the command line calls it once; also ignores SIGPIPE
+// SIGINT and SIGTERM wait, also while this process becomes another program, until that one installs its handlers.
+void HoldStopSignals(bool hold);
 int StopSignal();                       // 0, or the signal that asked to stop
 void ThrowIfStopped(const char* what);  // throws Interrupted
 

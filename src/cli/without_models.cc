@@ -44,6 +44,7 @@ std::vector<std::string> Arguments() {
 
 // The process becomes lshformer-models, which stands where the installation put it beside this program.
 [[noreturn]] void ContinueWithModels() {
+  HoldStopSignals(true);  // loading libtorch takes a third of a second
   ThrowIfStopped("starting");
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::string program = (self.parent_path() / LSHFORMER_MODELS_PROGRAM).lexically_normal().string();
