@@ -34,7 +34,7 @@ auto AsUsage(const F& f) {
 }
 
 // A flag where an error's place stands.
-std::string Named(const std::string& option) { return fmt::format("{}", OptionName{option}); }
+std::string Named(const std::string& option) { return Marked(option); }
 
 // `spec` with one key changed; nothing where its kind has no such key, or none that has a meaning now.
 std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {

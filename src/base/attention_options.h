@@ -12,22 +12,8 @@ inline constexpr int64_t kMaxChunk = int64_t{1} << 20, kMaxLook = int64_t{1} << 
 // An option of a kind's struct as an option of the spec that holds it.
 template <class Kind>
 AttentionOption Own(Option<Kind> own) {
-  AttentionOption option = Custom<AttentionSpec>(
-      own.name, own.syntax,
-      [read = std::move(own.read)](const Json& object, std::string_view where, AttentionSpec& into) {
-        read(object, where, As<Kind>(into));
-      },
-      [write = std::move(own.write)](const AttentionSpec& from) { return write(As<Kind>(from)); }, own.help);
-  option.type = own.type;
-  option.range = own.range;
-  option.names = std::move(own.names);
-  option.decides = own.decides;
-  option.from_text = std::move(own.from_text);
-  if (own.without_meaning)
-    option.without_meaning = [reason = std::move(own.without_meaning)](const AttentionSpec& spec) {
-      return reason(As<Kind>(spec));
-    };
-  return option;
+  return OfPart<AttentionSpec>(
+      std::move(own), [](auto& spec) -> auto& { return As<Kind>(spec); });
 }
 
 // "window", "global", "resample", "min_length", "tuned_lengths", "seed".

@@ -34,6 +34,9 @@ struct fmt::formatter<lshformer::OptionName> : fmt::formatter<std::string_view> 
 
 namespace lshformer {
 
+// The same as a text of its own: a place in an error, a reason to be put into one.
+inline std::string Marked(std::string_view option) { return fmt::format("{}", OptionName{option}); }
+
 // A failure: exit status 1 of the command line. what() has the bare names of options.
 class Error : public std::runtime_error {
  public:

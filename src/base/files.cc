@@ -93,6 +93,13 @@ void OpenStandardDescriptors() {
   }
 }
 
+std::string CanonicalPath(const std::string& path) {
+  if (path.empty() || path == "-") return path;
+  std::error_code error;
+  const auto canonical = std::filesystem::weakly_canonical(path, error);
+  return Shown(error ? path : canonical.string(), std::string::npos);
+}
+
 std::string InputName(const std::string& path) { return path == "-" ? "stdin" : Shown(path, 120); }
 std::string OutputName(const std::string& path) { return path == "-" ? "standard output" : Shown(path, 120); }
 

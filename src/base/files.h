@@ -19,6 +19,10 @@ std::string InputName(const std::string& path);
 // The same of a file to write: "standard output" for "-".
 std::string OutputName(const std::string& path);
 
+// A path as the settings of a run keep it: the same from every working folder, control characters and bytes that
+// are no UTF-8 escaped, since JSON cannot hold them. "" and "-" stay.
+std::string CanonicalPath(const std::string& path);
+
 // A descriptor to read `path` from, "-" being stdin; CloseInput leaves that one open. Opening a named pipe waits for a
 // writer; a signal ends the wait. Error if it cannot be opened, is a folder, or stdin is closed.
 int OpenInput(const std::string& path);

@@ -18,6 +18,8 @@
 namespace lshformer {
 namespace {
 
+std::string before_options_of_warnings;  // set once, before there are threads
+
 std::string UtcTime(std::chrono::system_clock::time_point time) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()) % 1000;
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(time)),
@@ -50,7 +52,10 @@ class LineSink : public spdlog::sinks::base_sink<std::mutex> {
 
 }  // namespace
 
-void SetUpLogging(const std::string& level, LogFormat format) {
+void WarnText(const std::string& marked) { spdlog::warn(Error(marked).Spelled(before_options_of_warnings)); }
+
+void SetUpLogging(const std::string& level, LogFormat format, std::string_view before_options) {
+  before_options_of_warnings = before_options;
   static const std::vector<std::string> kLevels{"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end())
     FailOption("log_level", "expected trace, debug, info, warn, error or off, got \"{}\"{}", Shown(level),

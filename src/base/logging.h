@@ -4,13 +4,25 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
 
 namespace lshformer {
 
 enum class LogFormat { kText, kJson };
 
 // level: "trace", "debug", "info", "warn", "error", "off". Default of the program: warn.
-void SetUpLogging(const std::string& level, LogFormat format);
+// before_options stands in front of every OptionName of a warning.
+void SetUpLogging(const std::string& level, LogFormat format, std::string_view before_options = "");
+
+// A warning that may name options, spelled as SetUpLogging says: Warn("{}: cut", OptionName{"text"}).
+void WarnText(const std::string& marked);
+template <class... Args>
+void Warn(fmt::format_string<Args...> format, Args&&... args) {
+  WarnText(fmt::format(format, std::forward<Args>(args)...));
+}
 
 // Keeps warnings back while something may still refuse the work: a command that fails says one line, the error. They
 // are written by Release or at the end; where an exception ends it, they are dropped. Of a level that asks for more

@@ -79,6 +79,10 @@ size_t GetName(const Json& object, std::string_view key, std::string_view where,
   return static_cast<size_t>(found - names.begin());
 }
 
+bool IsEmpty(const Json& value) {
+  return value.is_string() ? value.get_ref<const std::string&>().empty() : value.is_array() && value.empty();
+}
+
 uint64_t GetUnsigned(const Json& object, std::string_view key, std::string_view where) {
   const Json& value = object.at(std::string(key));
   const bool negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() < 0;

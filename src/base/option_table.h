@@ -29,17 +29,26 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 
 namespace lshformer {
 
-enum class OptionType { kInteger, kNumber, kBoolean, kName, kText };
+enum class OptionType { kInteger, kNumber, kBoolean, kName, kText, kPath, kPaths };
 
 // What becomes of a run that is resumed with another value.
 enum class Effect {
   kRun,     // it would be another run: refused
-  kCourse,  // another optimization of the same task: a legitimate wish, told in a warning
+  kCourse,  // another optimization of the same task: a legitimate wish, warned of
+  kAfter,   // work after the training: the run is the same, but something may be left to do
   kNone,    // the result is the same
+};
+
+// What JSON's null is as the value of an option.
+enum class Null {
+  kRefused,  // of the wrong type
+  kAbsent,   // as if the option were not there
+  kValue,    // a value like others: "none", which is written too
 };
 
 template <class Struct>
@@ -48,13 +57,17 @@ struct Option {
   OptionType type = OptionType::kText;
   std::string help;                // one line; "": the option is no flag
   std::vector<std::string> names;  // kName: all there are, in the order of the enumeration's values
-  std::string syntax;              // of a text that is more than its type: "auto|N"
+  std::string syntax;              // of a text that is more than its type: "auto|N"; of a path: "FILE" or "DIR"
   std::string range;               // of numbers, as the help shows it: "1 to 62"
   std::string group;               // heading in the help; "": the table's
   Effect effect = Effect::kRun;
-  bool decides = false;  // read before the others, whose defaults and meaning may hang on it
+  bool decides = false;   // read before the others, whose defaults and meaning may hang on it
+  bool required = false;  // a text or path that may not be empty
+  bool or_none = false;   // one of the names, or ""
+  Null null = Null::kRefused;
 
-  // Reads the value at `name` of an object. Throws `WHERE: "NAME": expected …, got …`.
+  // Reads the value at `name` of an object. Throws `WHERE: "NAME": expected …, got …`. Empty: it is never read, what is
+  // written follows from other options.
   std::function<void(const Json& object, std::string_view where, Struct& into)> read;
   std::function<Json(const Struct& from)> write;           // null: there is nothing to write
   std::function<Json(const std::string& text)> from_text;  // of a flag; throws "expected …, got …"
@@ -65,6 +78,12 @@ struct Option {
   Option Group(std::string heading) && { return group = std::move(heading), std::move(*this); }
   Option KeepsResult() && { return effect = Effect::kNone, std::move(*this); }
   Option ChangesCourse() && { return effect = Effect::kCourse, std::move(*this); }
+  Option WorksAfter() && { return effect = Effect::kAfter, std::move(*this); }
+  Option Required() && { return required = true, std::move(*this); }
+  Option NullIsAbsent() && { return null = Null::kAbsent, std::move(*this); }
+  Option NullIsValue() && { return null = Null::kValue, std::move(*this); }
+  Option OrNone() && { return or_none = true, std::move(*this); }
+  Option Syntax(std::string text) && { return syntax = std::move(text), std::move(*this); }
   Option Decides() && { return decides = true, std::move(*this); }
   Option MeaninglessIf(std::function<std::string(const Struct&)> reason) && {
     return without_meaning = std::move(reason), std::move(*this);
@@ -109,6 +128,7 @@ Json BooleanOf(const std::string& text);  // throws "expected true or false, got
 std::string NameError(const std::vector<std::string>& names, const std::string& text);
 // The place of the name at `key` of an object. Throws `WHERE: "KEY": expected "zero", "mean" or "none", got "zreo"`.
 size_t GetName(const Json& object, std::string_view key, std::string_view where, const std::vector<std::string>& names);
+bool IsEmpty(const Json& value);                                                         // "" or []
 uint64_t GetUnsigned(const Json& object, std::string_view key, std::string_view where);  // 0 to 2⁶⁴ − 1
 
 // An option of no type below: how it is read from an object and written.
@@ -140,6 +160,17 @@ Option<Struct> Member(OptionType type, const std::string& name, Value Struct::*m
       [member](const Struct& from) { return Json(from.*member); }, std::move(help));
   option.type = type;
   option.from_text = std::move(from_text);
+  return option;
+}
+
+template <class Struct>
+Option<Struct> OneOf(Option<Struct> option, std::vector<std::string> names) {
+  option.type = OptionType::kName;
+  option.names = names;
+  option.from_text = [names = std::move(names)](const std::string& text) {
+    if (const std::string error = NameError(names, text); !error.empty()) Fail("{}", error);
+    return Json(text);
+  };
   return option;
 }
 
@@ -184,6 +215,46 @@ Option<Struct> Text(const std::string& name, std::string Struct::*member, std::s
   return option_table::Member(OptionType::kText, name, member, get, std::move(help), NumberOrText);
 }
 
+// `syntax`: "FILE" or "DIR". Written as runs keep it, the same from every working folder (CanonicalPath).
+template <class Struct>
+Option<Struct> Path(const std::string& name, std::string Struct::*member, std::string syntax, std::string help) {
+  Option<Struct> option = Text(name, member, std::move(help));
+  option.type = OptionType::kPath;
+  option.syntax = std::move(syntax);
+  option.write = [member](const Struct& from) { return Json(CanonicalPath(from.*member)); };
+  option.from_text = [](const std::string& text) { return Json(text); };
+  return option;
+}
+
+// Several files; the flag may be repeated.
+template <class Struct>
+Option<Struct> Paths(const std::string& name, std::vector<std::string> Struct::*member, std::string help) {
+  Option<Struct> option = Custom<Struct>(
+      name, "FILE",
+      [=](const Json& object, std::string_view, Struct& into) {
+        into.*member = object.at(name).template get<std::vector<std::string>>();
+      },
+      [=](const Struct& from) {
+        Json list = Json::array();
+        for (const std::string& path : from.*member) list.push_back(CanonicalPath(path));
+        return list;
+      },
+      std::move(help));
+  option.type = OptionType::kPaths;
+  return option;
+}
+
+// A text that is one of `names`.
+template <class Struct>
+Option<Struct> Names(const std::string& name, std::string Struct::*member, std::vector<std::string> names,
+                     std::string help) {
+  Option<Struct> option = Text(name, member, std::move(help));
+  option.read = [=](const Json& object, std::string_view where, Struct& into) {
+    into.*member = names[GetName(object, name, where, names)];
+  };
+  return option_table::OneOf(std::move(option), std::move(names));
+}
+
 // `names` are those of the enumeration's values 0, 1, …
 template <class Struct, class Enum>
 Option<Struct> Names(const std::string& name, Enum Struct::*member, std::vector<std::string> names, std::string help) {
@@ -194,12 +265,32 @@ Option<Struct> Names(const std::string& name, Enum Struct::*member, std::vector<
         into.*member = static_cast<Enum>(GetName(object, name, where, names));
       },
       [=](const Struct& from) { return Json(names[static_cast<size_t>(from.*member)]); }, std::move(help));
-  option.type = OptionType::kName;
-  option.names = names;
-  option.from_text = [names = std::move(names)](const std::string& text) {
-    if (const std::string error = NameError(names, text); !error.empty()) Fail("{}", error);
-    return Json(text);
-  };
+  return option_table::OneOf(std::move(option), std::move(names));
+}
+
+// An option of a part as an option of the whole; part(whole) is a reference to it, of a constant whole to a constant.
+template <class Whole, class Part, class Get>
+Option<Whole> OfPart(Option<Part> own, const Get& part) {
+  Option<Whole> option = Custom<Whole>(
+      own.name, own.syntax,
+      [=, read = std::move(own.read)](const Json& object, std::string_view where, Whole& into) {
+        read(object, where, part(into));
+      },
+      [=, write = std::move(own.write)](const Whole& from) { return write(part(from)); }, own.help);
+  option.type = own.type;
+  option.names = std::move(own.names);
+  option.range = own.range;
+  option.group = own.group;
+  option.effect = own.effect;
+  option.decides = own.decides;
+  option.required = own.required;
+  option.or_none = own.or_none;
+  option.null = own.null;
+  option.from_text = std::move(own.from_text);
+  if (own.without_meaning)
+    option.without_meaning = [=, reason = std::move(own.without_meaning)](const Whole& whole) {
+      return reason(part(whole));
+    };
   return option;
 }
 
@@ -239,7 +330,9 @@ void ForEachInReadingOrder(const OptionTable<Struct>& table, const Visit& visit)
 template <class Struct>
 void ReadKnownOptions(const OptionTable<Struct>& table, const Json& object, std::string_view where, Struct& into) {
   ForEachInReadingOrder(table, [&](const Option<Struct>& option) {
-    if (!object.contains(option.name)) return;
+    if (!option.read || !object.contains(option.name)) return;
+    const Json& value = object.at(option.name);
+    if ((option.null == Null::kAbsent && value.is_null()) || (option.or_none && IsEmpty(value))) return;
     const std::string reason = option.without_meaning ? option.without_meaning(into) : "";
     if (!reason.empty()) Fail("{}: \"{}\" has no meaning here: {}", where, option.name, reason);
     option.read(object, where, into);
@@ -259,7 +352,8 @@ template <class Struct>
 void WriteOptions(const OptionTable<Struct>& table, const Struct& from, Json& object) {
   for (const Option<Struct>& option : table.options) {
     if (option.without_meaning && !option.without_meaning(from).empty()) continue;
-    if (Json value = option.write(from); !value.is_null()) object[option.name] = std::move(value);
+    Json value = option.write(from);
+    if (!value.is_null() || option.null == Null::kValue) object[option.name] = std::move(value);
   }
 }
 
@@ -286,10 +380,31 @@ std::string TextError(const OptionTable<Struct>& table, const Option<Struct>& op
   }
 }
 
+// Calls fail(option, reason) for the first option whose value is none that it may have, or that is required and not
+// given; fail throws.
+template <class Struct, class Fail>
+void ValidateOptions(const OptionTable<Struct>& table, const Struct& options, const Fail& fail) {
+  for (const Option<Struct>& option : table.options) {
+    const Json value = option.write(options);
+    if (option.required && IsEmpty(value)) fail(option, "required");
+    if (value.is_null() || !option.read || (option.or_none && IsEmpty(value))) continue;
+    if (const std::string wrong = ValueError(table, option, value); !wrong.empty()) fail(option, wrong);
+  }
+}
+
+// The same as an OptionError.
+template <class Struct>
+void ValidateOptions(const OptionTable<Struct>& table, const Struct& options) {
+  ValidateOptions(table, options, [](const Option<Struct>& option, const std::string& reason) {
+    FailOption(option.name, "{}", reason);
+  });
+}
+
 // As the help shows it.
 template <class Struct>
 std::string DefaultText(const OptionTable<Struct>& table, const Option<Struct>& option) {
   const Json value = option.write(table.defaults);
+  if (IsEmpty(value)) return "";
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "none" : value.dump();
 }
 

@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "cli/training_flags.h"
 #include "data/classification.h"
 #include "eval/score_file.h"
 #include "eval/squad_score.h"
@@ -93,7 +92,7 @@ void AddScoringFlags(CLI::App& command, EvaluateFlags& flags) {
       ->type_name("FILE")
       ->group(group);
   command.add_option("--na_prob_thresh", flags.na_prob_thresh, "above it the answer is none")
-      ->check(AnyNumber())
+      ->check(NumberIn({}))
       ->group(group);
 }
 
@@ -110,42 +109,12 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   command->add_option("--tokenizer_name", flags->job.model.tokenizer_name, "tokenizer folder, if not the checkpoint")
       ->type_name("DIR")
       ->group(group);
-  command
-      ->add_option("--task", flags->job.task,
-                   "which head; default: the one that the model has; sentence-similarity: the cosine of mean "
-                   "embeddings of two texts")
-      ->check(OneOf({"fill-mask", "text-classification", kQuestionAnswering, kSimilarity}))
-      ->group(group);
-  group = "Data";
-  command
-      ->add_option("--validation_file", flags->job.validation_file,
-                   "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; plain or .gz")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--task_name", flags->job.task_name, "GLUE task")->type_name("NAME")->group(group);
-  command->add_option("--data_dir", flags->job.data_dir, "its folder, with dev.tsv")->type_name("DIR")->group(group);
-  command->add_option("--max_eval_samples", flags->job.max_eval_samples, "first sequences only; 0: all")
-      ->check(IntegerIn(0, INT64_MAX))
-      ->group(group);
-  command->add_option("--max_seq_length", flags->job.max_seq_length, "tokens per sequence; 0: the position table")
-      ->check(IntegerIn(0, INT32_MAX))
-      ->group(group);
-  command->add_option("--per_device_eval_batch_size", flags->job.batch_size, "sequences per forward")
-      ->check(IntegerIn(1, INT32_MAX))
-      ->group(group);
-  command->add_flag("--line_by_line", flags->job.line_by_line, "fill-mask: every line is a sequence")->group(group);
-  AddMaskingFlags(*command, flags->job.mlm_probability, flags->job.masking, group);
-  AddAnswerFlags(*command, flags->job.answers, flags->job.doc_stride,
-                 "Question answering (of files alone: --version_2_with_negative)");
+  AddTableFlags(*command, EvaluateTable(), flags->job);
+  AddTableFlags(*command, AnswerTable(), flags->job.answers,
+                "Question answering (of files alone: --version_2_with_negative)");
   AddScoringFlags(*command, *flags);
   group = "Output";
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
-  command
-      ->add_option("--output_dir", flags->job.output_dir,
-                   "folder for eval_results.json, which report reads; question answering: for predictions.json, "
-                   "nbest_predictions.json, null_odds.json too")
-      ->type_name("DIR")
-      ->group(group);
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.model.attention);
   command->callback([=, &common] {

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -13,21 +10,18 @@
 namespace lshformer::cli {
 namespace {
 
-// The whole of `text` as a number; false if it is none.
-template <class Number>
-bool ReadNumber(const std::string& text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// A check of numbers: `expected` is what the help and the error say, `good` decides. NaN is never good.
-CLI::Validator NumberCheck(const std::string& expected, std::function<bool(double)> good) {
-  const auto check = [expected, good = std::move(good)](std::string& value) -> std::string {
-    double number = std::numeric_limits<double>::quiet_NaN();
-    if (ReadNumber(value, number) && good(number)) return "";
-    return fmt::format("expected {}, got {}", expected, Shown(value));
+// A check of a flag's text: read(text) is its value or throws, good(value) decides; `range` is for help and errors.
+template <class Read, class Good>
+CLI::Validator Check(const std::string& range, const Read& read, const Good& good) {
+  const auto check = [=](std::string& text) -> std::string {
+    try {
+      const std::string wrong = good(read(text));
+      return wrong.empty() ? "" : fmt::format("{}, got {}", wrong, Shown(text));
+    } catch (const Error&) {
+      return fmt::format("expected {}, got {}", range, Shown(text));
+    }
   };
-  return CLI::Validator(check, expected);
+  return CLI::Validator(check, range);
 }
 
 }  // namespace
@@ -38,33 +32,19 @@ CLI::Validator OneOf(std::vector<std::string> names) {
 }
 
 CLI::Validator IntegerIn(int64_t low, int64_t high) {
-  const std::string expected = high >= INT32_MAX ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
-  const auto check = [=](std::string& value) -> std::string {
-    int64_t number = 0;
-    if (ReadNumber(value, number) && number >= low && number <= high) return "";
-    return fmt::format("expected {}, got {}",
-                       number > high && high >= INT32_MAX ? fmt::format("at most {}", high) : expected, Shown(value));
-  };
-  return CLI::Validator(check, expected);
+  const std::string range = IntegerRange(low, high);
+  return Check(range, IntegerOf, [=](const Json& value) -> std::string {
+    const bool large = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(high);
+    if (large || value.get<int64_t>() > high)
+      return fmt::format("expected {}", high >= INT32_MAX ? fmt::format("at most {}", high) : range);
+    return value.get<int64_t>() < low ? fmt::format("expected {}", range) : "";
+  });
 }
 
-CLI::Validator NumberIn(double low, double high) {
-  const std::string expected =
-      high >= std::numeric_limits<double>::max() ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
-  return NumberCheck(expected, [=](double x) { return x >= low && x <= high; });
-}
-
-CLI::Validator AnyNumber() {
-  return NumberCheck("a number", [](double x) { return std::isfinite(x); });
-}
-
-CLI::Validator NumberBelow(double low, double high) {
-  return NumberCheck(fmt::format("at least {} and below {}", low, high),
-                     [=](double x) { return x >= low && x < high; });
-}
-
-CLI::Validator NumberBetween(double low, double high) {
-  return NumberCheck(fmt::format("above {} and below {}", low, high), [=](double x) { return x > low && x < high; });
+CLI::Validator NumberIn(const NumberRange& range) {
+  return Check(range.Text(), NumberOf, [=](const Json& value) -> std::string {
+    return range.Holds(value.get<double>()) ? "" : fmt::format("expected {}", range.Text());
+  });
 }
 
 void AddLshFlags(CLI::App& app, AttentionChanges& flags) {
@@ -114,32 +94,11 @@ void AddMeasuringFlags(CLI::App& app, int& runs, bool& no_machine, bool& json) {
   app.add_flag("--json", json, "JSON instead of a table")->group(group);
 }
 
-void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group) {
-  app.add_option("--doc_stride", doc_stride,
-                 "tokens that windows of a long context share; -1: a third of --max_seq_length, at most 128")
-      ->check(IntegerIn(-1, INT32_MAX))
-      ->group(group);
-  app.add_option("--max_answer_length", answers.max_answer_length, "tokens of an answer, at most")
-      ->check(IntegerIn(1, INT32_MAX))
-      ->group(group);
-  app.add_option("--n_best_size", answers.n_best_size, "places of the start, of the end, and answers, to choose from")
-      ->check(IntegerIn(1, kMostNBest))
-      ->group(group);
-  app.add_flag("--version_2_with_negative", answers.version_2, "SQuAD 2.0: a question may have no answer")
-      ->group(group);
-  app.add_option("--null_score_diff_threshold", answers.null_score_diff_threshold,
-                 "with it: no answer where none's score minus the best one's is above")
-      ->check(AnyNumber())
-      ->group(group);
-}
-
 void CheckAnswerFlags(const CLI::App& app, const AnswerOptions& answers, bool question_answering) {
-  if (!question_answering)
-    RefuseFlags(app,
-                {"--doc_stride", "--max_answer_length", "--n_best_size", "--version_2_with_negative",
-                 "--null_score_diff_threshold"},
-                "is for --task question-answering");
-  if (!answers.version_2) RefuseFlags(app, {"--null_score_diff_threshold"}, "needs --version_2_with_negative");
+  for (const Option<AnswerOptions>& option : AnswerTable().options)
+    if (!question_answering && app.count("--" + option.name) > 0)
+      FailOption(option.name, "is for {} question-answering", OptionName{"task"});
+  RefuseMeaningless(app, AnswerTable(), answers);
 }
 
 void RefuseFlags(const CLI::App& command, std::initializer_list<const char*> names, const char* reason) {

@@ -18,11 +18,8 @@ namespace lshformer::cli {
 // Checks for option->check(…). A list is checked value by value. The help shows what they expect.
 CLI::Validator OneOf(
     std::vector<std::string> names);  // "expected zero, mean or none, got "zreo" (did you mean "zero"?)"
-CLI::Validator IntegerIn(int64_t low, int64_t high);    // both included; high ≥ INT32_MAX reads "at least low"
-CLI::Validator NumberIn(double low, double high);       // both included; high DBL_MAX reads "at least low"
-CLI::Validator AnyNumber();                             // finite
-CLI::Validator NumberBelow(double low, double high);    // low ≤ x < high
-CLI::Validator NumberBetween(double low, double high);  // low < x < high
+CLI::Validator IntegerIn(int64_t low, int64_t high);  // both included; high ≥ INT32_MAX reads "at least low"
+CLI::Validator NumberIn(const NumberRange& range);
 
 // The flag of an option, "--", `prefix` and its name: help, default and check are the table's, which has to live as
 // long as the app. The value given goes to set(JSON value). That it suits the others is for ReadOptions to say.
@@ -37,24 +34,60 @@ CLI::Option* AddOptionFlag(CLI::App& app, const std::string& prefix, const Optio
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->group(group);
   }
+  if (option.type == OptionType::kPaths) {
+    return app
+        .add_option_function<std::vector<std::string>>(
+            flag, [set = std::move(set)](const std::vector<std::string>& paths) { set(Json(paths)); }, option.help)
+        ->required(option.required)
+        ->type_name(option.syntax)
+        ->group(group);
+  }
   CLI::Option* added = app.add_option_function<std::string>(
       flag, [&option, set = std::move(set)](const std::string& text) { set(option.from_text(text)); }, option.help);
   added->default_str(DefaultText(table, option))->group(group);
+  if (option.required) added->required();
   if (option.type == OptionType::kName) return added->check(OneOf(option.names));
   if (option.type != OptionType::kText || !option.syntax.empty())
     added->type_name(option.type == OptionType::kInteger  ? "INT"
                      : option.type == OptionType::kNumber ? "FLOAT"
                                                           : option.syntax);
+  if (option.type == OptionType::kPath) return added;
   return added->check(
       CLI::Validator([&table, &option](std::string& text) { return TextError(table, option, text); }, option.range));
+}
+
+// A flag for every option of a table that has a line of help; what is given goes into `into`. `group`, where given,
+// instead of the table's own. Returns the flags' names.
+template <class Struct>
+std::vector<std::string> AddTableFlags(CLI::App& app, const OptionTable<Struct>& table, Struct& into,
+                                       const std::string& group = "") {
+  std::vector<std::string> names;
+  for (const Option<Struct>& option : table.options) {
+    if (option.help.empty()) continue;
+    CLI::Option* added = AddOptionFlag(app, /*prefix=*/"", table, option, [&into, &option](const Json& value) {
+      option.read(Json{{option.name, value}}, "", into);
+    });
+    if (!group.empty()) added->group(group);
+    names.push_back("--" + option.name);
+  }
+  return names;
+}
+
+// No flag is taken and ignored: OptionError for the first that was given and says nothing beside the others.
+template <class Struct>
+void RefuseMeaningless(const CLI::App& app, const OptionTable<Struct>& table, const Struct& options) {
+  for (const Option<Struct>& option : table.options) {
+    if (option.help.empty() || !option.without_meaning || app.count("--" + option.name) == 0) continue;
+    if (const std::string reason = option.without_meaning(options); !reason.empty())
+      FailOption(option.name, "{}", reason);
+  }
 }
 
 // --lsh_*: all of AttentionChanges but --attention itself, for commands that take several --attention.
 void AddLshFlags(CLI::App& app, AttentionChanges& flags);
 
-// --doc_stride, --max_answer_length, --n_best_size, --version_2_with_negative, --null_score_diff_threshold.
-void AddAnswerFlags(CLI::App& app, AnswerOptions& answers, int& doc_stride, const char* group);
-// Of a command that has them: none with another task, no threshold without --version_2_with_negative.
+// Of a command that has the flags of AnswerTable: none with another task, no threshold without
+// --version_2_with_negative.
 void CheckAnswerFlags(const CLI::App& app, const AnswerOptions& answers, bool question_answering);
 
 // No flag is taken and ignored: UsageError "FLAG: reason" for the first that was given.

@@ -84,8 +84,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_flag("--normalize", flags->job.options.embedding.normalize, "feature-extraction: vectors of length 1")
       ->group(group);
-  AnswerOptions& answers = flags->job.options.answers;
-  AddAnswerFlags(*command, answers, flags->job.options.doc_stride, "Question answering");
+  AddTableFlags(*command, AnswerTable(), flags->job.options.answers);
   group = "Limits";
   command
       ->add_option("--max_seq_length", flags->job.options.max_seq_length,

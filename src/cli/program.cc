@@ -61,7 +61,7 @@ std::string FromEnvironment(const CLI::App& program, const char* flag, const cha
 
 void TakeEffect(const CLI::App& program, CommonFlags& common) {
   SetUpLogging(common.quiet ? "error" : common.log_level,
-               common.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+               common.log_format == "json" ? LogFormat::kJson : LogFormat::kText, /*before_options=*/"--");
   SetProgressStyle(common.quiet || common.no_progress ? ProgressStyle::kOff : ProgressStyle::kAuto);
   KeepFreedMemory();
   if (const std::string threads = FromEnvironment(program, "--threads", kThreadsVariable); !threads.empty()) {

@@ -1,27 +1,47 @@
-// Flags that `pretrain`, `train` and `bench train` have in common.
+// What `pretrain` and `train` have in common: the flags of where a run starts, how it trains and where it goes.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <memory>
 
-#include "data/masking.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "jobs/model_source.h"
 #include "jobs/run_folder.h"
 #include "train/options.h"
 
 namespace lshformer::cli {
 
-// --model_name_or_path, --model_type, --config_name, --config_overrides, --tokenizer_name.
-void AddModelFlags(CLI::App& command, ModelSource& model);
-// --mlm_probability, --masking, --max_predictions_per_seq.
-void AddMaskingFlags(CLI::App& command, double& mlm_probability, MaskedChoice& choice, const char* group);
-// --output_dir, --overwrite_output_dir, --resume_from_checkpoint, --report_to, --save_dtype.
-void AddFolderFlags(CLI::App& command, RunFolder& folder);
-// Batches, optimizer, schedule, logging, evaluation, checkpoints.
-void AddTrainingFlags(CLI::App& command, TrainingOptions& training);
-
-// Whether the command line says anything about checkpoints, so that they are wanted beyond the end of the run.
-bool AsksForCheckpoints(const CLI::App& command);
-
 // Prints what a job found: all results, or with --dry_run the plan.
 void PrintJobResult(const JobResult& result);
+
+// Declares the flags of `options`, a job's, and sets what the command does with them.
+template <class Options>
+void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobResult (*run)(const Options&),
+                    CommonFlags& common) {
+  struct Flags {
+    Options options;
+    PrecisionFlags precision;
+  };
+  auto flags = std::make_shared<Flags>();
+  Options& options = flags->options;
+  options.folder = RunFolderTable().defaults;
+  AddTableFlags(command, ModelSourceTable(), options.model);
+  AddTableFlags(command, table, options);
+  AddTableFlags(command, RunFolderTable(), options.folder);
+  AddTableFlags(command, TrainingTable(), options.training);
+  AddPrecisionFlags(command, flags->precision, /*inference=*/false);
+  AddAttentionFlags(command, options.model.attention);
+  command.callback([&command, &table, &common, run, flags] {
+    Options& options = flags->options;
+    RefuseMeaningless(command, table, options);
+    options.training.seed = common.seed;
+    // Whoever says anything about checkpoints wants them beyond the end of the run.
+    options.folder.keep_optimizer_states = command.count("--save_steps") > 0 || command.count("--save_total_limit") > 0;
+    options.progress = true;
+    options.model.precision = flags->precision.Chosen();
+    PrintJobResult(run(options));
+  });
+}
 
 }  // namespace lshformer::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 
 #include "base/error.h"
@@ -43,13 +44,27 @@ std::vector<double> Softmax(const std::vector<AnswerCandidate>& candidates) {
 
 }  // namespace
 
-void ValidateAnswerOptions(const AnswerOptions& options) {
-  if (options.n_best_size < 1 || options.n_best_size > kMostNBest)
-    FailOption("n_best_size", "expected 1 to {}, got {}", kMostNBest, options.n_best_size);
-  if (options.max_answer_length < 1)
-    FailOption("max_answer_length", "expected at least 1, got {}", options.max_answer_length);
-  if (!std::isfinite(options.null_score_diff_threshold))
-    FailOption("null_score_diff_threshold", "expected a number, got {}", options.null_score_diff_threshold);
+const OptionTable<AnswerOptions>& AnswerTable() {
+  using A = AnswerOptions;
+  constexpr int64_t kMostNBest = 1000;  // a window has up to n_best_size² candidates
+  static const OptionTable<A> table{
+      {Integer("doc_stride", &A::doc_stride, -1, INT32_MAX,
+               "tokens that windows of a long context share; -1: a third of max_seq_length, at most 128"),
+       Boolean("version_2_with_negative", &A::version_2, "SQuAD 2.0: a question may have no answer"),
+       Integer("max_answer_length", &A::max_answer_length, 1, INT32_MAX, "tokens of an answer, at most").WorksAfter(),
+       Integer("n_best_size", &A::n_best_size, 1, kMostNBest,
+               "places of the start, of the end, and answers, to choose from")
+           .WorksAfter(),
+       Number("null_score_diff_threshold", &A::null_score_diff_threshold, {},
+              "with it: no answer where none's score minus the best one's is above")
+           .WorksAfter()
+           .MeaninglessIf([](const A& answers) {
+             return answers.version_2 ? "" : fmt::format("needs {}", OptionName{"version_2_with_negative"});
+           })},
+      nullptr,
+      {},
+      "Question answering"};
+  return table;
 }
 
 void AnswerSearch::AddWindow(std::span<const float> start_logits, std::span<const float> end_logits,

@@ -15,19 +15,21 @@
 #include <string>
 #include <vector>
 
+#include "base/option_table.h"
 #include "data/squad_windows.h"
 
 namespace lshformer {
 
+// How questions are answered: the windows of a long context, and the search in them.
 struct AnswerOptions {
   int n_best_size = 20;
   int max_answer_length = 30;  // tokens
   bool version_2 = false;      // none is an answer too
   double null_score_diff_threshold = 0;
+  int doc_stride = -1;  // as in WindowOptions
 };
-inline constexpr int kMostNBest = 1000;  // a window has up to n_best_size² candidates
-// OptionError.
-void ValidateAnswerOptions(const AnswerOptions& options);
+// One row an option, for flags, help, checks (ValidateOptions) and the settings of a run.
+const OptionTable<AnswerOptions>& AnswerTable();
 
 struct AnswerCandidate {
   int32_t begin = 0, end = 0;  // code points of the context; {0, 0}: no answer

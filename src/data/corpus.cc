@@ -153,7 +153,7 @@ bool RowReader::Next(std::string& row) {
 
 SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
                        CorpusStatistics* statistics) {
-  if (options.max_seq_length < 3) FailOption("max_seq_length", "expected at least 3, got {}", options.max_seq_length);
+  CheckMaxSeqLength(options.max_seq_length, /*texts=*/1);
   CorpusStatistics counts;
   SequenceMaker maker(tokenizer, options, counts);
   Progress progress("reading text", 0, "rows");

@@ -9,6 +9,18 @@
 
 namespace lshformer {
 
+const OptionTable<MaskedChoice>& MaskingTable() {
+  using M = MaskedChoice;
+  static const OptionTable<M> table{
+      {Names("masking", &M::unit, {"token", "whole_word"}, "masked LM: tokens by themselves, or all pieces of a word"),
+       Integer("max_predictions_per_seq", &M::max_predictions, 0, INT32_MAX,
+               "masked LM: a fixed number per sequence, at most this many, as BERT was trained; 0: no limit")},
+      nullptr,
+      {},
+      ""};
+  return table;
+}
+
 Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, const MaskedChoice& choice)
     : choice_(choice),
       probability_(probability),
@@ -24,7 +36,8 @@ Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, co
   continuation_.resize(vocab_size_);
   for (uint32_t id = 0; id < vocab_size_; ++id) {
     special_[id] = tokenizer.IsSpecial(static_cast<int32_t>(id));
-    continuation_[id] = choice.whole_words && tokenizer.Token(static_cast<int32_t>(id)).starts_with("##");
+    continuation_[id] =
+        choice.unit == MaskedUnit::kWholeWord && tokenizer.Token(static_cast<int32_t>(id)).starts_with("##");
   }
 }
 
@@ -40,7 +53,8 @@ void Masker::Replace(uint32_t action, uint32_t high, uint32_t low, int32_t& id) 
 
 void Masker::Mask(uint64_t visit, uint64_t example, std::span<int32_t> ids, std::span<int32_t> labels) const {
   const uint64_t key = StreamKey(seed_, visit, 0, 0, Purpose::kMasking);
-  if (choice_.whole_words || choice_.max_predictions > 0) return MaskFixedNumber(key, example, ids, labels);
+  if (choice_.unit == MaskedUnit::kWholeWord || choice_.max_predictions > 0)
+    return MaskFixedNumber(key, example, ids, labels);
   for (size_t i = 0; i < ids.size(); ++i) {
     labels[i] = kIgnoredLabel;
     if (special_[static_cast<size_t>(ids[i])]) continue;

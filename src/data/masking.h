@@ -10,16 +10,22 @@
 #include <span>
 #include <vector>
 
+#include "base/option_table.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
 
 inline constexpr int32_t kIgnoredLabel = -100;
 
+enum class MaskedUnit { kToken, kWholeWord };
+
 struct MaskedChoice {
-  bool whole_words = false;
+  MaskedUnit unit = MaskedUnit::kToken;
   int max_predictions = 0;  // > 0 or whole words: a fixed number a sequence, at most this many (0: no limit)
 };
+
+// One row an option, for flags, help and the settings of a run.
+const OptionTable<MaskedChoice>& MaskingTable();
 
 // The choice for (visit, example, position) is a function of the seed alone: fresh in every epoch, the same on every
 // machine, in every batch and after a resume.

@@ -185,9 +185,7 @@ SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokeni
 
 SequenceSet MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tokenizer,
                               const SentencePairOptions& options) {
-  constexpr int kShortest = kSpecials + 2;
-  if (options.max_seq_length < kShortest)
-    FailOption("max_seq_length", "expected at least {} for pairs, got {}", kShortest, options.max_seq_length);
+  CheckMaxSeqLength(options.max_seq_length, /*texts=*/2);
   SequenceSet pairs;
   for (int pass = 0; pass < options.dupe_factor; ++pass) {
     for (size_t document = 0; document + 1 < corpus.documents.size(); ++document) {

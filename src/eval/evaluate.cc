@@ -288,7 +288,7 @@ bool AllFinite(std::span<const float> values) {
 AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
                                            const AnswerOptions& answering, const EvaluateOptions& options,
                                            bool scored) {
-  ValidateAnswerOptions(answering);
+  ValidateOptions(AnswerTable(), answering);
   EvaluationLoop loop(model, windows.set, options);
   AnswerEvaluation result;
   WeightedMean loss;

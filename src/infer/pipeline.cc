@@ -10,8 +10,6 @@
 namespace lshformer {
 namespace {
 
-// [CLS], a token and [SEP]; a pair has one more of both.
-constexpr int kShortest = 5;
 // Of one fill-mask input, 8 bytes each: what it may make this process keep.
 constexpr int64_t kMostCandidates = int64_t{1} << 20;
 
@@ -180,17 +178,14 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
 void Pipeline::CheckOptions() {
   const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
   if (options_.max_seq_length == 0) options_.max_seq_length = positions;
-  if (options_.max_seq_length < kShortest || options_.max_seq_length > positions) {
-    FailOption("max_seq_length", "expected {} to {} (the model's position table), got {}", kShortest, positions,
-               options_.max_seq_length);
-  }
+  CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, positions);
   const bool asking = options_.task == PredictTask::kQuestionAnswering;
-  if (asking) ValidateAnswerOptions(options_.answers);
+  if (asking) ValidateOptions(AnswerTable(), options_.answers);
   if (options_.top_k == 0) options_.top_k = asking ? 1 : static_cast<int>(std::min<int64_t>(5, config().vocab_size));
   const int64_t most = asking ? options_.answers.n_best_size : config().vocab_size;
   if (options_.top_k < 1 || options_.top_k > most) {
     FailOption("top_k", "expected 1 to {} ({}), got {}", most,
-               asking ? fmt::format("{}", OptionName{"n_best_size"}) : "the model's vocabulary", options_.top_k);
+               asking ? Marked("n_best_size") : "the model's vocabulary", options_.top_k);
   }
   if (options_.batch_tokens < 1) FailOption("batch_tokens", "expected at least 1, got {}", options_.batch_tokens);
 }

@@ -47,10 +47,8 @@ struct PredictOptions {
   Precision precision = Precision::kFloat32;  // of the encoder's linear layers; see Model::set_precision
   // For inputs that do not say:
   EmbedOptions embedding;
-  int top_k = 0;  // 0: fill-mask 5, question answering 1
-  // Question answering:
-  AnswerOptions answers;  // the search for a span
-  int doc_stride = -1;    // tokens that windows of a long context share; −1: as in WindowOptions
+  int top_k = 0;          // 0: fill-mask 5, question answering 1
+  AnswerOptions answers;  // question answering
 };
 
 struct TextInput {

@@ -147,7 +147,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     query.places = std::move(context.offsets);
     query.windows =
         CutContext(static_cast<int64_t>(query.question.size()), static_cast<int64_t>(query.context_ids.size()),
-                   {options_.max_seq_length, options_.doc_stride});
+                   {options_.max_seq_length, options_.answers.doc_stride});
   } catch (const Error& error) {
     query = QuestionQuery();
     outcome.error = error.what();

@@ -84,12 +84,11 @@ struct Overridden {
 // Every --config_overrides, once each: the order of its keys and the way a value is written make no other model.
 std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
   ModelConfig base;
-  if (!options.model_type.empty())
-    base = DefaultModelConfig(options.model_type, fmt::format("{}", OptionName{"model_type"}));
+  if (!options.model_type.empty()) base = DefaultModelConfig(options.model_type, Marked("model_type"));
   if (!options.config_name.empty()) base = ReadModelConfig(ConfigPath(options.config_name));
   std::vector<std::string> overrides = options.config_overrides;
   if (overrides.empty()) overrides.emplace_back();
-  const std::string where = fmt::format("{}", OptionName{"config_overrides"});
+  const std::string where = Marked("config_overrides");
   std::vector<Overridden> all;
   std::vector<Json> seen;
   for (const std::string& text : overrides) {
@@ -131,8 +130,7 @@ std::string WhatDiffers(const Overridden& one, const std::vector<Overridden>& al
 
 // Every model with every --attention and --dtype, in the order of the flags, under names of their own.
 std::vector<ModelVariant> Variants(const BenchTrainOptions& options) {
-  const std::string where =
-      options.config_name.empty() ? fmt::format("{}", OptionName{"config_overrides"}) : options.config_name;
+  const std::string where = options.config_name.empty() ? Marked("config_overrides") : options.config_name;
   const std::vector<Overridden> models = OverriddenConfigs(options);
   std::vector<ModelVariant> variants;
   std::map<std::string, int> used;

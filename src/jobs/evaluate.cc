@@ -93,7 +93,7 @@ Json EvaluateText(const Subject& subject) {
 Json EvaluateQuestions(const Subject& subject) {
   const EvaluateJob& job = subject.job;
   const auto [data, windows] = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
-                                             subject.tokenizer, {subject.SequenceLimit(), job.doc_stride});
+                                             subject.tokenizer, {subject.SequenceLimit(), job.answers.doc_stride});
   const AnswerEvaluation result =
       EvaluateQuestionAnswering(subject.model, data, windows, job.answers, subject.options, /*scored=*/true);
   if (!job.output_dir.empty())

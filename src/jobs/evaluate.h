@@ -23,12 +23,13 @@ struct EvaluateJob {
   bool line_by_line = false;  // masked LM
   double mlm_probability = 0.15;
   MaskedChoice masking = {};
-  int doc_stride = -1;  // question answering: as in WindowOptions
-  AnswerOptions answers = {};
-  std::string output_dir;  // "": none; else it gets eval_results.json and the answers to questions
-  uint64_t seed = 42;      // of the masks
-  bool progress = false;   // shown on stderr
+  AnswerOptions answers = {};  // question answering
+  std::string output_dir;      // "": none; else it gets eval_results.json and the answers to questions
+  uint64_t seed = 42;          // of the masks
+  bool progress = false;       // shown on stderr
 };
+
+const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a table of its own
 
 // The head that the job asks; kEncoder for sentence-similarity. UsageError where options contradict each other, or the
 // data is not named.

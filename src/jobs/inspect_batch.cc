@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "data/masking.h"
 #include "io/gzip.h"
@@ -165,7 +166,7 @@ InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config
   Reader reader(config, labels, tokenizer);
   std::string line;
   while (lines.Next(line)) reader.Add(line, lines.where());
-  if (lines.line_number() == 0) Fail("{}: has no line, expected one JSON object a line", path == "-" ? "stdin" : path);
+  if (lines.line_number() == 0) Fail("{}: has no line, expected one JSON object a line", InputName(path));
   return reader.Finish();
 }
 

@@ -1,12 +1,12 @@
 #include "jobs/label_data.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "data/corpus.h"
 
 namespace lshformer {
@@ -105,7 +105,7 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
     }
   }
   if (truncated > 0)
-    spdlog::warn("{} of {} texts were cut at --max_seq_length {}", truncated, all.size(), max_seq_length);
+    Warn("{} of {} texts were cut at {} {}", truncated, all.size(), OptionName{"max_seq_length"}, max_seq_length);
   return all;
 }
 
@@ -122,8 +122,10 @@ TextTable ReadLabelTable(const std::string& task_name, const std::string& data_d
 }
 
 void CheckLabelSource(const TrainOptions& options) {
-  if (options.task != "text-classification" && !options.question_answering())
-    FailOption("task", "expected text-classification or question-answering, got \"{}\"", options.task);
+  for (const auto& [name, given] : {std::pair("task_name", !options.task_name.empty()),
+                                    {"data_dir", !options.data_dir.empty()},
+                                    {"do_regression", options.do_regression.has_value()}})
+    if (given && options.question_answering()) FailOption(name, "is for {} text-classification", OptionName{"task"});
   if (!options.data_dir.empty() && options.task_name.empty())
     FailOption("data_dir", "needs {}", OptionName{"task_name"});
   if (!options.task_name.empty() && options.do_regression &&
@@ -136,6 +138,7 @@ void CheckLabelSource(const TrainOptions& options) {
   if (options.data_dir.empty() && options.train_files.empty())
     FailUsage("{}, or {} with {}: required", OptionName{"train_file"}, OptionName{"data_dir"}, OptionName{"task_name"});
   CheckSplit(options);
+  if (!options.do_predict && !options.test_file.empty()) FailOption("test_file", "needs {}", OptionName{"do_predict"});
   if (!options.data_dir.empty()) return;
   if ((options.do_eval || options.training.eval_steps > 0) && options.validation_file.empty() &&
       options.validation_split_percentage == 0)

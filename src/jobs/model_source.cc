@@ -12,12 +12,9 @@
 namespace lshformer {
 namespace {
 
-constexpr int kShortestSequence = 3;  // [CLS], a token, [SEP]
-
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
-  ModelConfig config = source.model_type.empty()
-                           ? ModelConfig()
-                           : DefaultModelConfig(source.model_type, fmt::format("{}", OptionName{"model_type"}));
+  ModelConfig config =
+      source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, Marked("model_type"));
   if (!source.config_name.empty()) {
     config = ReadModelConfig(ConfigPath(source.config_name));
   }
@@ -26,8 +23,7 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
               OptionName{"config_name"}, source.config_name, config.model_type);
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
-  if (!source.config_overrides.empty())
-    ApplyOverrides(config, source.config_overrides, fmt::format("{}", OptionName{"config_overrides"}));
+  if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, Marked("config_overrides"));
   return config;
 }
 
@@ -49,21 +45,18 @@ std::string ConfigPath(const std::string& config_name) {
 }
 
 void CheckPrecision(Precision precision) {
-  RequirePrecision(precision,
-                   fmt::format("{}", OptionName{precision == Precision::kBFloat16 ? "bf16" : "int8"}).c_str());
+  RequirePrecision(precision, Marked(precision == Precision::kBFloat16 ? "bf16" : "int8").c_str());
 }
 
 void CheckModelSource(const ModelSource& source) {
+  ValidateOptions(ModelSourceTable(), source);
   CheckPrecision(source.precision);
   const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
   if (source.model_name_or_path.empty()) {
-    const std::vector<std::string> types = ModelTypes();
     if (!fresh)
       FailUsage("{} DIR, or for a new model {} {}: required", OptionName{"model_name_or_path"},
-                OptionName{"model_type"}, fmt::join(types, "|"));
+                OptionName{"model_type"}, fmt::join(ModelTypes(), "|"));
     if (source.tokenizer_name.empty()) FailOption("tokenizer_name", "required for a new model");
-    if (!source.model_type.empty() && std::find(types.begin(), types.end(), source.model_type) == types.end())
-      FailOption("model_type", "expected {}, got \"{}\"", fmt::join(types, " or "), source.model_type);
   } else if (fresh) {
     FailOption("model_name_or_path", "has its own config; {}, {} and {} make a new model", OptionName{"model_type"},
                OptionName{"config_name"}, OptionName{"config_overrides"});
@@ -98,11 +91,8 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
 }
 
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
-  const int64_t limit = config.max_position_embeddings;
-  if (max_seq_length == 0) return static_cast<int>(limit);
-  if (max_seq_length < kShortestSequence || max_seq_length > limit)
-    FailOption("max_seq_length", "expected {} to {} (max_position_embeddings), got {}", kShortestSequence, limit,
-               max_seq_length);
+  if (max_seq_length == 0) return static_cast<int>(config.max_position_embeddings);
+  CheckMaxSeqLength(max_seq_length, /*texts=*/1, config.max_position_embeddings);
   return max_seq_length;
 }
 
@@ -111,29 +101,9 @@ int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelCo
   return new_model || own == 0 ? positions : std::min(own, positions);
 }
 
-std::string CanonicalPath(const std::string& path) {
-  if (path.empty() || path == "-") return path;
-  std::error_code error;
-  const auto canonical = std::filesystem::weakly_canonical(path, error);
-  const std::string text = error ? path : canonical.string();
-  return IsValidUtf8(text) ? text : Shown(text, std::string::npos);
-}
-
-Json CanonicalPaths(const std::vector<std::string>& paths) {
-  Json list = Json::array();
-  for (const std::string& path : paths) list.push_back(CanonicalPath(path));
-  return list;
-}
-
-Json Settings(const ModelSource& source) {
-  Json settings = {{"model_name_or_path", CanonicalPath(source.model_name_or_path)},
-                   {"model_type", source.model_type},
-                   {"config_name", CanonicalPath(source.config_name)},
-                   {"config_overrides", source.config_overrides},
-                   {"tokenizer_name", CanonicalPath(source.tokenizer_name)}};
-  settings["bf16"] = source.precision == Precision::kBFloat16;
-  settings["attention"] = source.attention.attention;
-  for (const auto& [key, value] : source.attention.Keys()) settings["lsh_" + key] = value;
+Json AttentionSettings(const AttentionChanges& changes) {
+  Json settings{{"attention", changes.attention}};
+  for (const auto& [key, value] : changes.Keys()) settings["lsh_" + key] = value;
   return settings;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/attention_changes.h"
 #include "base/json.h"
+#include "base/option_table.h"
 #include "models/model.h"
 #include "ops/precision.h"
 #include "text/tokenizer.h"
@@ -23,6 +24,8 @@ struct ModelSource {
   AttentionChanges attention;
   Precision precision = Precision::kFloat32;
 };
+
+const OptionTable<ModelSource>& ModelSourceTable();  // but the attention, which has tables of its own
 
 // UsageError where this CPU has no instructions for it.
 void CheckPrecision(Precision precision);
@@ -49,16 +52,11 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
 // --max_seq_length within the position table; 0: the whole table. UsageError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
 
+// Every key of --attention and --lsh_* with the value given or null, for the settings of a run.
+Json AttentionSettings(const AttentionChanges& changes);
+
 // model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
 // with where the table holds as much. Without it transformers cuts no text, and fails on a long one.
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config);
-
-// The flags that name the model, for run_folder.h.
-Json Settings(const ModelSource& source);
-
-// A path as settings keep it: the same from every working folder, bytes that are no UTF-8 escaped, since JSON cannot
-// hold them. "" and "-" stay.
-std::string CanonicalPath(const std::string& path);
-Json CanonicalPaths(const std::vector<std::string>& paths);
 
 }  // namespace lshformer

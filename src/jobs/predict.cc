@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/logging.h"
 #include "base/progress.h"
 #include "infer/stream.h"
 #include "jobs/model_source.h"
@@ -27,7 +28,7 @@ void PredictInput(const Pipeline& pipeline, const PredictJob& job) {
                                   : PredictOne(pipeline, TextInput{*job.text, job.text_pair.value_or("")}, sink);
   if (!answer.error.empty()) Fail("{}: {}", OptionName{OptionOf(answer.error, job)}, answer.error);
   output.Commit();
-  if (answer.truncated) spdlog::warn("--text: cut to {} tokens", pipeline.options().max_seq_length);
+  if (answer.truncated) Warn("{}: cut to {} tokens", OptionName{"text"}, pipeline.options().max_seq_length);
 }
 
 void PredictFile(const Pipeline& pipeline, const PredictJob& job) {
@@ -46,7 +47,7 @@ void PredictFile(const Pipeline& pipeline, const PredictJob& job) {
     Fail("{} of {} lines could not be answered, the first: {}{}", statistics.bad, statistics.lines,
          statistics.first_error, cut.empty() ? "" : "; " + cut);
   }
-  if (!cut.empty()) spdlog::warn("{}: {}", job.input == "-" ? "stdin" : Shown(job.input, 120), cut);
+  if (!cut.empty()) spdlog::warn("{}: {}", InputName(job.input), cut);
 }
 
 // A file or one text or question, of the task's kind.

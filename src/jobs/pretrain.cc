@@ -10,28 +10,6 @@
 namespace lshformer {
 namespace {
 
-Json Settings(const PretrainOptions& options) {
-  Json settings = {{"command", "pretrain"}, {"save_dtype", options.folder.save_dtype}};
-  settings.update(Settings(options.model));
-  settings.update(Settings(options.training));
-  settings.update({{"train_file", CanonicalPaths(options.train_files)},
-                   {"validation_file", CanonicalPath(options.validation_file)},
-                   {"validation_split_percentage", options.validation_split_percentage},
-                   {"max_train_samples", options.max_train_samples},
-                   {"max_eval_samples", options.max_eval_samples},
-                   {"max_seq_length", options.max_seq_length},
-                   {"line_by_line", options.line_by_line},
-                   {"mlm_probability", options.mlm_probability},
-                   {"objective", options.objective},
-                   {"masking", options.masking.whole_words ? "whole_word" : "token"},
-                   {"max_predictions_per_seq", options.masking.max_predictions},
-                   {"do_eval", options.do_eval}});
-  if (options.objective == "mlm") return settings;
-  settings["short_seq_prob"] = options.short_seq_prob;
-  settings["dupe_factor"] = options.dupe_factor;
-  return settings;
-}
-
 struct Corpora {
   SequenceSet train, validation;
 };
@@ -65,26 +43,14 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
 }  // namespace
 
 JobResult RunPretrain(const PretrainOptions& options) {
-  ValidateTrainingOptions(options.training);
-  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
-  CheckModelSource(options.model);
-  if (options.train_files.empty()) FailOption("train_file", "required");
+  CheckTrainingJob(options, PretrainTable());
   const bool pairs = options.objective == "mlm+nsp";
-  if (!pairs && options.objective != "mlm")
-    FailOption("objective", "expected mlm or mlm+nsp, got \"{}\"", Shown(options.objective));
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
   HeldLog warnings;
-  TrainingJob job{.title = "pretraining", .folder = options.folder, .training = options.training};
+  TrainingJob job = BeginTrainingJob("pretraining", options, PretrainTable(), {{"command", "pretrain"}});
   job.warnings = &warnings;
-  job.do_eval = options.do_eval || options.training.eval_steps > 0;
-  job.dry_run = options.dry_run;
-  job.progress = options.progress;
-  job.new_model = options.model.model_name_or_path.empty();
-  job.settings = Settings(options);
-  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
-  job.tokenizer = LoadTokenizer(options.model);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training.seed);
   job.metrics = EvaluationKeys(job.model->config(), job.model->task(), {});

@@ -31,6 +31,8 @@ struct PretrainOptions {
   bool progress = false;  // shown on stderr, as are evaluations and log entries
 };
 
+const OptionTable<PretrainOptions>& PretrainTable();  // of what is no part with a table of its own
+
 // Writes the output folder (model, tokenizer, results, checkpoints; docs/formats.md). Errors as in train/trainer.h.
 JobResult RunPretrain(const PretrainOptions& options);
 

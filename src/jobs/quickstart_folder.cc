@@ -43,8 +43,7 @@ double ResidentMegabytes() {
 
 }  // namespace
 
-QuickstartFolder::QuickstartFolder(const std::string& path)
-    : path_(path), lock_(path, fmt::format("{}", OptionName{"output_dir"})) {
+QuickstartFolder::QuickstartFolder(const std::string& path) : path_(path), lock_(path, Marked("output_dir")) {
   if (!IsEmptyButForLock(path) && !IsOurs(path)) {
     Fail("{}: {} is not empty and was not made by quickstart; choose another folder", OptionName{"output_dir"},
          Shown(path, 120));

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/leftovers.h"
+#include "base/logging.h"
 #include "io/weight_files.h"
 #include "train/checkpoint.h"
 #include "train/options.h"
@@ -28,19 +29,10 @@ constexpr const char* kResults[] = {"train_results.json", "eval_results.json",  
                                     "predictions.json",   "nbest_predictions.json", "null_odds.json"};
 
 constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
-// Work after training: it does not change the run, only whether something is left to do.
-constexpr const char* kWorkAfter[] = {"do_eval",   "do_predict", "validation_file", "max_eval_samples",
-                                      "test_file", "save_dtype", "answers"};
 
-template <size_t n>
-bool IsIn(const char* const (&list)[n], const std::string& key) {
-  return std::find(std::begin(list), std::end(list), key) != std::end(list);
-}
-
-// Another optimization of the same task: a legitimate wish, but no longer the same run.
-bool MayChange(const std::string& key) {
-  const auto* option = FindOption(TrainingTable(), key);
-  return option != nullptr && option->effect == Effect::kCourse;
+Effect EffectOf(const RunSettings& settings, const std::string& key) {
+  const auto found = settings.effects.find(key);
+  return found == settings.effects.end() ? Effect::kRun : found->second;
 }
 
 // Whether it has the first file that a run writes, and that is no other program's; or only what a run leaves that was
@@ -82,28 +74,25 @@ Json FinishedSettings(const std::string& output_dir) {
 }
 
 // Every setting is as it was, or was asked for then and is not now.
-bool NothingLeftToDo(const Json& before, const Json& now) {
-  for (const auto& [key, value] : now.items()) {
-    // Not asked for now; but no number of samples is all of them.
-    const bool needless =
-        IsIn(kWorkAfter, key) && key != "max_eval_samples" && (value == false || value == "" || value == 0);
+bool NothingLeftToDo(const Json& before, const RunSettings& now) {
+  for (const auto& [key, value] : now.values.items()) {
+    const bool needless = EffectOf(now, key) == Effect::kAfter && (value == false || value == "");
     if (!needless && before.value(key, Json()) != value) return false;
   }
   return true;
 }
 
 // "--max_steps", or what is no flag: "training data".
-std::string Called(const std::string& key) {
-  return key.find(' ') == std::string::npos ? fmt::format("{}", OptionName{key}) : key;
-}
+std::string Called(const std::string& key) { return key.find(' ') == std::string::npos ? Marked(key) : key; }
 
-void CheckSettings(const std::string& where, const Json& before, const Json& now) {
-  for (const auto& [key, value] : now.items()) {
-    if (!before.contains(key) || before[key] == value || IsIn(kWorkAfter, key)) continue;
+void CheckSettings(const std::string& where, const Json& before, const RunSettings& now) {
+  for (const auto& [key, value] : now.values.items()) {
+    const Effect effect = EffectOf(now, key);
+    if (!before.contains(key) || before[key] == value || effect == Effect::kAfter) continue;
     const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
-    if (MayChange(key)) {
-      spdlog::warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", "--" + key,
-                   where, shown(before[key]), shown(value));
+    if (effect == Effect::kCourse) {
+      Warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key), where,
+           shown(before[key]), shown(value));
     } else {
       FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", Called(key),
                 where, shown(before[key]), shown(value), OptionName{"output_dir"});
@@ -143,12 +132,12 @@ std::string FindCheckpoint(const RunFolder& folder) {
 }
 
 // Where a finished run released its optimizer's state, no step may be left to make.
-void CheckStepsLeft(const std::string& checkpoint, const Json& settings) {
+void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) {
   if (HasOptimizerState(checkpoint)) return;
   const std::string path = checkpoint + "/" + kState;
   const TrainerState state = ParseTrainerState(ReadJsonFile(path), path);
   const bool same_length = std::all_of(std::begin(kLengthOfRun), std::end(kLengthOfRun), [&](const char* key) {
-    return state.run_settings.value(key, Json()) == settings.value(key, Json());
+    return state.run_settings.value(key, Json()) == settings.values.value(key, Json());
   });
   if (state.global_step == state.max_steps && same_length) return;
   Fail("{}: {} is a finished run's, which released the optimizer's state; only runs with {} keep it for further steps",
@@ -157,14 +146,13 @@ void CheckStepsLeft(const std::string& checkpoint, const Json& settings) {
 
 }  // namespace
 
-RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run) {
+RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run) {
   RunStart start;
-  if (folder.output_dir.empty()) FailOption("output_dir", "required");
+  ValidateOptions(RunFolderTable(), folder);
   const bool resume = !folder.resume_from_checkpoint.empty();
   if (fs::exists(folder.output_dir) && !fs::is_directory(folder.output_dir))
     Fail("{} {}: exists and is not a folder", OptionName{"output_dir"}, folder.output_dir);
-  if (!dry_run)
-    start.lock = std::make_unique<FolderLock>(folder.output_dir, fmt::format("{}", OptionName{"output_dir"}));
+  if (!dry_run) start.lock = std::make_unique<FolderLock>(folder.output_dir, Marked("output_dir"));
   if (!dry_run && !start.lock->held())
     spdlog::info("{}: cannot be locked, so nothing keeps another run out of it", folder.output_dir);
   if (!dry_run && !IsEmptyButForLock(folder.output_dir) && !folder.overwrite_output_dir) {
@@ -200,7 +188,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_r
   return start;
 }
 
-void CheckSameRun(const std::string& checkpoint, const Json& settings) {
+void CheckSameRun(const std::string& checkpoint, const RunSettings& settings) {
   const std::string path = checkpoint + "/" + kState;
   CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings);
 }

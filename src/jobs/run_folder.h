@@ -1,11 +1,13 @@
 // The rules of --output_dir, --overwrite_output_dir and --resume_from_checkpoint: nothing is ever overwritten that was
 // not asked for, and a stopped run goes on as the run it was.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
 #include "base/folder_lock.h"
 #include "base/json.h"
+#include "base/option_table.h"
 
 namespace lshformer {
 
@@ -31,7 +33,26 @@ struct JobResult {
 
 inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
 
-// How a run starts. `settings` are the flags that decide its result; kept in every checkpoint and compared on resuming.
+const OptionTable<RunFolder>& RunFolderTable();
+
+// The options that decide what a run is and what it leaves: kept in every checkpoint and compared on resuming.
+struct RunSettings {
+  Json values = Json::object();
+  std::map<std::string, Effect> effects;  // of the values; kRun of what is not here
+
+  // Those of a table that matter and have a meaning.
+  template <class Struct>
+  void Add(const OptionTable<Struct>& table, const Struct& options) {
+    for (const Option<Struct>& option : table.options) {
+      if (option.effect == Effect::kNone) continue;
+      if (option.without_meaning && !option.without_meaning(options).empty()) continue;
+      values[option.name] = option.write(options);
+      effects[option.name] = option.effect;
+    }
+  }
+};
+
+// How a run starts.
 struct RunStart {
   bool finished = false;                   // the folder holds this very run, finished: nothing is left to do
   std::string resume_from;                 // checkpoint folder, "": anew
@@ -41,11 +62,11 @@ struct RunStart {
 // Takes the folder's lock before it looks at anything in it. Errors, all before any work: another run holds the lock,
 // the folder has files and neither flag allows them, is not writable, holds something that these commands did not make,
 // or the checkpoint named is not complete. With dry_run nothing is written, so a folder with files is no error.
-RunStart OpenRunFolder(const RunFolder& folder, const Json& settings, bool dry_run);
+RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run);
 
 // UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:
 // data, model, batches, seed. Flags of the optimizer and the length of the run may change, with a warning.
-void CheckSameRun(const std::string& checkpoint, const Json& settings);
+void CheckSameRun(const std::string& checkpoint, const RunSettings& settings);
 
 // Clears what an earlier run left (with --overwrite_output_dir its checkpoints too) and writes training_args.json: the
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/logging.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "io/gzip.h"
@@ -16,17 +17,15 @@
 namespace lshformer {
 namespace {
 
-std::string ShownPath(const std::string& path) { return path == "-" ? "stdin" : Shown(path, 120); }
-
 void WarnReplaced(const std::string& path, int64_t replaced) {
-  if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", ShownPath(path), replaced);
+  if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", InputName(path), replaced);
 }
 
 // Hands the file to the counter in blocks of bounded size.
 void CountFile(const std::string& path, WordCounter& counter) {
   constexpr size_t kBlock = size_t{1} << 24;
   LineReader lines(path);
-  Progress progress("counting words of " + ShownPath(path), lines.bytes_total(), "bytes");
+  Progress progress("counting words of " + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
   int64_t replaced = 0;
   for (bool more = true; more;) {
@@ -61,7 +60,7 @@ std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
   if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
-    Fail("{}: the folder is not empty; {} replaces its tokenizer", ShownPath(options.output_dir),
+    Fail("{}: the folder is not empty; {} replaces its tokenizer", InputName(options.output_dir),
          OptionName{"overwrite_output_dir"});
   }
   WordPieceTraining training = options.training;
@@ -71,15 +70,13 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
   const std::vector<std::string> vocabulary = TrainWordPiece(counter.counts(), training);
   SaveWordPiece(options.output_dir, vocabulary, training.normalizer);
   if (static_cast<int64_t>(vocabulary.size()) < training.vocab_size) {
-    spdlog::warn("the text gives {} tokens, --vocab_size asked for {}", vocabulary.size(), training.vocab_size);
+    Warn("the text gives {} tokens, {} asked for {}", vocabulary.size(), OptionName{"vocab_size"}, training.vocab_size);
   }
 }
 
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
-  if (options.encode.add_special_tokens && (options.encode.max_length == 1 || options.encode.max_length == 2)) {
-    FailOption("max_seq_length", "expected at least 3, two special tokens and one of the text, got {}",
-               options.encode.max_length);
-  }
+  if (options.encode.add_special_tokens && options.encode.max_length != 0)
+    CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   LineReader lines(options.input);
   AtomicFile output(options.output);
@@ -93,7 +90,7 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
          statistics.first_error);
   }
   if (statistics.truncated > 0) {
-    spdlog::warn("{}: {} of {} texts were cut to {} tokens", ShownPath(options.input), statistics.truncated,
+    spdlog::warn("{}: {} of {} texts were cut to {} tokens", InputName(options.input), statistics.truncated,
                  statistics.lines, options.encode.max_length);
   }
 }

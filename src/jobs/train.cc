@@ -13,35 +13,7 @@
 namespace lshformer {
 namespace {
 
-Json Settings(const TrainOptions& options) {
-  Json settings = {{"command", "train"}, {"task", options.task}, {"save_dtype", options.folder.save_dtype}};
-  settings.update(Settings(options.model));
-  settings.update(Settings(options.training));
-  settings.update({{"task_name", options.task_name},
-                   {"data_dir", CanonicalPath(options.data_dir)},
-                   {"train_file", CanonicalPaths(options.train_files)},
-                   {"validation_file", CanonicalPath(options.validation_file)},
-                   {"validation_split_percentage", options.validation_split_percentage},
-                   {"test_file", CanonicalPath(options.test_file)},
-                   {"max_train_samples", options.max_train_samples},
-                   {"max_eval_samples", options.max_eval_samples},
-                   {"max_seq_length", options.max_seq_length},
-                   {"do_eval", options.do_eval},
-                   {"do_predict", options.do_predict}});
-  if (!options.question_answering()) {
-    settings["do_regression"] = options.do_regression ? Json(*options.do_regression) : Json();
-    return settings;
-  }
-  const AnswerOptions& answers = options.answers;
-  settings["doc_stride"] = options.doc_stride;
-  settings["version_2_with_negative"] = answers.version_2;
-  settings["answers"] = {{"max_answer_length", answers.max_answer_length}, {"n_best_size", answers.n_best_size}};
-  if (answers.version_2) settings["answers"]["null_score_diff_threshold"] = answers.null_score_diff_threshold;
-  return settings;
-}
-
 JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
-  ValidateAnswerOptions(options.answers);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
                         options.training.seed, [](ModelConfig& config) {  // labels are those of another head
                           config.num_labels = ModelConfig{}.num_labels;
@@ -99,21 +71,13 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 }  // namespace
 
 JobResult RunTrain(const TrainOptions& options) {
-  ValidateTrainingOptions(options.training);
-  CheckSampleLimits(options.max_train_samples, options.max_eval_samples);
-  CheckModelSource(options.model);
+  CheckTrainingJob(options, TrainTable());
   CheckLabelSource(options);
   HeldLog warnings;
-  TrainingJob job{.title = "fine-tuning", .folder = options.folder, .training = options.training};
+  TrainingJob job =
+      BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});
   job.warnings = &warnings;
-  job.do_eval = options.do_eval || options.training.eval_steps > 0;
-  job.dry_run = options.dry_run;
-  job.progress = options.progress;
-  job.new_model = options.model.model_name_or_path.empty();
-  job.settings = Settings(options);
-  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
-  job.tokenizer = LoadTokenizer(options.model);
   return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
 }
 

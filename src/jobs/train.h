@@ -26,10 +26,11 @@ struct TrainOptions {
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;
   bool progress = false;  // as in PretrainOptions
-  int doc_stride = -1;    // question answering: as in WindowOptions
-  AnswerOptions answers;
+  AnswerOptions answers;  // question answering
   bool question_answering() const { return task == "question-answering"; }
 };
+
+const OptionTable<TrainOptions>& TrainTable();  // of what is no part with a table of its own, and of the answers
 
 // Writes the output folder (model, tokenizer, results, checkpoints, predictions; docs/formats.md). Errors as in
 // train/trainer.h.

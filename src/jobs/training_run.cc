@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "eval/metrics.h"
-#include "jobs/model_source.h"
 #include "jobs/training_display.h"
 #include "train/checkpoint.h"
 #include "train/schedule.h"
@@ -120,23 +119,11 @@ Json FinalEvaluation(const TrainingJob& job, TrainResult& trained) {
 
 }  // namespace
 
-Json Settings(const TrainingOptions& options) {
-  Json settings = Json::object();
-  for (const Option<TrainingOptions>& option : TrainingTable().options)
-    if (option.effect != Effect::kNone) settings[option.name] = option.write(options);
-  return settings;
-}
-
 EvaluateOptions Evaluating(const TrainingJob& job) {
   EvaluateOptions evaluate;
   evaluate.batch_size = job.training.per_device_eval_batch_size;
   evaluate.progress = job.progress;
   return evaluate;
-}
-
-void CheckSampleLimits(int64_t train, int64_t eval) {
-  if (train < 0) FailOption("max_train_samples", "expected 0 (all) or more, got {}", train);
-  if (eval < 0) FailOption("max_eval_samples", "expected 0 (all) or more, got {}", eval);
 }
 
 JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
@@ -150,13 +137,13 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     result.plan = Plan(job, data);
     return result;
   }
-  const Json read{{"training data",
-                   {{"sequences", job.train_set->size()},
-                    {"tokens", job.train_set->tokens()},
-                    {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}}}};
+  RunSettings read;
+  read.values["training data"] = {{"sequences", job.train_set->size()},
+                                  {"tokens", job.train_set->tokens()},
+                                  {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}};
   if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, read);
-  job.settings.update(read);
-  BeginRun(job.folder, job.start, job.settings, OtherFlags(job.training, job.folder));
+  job.settings.values.update(read.values);
+  BeginRun(job.folder, job.start, job.settings.values, OtherFlags(job.training, job.folder));
   job.warnings->Release();
   const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
   const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder, max_length); };
@@ -166,7 +153,7 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     if (events) events->Add(entry);
   };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
-  TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings};
+  TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings.values};
   TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
   result.train = TrainResults(trained, data.examples);
   SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));

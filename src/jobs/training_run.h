@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -12,6 +13,7 @@
 #include "data/batch.h"
 #include "data/sequence_set.h"
 #include "eval/evaluate.h"
+#include "jobs/model_source.h"
 #include "jobs/run_folder.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
@@ -25,7 +27,7 @@ struct TrainingJob {
   const RunFolder& folder;
   const TrainingOptions& training;
   bool do_eval = false, dry_run = false, new_model = false, progress = false;
-  Json settings = {};
+  RunSettings settings = {};
   RunStart start = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr model = {};
@@ -40,12 +42,38 @@ struct TrainingJob {
 // what else a job leaves (predictions). Errors as in train/trainer.h.
 JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after = {});
 
-// What decides the result of a run, kept in its checkpoints and compared on resuming.
-Json Settings(const TrainingOptions& options);
-
 EvaluateOptions Evaluating(const TrainingJob& job);
 
-// UsageError for a negative number of samples.
-void CheckSampleLimits(int64_t train, int64_t eval);
+// How a job begins whose options have `model`, `folder`, `training`, `do_eval` and so on: checks them, takes the folder
+// and finds the checkpoint to go on from. `settings` are the first of the run's. Where the folder holds this very run,
+// finished, job.start says so and nothing else is ready.
+template <class Options>
+TrainingJob BeginTrainingJob(const char* title, const Options& options, const OptionTable<Options>& table,
+                             Json settings) {
+  TrainingJob job{.title = title, .folder = options.folder, .training = options.training};
+  job.do_eval = options.do_eval || options.training.eval_steps > 0;
+  job.dry_run = options.dry_run;
+  job.progress = options.progress;
+  job.new_model = options.model.model_name_or_path.empty();
+  if (!job.do_eval && !options.validation_file.empty())
+    FailOption("validation_file", "needs {} or {}", OptionName{"do_eval"}, OptionName{"eval_steps"});
+  job.settings.values = std::move(settings);
+  job.settings.Add(RunFolderTable(), options.folder);
+  job.settings.Add(ModelSourceTable(), options.model);
+  job.settings.values.update(AttentionSettings(options.model.attention));
+  job.settings.Add(TrainingTable(), options.training);
+  job.settings.Add(table, options);
+  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  if (!job.start.finished) job.tokenizer = LoadTokenizer(options.model);
+  return job;
+}
+
+// What must hold before that: each option by itself, and how the model is named.
+template <class Options>
+void CheckTrainingJob(const Options& options, const OptionTable<Options>& table) {
+  ValidateTrainingOptions(options.training);
+  ValidateOptions(table, options);
+  CheckModelSource(options.model);
+}
 
 }  // namespace lshformer

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "models/family.h"
@@ -13,36 +14,16 @@
 namespace lshformer {
 namespace {
 
-// No encoder comes near these; they keep every product of two sizes far from overflow.
-constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLayers = 1024;
-constexpr int64_t kMostIntermediate = int64_t{1} << 20, kMostLabels = int64_t{1} << 16;
-constexpr int64_t kMostHeadDim = 256;    // what the attention kernels take
+// No model comes near these; they keep every product of two sizes far from overflow.
+constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLabels = int64_t{1} << 16;
 constexpr double kMostParameters = 8e9;  // 32 GB of weights; BERT-large has 0.34e9
 
-// Keys that stand for a member of ModelConfig, whatever the family.
-constexpr const char* kSharedKeys[] = {"architectures", "model_type",        "vocab_size",  "hidden_size",
-                                       "pad_token_id",  "initializer_range", "num_labels",  "id2label",
-                                       "label2id",      "problem_type",      "torch_dtype", "dtype"};
-// Those of EncoderConfig, for families of encoder layers.
-constexpr const char* kEncoderKeys[] = {"num_hidden_layers", "num_attention_heads", "intermediate_size",
-                                        "reversible",        "hidden_act",          "chunk_size_feed_forward",
-                                        "layer_norm_eps",    "hidden_dropout_prob", "attention_probs_dropout_prob",
-                                        "attention"};
+using M = ModelConfig;
 
-std::vector<std::string> KnownKeys(const Family& family) {
-  std::vector<std::string> keys(std::begin(kSharedKeys), std::end(kSharedKeys));
-  if (family.encoder_layers) keys.insert(keys.end(), std::begin(kEncoderKeys), std::end(kEncoderKeys));
-  keys.insert(keys.end(), family.keys.begin(), family.keys.end());
-  return keys;
-}
-
-std::string GetText(const Json& json, const char* key, std::string_view where, const std::string& absent) {
-  return HasValue(json, key) ? GetString(json, key, where) : absent;
-}
+constexpr const char *kById = "id2label", *kByName = "label2id";
 
 std::vector<std::string> ParseArchitectures(const Json& json, std::string_view where) {
   std::vector<std::string> names;
-  if (!HasValue(json, "architectures")) return names;
   const Json& list = json.at("architectures");
   if (!list.is_array()) Fail("{}: \"architectures\": expected a list of names, got {}", where, ShownValue(list));
   for (const Json& name : list) {
@@ -64,11 +45,9 @@ int64_t LabelId(const Json& value, const char* key, std::string_view where) {
   return std::stoll(text);
 }
 
-// Labels in order of their numbers, from id2label or else label2id; empty if the file has neither.
-std::vector<std::string> ParseLabels(const Json& json, std::string_view where) {
-  const bool by_id = HasValue(json, "id2label");
-  if (!by_id && !HasValue(json, "label2id")) return {};
-  const char* key = by_id ? "id2label" : "label2id";
+// Labels in order of their numbers, from id2label or from label2id.
+std::vector<std::string> ParseLabels(const Json& json, const char* key, std::string_view where) {
+  const bool by_id = std::string_view(key) == kById;
   const Json& object = json.at(key);
   if (!object.is_object()) Fail("{}: \"{}\": expected an object, got {}", where, key, ShownValue(object));
   std::map<int64_t, std::string> names;
@@ -88,112 +67,89 @@ std::vector<std::string> ParseLabels(const Json& json, std::string_view where) {
 
 std::string DefaultLabel(int64_t id) { return fmt::format("LABEL_{}", id); }
 
-void ParseLabelKeys(const Json& json, std::string_view where, ModelConfig& config) {
-  config.labels = ParseLabels(json, where);
-  const auto count = static_cast<int64_t>(config.labels.size());
-  if (count > 0) config.num_labels = count;
-  if (HasValue(json, "num_labels")) {
-    config.num_labels = GetInt(json, "num_labels", where, 1, kMostLabels);
-    if (count > 0 && config.num_labels != count)
-      Fail("{}: \"num_labels\" is {}, the label map has {}", where, config.num_labels, count);
-  }
-  config.problem_type = GetText(json, "problem_type", where, "");
-}
-
-std::vector<AttentionSpec> ParseAttention(const Json& json, std::string_view where) {
-  if (!HasValue(json, "attention")) return {AttentionSpec{}};
-  const Json& value = json.at("attention");
-  if (!value.is_array()) return {ParseAttentionSpec(value, fmt::format("{}: \"attention\"", where))};
-  if (value.empty()) Fail("{}: \"attention\": the list is empty", where);
-  std::vector<AttentionSpec> specs;
-  for (const Json& layer : value)
-    specs.push_back(ParseAttentionSpec(layer, fmt::format("{}: \"attention\"[{}]", where, specs.size())));
-  return specs;
-}
-
-// Sizes, rates and attention of the encoder layers.
-void ParseEncoderKeys(const Json& json, std::string_view where, EncoderConfig& config) {
-  const auto integer = [&](const char* key, int64_t& target) {
-    if (json.contains(key)) target = GetInt(json, key, where);
-  };
-  const auto number = [&](const char* key, double& target) {
-    if (json.contains(key)) target = GetNumber(json, key, where);
-  };
-  integer("num_hidden_layers", config.num_hidden_layers);
-  integer("num_attention_heads", config.num_attention_heads);
-  integer("intermediate_size", config.intermediate_size);
-  if (json.contains("reversible")) config.reversible = GetBool(json, "reversible", where);
-  integer("chunk_size_feed_forward", config.chunk_size_feed_forward);
-  number("hidden_dropout_prob", config.hidden_dropout_prob);
-  number("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
-  number("layer_norm_eps", config.layer_norm_eps);
-  if (json.contains("hidden_act"))
-    config.hidden_act = ParseActivation(GetString(json, "hidden_act", where), fmt::format("{}: \"hidden_act\"", where));
-  config.attention = ParseAttention(json, where);
-}
-
-void ValidateEncoderConfig(const EncoderConfig& config, std::string_view where) {
-  CheckRange("num_hidden_layers", config.num_hidden_layers, 1, kMostLayers, where);
-  CheckRange("num_attention_heads", config.num_attention_heads, 1, kMostHidden, where);
-  CheckRange("intermediate_size", config.intermediate_size, 1, kMostIntermediate, where);
-  CheckRange("chunk_size_feed_forward", config.chunk_size_feed_forward, 0, INT32_MAX, where);
-  if (config.hidden_size % config.num_attention_heads != 0)
-    Fail("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}", where, config.hidden_size,
-         config.num_attention_heads);
-  if (config.head_dim() > kMostHeadDim)
-    Fail("{}: \"hidden_size\" {} with {} heads gives heads of {}, the limit is {}", where, config.hidden_size,
-         config.num_attention_heads, config.head_dim(), kMostHeadDim);
-  CheckProbability("hidden_dropout_prob", config.hidden_dropout_prob, where);
-  CheckProbability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, where);
-  if (!(config.layer_norm_eps > 0 && config.layer_norm_eps <= 1))
-    Fail("{}: \"layer_norm_eps\": expected above 0 and at most 1, got {}", where, config.layer_norm_eps);
-  if (config.attention.empty() ||
-      (config.attention.size() != 1 && static_cast<int64_t>(config.attention.size()) != config.num_hidden_layers))
-    Fail("{}: \"attention\": expected one object or {} (num_hidden_layers), got {}", where, config.num_hidden_layers,
-         config.attention.size());
-}
-
-void WriteEncoderKeys(const EncoderConfig& config, Json& json) {
-  json["num_hidden_layers"] = config.num_hidden_layers;
-  json["num_attention_heads"] = config.num_attention_heads;
-  json["intermediate_size"] = config.intermediate_size;
-  // Of what ordinary layers have the defaults, only what differs is written.
-  if (config.reversible) json["reversible"] = true;
-  if (config.chunk_size_feed_forward > 0) json["chunk_size_feed_forward"] = config.chunk_size_feed_forward;
-  json["hidden_act"] = Name(config.hidden_act);
-  json["hidden_dropout_prob"] = config.hidden_dropout_prob;
-  json["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
-}
-
-Json AttentionJson(const std::vector<AttentionSpec>& attention) {
-  if (attention.size() == 1) return ToJson(attention[0]);
-  Json layers = Json::array();
-  for (const AttentionSpec& layer : attention) layers.push_back(ToJson(layer));
-  return layers;
-}
-
-// HF knows the number of labels from these maps alone, and takes 2 where they are absent.
-void WriteLabels(const ModelConfig& config, Json& json) {
-  if (config.labels.empty() && config.num_labels == ModelConfig().num_labels) return;
-  Json by_id = Json::object(), by_name = Json::object();
+// One of the maps. HF takes 2 labels where they are absent.
+Json LabelMapJson(const M& config, bool by_id) {
+  if (config.labels.empty() && config.num_labels == M().num_labels) return {};
+  Json map = Json::object();
   std::set<std::string> seen;  // two labels may have one name: the first keeps it
   for (int64_t id = 0; id < config.num_labels; ++id) {
-    AppendMember(by_id, std::to_string(id), config.label_name(id));
-    if (seen.insert(config.label_name(id)).second) AppendMember(by_name, config.label_name(id), id);
+    if (by_id)
+      AppendMember(map, std::to_string(id), config.label_name(id));
+    else if (seen.insert(config.label_name(id)).second)
+      AppendMember(map, config.label_name(id), id);
   }
-  json["id2label"] = std::move(by_id);
-  json["label2id"] = std::move(by_name);
+  return map;
 }
+
+// id2label, or label2id where the file has no other.
+Option<M> LabelMap(const char* key) {
+  return Custom<M>(
+             key, "OBJECT",
+             [key](const Json& object, std::string_view where, M& into) {
+               if (std::string_view(key) != kById && HasValue(object, kById)) return;
+               into.labels = ParseLabels(object, key, where);
+               if (!into.labels.empty()) into.num_labels = static_cast<int64_t>(into.labels.size());
+             },
+             [key](const M& from) { return LabelMapJson(from, std::string_view(key) == kById); },
+             "names of the labels, by numbers 0 … n−1 without gaps; `id2label` wins over `label2id`")
+      .NullIsAbsent();
+}
+
+// Never written: HF knows the number of labels from the maps alone.
+Option<M> NumLabels() {
+  Option<M> option = Custom<M>(
+      "num_labels", "INT",
+      [](const Json& object, std::string_view where, M& into) {
+        into.num_labels = GetInt(object, "num_labels", where, 1, kMostLabels);
+        if (!into.labels.empty() && into.num_labels != static_cast<int64_t>(into.labels.size()))
+          Fail("{}: \"num_labels\" is {}, the label map has {}", where, into.num_labels, into.labels.size());
+      },
+      [](const M&) { return Json(); }, "where no map names them; one that differs from the map is refused");
+  option.range = IntegerRange(1, kMostLabels);
+  return std::move(option).NullIsAbsent();
+}
+
+Option<M> Architectures() {
+  return Custom<M>(
+             "architectures", "LIST",
+             [](const Json& object, std::string_view where, M& into) {
+               into.architectures = ParseArchitectures(object, where);
+             },
+             [](const M& from) { return Json(from.architectures); }, "HF's classes, whose head the model has")
+      .NullIsAbsent();
+}
+
+// It decides which table there is, so it was read before.
+Option<M> ModelTypeKey() {
+  return Custom<M>(
+             "model_type", "NAME",
+             [](const Json& object, std::string_view where, M&) { GetString(object, "model_type", where); },
+             [](const M& from) { return Json(from.model_type); }, "the family of models")
+      .NullIsAbsent();
+}
+
+Option<M> ProblemType() {
+  Option<M> option = Names("problem_type", &M::problem_type, {"regression", "single_label_classification"},
+                           "`regression`, `single_label_classification`; none: one label is a regression");
+  option.write = [](const M& from) { return from.problem_type.empty() ? Json() : Json(from.problem_type); };
+  return std::move(option).OrNone().NullIsAbsent();
+}
+
+// A weight file says itself what it holds.
+Option<M> TypeOfWeights(const char* key, const char* written) {
+  return Custom<M>(
+             key, "NAME", [key](const Json& object, std::string_view where, M&) { GetString(object, key, where); },
+             [written](const M&) { return written == nullptr ? Json() : Json(written); },
+             "read and ignored: a weight file says what it holds; `torch_dtype` is written as `save_dtype` says")
+      .NullIsAbsent();
+}
+
+struct EncoderPart {
+  EncoderConfig& operator()(M& config) const { return config; }
+  const EncoderConfig& operator()(const M& config) const { return config; }
+};
 
 }  // namespace
-
-void CheckRange(const char* key, int64_t value, int64_t low, int64_t high, std::string_view where) {
-  if (value < low || value > high) Fail("{}: \"{}\": expected {} to {}, got {}", where, key, low, high, value);
-}
-
-void CheckProbability(const char* key, double value, std::string_view where) {
-  if (!(value >= 0 && value < 1)) Fail("{}: \"{}\": expected at least 0 and below 1, got {}", where, key, value);
-}
 
 void CheckParameterCount(double parameters, std::string_view where) {
   if (parameters > kMostParameters)
@@ -203,11 +159,7 @@ void CheckParameterCount(double parameters, std::string_view where) {
 ModelConfig::ModelConfig() : model_type(Families().front()->model_type) {}
 
 ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view where) {
-  const Family& family = FindFamily(model_type, where);
-  ModelConfig config;
-  config.model_type = family.model_type;
-  if (family.set_defaults != nullptr) family.set_defaults(config);
-  return config;
+  return ConfigTable(FindFamily(model_type, where)).defaults;
 }
 
 std::string ModelConfig::label_name(int64_t id) const {
@@ -215,24 +167,59 @@ std::string ModelConfig::label_name(int64_t id) const {
   return named ? labels[static_cast<size_t>(id)] : DefaultLabel(id);
 }
 
+OptionTable<ModelConfig> ConfigTable(const Family& family) {
+  OptionTable<M> table;
+  table.defaults.model_type = family.model_type;
+  if (family.set_defaults != nullptr) family.set_defaults(table.defaults);
+  const auto encoder = [&](auto&&... names) {
+    for (const char* name : {names...})
+      if (family.encoder_layers) table.options.push_back(OfPart<M>(*FindOption(EncoderTable(), name), EncoderPart()));
+  };
+  table.options = {
+      Architectures(), ModelTypeKey(), Integer("vocab_size", &M::vocab_size, 1, kMostVocab, "ids that there are"),
+      OfPart<M>(Integer("hidden_size", &EncoderConfig::hidden_size, 1, kMostHidden, "width"), EncoderPart())};
+  encoder("num_hidden_layers", "num_attention_heads", "intermediate_size", "reversible", "chunk_size_feed_forward",
+          "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob");
+  if (family.options != nullptr)
+    for (Option<M>& own : family.options()) table.options.push_back(std::move(own));
+  table.options.push_back(
+      Number("initializer_range", &M::initializer_range, {.low = 0, .high = 100}, "standard deviation of new weights"));
+  encoder("layer_norm_eps");
+  table.options.push_back(
+      Integer("pad_token_id", &M::pad_token_id, INT64_MIN, INT64_MAX, "an id of the vocabulary").NullIsAbsent());
+  for (Option<M>& option : std::vector<Option<M>>{LabelMap(kById), LabelMap(kByName), NumLabels(), ProblemType()})
+    table.options.push_back(std::move(option));
+  encoder("attention");
+  table.options.push_back(TypeOfWeights("torch_dtype", "float32"));
+  table.options.push_back(TypeOfWeights("dtype", nullptr));
+  return table;
+}
+
+namespace {
+
+// What must hold between several keys.
+void CheckTogether(const ModelConfig& config, std::string_view where) {
+  const Family& family = FamilyOf(config);
+  if (config.pad_token_id < 0 || config.pad_token_id >= config.vocab_size)
+    Fail("{}: \"pad_token_id\": expected 0 to {}, got {}", where, config.vocab_size - 1, config.pad_token_id);
+  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels)
+    Fail("{}: \"num_labels\" is {}, but {} labels are named", where, config.num_labels, config.labels.size());
+  if (family.encoder_layers) EncoderTable().check(config, where);
+  if (family.check != nullptr) family.check(config, where);
+}
+
+}  // namespace
+
 ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
   if (!json.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(json));
-  ModelConfig config = DefaultModelConfig(GetText(json, "model_type", where, ModelConfig().model_type), where);
-  const Family& family = FamilyOf(config);
-  config.architectures = ParseArchitectures(json, where);
-  if (json.contains("vocab_size")) config.vocab_size = GetInt(json, "vocab_size", where);
-  if (json.contains("hidden_size")) config.hidden_size = GetInt(json, "hidden_size", where);
-  if (HasValue(json, "pad_token_id")) config.pad_token_id = GetInt(json, "pad_token_id", where);
-  if (json.contains("initializer_range")) config.initializer_range = GetNumber(json, "initializer_range", where);
-  if (family.encoder_layers) ParseEncoderKeys(json, where, config);
-  ParseLabelKeys(json, where, config);
-  family.parse(json, where, config);
-  for (const char* key : {"torch_dtype", "dtype"})
-    if (HasValue(json, key)) GetString(json, key, where);
-  const std::vector<std::string> known = KnownKeys(family);
+  const std::string type =
+      HasValue(json, "model_type") ? GetString(json, "model_type", where) : ModelConfig().model_type;
+  const OptionTable<M> table = ConfigTable(FindFamily(type, where));
+  ModelConfig config = table.defaults;
+  ReadKnownOptions(table, json, where, config);
   for (const auto& [key, value] : json.items())
-    if (std::find(known.begin(), known.end(), key) == known.end()) AppendMember(config.other, key, value);
-  ValidateModelConfig(config, where);
+    if (FindOption(table, key) == nullptr) AppendMember(config.other, key, value);
+  CheckTogether(config, where);
   return config;
 }
 
@@ -250,39 +237,19 @@ ModelConfig ReadModelConfig(const std::string& path) {
 }
 
 void ValidateModelConfig(const ModelConfig& config, std::string_view where) {
-  const Family& family = FindFamily(config.model_type, where);
-  CheckRange("vocab_size", config.vocab_size, 1, kMostVocab, where);
-  CheckRange("hidden_size", config.hidden_size, 1, kMostHidden, where);
-  CheckRange("pad_token_id", config.pad_token_id, 0, config.vocab_size - 1, where);
-  CheckRange("num_labels", config.num_labels, 1, kMostLabels, where);
-  if (family.encoder_layers) ValidateEncoderConfig(config, where);
-  if (!(config.initializer_range >= 0 && config.initializer_range <= 100))
-    Fail("{}: \"initializer_range\": expected 0 to 100, got {}", where, config.initializer_range);
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels)
-    Fail("{}: \"num_labels\" is {}, but {} labels are named", where, config.num_labels, config.labels.size());
-  static const std::set<std::string> kProblemTypes{"", "regression", "single_label_classification"};
-  if (!kProblemTypes.contains(config.problem_type))
-    Fail("{}: \"problem_type\": expected \"regression\" or \"single_label_classification\", got \"{}\"", where,
-         Shown(config.problem_type));
-  family.validate(config, where);
+  const OptionTable<M> table = ConfigTable(FindFamily(config.model_type, where));
+  if (config.num_labels < 1 || config.num_labels > kMostLabels)
+    Fail("{}: \"num_labels\": expected 1 to {}, got {}", where, kMostLabels, config.num_labels);
+  Json json = Json::object();
+  WriteOptions(table, config, json);
+  ModelConfig read = table.defaults;
+  ReadKnownOptions(table, json, where, read);
+  CheckTogether(config, where);
 }
 
 Json ToJson(const ModelConfig& config) {
-  const Family& family = FamilyOf(config);
   Json json = Json::object();
-  json["architectures"] = config.architectures;
-  json["model_type"] = config.model_type;
-  json["vocab_size"] = config.vocab_size;
-  json["hidden_size"] = config.hidden_size;
-  if (family.encoder_layers) WriteEncoderKeys(config, json);
-  family.write(config, json);
-  json["initializer_range"] = config.initializer_range;
-  if (family.encoder_layers) json["layer_norm_eps"] = config.layer_norm_eps;
-  json["pad_token_id"] = config.pad_token_id;
-  WriteLabels(config, json);
-  if (!config.problem_type.empty()) json["problem_type"] = config.problem_type;
-  if (family.encoder_layers) json["attention"] = AttentionJson(config.attention);
-  json["torch_dtype"] = "float32";
+  WriteOptions(ConfigTable(FamilyOf(config)), config, json);
   for (const auto& [key, value] : config.other.items()) AppendMember(json, key, value);
   return json;
 }
@@ -363,7 +330,7 @@ void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string
   if (changes.empty()) return;
   try {
     Json json = ToJson(config);
-    const std::vector<std::string> keys = KnownKeys(FamilyOf(config));
+    const std::vector<std::string> keys = NamesOf(ConfigTable(FamilyOf(config)));
     for (const auto& [key, text] : changes) ApplyOverride(json, keys, key, text, where);
     config = ParseModelConfig(json, where);
   } catch (const UsageError&) {

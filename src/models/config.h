@@ -1,7 +1,7 @@
 // HF config.json, both ways. Unknown keys are kept and written back; wrong types and impossible sizes are refused.
 //
 // A config is what all models share, what encoder layers share (nn/encoder_config.h) and a part of the family's own
-// (models/family.h), which reads and writes its keys itself.
+// (models/family.h). Each key is one row of a table, from which reading, writing, checks and --config_overrides follow.
 #pragma once
 #include <any>
 #include <string>
@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/option_table.h"
 #include "nn/encoder_config.h"
 
 namespace lshformer {
@@ -60,17 +61,26 @@ ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view whe
 ModelConfig ParseModelConfig(const Json& json, std::string_view where);  // also applies ValidateModelConfig
 ModelConfig ReadModelConfig(const std::string& path);                    // config.json itself
 Json ReadModelConfigJson(const std::string& path);                       // as it stands there
-void ValidateModelConfig(const ModelConfig& config,
-                         std::string_view where);  // heads divide hidden, sizes positive and sane …
-Json ToJson(const ModelConfig& config);            // HF layout; torch_dtype float32; "attention" in full
+// Every member is one that a file may have, and they suit each other: heads divide hidden, sizes are sane …
+void ValidateModelConfig(const ModelConfig& config, std::string_view where);
+Json ToJson(const ModelConfig& config);  // HF layout; torch_dtype float32; "attention" in full
 // The keys and values of --config_overrides, split at the commas outside brackets and quotes.
 std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view overrides, std::string_view where);
 // --config_overrides "hidden_size=128,num_hidden_layers=2"; an unknown key suggests the nearest.
 void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string_view where);
 
-// What a family's own checks are written with. Errors name `where` and the key.
-void CheckRange(const char* key, int64_t value, int64_t low, int64_t high, std::string_view where);
-void CheckProbability(const char* key, double value, std::string_view where);  // 0 … below 1
-void CheckParameterCount(double parameters, std::string_view where);           // 32 GB of weights at most
+struct Family;
+// All keys of a family's config that stand for members, a row each, in the order in which they are written.
+OptionTable<ModelConfig> ConfigTable(const Family& family);
+
+// A key that stands for a member of the family's own part, as a row of the table.
+template <class Own>
+Option<ModelConfig> OwnOption(Option<Own> option) {
+  return OfPart<ModelConfig>(
+      std::move(option), [](auto& config) -> auto& { return config.template own<Own>(); });
+}
+
+// For a family's check. Error naming `where`.
+void CheckParameterCount(double parameters, std::string_view where);  // 32 GB of weights at most
 
 }  // namespace lshformer

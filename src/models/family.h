@@ -26,14 +26,13 @@ struct Head {
 struct Family {
   const char* model_type;
 
-  // config.json. `keys` are those of the family itself, which parse reads, validate checks and write writes; a key that
-  // stands for a member of ModelConfig (max_position_embeddings) may be one of them.
-  std::span<const char* const> keys = {};
+  // config.json. Its own keys: of its own part (OwnOption), or members of ModelConfig that not all families have
+  // (max_position_embeddings).
+  std::vector<Option<ModelConfig>> (*options)() = nullptr;
   bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config
   void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null: those of the members
-  void (*parse)(const Json&, std::string_view where, ModelConfig&) = nullptr;
-  void (*validate)(const ModelConfig&, std::string_view where) = nullptr;
-  void (*write)(const ModelConfig&, Json&) = nullptr;
+  // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
+  void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
   std::span<const Head> heads = {};  // the heads that it has
   std::span<const std::string_view> streams =

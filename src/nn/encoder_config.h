@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/attention_spec.h"
+#include "base/option_table.h"
 #include "nn/activation.h"
 
 namespace lshformer {
@@ -26,5 +27,8 @@ struct EncoderConfig {
     return attention[attention.size() == 1 ? 0 : static_cast<size_t>(layer)];
   }
 };
+
+// The keys of config.json that stand for members, but "hidden_size", which models without such layers have too.
+const OptionTable<EncoderConfig>& EncoderTable();
 
 }  // namespace lshformer

@@ -21,6 +21,10 @@ struct EncodeOptions {
   int max_length = 0;  // 0: no limit; longest_first truncation, specials counted
 };
 
+// The rule of max_seq_length: room for the special tokens and one token of each of `texts` texts (1 or 2), so at least
+// 2 · texts + 1; at most `positions`, those of the model, where above 0. OptionError.
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0);
+
 class Tokenizer {
  public:
   // A folder with vocab.txt, or else tokenizer.json (and tokenizer_config.json where present). Error names the file and

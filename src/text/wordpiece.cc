@@ -1,5 +1,7 @@
 #include "text/wordpiece.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -189,6 +191,14 @@ Encoding WordPieceTokenizer::Encode(std::string_view text, std::string_view pair
     if (options.add_special_tokens) Push(first, sep_, 1, 0, 0);
   }
   return first;
+}
+
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
+  const int least = 2 * texts + 1;
+  if (max_seq_length >= least && (positions == 0 || max_seq_length <= positions)) return;
+  const std::string range = positions > 0 ? fmt::format("{} to {} (max_position_embeddings)", least, positions)
+                                          : fmt::format("at least {}", least);
+  FailOption("max_seq_length", "expected {}, got {}", range, max_seq_length);
 }
 
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,

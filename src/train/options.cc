@@ -113,12 +113,7 @@ const OptionTable<TrainingOptions>& TrainingTable() {
 const char* Name(OptimizerType type) { return kOptimizers[static_cast<size_t>(type)]; }
 
 void ValidateTrainingOptions(const TrainingOptions& options) {
-  for (const Option<T>& option : TrainingTable().options) {
-    const Json value = option.write(options);
-    if (value.is_null()) continue;
-    if (const std::string wrong = ValueError(TrainingTable(), option, value); !wrong.empty())
-      FailOption(option.name, "{}", wrong);
-  }
+  ValidateOptions(TrainingTable(), options);
   if (options.warmup_steps > 0 && options.warmup_ratio > 0)
     FailOption("warmup_steps", "not beside {}, which says the same in another unit", OptionName{"warmup_ratio"});
   if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)

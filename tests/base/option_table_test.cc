@@ -121,6 +121,70 @@ TEST(OptionTable, TellsTheFirstOptionThatChangesTheResult) {
   EXPECT_EQ(FirstThatDiffers(table, {}, {.salt = 0.1, .name = "pea", .served = true}), "salt");
 }
 
+// An option of every further type, and a part with a table of its own.
+struct Order {
+  std::string table;              // "", "inside" or "outside"
+  std::vector<std::string> menu;  // files
+  std::string bill;               // file
+  double tip = -1;                // < 0: none
+  Soup soup;
+};
+
+OptionTable<Order> OrderTable() {
+  Option<Order> tip = Number("tip", &Order::tip, {.low = 0}, "more");
+  tip.write = [](const Order& from) { return from.tip < 0 ? Json() : Json(from.tip); };
+  return {{Names("table", &Order::table, {"inside", "outside"}, "where").OrNone(),
+           Paths("menu", &Order::menu, "to choose from").Required(), Path("bill", &Order::bill, "FILE", "the end"),
+           std::move(tip).NullIsAbsent(),
+           OfPart<Order>(
+               *FindOption(SoupTable(), "stirred"), [](auto& order) -> auto& { return order.soup; })},
+          nullptr,
+          {},
+          "Order"};
+}
+
+TEST(OptionTable, PathsAreWrittenWhole) {
+  Order order;
+  ReadOptions(OrderTable(), ParseJson(R"({"menu":["/a/../b","-"],"bill":"/x/./y"})", "f"), "f", order);
+  EXPECT_THAT(order.menu, ElementsAre("/a/../b", "-"));
+  Json json = Json::object();
+  WriteOptions(OrderTable(), order, json);
+  EXPECT_EQ(json.dump(), R"({"table":"","menu":["/b","-"],"bill":"/x/y"})");
+}
+
+TEST(OptionTable, NullIsAbsentWhereTheRowSaysSo) {
+  Order order;
+  ReadOptions(OrderTable(), ParseJson(R"({"tip":null})", "f"), "f", order);
+  EXPECT_EQ(order.tip, -1);
+  EXPECT_EQ(ErrorOf([&] { ReadOptions(OrderTable(), ParseJson(R"({"bill":null})", "f"), "f", order); }),
+            R"(f: "bill": expected a string, got null)");
+}
+
+TEST(OptionTable, AnOptionOfAPartIsOneOfTheWhole) {
+  Order order;
+  order.soup.heat = Heat::kHigh;
+  ReadOptions(OrderTable(), ParseJson(R"({"stirred":false})", "f"), "f", order);
+  EXPECT_FALSE(order.soup.stirred);
+  order.soup.heat = Heat::kLow;
+  EXPECT_THAT(ErrorOf([&] { ReadOptions(OrderTable(), ParseJson(R"({"stirred":true})", "f"), "f", order); }),
+              ::testing::HasSubstr("has no meaning here: nothing burns"));
+}
+
+TEST(OptionTable, ValidatesWhatAProgramFilledIn) {
+  const auto wrong = [](auto&& change) {
+    Order order;
+    order.menu = {"m"};
+    change(order);
+    return ErrorOf([&] { ValidateOptions(OrderTable(), order); });
+  };
+  EXPECT_EQ(wrong([](Order&) {}), "(nothing thrown)");
+  EXPECT_EQ(wrong([](Order& order) { order.menu.clear(); }), "menu: required");
+  EXPECT_EQ(wrong([](Order& order) { order.table = "inside"; }), "(nothing thrown)");
+  EXPECT_EQ(wrong([](Order& order) { order.table = "under"; }),
+            R"(table: expected "inside" or "outside", got "under")");
+  EXPECT_EQ(ErrorOf([] { ValidateOptions(SoupTable(), Soup{.minutes = 0}); }), "minutes: expected 1 to 600, got 0");
+}
+
 TEST(NumberRange, SaysItsBounds) {
   EXPECT_EQ(NumberRange{}.Text(), "a number");
   EXPECT_EQ((NumberRange{.low = 0, .high = 1}).Text(), "0 to 1");

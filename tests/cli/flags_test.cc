@@ -26,12 +26,12 @@ TEST(Checks, SayWhatWasExpected) {
   EXPECT_THAT(Check(IntegerIn(1, 62), "62"), IsEmpty());
   EXPECT_EQ(Check(IntegerIn(1, 62), "63"), "expected 1 to 62, got 63");
   EXPECT_EQ(Check(IntegerIn(0, INT64_MAX), "-1"), "expected at least 0, got -1");
-  EXPECT_THAT(Check(NumberIn(0, 1), "1"), IsEmpty());
-  EXPECT_EQ(Check(NumberIn(0, 1), "1.01"), "expected 0 to 1, got 1.01");
-  EXPECT_EQ(Check(NumberIn(0, 1), "nan"), "expected 0 to 1, got nan");
-  EXPECT_EQ(Check(NumberIn(2, std::numeric_limits<double>::infinity()), "1"), "expected at least 2, got 1");
-  EXPECT_THAT(Check(NumberBelow(0, 1), "0"), IsEmpty());
-  EXPECT_EQ(Check(NumberBelow(0, 1), "1"), "expected at least 0 and below 1, got 1");
+  EXPECT_THAT(Check(NumberIn({.low = 0, .high = 1}), "1"), IsEmpty());
+  EXPECT_EQ(Check(NumberIn({.low = 0, .high = 1}), "1.01"), "expected 0 to 1, got 1.01");
+  EXPECT_EQ(Check(NumberIn({.low = 0, .high = 1}), "nan"), "expected 0 to 1, got nan");
+  EXPECT_EQ(Check(NumberIn({.low = 2}), "1"), "expected at least 2, got 1");
+  EXPECT_THAT(Check(NumberIn({.low = 0, .high = 1, .high_open = true}), "0"), IsEmpty());
+  EXPECT_EQ(Check(NumberIn({.low = 0, .high = 1, .high_open = true}), "1"), "expected at least 0 and below 1, got 1");
 }
 
 // A kind of its own, as one line makes one option.

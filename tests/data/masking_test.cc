@@ -65,7 +65,7 @@ TEST(Masking, WholeWordsAllOrNone) {
       tokenizer->cls_id(), id("a"),   id("##b"), id("##c"),          id("d"), id("e"), id("##f"),
       tokenizer->sep_id(), id("##g"), id("h"),   tokenizer->sep_id()};
   const std::vector<std::vector<size_t>> words{{1, 2, 3}, {4}, {5, 6}, {8}, {9}};
-  const Masker masker(*tokenizer, 0.3, 42, {.whole_words = true});  // 0.3 · 11 = 3.3 → 3 tokens
+  const Masker masker(*tokenizer, 0.3, 42, {.unit = MaskedUnit::kWholeWord});  // 0.3 · 11 = 3.3 → 3 tokens
   std::vector<int> chosen(words.size());
   for (uint64_t example = 0; example < 2000; ++example) {
     const Masked masked = MaskOf(masker, text, 0, example);

@@ -119,8 +119,14 @@ TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
 }
 
 TEST(AnswerOptions, AreChecked) {
-  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({0, 30, false, 0}); }), HasSubstr("n_best_size: expected 1 to"));
-  EXPECT_THAT(ErrorOf([] { ValidateAnswerOptions({20, 0, false, 0}); }), HasSubstr("max_answer_length: expected"));
+  EXPECT_THAT(ErrorOf([] {
+                ValidateOptions(AnswerTable(), {0, 30, false, 0});
+              }),
+              HasSubstr("n_best_size: expected 1 to"));
+  EXPECT_THAT(ErrorOf([] {
+                ValidateOptions(AnswerTable(), {20, 0, false, 0});
+              }),
+              HasSubstr("max_answer_length: expected"));
 }
 
 std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, int longest, int stride) {

@@ -5,12 +5,8 @@
 namespace lshformer {
 
 std::span<const Family* const> Families() {
-  static const Family bert{.model_type = "bert",
-                           .keys = kBertKeys,
-                           .encoder_layers = true,
-                           .parse = ParseBertConfig,
-                           .validate = ValidateBertConfig,
-                           .write = WriteBertConfig};
+  static const Family bert{
+      .model_type = "bert", .options = BertOptions, .encoder_layers = true, .check = CheckBertConfig};
   static const Family* const families[] = {&bert};
   return families;
 }

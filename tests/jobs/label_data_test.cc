@@ -159,7 +159,9 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
                 o.data_dir = "glue", o.task_name = "sst2", o.train_files.clear(), o.validation_split_percentage = 5;
               }),
               StartsWith(split + "data_dir glue has"));
-  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "summarization"; }), StartsWith("task"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.task = "question-answering", o.task_name = "sst2"; }),
+              StartsWith("task_name: is for task text-classification"));
+  EXPECT_THAT(wrong([](TrainOptions& o) { o.test_file = "t.tsv"; }), StartsWith("test_file: needs do_predict"));
   EXPECT_THAT(wrong([](TrainOptions& o) { o.task_name = "stsb", o.do_regression = false; }),
               StartsWith("do_regression false: task_name stsb decides otherwise"));
 }

@@ -1,11 +1,13 @@
 #include "models/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "models/bert/config.h"
 #include "models/family.h"
 #include "util/errors.h"
@@ -194,10 +196,10 @@ TEST(ParseModelConfig, Activations) {
 
 TEST(ParseModelConfig, WrongTypes) {
   EXPECT_EQ(ParseError("[]"), "expected an object, got a list of 0 values");
-  EXPECT_EQ(MemberError(R"("hidden_size":"128")"), "\"hidden_size\": expected an integer, got \"128\"");
-  EXPECT_EQ(MemberError(R"("hidden_size":128.5)"), "\"hidden_size\": expected an integer, got 128.5");
-  EXPECT_EQ(MemberError(R"("hidden_size":null)"), "\"hidden_size\": expected an integer, got null");
-  EXPECT_EQ(MemberError(R"("hidden_size":[128])"), "\"hidden_size\": expected an integer, got a list of 1 value");
+  EXPECT_EQ(MemberError(R"("hidden_size":"128")"), "\"hidden_size\": expected 1 to 65536, got \"128\"");
+  EXPECT_EQ(MemberError(R"("hidden_size":128.5)"), "\"hidden_size\": expected 1 to 65536, got 128.5");
+  EXPECT_EQ(MemberError(R"("hidden_size":null)"), "\"hidden_size\": expected 1 to 65536, got null");
+  EXPECT_EQ(MemberError(R"("hidden_size":[128])"), "\"hidden_size\": expected 1 to 65536, got a list of 1 value");
   EXPECT_EQ(MemberError(R"("layer_norm_eps":"x")"), "\"layer_norm_eps\": expected a number, got \"x\"");
   EXPECT_EQ(MemberError(R"("architectures":"Bert")"), "\"architectures\": expected a list of names, got \"Bert\"");
   EXPECT_EQ(MemberError(R"("architectures":[1])"), "\"architectures\": expected a list of names, it holds 1");
@@ -212,7 +214,7 @@ TEST(ParseModelConfig, ImpossibleSizes) {
   EXPECT_EQ(MemberError(R"("num_attention_heads":0)"), "\"num_attention_heads\": expected 1 to 65536, got 0");
   EXPECT_EQ(MemberError(R"("vocab_size":1000000000000)"), "\"vocab_size\": expected 1 to 16777216, got 1000000000000");
   EXPECT_EQ(MemberError(R"("vocab_size":18446744073709551615)"),
-            "\"vocab_size\": expected an integer, got 18446744073709551615");
+            "\"vocab_size\": expected 1 to 16777216, got 18446744073709551615");
   EXPECT_EQ(MemberError(R"("num_hidden_layers":0)"), "\"num_hidden_layers\": expected 1 to 1024, got 0");
   EXPECT_EQ(MemberError(R"("intermediate_size":-1)"), "\"intermediate_size\": expected 1 to 1048576, got -1");
   EXPECT_EQ(MemberError(R"("max_position_embeddings":0)"),
@@ -321,15 +323,28 @@ TEST(ApplyOverrides, SaysWhatIsWrong) {
             "--config_overrides: unknown key \"hiden_size\" (did you mean \"hidden_size\"?)");
   EXPECT_EQ(OverrideError("hidden_size"), "--config_overrides: expected key=value, got \"hidden_size\"");
   EXPECT_EQ(OverrideError("hidden_size=128,"), "--config_overrides: expected key=value, got \"\"");
-  EXPECT_EQ(OverrideError("hidden_size=big"), "--config_overrides: \"hidden_size\": expected an integer, got \"big\"");
+  EXPECT_EQ(OverrideError("hidden_size=big"), "--config_overrides: \"hidden_size\": expected 1 to 65536, got \"big\"");
   EXPECT_EQ(OverrideError("hidden_size=100"),
             "--config_overrides: \"hidden_size\" 100 is not a multiple of \"num_attention_heads\" 12");
-  EXPECT_EQ(OverrideError("hidden_size="), "--config_overrides: \"hidden_size\": expected an integer, got \"\"");
+  EXPECT_EQ(OverrideError("hidden_size="), "--config_overrides: \"hidden_size\": expected 1 to 65536, got \"\"");
   EXPECT_THAT(OverrideError("attention={\"type\":\"simhash\""),
               StartsWith("--config_overrides: invalid JSON at column "));
   ModelConfig config;
   EXPECT_THROW(ApplyOverrides(config, "hidden_size=-1", "f"), UsageError);
   EXPECT_EQ(config.hidden_size, 768) << "a refused override changes nothing";
+}
+
+// docs/formats.md has a line for every key, with what its row says.
+TEST(ModelConfigTest, EveryKeyIsDocumented) {
+  const std::string page = ReadFile(std::string(LSHFORMER_SOURCE_DIR) + "/docs/formats.md");
+  const OptionTable<ModelConfig> table = ConfigTable(*Families().front());
+  for (const Option<ModelConfig>& option : table.options) {
+    const Json value = option.write(table.defaults);
+    const std::string shown = value.is_null() ? "—" : value.is_object() ? value["type"].dump() : value.dump();
+    const std::string line = fmt::format("| `{}` | {} | {}{}{} |\n", option.name, shown, option.range,
+                                         option.range.empty() ? "" : ": ", option.help);
+    EXPECT_TRUE(page.find(line) != page.npos) << line;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "models/bert/config.h"
 
+#include <utility>
+
 namespace lshformer {
 namespace {
 
@@ -25,33 +27,35 @@ double ParameterCount(const ModelConfig& config) {
          2 * hidden * hidden + static_cast<double>(config.num_labels) * hidden;
 }
 
+Option<BertConfig> ClassifierDropout() {
+  constexpr NumberRange kProbability{.low = 0, .high = 1, .high_open = true};
+  Option<BertConfig> option = Number("classifier_dropout", &BertConfig::classifier_dropout, kProbability,
+                                     "before the classifier; null: `hidden_dropout_prob`");
+  option.read = [read = std::move(option.read)](const Json& object, std::string_view where, BertConfig& into) {
+    if (object.at("classifier_dropout").is_null())
+      into = {};
+    else
+      read(object, where, into);
+  };
+  option.write = [](const BertConfig& from) {
+    return from.classifier_dropout < 0 ? Json() : Json(from.classifier_dropout);
+  };
+  return std::move(option).NullIsValue();
+}
+
 }  // namespace
 
-void ParseBertConfig(const Json& json, std::string_view where, ModelConfig& config) {
-  if (json.contains("max_position_embeddings"))
-    config.max_position_embeddings = GetInt(json, "max_position_embeddings", where);
-  if (json.contains("type_vocab_size")) config.type_vocab_size = GetInt(json, "type_vocab_size", where);
-  if (HasValue(json, "classifier_dropout")) {
-    const double probability = GetNumber(json, "classifier_dropout", where);
-    CheckProbability("classifier_dropout", probability, where);  // below 0 means null from here on
-    config.own<BertConfig>().classifier_dropout = probability;
-  }
-  RefuseOtherVariants(json, where);
+std::vector<Option<ModelConfig>> BertOptions() {
+  using M = ModelConfig;
+  return {OwnOption(ClassifierDropout()),
+          Integer("max_position_embeddings", &M::max_position_embeddings, 1, kMostPositions,
+                  "rows of the table of positions: tokens of the longest sequence"),
+          Integer("type_vocab_size", &M::type_vocab_size, 1, kMostTypes, "kinds of segments")};
 }
 
-void ValidateBertConfig(const ModelConfig& config, std::string_view where) {
-  CheckRange("max_position_embeddings", config.max_position_embeddings, 1, kMostPositions, where);
-  CheckRange("type_vocab_size", config.type_vocab_size, 1, kMostTypes, where);
-  const double dropout = config.own<BertConfig>().classifier_dropout;
-  if (!(dropout < 1)) Fail("{}: \"classifier_dropout\": expected below 1, got {}", where, dropout);
+void CheckBertConfig(const ModelConfig& config, std::string_view where) {
+  RefuseOtherVariants(config.other, where);
   CheckParameterCount(ParameterCount(config), where);
-}
-
-void WriteBertConfig(const ModelConfig& config, Json& json) {
-  const double dropout = config.own<BertConfig>().classifier_dropout;
-  json["classifier_dropout"] = dropout < 0 ? Json(nullptr) : Json(dropout);
-  json["max_position_embeddings"] = config.max_position_embeddings;
-  json["type_vocab_size"] = config.type_vocab_size;
 }
 
 }  // namespace lshformer

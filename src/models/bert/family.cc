@@ -33,11 +33,9 @@ std::string ExplainMissing(const std::map<std::string, std::string>& by_name, co
 }  // namespace
 
 constexpr Family kBertFamily{.model_type = "bert",
-                             .keys = kBertKeys,
+                             .options = BertOptions,
                              .encoder_layers = true,
-                             .parse = ParseBertConfig,
-                             .validate = ValidateBertConfig,
-                             .write = WriteBertConfig,
+                             .check = CheckBertConfig,
                              .heads = kHeads,
                              .streams = kStreams,
                              .weight_names = {.prefix = "bert.",

@@ -8,25 +8,15 @@
 namespace lshformer {
 namespace {
 
-constexpr const char* kKeys[] = {"character_vocab_size", "character_weight"};
 constexpr Head kHeads[] = {{Task::kSequenceClassification, "BagOfWordsForSequenceClassification"}};
 constexpr std::string_view kStreams[] = {"words", "characters"};
 
 void SetDefaults(ModelConfig& config) { config.vocab_size = 100, config.hidden_size = 8; }
 
-void Parse(const Json& json, std::string_view where, ModelConfig& config) {
-  BagOfWordsConfig& own = config.own<BagOfWordsConfig>();
-  if (json.contains("character_vocab_size")) own.character_vocab_size = GetInt(json, "character_vocab_size", where);
-  if (json.contains("character_weight")) own.character_weight = GetNumber(json, "character_weight", where);
-}
-
-void Validate(const ModelConfig& config, std::string_view where) {
-  CheckRange("character_vocab_size", config.own<BagOfWordsConfig>().character_vocab_size, 1, 1000, where);
-}
-
-void Write(const ModelConfig& config, Json& json) {
-  json["character_vocab_size"] = config.own<BagOfWordsConfig>().character_vocab_size;
-  json["character_weight"] = config.own<BagOfWordsConfig>().character_weight;
+std::vector<Option<ModelConfig>> Options() {
+  using B = BagOfWordsConfig;
+  return {OwnOption(Integer("character_vocab_size", &B::character_vocab_size, 1, 1000, "ids of the second stream")),
+          OwnOption(Number("character_weight", &B::character_weight, {}, "of the second stream's mean"))};
 }
 
 std::vector<ParameterSpec> Parameters(const ModelConfig& config, Task) {
@@ -88,11 +78,8 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 }  // namespace
 
 constexpr Family kBagOfWordsFamily{.model_type = "bag_of_words",
-                                   .keys = kKeys,
+                                   .options = Options,
                                    .set_defaults = SetDefaults,
-                                   .parse = Parse,
-                                   .validate = Validate,
-                                   .write = Write,
                                    .heads = kHeads,
                                    .streams = kStreams,
                                    .parameters = Parameters,

@@ -1,0 +1,239 @@
+// The tables of the options of jobs, a row an option. What a run keeps of them in its settings, and what may change
+// when it is resumed, is said here and nowhere else.
+#include <utility>
+
+#include "data/answer_search.h"
+#include "data/masking.h"
+#include "jobs/evaluate.h"
+#include "jobs/model_source.h"
+#include "jobs/pretrain.h"
+#include "jobs/run_folder.h"
+#include "jobs/train.h"
+#include "models/family.h"
+
+namespace lshformer {
+namespace {
+
+constexpr const char *kModel = "Model", *kData = "Data", *kRun = "Run";
+
+// Options that several jobs have.
+template <class Job>
+Option<Job> MaxTrainSamples(const char* what) {
+  return Integer("max_train_samples", &Job::max_train_samples, 0, INT64_MAX,
+                 fmt::format("first {} only; 0: all", what));
+}
+template <class Job>
+Option<Job> MaxEvalSamples(const char* what) {
+  return Integer("max_eval_samples", &Job::max_eval_samples, 0, INT64_MAX, fmt::format("first {} only; 0: all", what));
+}
+template <class Job>
+Option<Job> MaxSeqLength(const char* help) {
+  return Integer("max_seq_length", &Job::max_seq_length, 0, INT32_MAX, fmt::format("{}; 0: the position table", help));
+}
+template <class Job>
+Option<Job> MlmProbability() {
+  constexpr NumberRange kRange{.low = 0, .high = 1, .low_open = true};
+  return Number("mlm_probability", &Job::mlm_probability, kRange, "masked LM: share of tokens to predict");
+}
+// The option of that name of the table of a job's part.
+template <class Job, class Part>
+Option<Job> Of(const OptionTable<Part>& table, std::string_view name, Part Job::*part) {
+  return OfPart<Job>(
+      *FindOption(table, name), [part](auto& job) -> auto& { return job.*part; });
+}
+template <class Job>
+Option<Job> DoEval() {
+  return Boolean("do_eval", &Job::do_eval, "evaluate at the end (with eval_steps also before)")
+      .Group(kRun)
+      .WorksAfter();
+}
+template <class Job>
+Option<Job> DryRun() {
+  return Boolean("dry_run", &Job::dry_run, "only tell tokens, steps, memory and time").Group(kRun).KeepsResult();
+}
+
+// No flag of its own: it is declared with those of other precisions.
+Option<ModelSource> BFloat16() {
+  return Custom<ModelSource>(
+      "bf16", "", nullptr, [](const ModelSource& model) { return Json(model.precision == Precision::kBFloat16); }, "");
+}
+
+std::string OnlyForPairs(const PretrainOptions& options) {
+  return options.objective == "mlm" ? fmt::format("is for {} mlm+nsp", OptionName{"objective"}) : "";
+}
+
+std::string OnlyForQuestions(const TrainOptions& options) {
+  return options.question_answering() ? "" : fmt::format("is for {} question-answering", OptionName{"task"});
+}
+std::string OnlyForLabels(const TrainOptions& options) {
+  return options.question_answering() ? fmt::format("is for {} text-classification", OptionName{"task"}) : "";
+}
+
+Option<TrainOptions> DoRegression() {
+  Option<TrainOptions> option = Custom<TrainOptions>(
+      "do_regression", "",
+      [](const Json& object, std::string_view where, TrainOptions& into) {
+        into.do_regression = GetBool(object, "do_regression", where);
+      },
+      [](const TrainOptions& from) { return from.do_regression ? Json(*from.do_regression) : Json(); },
+      "labels are values; default: where all are numbers and not all integers");
+  option.type = OptionType::kBoolean;
+  return std::move(option).MeaninglessIf(OnlyForLabels);
+}
+
+// Of the search for answers a run keeps what it does after the training as one setting.
+Option<TrainOptions> Answers() {
+  return Custom<TrainOptions>(
+             "answers", "", nullptr,
+             [](const TrainOptions& from) {
+               OptionTable<AnswerOptions> search = AnswerTable();
+               std::erase_if(search.options, [](const auto& option) { return option.effect != Effect::kAfter; });
+               Json answers = Json::object();
+               WriteOptions(search, from.answers, answers);
+               return answers;
+             },
+             "")
+      .WorksAfter()
+      .MeaninglessIf(OnlyForQuestions);
+}
+
+void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
+  for (const Option<AnswerOptions>& own : AnswerTable().options) {
+    Option<TrainOptions> row = Of(AnswerTable(), own.name, &TrainOptions::answers);
+    if (row.effect == Effect::kAfter) row.effect = Effect::kNone;  // kept as "answers"
+    row.without_meaning = [more = std::move(row.without_meaning)](const TrainOptions& options) {
+      const std::string reason = OnlyForQuestions(options);
+      return reason.empty() && more ? more(options) : reason;
+    };
+    row.group = AnswerTable().group;
+    rows.push_back(std::move(row));
+  }
+  rows.push_back(Answers());
+}
+
+}  // namespace
+
+const OptionTable<ModelSource>& ModelSourceTable() {
+  using M = ModelSource;
+  static const OptionTable<M> table{
+      {Path("model_name_or_path", &M::model_name_or_path, "DIR", "checkpoint folder to start from"),
+       Names("model_type", &M::model_type, ModelTypes(), "or a new model of this kind").OrNone(),
+       Path("config_name", &M::config_name, "FILE", "config.json of a new model, or a folder that has one"),
+       Text("config_overrides", &M::config_overrides, "changes to it, \"hidden_size=128,num_hidden_layers=2\"")
+           .Syntax("KEY=VALUE,…"),
+       Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"), BFloat16()},
+      nullptr,
+      {},
+      kModel};
+  return table;
+}
+
+const OptionTable<RunFolder>& RunFolderTable() {
+  using F = RunFolder;
+  static const OptionTable<F> table = [] {
+    OptionTable<F> made{
+        {Path("output_dir", &F::output_dir, "DIR", "where the model, results and checkpoints go")
+             .Required()
+             .KeepsResult(),
+         Boolean("overwrite_output_dir", &F::overwrite_output_dir, "replace an older run in it").KeepsResult(),
+         Path("resume_from_checkpoint", &F::resume_from_checkpoint, "auto|DIR",
+              "go on from a checkpoint; auto: the newest complete one of output_dir, else anew")
+             .KeepsResult(),
+         Names("report_to", &F::report_to, {"tensorboard", "none"}, "tensorboard: the log as event files in runs/")
+             .KeepsResult(),
+         Names("save_dtype", &F::save_dtype, {"float32", "float16", "bfloat16"},
+               "numbers of the finished model; checkpoints are float32")
+             .WorksAfter()},
+        nullptr,
+        {},
+        "Output folder"};
+    // Programs' own jobs (quickstart) leave no events; whoever trains from the command line finds what transformers
+    // leaves.
+    made.defaults.report_to = "tensorboard";
+    return made;
+  }();
+  return table;
+}
+
+const OptionTable<PretrainOptions>& PretrainTable() {
+  using P = PretrainOptions;
+  static const OptionTable<P> table{
+      {Paths("train_file", &P::train_files, "text or JSONL, plain or .gz; may be repeated; - is stdin").Required(),
+       Path("validation_file", &P::validation_file, "FILE", "text to evaluate on").WorksAfter(),
+       Number("validation_split_percentage", &P::validation_split_percentage, {.low = 0, .high = 100},
+              "else, with do_eval, this share of the training text"),
+       MaxTrainSamples<P>("sequences"), MaxEvalSamples<P>("sequences").WorksAfter(),
+       MaxSeqLength<P>("tokens per sequence"),
+       Boolean("line_by_line", &P::line_by_line, "every line is a sequence; otherwise blocks of max_seq_length"),
+       MlmProbability<P>(),
+       Names("objective", &P::objective, {"mlm", "mlm+nsp"},
+             "masked LM alone, or with next-sentence prediction on pairs"),
+       Of(MaskingTable(), "masking", &P::masking), Of(MaskingTable(), "max_predictions_per_seq", &P::masking),
+       DoEval<P>(), DryRun<P>(),
+       Number("short_seq_prob", &P::short_seq_prob, {.low = 0, .high = 1},
+              "mlm+nsp: share of documents with shorter pairs")
+           .MeaninglessIf(OnlyForPairs),
+       Integer("dupe_factor", &P::dupe_factor, 1, 1000, "mlm+nsp: passes over the text, each with pairs of its own")
+           .MeaninglessIf(OnlyForPairs)},
+      nullptr,
+      {},
+      kData};
+  return table;
+}
+
+const OptionTable<TrainOptions>& TrainTable() {
+  using T = TrainOptions;
+  static const OptionTable<T> table = [] {
+    OptionTable<T> made{
+        {Names("task", &T::task, {"text-classification", "question-answering"}, "the task"),
+         Text("task_name", &T::task_name, "GLUE task: its labels and metrics, with data_dir its files").Syntax("NAME"),
+         Path("data_dir", &T::data_dir, "DIR", "its folder, with train.tsv and dev.tsv"),
+         Paths("train_file", &T::train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated"),
+         Path("validation_file", &T::validation_file, "FILE", "the same, to evaluate on").WorksAfter(),
+         Number("validation_split_percentage", &T::validation_split_percentage,
+                {.low = 0, .high = 100, .high_open = true},
+                "or this share of the training rows or questions, the first; 0: none"),
+         Path("test_file", &T::test_file, "FILE", "the same, to predict; labels are not read").WorksAfter(),
+         MaxTrainSamples<T>("rows or questions"), MaxEvalSamples<T>("rows or questions").WorksAfter(),
+         MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: in windows)"), DoEval<T>(),
+         Boolean("do_predict", &T::do_predict,
+                 "write predict_results_TASK.txt for the test rows, or predict_predictions.json")
+             .Group(kRun)
+             .WorksAfter(),
+         DryRun<T>(), DoRegression()},
+        nullptr,
+        {},
+        kData};
+    AddAnswerRows(made.options);
+    return made;
+  }();
+  return table;
+}
+
+const OptionTable<EvaluateJob>& EvaluateTable() {
+  using E = EvaluateJob;
+  static const OptionTable<E> table{
+      {Names("task", &E::task, {"fill-mask", "text-classification", "question-answering", "sentence-similarity"},
+             "which head; default: the one that the model has; sentence-similarity: the cosine of mean embeddings of "
+             "two texts")
+           .OrNone()
+           .Group(kModel),
+       Path("validation_file", &E::validation_file, "FILE",
+            "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; plain or .gz"),
+       Text("task_name", &E::task_name, "GLUE task").Syntax("NAME"),
+       Path("data_dir", &E::data_dir, "DIR", "its folder, with dev.tsv"), MaxEvalSamples<E>("sequences"),
+       MaxSeqLength<E>("tokens per sequence"),
+       Integer("per_device_eval_batch_size", &E::batch_size, 1, INT32_MAX, "sequences per forward"),
+       Boolean("line_by_line", &E::line_by_line, "fill-mask: every line is a sequence"), MlmProbability<E>(),
+       Of(MaskingTable(), "masking", &E::masking), Of(MaskingTable(), "max_predictions_per_seq", &E::masking),
+       Path("output_dir", &E::output_dir, "DIR",
+            "folder for eval_results.json, which report reads; question answering: for predictions.json, "
+            "nbest_predictions.json, null_odds.json too")
+           .Group("Output")},
+      nullptr,
+      {},
+      kData};
+  return table;
+}
+
+}  // namespace lshformer

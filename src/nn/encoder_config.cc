@@ -1,0 +1,96 @@
+#include "nn/encoder_config.h"
+
+#include "base/error.h"
+
+namespace lshformer {
+namespace {
+
+using E = EncoderConfig;
+
+// No encoder comes near these; they keep every product of two sizes far from overflow.
+constexpr int64_t kMostLayers = 1024, kMostHeads = int64_t{1} << 16, kMostIntermediate = int64_t{1} << 20;
+constexpr int64_t kMostHeadDim = 256;  // what the attention kernels take
+constexpr NumberRange kProbability{.low = 0, .high = 1, .high_open = true};
+
+Option<E> HiddenAct() {
+  return Custom<E>(
+      "hidden_act", "NAME",
+      [](const Json& object, std::string_view where, E& into) {
+        into.hidden_act =
+            ParseActivation(GetString(object, "hidden_act", where), fmt::format("{}: \"hidden_act\"", where));
+      },
+      [](const E& from) { return Json(Name(from.hidden_act)); },
+      "`gelu` (erf), `gelu_new` = `gelu_pytorch_tanh`, `relu`, `tanh`, `silu` = `swish`");
+}
+
+// One for all layers, or a list with one per layer.
+Option<E> Attention() {
+  const auto read = [](const Json& object, std::string_view where, E& into) {
+    const Json& value = object.at("attention");
+    const std::string place = fmt::format("{}: \"attention\"", where);
+    into.attention.clear();
+    if (!value.is_array()) return into.attention.push_back(ParseAttentionSpec(value, place));
+    if (value.empty()) Fail("{}: the list is empty", place);
+    for (const Json& layer : value)
+      into.attention.push_back(ParseAttentionSpec(layer, fmt::format("{}[{}]", place, into.attention.size())));
+  };
+  const auto write = [](const E& from) {
+    if (from.attention.size() == 1) return ToJson(from.attention[0]);
+    Json layers = Json::array();
+    for (const AttentionSpec& layer : from.attention) layers.push_back(ToJson(layer));
+    return layers;
+  };
+  return Custom<E>("attention", "TYPE|OBJECT|LIST", read, write,
+                   "a type name, an object, or a list with one per layer, or with one for all "
+                   "([attention.md](attention.md))")
+      .NullIsAbsent();
+}
+
+// Of what ordinary layers have the default, only what differs is written.
+template <class Value>
+Option<E> WrittenIfSet(Option<E> option, Value E::*member) {
+  option.write = [member](const E& from) { return from.*member == Value() ? Json() : Json(from.*member); };
+  return option;
+}
+
+void Check(const E& config, std::string_view where) {
+  if (config.hidden_size % config.num_attention_heads != 0)
+    Fail("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}", where, config.hidden_size,
+         config.num_attention_heads);
+  if (config.head_dim() > kMostHeadDim)
+    Fail("{}: \"hidden_size\" {} with {} heads gives heads of {}, the limit is {}", where, config.hidden_size,
+         config.num_attention_heads, config.head_dim(), kMostHeadDim);
+  if (config.attention.empty() ||
+      (config.attention.size() != 1 && static_cast<int64_t>(config.attention.size()) != config.num_hidden_layers))
+    Fail("{}: \"attention\": expected one object or {} (num_hidden_layers), got {}", where, config.num_hidden_layers,
+         config.attention.size());
+}
+
+}  // namespace
+
+const OptionTable<EncoderConfig>& EncoderTable() {
+  static const OptionTable<E> table{
+      {Integer("num_hidden_layers", &E::num_hidden_layers, 1, kMostLayers, "layers"),
+       Integer("num_attention_heads", &E::num_attention_heads, 1, kMostHeads,
+               "heads; they divide `hidden_size`, into 256 a head at most"),
+       Integer("intermediate_size", &E::intermediate_size, 1, kMostIntermediate, "width of the feed-forward"),
+       WrittenIfSet(Boolean("reversible", &E::reversible,
+                            "two-stream layers whose training memory does not grow with depth "
+                            "([memory.md](memory.md))"),
+                    &E::reversible),
+       WrittenIfSet(Integer("chunk_size_feed_forward", &E::chunk_size_feed_forward, 0, INT32_MAX,
+                            "tokens that go through the feed-forward at a time, 0: all at once"),
+                    &E::chunk_size_feed_forward),
+       HiddenAct(),
+       Number("hidden_dropout_prob", &E::hidden_dropout_prob, kProbability, "of embeddings and of what layers add"),
+       Number("attention_probs_dropout_prob", &E::attention_probs_dropout_prob, kProbability,
+              "of the weights of attention"),
+       Number("layer_norm_eps", &E::layer_norm_eps, {.low = 0, .high = 1, .low_open = true}, "added to the variance"),
+       Attention()},
+      Check,
+      {},
+      ""};
+  return table;
+}
+
+}  // namespace lshformer
