@@ -1,8 +1,9 @@
 // Errors that a user can cause and fix. Each says what was expected, what was found and where, in one line:
 //   Fail("{}: tensor \"{}\" has shape {}, expected {}", path, name, got, want);
 //
-// An option that an error is about goes by the name of its field. Whoever prints the error knows how its users spell
-// options, and says so with Error::Spelled: flags for the command line.
+// An option that an error is about goes by the name of its row in the table, Hugging Face's where those have one.
+// Whoever prints the error knows how its users spell options, and says so with Error::Spelled: flags for the command
+// line.
 //   FailOption("max_seq_length", "expected {} to {}, got {}", low, high, options.max_seq_length);
 //   Fail("{}: question has no answer; {} allows that", where, OptionName{"version_2_with_negative"});
 #pragma once

@@ -69,7 +69,7 @@ struct Option {
   // Reads the value at `name` of an object. Throws `WHERE: "NAME": expected …, got …`. Empty: it is never read, what is
   // written follows from other options.
   std::function<void(const Json& object, std::string_view where, Struct& into)> read;
-  std::function<Json(const Struct& from)> write;           // null: there is nothing to write
+  std::function<Json(const Struct& from)> write;           // null: nothing is written, but for NullIsValue
   std::function<Json(const std::string& text)> from_text;  // of a flag; throws "expected …, got …"
   // Why the option says nothing beside the values read before it: those that decide, and the rows above. "" where it
   // does. May be empty.
@@ -271,12 +271,14 @@ Option<Struct> Names(const std::string& name, Enum Struct::*member, std::vector<
 // An option of a part as an option of the whole; part(whole) is a reference to it, of a constant whole to a constant.
 template <class Whole, class Part, class Get>
 Option<Whole> OfPart(Option<Part> own, const Get& part) {
+  const bool is_read = own.read != nullptr;
   Option<Whole> option = Custom<Whole>(
       own.name, own.syntax,
       [=, read = std::move(own.read)](const Json& object, std::string_view where, Whole& into) {
         read(object, where, part(into));
       },
       [=, write = std::move(own.write)](const Whole& from) { return write(part(from)); }, own.help);
+  if (!is_read) option.read = nullptr;
   option.type = own.type;
   option.names = std::move(own.names);
   option.range = own.range;
@@ -380,8 +382,8 @@ std::string TextError(const OptionTable<Struct>& table, const Option<Struct>& op
   }
 }
 
-// Calls fail(option, reason) for the first option whose value is none that it may have, or that is required and not
-// given; fail throws.
+// Calls fail(option, reason) for the first option whose value is none that it may have, or that is required and empty;
+// fail throws. What must hold between options is not looked at: table.check, without_meaning.
 template <class Struct, class Fail>
 void ValidateOptions(const OptionTable<Struct>& table, const Struct& options, const Fail& fail) {
   for (const Option<Struct>& option : table.options) {
@@ -406,14 +408,6 @@ std::string DefaultText(const OptionTable<Struct>& table, const Option<Struct>& 
   const Json value = option.write(table.defaults);
   if (IsEmpty(value)) return "";
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "none" : value.dump();
-}
-
-// The first option that changes the result and has another value; "" if none: the one goes on where the other stopped.
-template <class Struct>
-std::string FirstThatDiffers(const OptionTable<Struct>& table, const Struct& a, const Struct& b) {
-  for (const Option<Struct>& option : table.options)
-    if (option.effect != Effect::kNone && option.write(a) != option.write(b)) return option.name;
-  return "";
 }
 
 }  // namespace lshformer

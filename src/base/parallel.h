@@ -9,9 +9,9 @@ int HardwareThreads();         // the cores this process may use (CPU affinity, 
 int Threads();                 // what SetThreads chose; HardwareThreads() before
 void SetThreads(int threads);  // ≥ 1; the caller also tells libtorch (ops/threads.h)
 // Makes waiting threads of libgomp sleep after some ten microseconds instead of milliseconds. Where cores are shared
-// with other programs, whoever spins keeps from work those it waits for: two runs side by side on two cores were 30
-// times slower than one after the other. For programs, once, after SetThreads; OMP_WAIT_POLICY and GOMP_SPINCOUNT
-// overrule it.
+// with other programs, whoever spins keeps from work those it waits for: two runs side by side on two cores were
+// tens of times slower than one after the other. For programs, once, after SetThreads; OMP_WAIT_POLICY and
+// GOMP_SPINCOUNT overrule it.
 void SleepSoonWhenWaiting();
 int ThreadIndex();  // 0 … Threads() − 1 inside ParallelFor, 0 outside
 int ThreadsHere();  // that the caller may use: 1 where it is one of several threads of a ParallelFor, else Threads()

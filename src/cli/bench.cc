@@ -149,7 +149,6 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   CLI::App* command = bench.add_subcommand("train", "masked-LM steps on random ids, 15 % labelled, variants in turn");
   auto flags = std::make_shared<BenchFlags<BenchTrainOptions>>();
   const char* group = "What is timed";
-  flags->bench.model_type = ModelTypes().front();
   command->add_option("--model_type", flags->bench.model_type, "the model")->check(OneOf(ModelTypes()))->group(group);
   command
       ->add_option("--config_name", flags->bench.config_name,

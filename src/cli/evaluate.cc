@@ -71,6 +71,8 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
     FailUsage("--predictions and --references: expected both, got one");
   if (!flags.predictions.empty()) return CheckScoringFlags(command, flags);
   RefuseFlags(command, {"--na_prob_file", "--na_prob_thresh"}, "is for --predictions of --task question-answering");
+  if (flags.job.model.model_name_or_path.empty())
+    FailUsage("--model_name_or_path, or --predictions and --references: required");
   const Task task = CheckEvaluateJob(flags.job);
   const bool text = task == Task::kMaskedLm || task == Task::kPretraining, questions = task == Task::kQuestionAnswering;
   CheckAnswerFlags(command, flags.job.answers, questions);

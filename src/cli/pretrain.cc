@@ -1,7 +1,7 @@
 // lshformer pretrain: masked language modelling on plain text.
 #include "jobs/pretrain.h"
 
-#include "cli/training_flags.h"
+#include "cli/training_job.h"
 
 namespace lshformer::cli {
 

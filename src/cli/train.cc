@@ -1,7 +1,7 @@
 // lshformer train: a labelled task, from a checkpoint or from scratch.
 #include "jobs/train.h"
 
-#include "cli/training_flags.h"
+#include "cli/training_job.h"
 
 namespace lshformer::cli {
 

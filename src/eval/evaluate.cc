@@ -92,6 +92,11 @@ std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int
   return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
 }
 
+// Of a task whose loss is one mean.
+void AddLoss(const ModelOutput& output, WeightedMean& loss) {
+  loss.Add(output.terms.front().mean.item<double>(), output.terms.front().items);
+}
+
 }  // namespace
 
 std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, const EvaluateOptions& options,
@@ -172,7 +177,7 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
     const auto first = static_cast<int64_t>(evaluation.predictions.size());
     const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [B, labels]
     evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
-    if (set.labelled()) loss.Add(output.loss.item<double>(), batch.sequences());
+    if (set.labelled()) AddLoss(output, loss);
   });
   if (set.labelled()) {
     evaluation.labelled = loss.count();
@@ -213,7 +218,7 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
       if (!std::isfinite(value)) Fail("example {}: the model's output is not finite", evaluation.values.size());
       evaluation.values.push_back(value);
     }
-    if (set.has_values()) loss.Add(output.loss.item<double>(), batch.sequences());
+    if (set.has_values()) AddLoss(output, loss);
   });
   if (set.has_values()) {
     evaluation.labelled = loss.count();
@@ -309,7 +314,7 @@ AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, 
       result.answers.push_back(search.Finish());
       search = AnswerSearch(answering);
     }
-    if (scored) loss.Add(output.loss.item<double>(), batch.sequences());
+    if (scored) AddLoss(output, loss);
   });
   if (scored) {
     result.evaluation.labelled = loss.count();

@@ -45,10 +45,10 @@ struct PredictOptions {
   int max_seq_length = 0;                     // longer texts are cut; 0: the position table
   int64_t batch_tokens = 4096;                // tokens a forward call; a longer text stands alone
   Precision precision = Precision::kFloat32;  // of the encoder's linear layers; see Model::set_precision
+  AnswerOptions answers;                      // question answering
   // For inputs that do not say:
   EmbedOptions embedding;
-  int top_k = 0;          // 0: fill-mask 5, question answering 1
-  AnswerOptions answers;  // question answering
+  int top_k = 0;  // 0: fill-mask 5, question answering 1
 };
 
 struct TextInput {
@@ -86,7 +86,7 @@ struct SpanAnswer {
 template <class Value>
 struct Outcome {
   Value value;
-  std::string error;       // not empty: there is no value, because … It names the input's field: "text" is empty
+  std::string error;  // not empty: there is no value, because … It mostly names the input's field: "text" is empty
   bool truncated = false;  // the text was cut to max_seq_length
   bool ok() const { return error.empty(); }
 };
@@ -139,16 +139,16 @@ class Pipeline {
   Outcome<ClassifyQuery> PrepareClassify(const TextInput& input) const;
   Outcome<FillMaskQuery> PrepareFillMask(const TextInput& input, int top_k) const;
   Outcome<QuestionQuery> PrepareQuestion(QuestionInput input, int top_k) const;
-  // … and queries to answers. Questions are answered in their order: `found` is told after every forward call the
-  // outcomes of questions begin, begin + 1, … whose last windows it has run, if any. What it throws ends the run.
+  // … and queries to answers. Questions are answered in their order: after each forward call `found` gets the outcomes
+  // of the questions that it completed, from `begin` on. What it throws ends the run.
   std::vector<Outcome<Embedding>> Run(std::span<const EmbedQuery> queries) const;
   std::vector<Outcome<std::vector<ClassScore>>> Run(std::span<const ClassifyQuery> queries) const;
   std::vector<Outcome<FilledMasks>> Run(std::span<const FillMaskQuery> queries) const;
   using QuestionsFound = std::function<void(size_t begin, std::span<const Outcome<std::vector<SpanAnswer>>>)>;
   void Run(std::span<const QuestionQuery> queries, const QuestionsFound& found) const;
 
-  // A token alone as text; "" for rows of the model's table beyond the vocabulary. Fill-mask only.
-  const std::string& TokenText(int32_t token) const { return token_texts_[static_cast<size_t>(token)]; }
+  // A token alone as text; "" for rows of the model's table beyond the vocabulary. Of a fill-mask pipeline.
+  const std::string& TokenText(int32_t token) const { return token_texts_.at(static_cast<size_t>(token)); }
   // The text with one of its masks filled. As in HF it keeps its special tokens where there are several masks.
   std::string FilledText(const FilledMasks& filled, size_t mask, int32_t token) const;
 

@@ -154,49 +154,48 @@ struct HashCall {
   HeadTensor<const float> query, key;
 };
 
-SimHashBuckets Hash(const DenseAttention&, const HashCall&) { return {}; }
-SimHashBuckets Hash(const SimHashAttention&, const HashCall& call) {
+HashBuckets Hash(const DenseAttention&, const HashCall&) { return {}; }
+HashBuckets Hash(const SimHashAttention&, const HashCall& call) {
   return HashQueriesAndKeys(call.spec, call.in.shape(), call.query, call.key,
                             ProjectionsOf<SimHashPlanes>(call.in, call.spec));
 }
-SimHashBuckets Hash(const ReformerAttention&, const HashCall& call) {
+HashBuckets Hash(const ReformerAttention&, const HashCall& call) {
   return {HashByRotation(call.spec, call.in.shape(), call.query, ProjectionsOf<ReformerRotations>(call.in, call.spec)),
           {}};
 }
 
-SimHashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
-SimHashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+HashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
+HashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
   return ref::Hash(inputs, ProjectionsOf<SimHashPlanes>(in, inputs.spec));
 }
-SimHashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+HashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
   return {ref::HashByRotation(inputs, ProjectionsOf<ReformerRotations>(in, inputs.spec)), {}};
 }
 
 // The plan that a kind's buckets make.
-AttentionPlanPtr PlanOf(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape,
-                        const SimHashBuckets&) {
+AttentionPlanPtr PlanOf(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape, const HashBuckets&) {
   return BuildDensePlan(shape);
 }
 AttentionPlanPtr PlanOf(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        const SimHashBuckets& buckets) {
+                        const HashBuckets& buckets) {
   return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
 }
 AttentionPlanPtr PlanOf(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        const SimHashBuckets& buckets) {
+                        const HashBuckets& buckets) {
   return BuildReformerPlan(spec, shape, buckets.query);
 }
-AttentionPlanPtr PlanOf(const OperatorInput& in, const AttentionSpec& spec, const SimHashBuckets& buckets) {
+AttentionPlanPtr PlanOf(const OperatorInput& in, const AttentionSpec& spec, const HashBuckets& buckets) {
   return std::visit([&](const auto& kind) { return PlanOf(kind, spec, in.shape(), buckets); }, spec.kind);
 }
 
 // Calls add(name, hash functions or rounds, buckets) for those that a kind has.
 using AddTensor = std::function<void(const char* name, int functions, const std::vector<int32_t>& buckets)>;
-void AddBuckets(const DenseAttention&, const SimHashBuckets&, const AddTensor&) {}
-void AddBuckets(const SimHashAttention& simhash, const SimHashBuckets& buckets, const AddTensor& add) {
+void AddBuckets(const DenseAttention&, const HashBuckets&, const AddTensor&) {}
+void AddBuckets(const SimHashAttention& simhash, const HashBuckets& buckets, const AddTensor& add) {
   add("query_buckets", simhash.hashes, buckets.query);
   add("key_buckets", simhash.hashes, buckets.key);
 }
-void AddBuckets(const ReformerAttention& reformer, const SimHashBuckets& buckets, const AddTensor& add) {
+void AddBuckets(const ReformerAttention& reformer, const HashBuckets& buckets, const AddTensor& add) {
   add("query_buckets", reformer.rounds, buckets.query);
 }
 

@@ -37,7 +37,7 @@ struct ModelVariant {
   Precision precision = Precision::kFloat32;
 };
 
-// The config with each --attention in place of its own (none: as it is), then --lsh_*, and each of them with each
+// The config with each of `attention` in place of its own (none: as it is), then `lsh`, and each of them with each
 // precision. `where` names it in errors.
 std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::vector<std::string>& attention,
                                         const AttentionChanges& lsh, const std::vector<Precision>& precisions,

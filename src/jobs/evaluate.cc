@@ -119,9 +119,9 @@ Json Evaluate(const Subject& subject) {
 }  // namespace
 
 Task CheckEvaluateJob(const EvaluateJob& job) {
-  if (job.model.model_name_or_path.empty())
-    FailUsage("{}, or {} and {}: required", OptionName{"model_name_or_path"}, OptionName{"predictions"},
-              OptionName{"references"});
+  ValidateOptions(EvaluateTable(), job);
+  ValidateOptions(AnswerTable(), job.answers);
+  if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
   if (!job.data_dir.empty() && job.task_name.empty()) FailOption("data_dir", "needs {}", OptionName{"task_name"});
   constexpr int64_t kMostPairs = INT64_MAX / 2;

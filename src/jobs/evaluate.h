@@ -13,7 +13,7 @@ namespace lshformer {
 
 struct EvaluateJob {
   ModelSource model;             // a checkpoint
-  std::string task;              // NamedTask, or "sentence-similarity": the cosine of mean embeddings of two texts
+  std::string task;              // as in the table; "sentence-similarity": the cosine of mean embeddings of two texts
   std::string task_name;         // GLUE task: its labels and metrics
   std::string data_dir;          // its folder; or
   std::string validation_file;   // text (fill-mask), TSV or JSONL with labels, SQuAD JSON
@@ -26,7 +26,7 @@ struct EvaluateJob {
   AnswerOptions answers = {};  // question answering
   std::string output_dir;      // "": none; else it gets eval_results.json and the answers to questions
   uint64_t seed = 42;          // of the masks
-  bool progress = false;       // shown on stderr
+  bool progress = false;       // shown where SetProgressStyle was called
 };
 
 const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a table of its own

@@ -17,7 +17,7 @@ namespace lshformer {
 
 struct ModelSource {
   std::string model_name_or_path;  // a checkpoint folder; or
-  std::string model_type;          // a new model (default bert)
+  std::string model_type;          // a new model; "": of the first of Families()
   std::string config_name;         // with this config.json
   std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
   std::string tokenizer_name;      // default: model_name_or_path
@@ -37,7 +37,7 @@ void CheckModelSource(const ModelSource& source);
 // the model in `folder` has. UsageError for another name.
 Task NamedTask(const std::string& name, const std::string& folder);
 
-// --config_name: a config.json, or the one of a folder.
+// config_name as a file: a config.json, or the one of a folder.
 std::string ConfigPath(const std::string& config_name);
 
 // tokenizer_name, else the model's folder.
@@ -49,10 +49,10 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source);
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
                    uint64_t seed, const std::function<void(ModelConfig&)>& adjust = {});
 
-// --max_seq_length within the position table; 0: the whole table. UsageError.
+// max_seq_length within max_position_embeddings; 0: as many. OptionError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
 
-// Every key of --attention and --lsh_* with the value given or null, for the settings of a run.
+// Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);
 
 // model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came

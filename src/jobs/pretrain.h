@@ -28,7 +28,7 @@ struct PretrainOptions {
   double mlm_probability = 0.15;
   MaskedChoice masking;
   bool do_eval = false, dry_run = false;
-  bool progress = false;  // shown on stderr, as are evaluations and log entries
+  bool progress = false;  // shown, with evaluations and log entries, where SetProgressStyle was called
 };
 
 const OptionTable<PretrainOptions>& PretrainTable();  // of what is no part with a table of its own

@@ -1,4 +1,4 @@
-// The rules of --output_dir, --overwrite_output_dir and --resume_from_checkpoint: nothing is ever overwritten that was
+// The rules of output_dir, overwrite_output_dir and resume_from_checkpoint: nothing is ever overwritten that was
 // not asked for, and a stopped run goes on as the run it was.
 #pragma once
 #include <map>
@@ -24,14 +24,14 @@ struct JobResult {
   std::string output_dir;
   bool finished_before = false;  // nothing was left to do: the folder holds a finished run
   Json train;                    // as in train_results.json
-  Json eval;                     // as in eval_results.json; null without do_eval
+  Json eval;                     // as in eval_results.json; null without an evaluation
   Json log_history =
       Json::array();  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step", "eval_loss", …}
   Json plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
               // was written
 };
 
-inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in --output_dir
+inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in output_dir
 
 const OptionTable<RunFolder>& RunFolderTable();
 
@@ -65,10 +65,11 @@ struct RunStart {
 RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run);
 
 // UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:
-// data, model, batches, seed. Flags of the optimizer and the length of the run may change, with a warning.
+// data, model, batches, seed. Those whose row says ChangesCourse may change, with a warning; those of work after the
+// training freely.
 void CheckSameRun(const std::string& checkpoint, const RunSettings& settings);
 
-// Clears what an earlier run left (with --overwrite_output_dir its checkpoints too) and writes training_args.json: the
+// Clears what an earlier run left (with overwrite_output_dir its checkpoints too) and writes training_args.json: the
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes
 // the run again.
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags);

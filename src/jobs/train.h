@@ -21,7 +21,7 @@ struct TrainOptions {
   std::optional<bool> do_regression;     // not given: as the labels look
   std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json
   std::string validation_file, test_file;
-  double validation_split_percentage = 0;  // of the rows or questions that train, where above 0
+  double validation_split_percentage = 0;  // this share of the training rows or questions; 0: none
   int64_t max_train_samples = 0, max_eval_samples = 0;
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;

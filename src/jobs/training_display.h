@@ -1,4 +1,4 @@
-// A run on stderr while it trains: its progress, and with --log_level info a line for each entry of its log.
+// A run on stderr while it trains: its progress, and with log level info a line for each entry of its log.
 #pragma once
 #include <cstdint>
 #include <optional>

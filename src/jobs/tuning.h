@@ -26,7 +26,7 @@ const char* DirectionName(bool backward);  // "forward", "forward_backward"
 std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& path);
 
 // Fills in the crossings of "forward", "forward_backward" or "both". max_length 0: the position table, at most 16384
-// tokens. Errors: --max_length beyond the table; a spec that hashes none of the lengths; timings too noisy to tell.
+// tokens. Errors: max_length beyond the table; a spec that hashes none of the lengths; timings too noisy to tell.
 using MeasureForms = std::function<Comparison(const Tuned& tuned, bool backward, int length)>;
 void FindCrossings(const ModelConfig& config, const std::string& path, const std::string& direction, int max_length,
                    const MeasureForms& measure, std::vector<Tuned>& all);

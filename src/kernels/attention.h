@@ -82,14 +82,14 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
                                 int64_t longest = 0);
 
 // Buckets of queries and keys: int32 [heads, hashes, tokens].
-struct SimHashBuckets {
+struct HashBuckets {
   std::vector<int32_t> query, key;
 };
 // bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed
 // as key − mean key of their sequence. Where sign patterns are buckets, bucket = Σ_b bit_b · 2^b; with sorted pairs its
 // place in Gray order instead, so that neighbours differ in one bit.
-SimHashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                                  HeadTensor<const float> key, const SimHashPlanes& planes);
+HashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                               HeadTensor<const float> key, const SimHashPlanes& planes);
 
 // Reformer's random rotations of one call and layer. A column is the same however many are drawn.
 struct ReformerRotations {

@@ -58,7 +58,7 @@ bool Suffice(const SimHashAttention& simhash, const HashProjections& projections
 
 AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in) {
   if (!AnyHash(in.spec, in.shape)) return BuildDensePlan(in.shape);
-  const SimHashBuckets buckets =
+  const HashBuckets buckets =
       HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(in.projections));
   return BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key);
 }

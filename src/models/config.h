@@ -20,10 +20,9 @@ struct ModelConfig : EncoderConfig {
 
   std::string model_type;
   std::vector<std::string> architectures;  // HF's classes: "BertForMaskedLM", …
-  // What the ids of a batch must keep to.
-  int64_t vocab_size = 30522;
-  int64_t max_position_embeddings = 512;  // tokens of the longest sequence, with a table of positions or without one
-  int64_t type_vocab_size = 2;
+  int64_t vocab_size = 30522;              // ids are below it
+  int64_t max_position_embeddings = 512;   // tokens of the longest sequence, with a table of positions or without one
+  int64_t type_vocab_size = 2;             // type ids are below it
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
   int64_t num_labels = 2;           // from id2label, label2id or num_labels

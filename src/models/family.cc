@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace lshformer {
@@ -9,6 +11,7 @@ namespace lshformer {
 std::vector<std::string> ModelTypes() {
   std::vector<std::string> names;
   for (const Family* family : Families()) names.emplace_back(family->model_type);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

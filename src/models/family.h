@@ -30,7 +30,7 @@ struct Family {
   // (max_position_embeddings).
   std::vector<Option<ModelConfig>> (*options)() = nullptr;
   bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config
-  void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null: those of the members
+  void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null, as of the first family: the members'
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
@@ -51,7 +51,7 @@ struct Family {
 // The table (families.cc). The first is what a config without "model_type" is.
 std::span<const Family* const> Families();
 
-std::vector<std::string> ModelTypes();
+std::vector<std::string> ModelTypes();                                          // by name
 const Family& FindFamily(std::string_view model_type, std::string_view where);  // Error naming the known types
 const Family& FamilyOf(const ModelConfig& config);
 

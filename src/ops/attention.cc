@@ -143,7 +143,7 @@ torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoB
 }
 
 // [heads, hashes, T] of queries and keys; empty where nothing is hashed.
-SimHashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+HashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
   if (!AnyHash(options.spec, shape)) return {};
   return HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
@@ -151,7 +151,7 @@ SimHashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options,
 }
 
 // [heads, n, n]: which pairs of one sequence are seen.
-torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const SimHashBuckets& buckets) {
+torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
   const int64_t length = sequence.length();
   torch::Tensor seen = torch::empty({sequence.options.heads, length, length}, torch::kBool);
   bool* at = seen.data_ptr<bool>();
@@ -166,7 +166,7 @@ torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequenc
   return seen;
 }
 
-torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const SimHashBuckets& buckets) {
+torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
   if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const torch::Tensor &query = sequence.query, &key = sequence.key;

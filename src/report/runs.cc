@@ -171,19 +171,4 @@ std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths) {
   return runs;
 }
 
-int BetterDirection(const std::string& metric) {
-  for (const char* part : {"samples_per_second", "steps_per_second", "tokens_per_second", "accuracy", "f1", "matthews",
-                           "pearson", "spearman", "combined_score"}) {
-    if (metric.find(part) != std::string::npos) {
-      return 1;
-    }
-  }
-  for (const char* part : {"loss", "mse", "perplexity", "runtime"}) {
-    if (metric.find(part) != std::string::npos) {
-      return -1;
-    }
-  }
-  return 0;
-}
-
 }  // namespace lshformer

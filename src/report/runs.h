@@ -41,7 +41,4 @@ Table ResultsTable(const std::vector<RunRecord>& runs);
 // Results, curves laid over one another, all benchmarks' timings by length, and where the configs differ.
 std::string RunsPage(const std::vector<RunRecord>& runs, const std::string& title);
 
-// Whether a smaller value of a metric is the better one (+1: larger, −1: smaller, 0: neither, such as "epoch").
-int BetterDirection(const std::string& metric);
-
 }  // namespace lshformer

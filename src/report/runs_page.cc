@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/metric_direction.h"
 #include "report/page.h"
 #include "report/runs.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/metric_direction.h"
 
 namespace lshformer {
 namespace {
@@ -124,9 +125,7 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
                OptionName{"save_steps"}, options.eval_steps, options.save_steps);
 }
 
-bool GreaterIsBetter(const std::string& metric) {
-  return !metric.ends_with("loss") && !metric.ends_with("mse") && metric != "perplexity";
-}
+bool GreaterIsBetter(const std::string& metric) { return BetterDirection(metric) >= 0; }
 
 void CheckBestMetric(const TrainingOptions& options, const std::vector<std::string>& keys) {
   const std::string& name = options.metric_for_best_model;

@@ -42,8 +42,7 @@ struct TrainingOptions {
 const OptionTable<TrainingOptions>& TrainingTable();
 const char* Name(OptimizerType type);
 
-// As transformers decides: smaller is better for what ends in "loss" (and for perplexity and mse), greater for all
-// else.
+// Of BetterDirection; as transformers has it, greater is better where a name says nothing.
 bool GreaterIsBetter(const std::string& metric);
 
 // UsageError if a best model is asked for and metric_for_best_model is none of `keys`, those that the evaluations

@@ -1,6 +1,7 @@
 // One update of a model's weights, in three calls:
 //
 //   TrainingStep step(model, options);
+//   const std::vector<int64_t> items = step.Items(micro_batches);
 //   for (const PackedBatch& batch : micro_batches) step.Accumulate(batch, items);   // forward, backward
 //   step.Reduce();                                                                  // over processes
 //   step.Update(learning_rate);                                                     // clip, optimizer
@@ -10,8 +11,8 @@
 // different things, tokens and pairs; each is divided by its own number.
 //
 // The result is a function of weights, optimizer's state, batches, seed, number of the update and number of threads,
-// bit for bit. Losses and gradients of one micro-batch depend on nothing but it, its place and the weights; they are
-// added up in the order of the calls.
+// bit for bit. Losses and gradients of the micro-batches are added up in the order of the calls; none depends on
+// another.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -34,12 +35,13 @@ class TrainingStep {
   std::vector<int64_t> Items(std::span<const PackedBatch> batches) const;
 
   // Adds the gradient of this micro-batch's share of the update's loss to the parameters' gradients, which the first
-  // call after an update clears. `of_update`: the items of all its micro-batches. Returns the loss so far. Where that
-  // is not finite, the backward is not run, and there must be no Update. A batch without items adds nothing.
+  // call after an update clears. `of_update`: the items of all its micro-batches. Returns the loss so far. Where this
+  // micro-batch's share is not finite, its backward is not run, and there must be no Update. A batch without items adds
+  // nothing.
   double Accumulate(const PackedBatch& batch, std::span<const int64_t> of_update);
 
-  // Makes loss and gradients those of all processes, by adding them up in the order of the processes; `of_update` was
-  // the items of all of them. One process has nothing to add.
+  // The place between the last Accumulate and Update where training in several processes adds up loss and gradients.
+  // There is one process today, which has nothing to add.
   void Reduce() {}
 
   // Clips the gradients' norm to max_grad_norm, updates the weights, and begins the next step. Returns the norm before
@@ -49,7 +51,7 @@ class TrainingStep {
   // Updates made: the number of the next one, which its dropout, planes and rotations are drawn from. A restored
   // optimizer brings its own.
   int64_t updates() const { return optimizer_->steps(); }
-  double loss() const { return loss_; }  // of the step, as far as it was accumulated
+  double loss() const { return loss_; }  // of the step, as far as it was accumulated; 0 after Update
   const NamedTensors& parameters() const { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
 

@@ -115,12 +115,6 @@ TEST(OptionTable, ShowsDefaults) {
   EXPECT_THAT(defaults, ElementsAre("10", "low", "0.5", "true", "leek", "7", "false"));
 }
 
-TEST(OptionTable, TellsTheFirstOptionThatChangesTheResult) {
-  const OptionTable<Soup> table = SoupTable();
-  EXPECT_EQ(FirstThatDiffers(table, {}, {.name = "pea"}), "");
-  EXPECT_EQ(FirstThatDiffers(table, {}, {.salt = 0.1, .name = "pea", .served = true}), "salt");
-}
-
 // An option of every further type, and a part with a table of its own.
 struct Order {
   std::string table;              // "", "inside" or "outside"

@@ -24,7 +24,7 @@ struct AttentionCase {
   AttentionSpec spec;
   float scale = 0;                                 // 0: 1/√head_dim
   std::vector<float> query, key, value, grad_out;  // [tokens, heads, head_dim]
-  SimHashBuckets buckets;
+  HashBuckets buckets;
   float dropout = 0;
   std::vector<uint64_t> sequence_ids;
   Operands operands = Operands::kFloat32;

@@ -231,14 +231,5 @@ TEST_F(RunsTest, DamagedFilesAreNamed) {
   EXPECT_THAT(Message(Path("config")), HasSubstr("config.json: expected an object"));
 }
 
-TEST(BetterDirectionTest, ByName) {
-  EXPECT_EQ(BetterDirection("eval_accuracy"), 1);
-  EXPECT_EQ(BetterDirection("train_samples_per_second"), 1);
-  EXPECT_EQ(BetterDirection("eval_mlm_loss"), -1);
-  EXPECT_EQ(BetterDirection("perplexity"), -1);
-  EXPECT_EQ(BetterDirection("train_runtime"), -1);
-  EXPECT_EQ(BetterDirection("epoch"), 0);
-}
-
 }  // namespace
 }  // namespace lshformer

@@ -234,10 +234,10 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
   return std::visit([&](const auto& kind) { return Backward(kind, in, grad_out); }, in.spec.kind);
 }
 
-SimHashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
+HashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
   const auto& simhash = As<SimHashAttention>(in.spec);
   const int head_dim = in.shape.head_dim;
-  SimHashBuckets buckets;
+  HashBuckets buckets;
   buckets.query.assign(int64_t{in.shape.heads} * simhash.hashes * in.shape.tokens(), 0);
   buckets.key = buckets.query;
   ForEachUnit(simhash, in, [&](const Unit& unit, int head) {

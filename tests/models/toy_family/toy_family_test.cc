@@ -59,10 +59,10 @@ TEST(ToyFamily, ReadsAndWritesItsOwnKeys) {
 }
 
 TEST(ToyFamily, StandsInTheTableBesideTheOthers) {
-  EXPECT_THAT(ModelTypes(), ElementsAre("bert", "bag_of_words"));
+  EXPECT_THAT(ModelTypes(), ElementsAre("bag_of_words", "bert"));
   EXPECT_EQ(ModelConfig().model_type, "bert");
   EXPECT_EQ(ErrorOf([] { Parse(R"({"model_type": "bag_of_word"})"); }),
-            "config.json: \"model_type\": expected \"bert\" or \"bag_of_words\", got \"bag_of_word\" (did you mean "
+            "config.json: \"model_type\": expected \"bag_of_words\" or \"bert\", got \"bag_of_word\" (did you mean "
             "\"bag_of_words\"?)");
   ModelConfig config = DefaultModelConfig("bag_of_words", "test");
   config.architectures = {"BagOfWordsForSequenceClassification"};

@@ -1,4 +1,4 @@
-#include "cli/training_flags.h"
+#include "cli/training_job.h"
 
 #include <iostream>
 
