@@ -1,5 +1,5 @@
 // One description per option: a row says how an option is named, what it may be, where it has a meaning and what it is
-// for. Reading and writing JSON, the check of a flag's text, what the help shows and the comparison of two runs follow.
+// for. Reading and writing JSON, the check of a flag's text, the help and the rules of resuming follow.
 //
 //   struct Cooking { int minutes = 10; Heat heat = Heat::kLow; bool salt = true; };
 //

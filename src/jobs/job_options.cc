@@ -1,5 +1,5 @@
-// The tables of the options of jobs, a row an option. What a run keeps of them in its settings, and what may change
-// when it is resumed, is said here and nowhere else.
+// The tables of the options of jobs, a row an option; declared beside each struct. Training options have theirs in
+// train/options.cc.
 #include <utility>
 
 #include "data/answer_search.h"

@@ -53,8 +53,10 @@ class FormulaModel : public Model {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
       output.terms = {{output.loss, static_cast<int64_t>(labels.size())}};
     }
-    if (!batch.labels.values.empty())
+    if (!batch.labels.values.empty()) {
       output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
+      output.terms = {{output.loss, batch.sequences()}};
+    }
     if (task() == Task::kEncoder) {  // [T, 2]
       std::vector<float> hidden;
       for (const int32_t id : batch.tokens.ids) hidden.insert(hidden.end(), {1, static_cast<float>(id)});

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "base/error.h"
@@ -158,6 +159,8 @@ TEST_F(CheckpointTest, OneThatVanishesIsAnError) {
   TrainerState state;
   state.global_step = 12;
   const std::string run = folder_ / "vanishing";
+  fs::create_directories(run);  // among so many files that looking for it takes long enough to be overtaken
+  for (int i = 0; i < 5000; ++i) std::ofstream(run + "/other" + std::to_string(i));
   std::atomic<bool> stop{false};
   std::thread deleter([&] {
     std::error_code ignored;
