@@ -212,7 +212,8 @@ Option<Struct> Boolean(const std::string& name, bool Struct::*member, std::strin
 template <class Struct>
 Option<Struct> Text(const std::string& name, std::string Struct::*member, std::string help) {
   const auto get = [=](const Json& object, std::string_view where) { return GetString(object, name, where); };
-  return option_table::Member(OptionType::kText, name, member, get, std::move(help), NumberOrText);
+  const auto text = [](const std::string& text) { return Json(text); };  // "12" is a text too
+  return option_table::Member(OptionType::kText, name, member, get, std::move(help), text);
 }
 
 // `syntax`: "FILE" or "DIR". Written as runs keep it, the same from every working folder (CanonicalPath).
@@ -222,7 +223,6 @@ Option<Struct> Path(const std::string& name, std::string Struct::*member, std::s
   option.type = OptionType::kPath;
   option.syntax = std::move(syntax);
   option.write = [member](const Struct& from) { return Json(CanonicalPath(from.*member)); };
-  option.from_text = [](const std::string& text) { return Json(text); };
   return option;
 }
 

@@ -136,12 +136,16 @@ void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) 
   if (HasOptimizerState(checkpoint)) return;
   const std::string path = checkpoint + "/" + kState;
   const TrainerState state = ParseTrainerState(ReadJsonFile(path), path);
+  const int64_t max_steps = settings.values.value("max_steps", int64_t{-1});  // where given, epochs decide nothing
   const bool same_length = std::all_of(std::begin(kLengthOfRun), std::end(kLengthOfRun), [&](const char* key) {
     return state.run_settings.value(key, Json()) == settings.values.value(key, Json());
   });
-  if (state.global_step == state.max_steps && same_length) return;
-  Fail("{}: {} is a finished run's, which released the optimizer's state; only runs with {} keep it for further steps",
-       OptionName{"resume_from_checkpoint"}, checkpoint, OptionName{"save_steps"});
+  const int64_t steps = max_steps > 0 ? max_steps : same_length ? state.max_steps : INT64_MAX;
+  if (state.global_step >= steps) return;
+  Fail(
+      "{}: {} is a finished run's, which released the optimizer's state; only runs with {} or {} keep it for further "
+      "steps",
+      OptionName{"resume_from_checkpoint"}, checkpoint, OptionName{"save_steps"}, OptionName{"save_total_limit"});
 }
 
 }  // namespace

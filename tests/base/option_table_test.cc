@@ -106,6 +106,7 @@ TEST(OptionTable, ChecksTheTextOfAFlag) {
   EXPECT_EQ(error("salt", "nan"), "expected at least 0 and below 1, got nan");
   EXPECT_EQ(error("salt", "much"), "expected a number, got much");
   EXPECT_EQ(error("stirred", "yes"), "expected true or false, got yes");
+  EXPECT_EQ(error("name", "12"), "");
 }
 
 TEST(OptionTable, ShowsDefaults) {
