@@ -164,7 +164,8 @@ TEST_F(TrainingRunTest, AFinishedRunKeepsTheOptimizersStateIfAsked) {
   EXPECT_EQ(states("run"), 0);
   EXPECT_EQ(Weights("run"), Weights("run/checkpoint-6"));
   EXPECT_THAT(Fails(Train("run", {"--max_steps", "9", "--resume_from_checkpoint", "auto"}), 1),
-              AllOf(HasSubstr("--resume_from_checkpoint: "), HasSubstr("only runs with --save_steps keep it")));
+              AllOf(HasSubstr("--resume_from_checkpoint: "),
+                    HasSubstr("only runs with --save_steps or --save_total_limit keep it")));
   EXPECT_TRUE(fs::exists(folder_ / "run/trainer_state.json"));
   Succeeds(Train("run", {"--max_steps", "6", "--resume_from_checkpoint", "auto", "--do_eval"}));
 
