@@ -16,10 +16,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (BertConfig, BertForMaskedLM, BertForPreTraining, BertForQuestionAnswering,
+from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForPreTraining, AlbertForQuestionAnswering,
+                          AlbertForSequenceClassification, AlbertModel, BertConfig, BertForMaskedLM, BertForPreTraining, BertForQuestionAnswering,
                           BertForSequenceClassification, BertModel)
 
 LENGTHS = [1, 2, 17, 9, 24]
+
+
+def make_albert_config(**changes):
+    values = dict(vocab_size=97, embedding_size=12, hidden_size=24, num_hidden_layers=3, num_attention_heads=3,
+                  intermediate_size=40, max_position_embeddings=24, type_vocab_size=2, attn_implementation="eager")
+    return AlbertConfig(**{**values, **changes})
 
 
 def make_config(**changes):
@@ -34,7 +41,7 @@ def make_model(cls, config, seed):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn_like(parameter)
-            if "LayerNorm.weight" in name:
+            if "LayerNorm.weight" in name or "layer_norm.weight" in name:
                 parameter.copy_(1 + 0.3 * noise)
             elif "embeddings" in name and "LayerNorm" not in name:
                 parameter.copy_(noise)
@@ -42,6 +49,11 @@ def make_model(cls, config, seed):
                 parameter.copy_(0.35 * noise)
             parameter.copy_(parameter.float().double())      # what the file will hold
     return model
+
+
+def pair_names(config):
+    """What the family calls the logits and the label of its sentence pairs."""
+    return ("sop_logits", "sentence_order_label") if config.model_type == "albert" else ("seq_relationship_logits", "next_sentence_label")
 
 
 def make_batch(config, rng, labels):
@@ -55,7 +67,7 @@ def make_batch(config, rng, labels):
             chosen = rng.random(length) < 0.4
             line["labels"] = [int(rng.integers(config.vocab_size)) if c else -100 for c in chosen]
             if labels == "both":
-                line["next_sentence_label"] = int(rng.integers(2))
+                line[pair_names(config)[1]] = int(rng.integers(2))
         elif labels == "class":
             line["labels"] = int(rng.integers(config.num_labels))
         elif labels == "value":
@@ -81,24 +93,30 @@ def loss_sum(logits, line, labels):
 
 
 def expected(model, lines, labels):
-    out, parts, total, count, next_total = {}, {}, 0.0, 0, 0.0
+    out, parts, total, count, pair_total = {}, {}, 0.0, 0, 0.0
     for index, line in enumerate(lines):
         result = model(input_ids=torch.tensor([line["input_ids"]]), token_type_ids=torch.tensor([line["token_type_ids"]]),
                        output_hidden_states=True, output_attentions=True)
-        for level, hidden in enumerate(result.hidden_states):
+        # Of ALBERT's inner layers HF 5 gives each, HF 4 the last of a group; lshformer the last.
+        inner = getattr(model.config, "inner_group_num", 1)
+        states = result.hidden_states if len(result.hidden_states) == model.config.num_hidden_layers + 1 else result.hidden_states[::inner]
+        for level, hidden in enumerate(states):
             parts.setdefault(f"hidden_states.{level}", []).append(hidden[0])
         for layer, attention in enumerate(result.attentions):
             out[f"attentions.{layer}.{index}"] = attention[0]
         base = model.base_model
         if base.pooler is not None:
-            parts.setdefault("pooler_output", []).append(base.pooler(result.hidden_states[-1]))
+            pooled = base.pooler(result.hidden_states[-1]) if model.config.model_type == "bert" else \
+                torch.tanh(base.pooler(result.hidden_states[-1][:, 0]))
+            parts.setdefault("pooler_output", []).append(pooled)
         if labels == "both":
             parts.setdefault("logits", []).append(result.prediction_logits[0])
-            parts.setdefault("seq_relationship_logits", []).append(result.seq_relationship_logits)
+            pair_logits, pair_label = pair_names(model.config)
+            parts.setdefault(pair_logits, []).append(result[pair_logits])
             term, terms = loss_sum(result.prediction_logits, line, "tokens")
             total, count = total + term, count + terms
-            wanted = torch.tensor([line["next_sentence_label"]])
-            next_total = next_total + torch.nn.functional.cross_entropy(result.seq_relationship_logits, wanted)
+            wanted = torch.tensor([line[pair_label]])
+            pair_total = pair_total + torch.nn.functional.cross_entropy(result[pair_logits], wanted)
         elif labels == "span":
             parts.setdefault("start_logits", []).append(result.start_logits[0])
             parts.setdefault("end_logits", []).append(result.end_logits[0])
@@ -116,7 +134,7 @@ def expected(model, lines, labels):
         out[name] = torch.cat(tensors)
     out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
     if labels:
-        out["loss"] = (total / torch.as_tensor(count)).mean() + next_total / len(lines)
+        out["loss"] = (total / torch.as_tensor(count)).mean() + pair_total / len(lines)
         out["loss"].backward()
         for name, parameter in model.named_parameters():
             out[f"gradients.{name}"] = parameter.grad
@@ -144,6 +162,13 @@ CASES = [  # name, class, config, labels, names in the file
     ("question_answering", BertForQuestionAnswering, {}, "span", None),
     ("regression_deep", BertForSequenceClassification, {"num_labels": 1, "problem_type": "regression", "hidden_size": 16,
                                                         "num_attention_heads": 2}, "value", None),
+    ("albert_masked_lm", AlbertForMaskedLM, {"hidden_act": "gelu"}, "tokens", None),
+    ("albert_groups", AlbertForMaskedLM, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 2,
+                                          "hidden_size": 12}, "tokens", None),   # the map stands although E = H
+    ("albert_pretraining", AlbertForPreTraining, {"num_hidden_layers": 2}, "both", None),
+    ("albert_classification", AlbertForSequenceClassification, {"num_labels": 3, "num_hidden_groups": 3}, "class", None),
+    ("albert_question_answering", AlbertForQuestionAnswering, {}, "span", None),
+    ("albert_encoder", AlbertModel, {"num_hidden_layers": 2, "layer_norm_eps": 1e-3}, None, None),
 ]
 
 
@@ -157,7 +182,7 @@ def main():
             continue
         folder = args.output / name
         folder.mkdir(parents=True, exist_ok=True)
-        config = make_config(**changes)
+        config = (make_albert_config if cls.__name__.startswith("Albert") else make_config)(**changes)
         model = make_model(cls, config, seed)
         lines = make_batch(config, np.random.default_rng(seed), labels)
         tensors = expected(model, lines, labels)

@@ -227,11 +227,13 @@ double TrainingFloats(const ModelConfig& config, double tokens) {
   const bool pieces = share < 1;
   double stored = 0, attention = 0;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const double parts = PartsOf(config.layer_attention(layer));
-    stored += (5 + parts) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner);
+    const double parts = PartsOf(config.layer_attention(layer)),
+                 inner_layers = static_cast<double>(config.inner_group_num);
+    stored += inner_layers *
+              ((5 + parts) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner));
     attention = std::max(attention, (5 + 2 * parts) * hidden);
   }
-  const double embeddings = 2 * hidden;
+  const double embeddings = 2 * static_cast<double>(config.embedding_width());
   if (!config.reversible) return stored + embeddings + (pieces ? 4 * hidden + share * 3 * inner : 2 * hidden + inner);
   const double streams = 4 * hidden, gradients = 3 * hidden;
   const double feed_forward = share * (4 * hidden + 3 * inner) + (pieces ? 2 * hidden : 0);
@@ -242,18 +244,20 @@ double TrainingFloats(const ModelConfig& config, double tokens) {
 
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled) {
   const double n = static_cast<double>(length), hidden = static_cast<double>(config.hidden_size);
-  const double inner = static_cast<double>(config.intermediate_size),
-               layers = static_cast<double>(config.num_hidden_layers);
+  const double inner = static_cast<double>(config.intermediate_size), layers = static_cast<double>(config.visits());
+  const double width = static_cast<double>(config.embedding_width());
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   ModelCost cost;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const AttentionSpec& spec = config.layer_attention(layer);
-    cost.attention_flops += CostOfAttention(spec, heads, head_dim, length).full_flops();
+    cost.attention_flops +=
+        static_cast<double>(config.inner_group_num) * CostOfAttention(spec, heads, head_dim, length).full_flops();
     if (layer > 0 && spec == config.layer_attention(layer - 1)) continue;
     cost.attention_work_bytes = std::max(cost.attention_work_bytes, AttentionWorkBytes(spec, heads, head_dim, length));
   }
   cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + 2 * hidden * inner);
-  cost.head_flops = labelled * 2 * hidden * (hidden + static_cast<double>(config.vocab_size));
+  if (config.embedding_size != 0) cost.linear_flops += 2 * n * width * hidden;  // the map from embeddings to layers
+  cost.head_flops = labelled * 2 * width * (hidden + static_cast<double>(config.vocab_size));
   cost.activation_bytes = kFloat * (n * ForwardFloats(config, n) + labelled * static_cast<double>(config.vocab_size));
   cost.training_bytes = kFloat * n * TrainingFloats(config, n);
   return cost;

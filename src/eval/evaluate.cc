@@ -137,7 +137,7 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     const int64_t first = seen;
     seen += batch.sequences();
     if (pairs) {
-      const std::vector<int32_t> best = RowMaxima(output.seq_relationship_logits, first, batch.sequences());  // [B, 2]
+      const std::vector<int32_t> best = RowMaxima(output.sentence_pair_logits, first, batch.sequences());  // [B, 2]
       next.insert(next.end(), best.begin(), best.end());
       const LossTerm& term = output.terms.back();
       next_loss.Add(term.mean.item<double>(), term.items);

@@ -99,7 +99,7 @@ void RunInspect(const InspectOptions& options) {
     for (size_t sequence = 0; sequence < result.attentions[layer].size(); ++sequence)
       output.Add(fmt::format("attentions.{}.{}", layer, sequence), result.attentions[layer][sequence]);
   output.Add("logits", result.logits);
-  output.Add("seq_relationship_logits", result.seq_relationship_logits);
+  output.Add(std::string(FamilyOf(model->config()).sentence_pairs.logits), result.sentence_pair_logits);
   output.Add("start_logits", result.start_logits);
   output.Add("end_logits", result.end_logits);
   output.Add("loss", result.loss);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "data/masking.h"
 #include "io/gzip.h"
+#include "models/family.h"
 
 namespace lshformer {
 namespace {
@@ -95,13 +96,13 @@ class Reader {
            has ? "have none" : "have them");
   }
 
-  void AddNextLabel(const Json& object, const std::string& where) {
-    constexpr const char* kKey = "next_sentence_label";
-    const bool has = HasValue(object, kKey);
+  void AddPairLabel(const Json& object, const std::string& where) {
+    const char* key = FamilyOf(config_).sentence_pairs.label;
+    const bool has = HasValue(object, key);
     std::vector<int32_t>& labels = result_.batch.labels.classes;
-    RequireLikeBefore(kKey, has, labels.empty() ? has && result_.batch.sequences() == 1 : true, where);
+    RequireLikeBefore(key, has, labels.empty() ? has && result_.batch.sequences() == 1 : true, where);
     if (!has) return;
-    labels.push_back(static_cast<int32_t>(GetInt(object, kKey, where, 0, 1)));
+    labels.push_back(static_cast<int32_t>(GetInt(object, key, where, 0, 1)));
     result_.labelled = true;
   }
 
@@ -110,7 +111,7 @@ class Reader {
     if (labels_ == LabelKind::kSpan) return AddSpan(object, where);
     const bool has = HasValue(object, "labels");
     PackedBatch& batch = result_.batch;
-    if (labels_ == LabelKind::kTokenAndNext) AddNextLabel(object, where);
+    if (labels_ == LabelKind::kTokenAndNext) AddPairLabel(object, where);
     if (labels_ == LabelKind::kToken || labels_ == LabelKind::kTokenAndNext) {
       std::vector<int32_t> labels(tokens, -100);
       if (has) labels = Integers(object, "labels", where, 0, config_.vocab_size - 1, -100);

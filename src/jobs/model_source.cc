@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "io/safetensors.h"
 #include "models/config.h"
 
 namespace lshformer {
@@ -25,6 +26,23 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
   config.pad_token_id = tokenizer.pad_id();
   if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, Marked("config_overrides"));
   return config;
+}
+
+// Changes to a checkpoint's config that leave its tensors as they are: dropout, the depth of layers that share all.
+void OverrideLoaded(const std::string& overrides, Task task, ModelConfig& config) {
+  const ModelConfig own = config;
+  ApplyOverrides(config, overrides, Marked("config_overrides"));
+  if (config.model_type != own.model_type)
+    FailOption("config_overrides", "the checkpoint is of model_type \"{}\", not \"{}\"", own.model_type,
+               config.model_type);
+  const std::vector<ParameterSpec> has = FamilyOf(own).parameters(own, task),
+                                   asked = FamilyOf(config).parameters(config, task);
+  for (size_t i = 0; i < std::max(has.size(), asked.size()); ++i) {
+    if (i < has.size() && i < asked.size() && has[i].name == asked[i].name && has[i].shape == asked[i].shape) continue;
+    const ParameterSpec& first = i < has.size() ? has[i] : asked[i];
+    FailOption("config_overrides", "a checkpoint's tensors stay as they are, \"{}\" {} would not", first.name,
+               ShapeText(first.shape));
+  }
 }
 
 }  // namespace
@@ -51,15 +69,15 @@ void CheckPrecision(Precision precision) {
 void CheckModelSource(const ModelSource& source) {
   ValidateOptions(ModelSourceTable(), source);
   CheckPrecision(source.precision);
-  const bool fresh = !source.model_type.empty() || !source.config_name.empty() || !source.config_overrides.empty();
+  const bool fresh = !source.model_type.empty() || !source.config_name.empty();
   if (source.model_name_or_path.empty()) {
-    if (!fresh)
+    if (!fresh && source.config_overrides.empty())
       FailUsage("{} DIR, or for a new model {} {}: required", OptionName{"model_name_or_path"},
                 OptionName{"model_type"}, fmt::join(ModelTypes(), "|"));
     if (source.tokenizer_name.empty()) FailOption("tokenizer_name", "required for a new model");
   } else if (fresh) {
-    FailOption("model_name_or_path", "has its own config; {}, {} and {} make a new model", OptionName{"model_type"},
-               OptionName{"config_name"}, OptionName{"config_overrides"});
+    FailOption("model_name_or_path", "has its own config; {} and {} make a new model", OptionName{"model_type"},
+               OptionName{"config_name"});
   }
 }
 
@@ -69,7 +87,9 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source) {
 
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
                    uint64_t seed, const std::function<void(ModelConfig&)>& adjust) {
+  const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
   const auto adjust_all = [&](ModelConfig& config) {
+    if (!folder.empty() && !source.config_overrides.empty()) OverrideLoaded(source.config_overrides, task, config);
     source.attention.Apply(config.attention);
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
@@ -77,7 +97,6 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
            source.config_name.empty() ? "config.json" : source.config_name, config.vocab_size, tokenizer.vocab_size());
     ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
   };
-  const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
   ModelPtr model;
   if (folder.empty()) {
     ModelConfig config = NewConfig(source, tokenizer);

@@ -16,6 +16,7 @@ namespace {
 
 // No model comes near these; they keep every product of two sizes far from overflow.
 constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLabels = int64_t{1} << 16;
+constexpr int64_t kMostPositions = int64_t{1} << 24, kMostTypes = int64_t{1} << 16;
 constexpr double kMostParameters = 8e9;  // 32 GB of weights; BERT-large has 0.34e9
 
 using M = ModelConfig;
@@ -150,6 +151,24 @@ struct EncoderPart {
 };
 
 }  // namespace
+
+std::vector<Option<ModelConfig>> TokenOptions() {
+  return {Integer("max_position_embeddings", &M::max_position_embeddings, 1, kMostPositions,
+                  "rows of the table of positions: tokens of the longest sequence"),
+          Integer("type_vocab_size", &M::type_vocab_size, 1, kMostTypes, "kinds of segments")};
+}
+
+void RefuseOtherVariants(const Json& other, std::string_view where) {
+  const std::string positions =
+      HasValue(other, "position_embedding_type") ? GetString(other, "position_embedding_type", where) : "absolute";
+  if (positions != "absolute")
+    Fail("{}: \"position_embedding_type\": expected \"absolute\", got \"{}\"", where, Shown(positions));
+  for (const char* key : {"is_decoder", "add_cross_attention"})
+    if (HasValue(other, key) && GetBool(other, key, where))
+      Fail("{}: \"{}\": expected false (encoders only), got true", where, key);
+  if (HasValue(other, "tie_word_embeddings") && !GetBool(other, "tie_word_embeddings", where))
+    Fail("{}: \"tie_word_embeddings\": expected true, got false", where);
+}
 
 void CheckParameterCount(double parameters, std::string_view where) {
   if (parameters > kMostParameters)

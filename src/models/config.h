@@ -23,6 +23,7 @@ struct ModelConfig : EncoderConfig {
   int64_t vocab_size = 30522;              // ids are below it
   int64_t max_position_embeddings = 512;   // tokens of the longest sequence, with a table of positions or without one
   int64_t type_vocab_size = 2;             // type ids are below it
+  int64_t embedding_size = 0;              // width of the embeddings and the decoder; 0: hidden_size, no such key
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
   int64_t num_labels = 2;           // from id2label, label2id or num_labels
@@ -31,6 +32,7 @@ struct ModelConfig : EncoderConfig {
   Json other = Json::object();      // every key of the file that no member stands for, kept in order
 
   std::string label_name(int64_t id) const;
+  int64_t embedding_width() const { return embedding_size == 0 ? hidden_size : embedding_size; }
   // HF's rule: as problem_type says, else one output is a regression.
   bool regression() const { return problem_type.empty() ? num_labels == 1 : problem_type == "regression"; }
 
@@ -79,7 +81,12 @@ Option<ModelConfig> OwnOption(Option<Own> option) {
       std::move(option), [](auto& config) -> auto& { return config.template own<Own>(); });
 }
 
+// For families that read tokens as BERT does: the rows of max_position_embeddings and type_vocab_size.
+std::vector<Option<ModelConfig>> TokenOptions();
+
 // For a family's check. Error naming `where`.
 void CheckParameterCount(double parameters, std::string_view where);  // 32 GB of weights at most
+// Variants of HF's encoders that change the result and are not computed here: decoders, relative positions …
+void RefuseOtherVariants(const Json& other, std::string_view where);
 
 }  // namespace lshformer

@@ -23,6 +23,12 @@ struct Head {
   const char* architecture;  // HF's class: "BertForMaskedLM"
 };
 
+// What HF calls the head of a pretraining model that looks at pairs of sentences.
+struct SentencePairNames {
+  const char* logits = "";  // of ModelOutput::sentence_pair_logits
+  const char* label = "";   // of Labels::classes
+};
+
 struct Family {
   const char* model_type;
 
@@ -35,10 +41,13 @@ struct Family {
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
   std::span<const Head> heads = {};  // the heads that it has
+  SentencePairNames sentence_pairs = {};
   std::span<const std::string_view> streams =
       {};  // what a batch must have: its tokens, then its further streams, by name
   WeightNames weight_names = {};
-  std::string_view layer_prefix = "";     // of layer i's parameters, before "<i>."; "": layers are not told apart so
+  std::string_view layer_prefix = "";  // of layer i's parameters, before "<i>."; "": layers are not told apart so
+  int64_t (*layers)(const ModelConfig&) = nullptr;  // how many of them the config asks for, under this key
+  const char* layers_key = "num_hidden_layers";
   std::string_view first_parameter = "";  // a small one of the first layer: its gradient alone takes a whole backward
 
   // Every parameter in file order, tied ones once. A pure function of the config: nothing is allocated.

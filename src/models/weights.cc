@@ -121,13 +121,13 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
 // More layers in the file than in config.json: the answers are not those of the model that was trained.
 void WarnOfFurtherLayers(const std::map<std::string, std::string>& by_name, const ModelConfig& config,
                          const std::string& path) {
-  const std::string_view prefix = FamilyOf(config).layer_prefix;
-  if (prefix.empty()) return;
-  const std::string next = fmt::format("{}{}.", prefix, config.num_hidden_layers);
+  const Family& family = FamilyOf(config);
+  if (family.layer_prefix.empty()) return;
+  const std::string next = fmt::format("{}{}.", family.layer_prefix, family.layers(config));
   const auto found = by_name.lower_bound(next);
   if (found != by_name.end() && found->first.starts_with(next))
-    spdlog::warn("{}: has more layers than the {} of config.json (\"num_hidden_layers\"); the rest is not used", path,
-                 config.num_hidden_layers);
+    spdlog::warn("{}: has more layers than the {} of config.json (\"{}\"); the rest is not used", path,
+                 family.layers(config), family.layers_key);
 }
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,

@@ -11,13 +11,13 @@ void Embeddings::AppendSpecs(std::vector<ParameterSpec>& specs, const std::strin
                      {rows, sizes.width},
                      initial,
                      "embeddings",
-                     fmt::format("{} {}, hidden_size {}", key, rows, sizes.width),
+                     fmt::format("{} {}, {} {}", key, rows, sizes.width_key, sizes.width),
                      {.embedding = true}});
   };
   table("word", sizes.words, "vocab_size", Initial::kNormalPaddingRow);
   table("position", sizes.positions, "max_position_embeddings", Initial::kNormal);
   table("token_type", sizes.types, "type_vocab_size", Initial::kNormal);
-  AppendLayerNorm(specs, prefix + ".LayerNorm", sizes.width, "embeddings");
+  AppendLayerNorm(specs, prefix + ".LayerNorm", sizes.width, "embeddings", sizes.width_key);
 }
 
 Embeddings::Embeddings(const ParameterMap& parameters, const std::string& prefix, double eps, double dropout,

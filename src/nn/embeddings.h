@@ -13,6 +13,7 @@ namespace lshformer {
 struct EmbeddingSizes {
   int64_t words, positions, types;  // vocab_size, max_position_embeddings, type_vocab_size
   int64_t width;
+  const char* width_key = "hidden_size";  // of config.json
 };
 
 class Embeddings {

@@ -6,11 +6,11 @@
 namespace lshformer {
 
 void EncoderAttention::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
-                                   const std::string& block, const EncoderConfig& config) {
+                                   const EncoderConfig& config) {
   const int64_t hidden = config.hidden_size;
   const std::string square = fmt::format("hidden_size {}", hidden);
   for (const std::string* name : {&names.query, &names.key, &names.value, &names.attention_output})
-    AppendLinear(specs, *name, hidden, hidden, block, square);
+    AppendLinear(specs, *name, hidden, hidden, names.attention_block, square);
 }
 
 namespace {
@@ -24,10 +24,10 @@ Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& na
 }  // namespace
 
 EncoderAttention::EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names,
-                                   const EncoderConfig& config, int64_t layer)
-    : layer_(static_cast<uint32_t>(layer)),
+                                   const EncoderConfig& config, const EncoderLayerPlace& place)
+    : layer_(place.visit),
       heads_(static_cast<int>(config.num_attention_heads)),
-      attention_(config.layer_attention(layer)),
+      attention_(place.attention),
       attention_dropout_(config.attention_probs_dropout_prob),
       query_key_value_(QueryKeyValue(parameters, names, attention_)),
       attention_output_(parameters.LinearOf(names.attention_output)) {}
@@ -61,25 +61,25 @@ namespace {
 std::vector<torch::Tensor> FeedForwardParameters(const ParameterMap& parameters, const EncoderLayerNames& names,
                                                  const EncoderConfig& config) {
   std::vector<ParameterSpec> specs;
-  EncoderFeedForward::AppendSpecs(specs, names, "", config);
+  EncoderFeedForward::AppendSpecs(specs, names, config);
   return parameters.Get(specs);
 }
 
 std::vector<torch::Tensor> LayerParameters(const ParameterMap& parameters, const EncoderLayerNames& names,
                                            const EncoderConfig& config) {
   std::vector<ParameterSpec> specs;
-  EncoderLayer::AppendSpecs(specs, names, "", config);
+  EncoderLayer::AppendSpecs(specs, names, config);
   return parameters.Get(specs);
 }
 
 }  // namespace
 
 void EncoderFeedForward::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
-                                     const std::string& block, const EncoderConfig& config) {
+                                     const EncoderConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   const std::string sizes = fmt::format("intermediate_size {}, hidden_size {}", inner, hidden);
-  AppendLinear(specs, names.inner, inner, hidden, block, sizes);
-  AppendLinear(specs, names.outer, hidden, inner, block, sizes);
+  AppendLinear(specs, names.inner, inner, hidden, names.feed_forward_block, sizes);
+  AppendLinear(specs, names.outer, hidden, inner, names.feed_forward_block, sizes);
 }
 
 EncoderFeedForward::EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names,
@@ -94,19 +94,19 @@ torch::Tensor EncoderFeedForward::operator()(const torch::Tensor& x, Precision p
 }
 
 void EncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
-                               const std::string& block, const EncoderConfig& config) {
-  EncoderAttention::AppendSpecs(specs, names, block, config);
-  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, block);
-  EncoderFeedForward::AppendSpecs(specs, names, block, config);
-  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, block);
+                               const EncoderConfig& config) {
+  EncoderAttention::AppendSpecs(specs, names, config);
+  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, names.attention_block);
+  EncoderFeedForward::AppendSpecs(specs, names, config);
+  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, names.feed_forward_block);
 }
 
 EncoderLayer::EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
-                           int64_t layer)
-    : layer_(static_cast<uint32_t>(layer)),
+                           const EncoderLayerPlace& place)
+    : layer_(place.visit),
       chunk_(config.chunk_size_feed_forward),
       hidden_dropout_(config.hidden_dropout_prob),
-      attention_(parameters, names, config, layer),
+      attention_(parameters, names, config, place),
       feed_forward_(parameters, names, config),
       attention_norm_(parameters, names.attention_norm, config.layer_norm_eps),
       feed_forward_norm_(parameters, names.feed_forward_norm, config.layer_norm_eps),

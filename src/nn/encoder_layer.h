@@ -10,19 +10,27 @@
 
 namespace lshformer {
 
-// Where the parameters of a layer are: prefixes of ".weight" and ".bias", in full.
+// Where the parameters of a layer are: prefixes of ".weight" and ".bias", in full, and the blocks that they count to.
 struct EncoderLayerNames {
   std::string query, key, value, attention_output, attention_norm;
   std::string inner, outer, feed_forward_norm;  // W_1, W_2 and their LayerNorm
+  std::string attention_block, feed_forward_block;
+};
+
+// Which layer of an encoder it is: `visit` tells its dropout and its hashing from those of the others, `attention` is
+// what it computes.
+struct EncoderLayerPlace {
+  uint32_t visit;
+  const AttentionSpec& attention;
 };
 
 // W_o · attention(x) + b_o.
 class EncoderAttention {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                           const EncoderConfig& config);
   EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
-                   int64_t layer);
+                   const EncoderLayerPlace& place);
   torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, H] → [T, H]
 
  private:
@@ -38,7 +46,7 @@ class EncoderAttention {
 // W_2 · f(W_1 · x + b_1) + b_2. A row looks at no other.
 class EncoderFeedForward {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                           const EncoderConfig& config);
   EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config);
   torch::Tensor operator()(const torch::Tensor& x, Precision precision) const;  // [n, H] → [n, H]
@@ -53,10 +61,10 @@ class EncoderFeedForward {
 //   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(W_2 · f(W_1 · a + b_1) + b_2))
 class EncoderLayer {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                           const EncoderConfig& config);
   EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
-               int64_t layer);
+               const EncoderLayerPlace& place);
   // [T, H] → [T, H]; `replay` is context.Replay() where context.recompute_layers, else not looked at.
   torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context,
                            const ForwardContext& replay) const;

@@ -22,6 +22,12 @@ std::vector<torch::Tensor> ParameterMap::Get(const std::vector<ParameterSpec>& s
   return found;
 }
 
+std::vector<std::pair<std::string, torch::Tensor>> ParameterMap::Named(const std::vector<ParameterSpec>& specs) const {
+  std::vector<std::pair<std::string, torch::Tensor>> named;
+  for (const ParameterSpec& spec : specs) named.emplace_back(spec.name, Get(spec.name));
+  return named;
+}
+
 Linear ParameterMap::LinearOf(const std::vector<std::string>& prefixes) const {
   std::vector<torch::Tensor> weights, biases;
   std::vector<const c10::TensorImpl*> key;
@@ -41,8 +47,8 @@ void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, 
 }
 
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
-                     const std::string& block) {
-  const std::string reason = fmt::format("hidden_size {}", size);
+                     const std::string& block, const char* size_key) {
+  const std::string reason = fmt::format("{} {}", size_key, size);
   specs.push_back({prefix + ".weight", {size}, Initial::kOne, block, reason, {.decays = false}});
   specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ops/linear.h"
@@ -38,6 +39,8 @@ class ParameterMap {
   torch::Tensor& operator[](const std::string& name) { return tensors_[name]; }
   const torch::Tensor& Get(const std::string& name) const;  // Error naming the parameter if it is absent
   std::vector<torch::Tensor> Get(const std::vector<ParameterSpec>& specs) const;
+  // The same with their names.
+  std::vector<std::pair<std::string, torch::Tensor>> Named(const std::vector<ParameterSpec>& specs) const;
 
   // The linear map of "<prefix>.weight" and "<prefix>.bias", or of several prefixes side by side. Whoever asks for the
   // same tensors gets a copy of one map, so that layers that share weights share their packed form too.
@@ -50,10 +53,11 @@ class ParameterMap {
   mutable std::map<std::vector<const c10::TensorImpl*>, Linear> linears_;  // by the identity of weights and biases
 };
 
-// Appends "<prefix>.weight" [out, in] and "<prefix>.bias" [out] of a linear map, or of a LayerNorm [size].
+// Appends "<prefix>.weight" [out, in] and "<prefix>.bias" [out] of a linear map, or of a LayerNorm [size], which is the
+// config's `size_key`.
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                   const std::string& block, const std::string& reason);
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
-                     const std::string& block);
+                     const std::string& block, const char* size_key = "hidden_size");
 
 }  // namespace lshformer

@@ -3,24 +3,22 @@
 namespace lshformer {
 namespace {
 
-void AppendAttention(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
-                     const EncoderConfig& config) {
-  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, block);
-  EncoderAttention::AppendSpecs(specs, names, block, config);
+void AppendAttention(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const EncoderConfig& config) {
+  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, names.attention_block);
+  EncoderAttention::AppendSpecs(specs, names, config);
 }
 
-void AppendFeedForward(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
-                       const EncoderConfig& config) {
-  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, block);
-  EncoderFeedForward::AppendSpecs(specs, names, block, config);
+void AppendFeedForward(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const EncoderConfig& config) {
+  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, names.feed_forward_block);
+  EncoderFeedForward::AppendSpecs(specs, names, config);
 }
 
-using Append = void(std::vector<ParameterSpec>&, const EncoderLayerNames&, const std::string&, const EncoderConfig&);
+using Append = void(std::vector<ParameterSpec>&, const EncoderLayerNames&, const EncoderConfig&);
 
 std::vector<torch::Tensor> ParametersOf(Append* append, const ParameterMap& parameters, const EncoderLayerNames& names,
                                         const EncoderConfig& config) {
   std::vector<ParameterSpec> specs;
-  append(specs, names, "", config);
+  append(specs, names, config);
   return parameters.Get(specs);
 }
 
@@ -37,19 +35,19 @@ std::shared_ptr<const RowIdentities> Piece(const std::shared_ptr<const RowIdenti
 }  // namespace
 
 void ReversibleEncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
-                                         const std::string& block, const EncoderConfig& config) {
-  AppendAttention(specs, names, block, config);
-  AppendFeedForward(specs, names, block, config);
+                                         const EncoderConfig& config) {
+  AppendAttention(specs, names, config);
+  AppendFeedForward(specs, names, config);
 }
 
 ReversibleEncoderLayer::ReversibleEncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names,
-                                               const EncoderConfig& config, int64_t layer)
-    : layer_(static_cast<uint32_t>(layer)),
+                                               const EncoderConfig& config, const EncoderLayerPlace& place)
+    : layer_(place.visit),
       chunk_(config.chunk_size_feed_forward),
       hidden_dropout_(config.hidden_dropout_prob),
       attention_norm_(parameters, names.attention_norm, config.layer_norm_eps),
       feed_forward_norm_(parameters, names.feed_forward_norm, config.layer_norm_eps),
-      attention_(parameters, names, config, layer),
+      attention_(parameters, names, config, place),
       feed_forward_(parameters, names, config),
       attention_parameters_(ParametersOf(AppendAttention, parameters, names, config)),
       feed_forward_parameters_(ParametersOf(AppendFeedForward, parameters, names, config)) {}

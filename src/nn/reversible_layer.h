@@ -15,10 +15,10 @@ namespace lshformer {
 
 class ReversibleEncoderLayer {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names, const std::string& block,
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                           const EncoderConfig& config);
   ReversibleEncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
-                         int64_t layer);
+                         const EncoderLayerPlace& place);
   // F and G in one forward. `context` must live until the forward is done; `replay`, context.Replay(), is copied.
   ReversibleLayer operator()(const ForwardContext& context, const ForwardContext& replay) const;
 

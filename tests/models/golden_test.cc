@@ -22,7 +22,8 @@ std::string Folder(const std::string& name) {
   return std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/" + name;
 }
 
-PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
+PackedBatch ReadBatch(const std::string& path, Task task, const ModelConfig& config) {
+  const bool regression = config.num_labels == 1;
   PackedBatch batch;
   std::ifstream file(path);
   std::string line;
@@ -39,7 +40,8 @@ PackedBatch ReadBatch(const std::string& path, Task task, bool regression) {
     const Json& labels = object.at("labels");
     if (task == Task::kMaskedLm || task == Task::kPretraining) {
       for (const Json& label : labels) batch.labels.tokens.push_back(label.get<int32_t>());
-      if (task == Task::kPretraining) batch.labels.classes.push_back(object.at("next_sentence_label").get<int32_t>());
+      if (task == Task::kPretraining)
+        batch.labels.classes.push_back(object.at(FamilyOf(config).sentence_pairs.label).get<int32_t>());
     } else if (regression) {
       batch.labels.values.push_back(labels.get<float>());
     } else {
@@ -83,7 +85,7 @@ TEST_P(GoldenTest, AgreesWithHf) {
   const ModelConfig config = ReadModelConfig(folder + "/config.json");
   const Task task = TaskFromArchitectures(config, folder);
   const ModelPtr model = LoadModel(folder, task, 0, true);
-  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config.num_labels == 1);
+  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config);
   ForwardOptions options;
   options.all_logits = options.hidden_states = options.attentions = true;
   const ModelOutput output = model->Forward(batch, options);
@@ -102,7 +104,8 @@ TEST_P(GoldenTest, AgreesWithHf) {
     } else {
       ExpectTensor("logits", output.logits, 1e-4);
     }
-    if (task == Task::kPretraining) ExpectTensor("seq_relationship_logits", output.seq_relationship_logits, 1e-4);
+    if (task == Task::kPretraining)
+      ExpectTensor(FamilyOf(config).sentence_pairs.logits, output.sentence_pair_logits, 1e-4);
     ExpectTensor("loss", output.loss, 1e-4);
     output.loss.backward();
     const double floor = 1e-5 * LargestGradient();  // some gradients, such as key biases', are 0 in exact arithmetic
@@ -119,7 +122,7 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
   const std::string folder = Folder(GetParam());
   const ModelConfig config = ReadModelConfig(folder + "/config.json");
   const Task task = TaskFromArchitectures(config, folder);
-  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config.num_labels == 1);
+  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config);
   const ModelPtr model = LoadModel(folder, task, 0, true);
   const torch::NoGradGuard no_grad;
   const torch::Tensor want = model->Forward(batch, {}).last_hidden_state;
@@ -147,7 +150,9 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          ::testing::Values("masked_lm", "masked_lm_gelu_new", "pretraining", "classification",
                                            "classification_gamma_beta", "regression", "regression_deep",
-                                           "question_answering", "encoder"),
+                                           "question_answering", "encoder", "albert_masked_lm", "albert_groups",
+                                           "albert_pretraining", "albert_classification", "albert_question_answering",
+                                           "albert_encoder"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -1,12 +1,13 @@
 // BERT with the heads of Task. Architecture and tensor names: HF's modeling_bert.
 #pragma once
-#include <memory>
-#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "models/heads.h"
 #include "models/model.h"
 #include "nn/embeddings.h"
-#include "nn/encoder_layer.h"
-#include "nn/reversible_layer.h"
+#include "nn/encoder.h"
 
 namespace lshformer {
 
@@ -22,28 +23,10 @@ class BertModel final : public Model {
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }
 
  private:
-  void CheckBatch(const PackedBatch& batch) const;
-  torch::Tensor Encode(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output,
-                       bool record) const;  // [T, H]
-  torch::Tensor EncodeReversibly(const torch::Tensor& embeddings, const ForwardContext& context, ModelOutput& output,
-                                 bool record) const;                                // [T, H]
-  torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
-  torch::Tensor Transform(const torch::Tensor& hidden) const;                       // [n, H]
-  // int8's error would reorder the words at the top, and the decoder sees few rows.
-  Precision DecoderPrecision() const { return precision_ == Precision::kInt8 ? Precision::kFloat32 : precision_; }
-  void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
-  void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
-  void RunClassification(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
-  void RunQuestionAnswering(const PackedBatch& batch, ModelOutput& output) const;
-
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   Embeddings embeddings_;
-  std::vector<EncoderLayer> layers_;                       // or, of a reversible model,
-  std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
-  std::optional<LayerNorm> encoder_norm_;                  // with this on the mean of the two streams behind the last
-  std::optional<Linear> pooler_, transform_, decoder_, seq_relationship_, classifier_, qa_outputs_;
-  std::optional<LayerNorm> transform_norm_;
-  torch::Tensor decoder_bias_;
+  Encoder encoder_;
+  EncoderHeads heads_;
 };
 
 }  // namespace lshformer

@@ -1,0 +1,9 @@
+// ALBERT's row of the table.
+#pragma once
+#include "models/family.h"
+
+namespace lshformer {
+
+extern const Family kAlbertFamily;
+
+}  // namespace lshformer

@@ -1,0 +1,222 @@
+#include "models/heads.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "data/masking.h"
+#include "ops/cross_entropy.h"
+#include "ops/span_cross_entropy.h"
+
+namespace lshformer {
+namespace {
+
+bool HasMaskedLm(Task task) { return task == Task::kMaskedLm || task == Task::kPretraining; }
+
+// int8's error would reorder the words at the top, and the decoder sees few rows.
+Precision DecoderPrecision(Precision precision) {
+  return precision == Precision::kInt8 ? Precision::kFloat32 : precision;
+}
+
+// Rows of a matrix, in the given order; gradients are added back.
+torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
+  return x.index_select(0, torch::tensor(rows, torch::kInt64));
+}
+
+// Mean cross-entropy of [B, classes] by the batch's class labels.
+torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
+  const int64_t classes = logits.size(1);
+  if (batch.labels.classes.size() != static_cast<size_t>(batch.sequences()))
+    Fail("{} labels for {} sequences", batch.labels.classes.size(), batch.sequences());
+  for (size_t i = 0; i < batch.labels.classes.size(); ++i)
+    if (batch.labels.classes[i] < 0 || batch.labels.classes[i] >= classes)
+      Fail("sequence {}: label {} is out of range, expected 0 to {}", i, batch.labels.classes[i], classes - 1);
+  const std::vector<int64_t> labels(batch.labels.classes.begin(), batch.labels.classes.end());
+  return torch::cross_entropy_loss(logits, torch::tensor(labels, torch::kInt64));
+}
+
+}  // namespace
+
+void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadNames& names, const ModelConfig& config,
+                               Task task) {
+  const int64_t hidden = config.hidden_size, width = config.embedding_width();
+  const std::string sizes = fmt::format("hidden_size {}", hidden);
+  if (HasPooler(task)) AppendLinear(specs, names.pooler, hidden, hidden, "pooler", sizes);
+  if (HasMaskedLm(task)) {
+    specs.push_back({names.decoder_bias,
+                     {config.vocab_size},
+                     Initial::kZero,
+                     "head",
+                     fmt::format("vocab_size {}", config.vocab_size),
+                     {.decays = false}});
+    const char* key = config.embedding_size == 0 ? "hidden_size" : "embedding_size";
+    AppendLinear(specs, names.transform, width, hidden, "head",
+                 config.embedding_size == 0 ? sizes : fmt::format("embedding_size {}, {}", width, sizes));
+    AppendLayerNorm(specs, names.transform_norm, width, "head", key);
+  }
+  if (task == Task::kPretraining)
+    AppendLinear(specs, names.sentence_pairs, /*out=*/2, hidden, "head", fmt::format("kinds of pairs, {}", sizes));
+  if (task == Task::kSequenceClassification)
+    AppendLinear(specs, names.classifier, config.num_labels, hidden, "head",
+                 fmt::format("{} labels, {}", config.num_labels, sizes));
+  if (task == Task::kQuestionAnswering)
+    AppendLinear(specs, names.answers, /*out=*/2, hidden, "head", fmt::format("start and end, {}", sizes));
+}
+
+EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& names, const ModelConfig& config, Task task,
+                           const HeadDropout& dropout, const torch::Tensor& words)
+    : task_(task),
+      vocab_size_(config.vocab_size),
+      num_labels_(config.num_labels),
+      function_(Function(config.hidden_act)),
+      dropout_(dropout) {
+  if (HasPooler(task)) pooler_ = parameters.LinearOf(names.pooler);
+  if (HasMaskedLm(task)) {
+    transform_ = parameters.LinearOf(names.transform);
+    transform_norm_.emplace(parameters, names.transform_norm, config.layer_norm_eps);
+    words_ = words;
+    decoder_bias_ = parameters.Get(names.decoder_bias);
+    decoder_ = Linear({words_}, {decoder_bias_});
+  }
+  if (task == Task::kPretraining) sentence_pairs_ = parameters.LinearOf(names.sentence_pairs);
+  if (task == Task::kSequenceClassification) classifier_ = parameters.LinearOf(names.classifier);
+  if (task == Task::kQuestionAnswering) answers_ = parameters.LinearOf(names.answers);
+}
+
+torch::Tensor EncoderHeads::Pool(const PackedBatch& batch, const torch::Tensor& hidden) const {
+  const std::vector<int64_t> first(batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1);
+  return Apply(UnaryFunction::kTanh, (*pooler_)(GatherRows(hidden, first)));
+}
+
+torch::Tensor EncoderHeads::DropPooled(const torch::Tensor& pooled, const ForwardContext& context,
+                                       double probability) const {
+  auto firsts = std::make_shared<RowIdentities>();
+  firsts->sequence_ids = context.sequences->ids;
+  firsts->positions.assign(firsts->sequence_ids.size(), 0);
+  return Dropout(pooled, context.DropoutAt(DropoutSite::kHead, 0, probability, std::move(firsts)));
+}
+
+torch::Tensor EncoderHeads::Transform(const torch::Tensor& hidden, Precision precision) const {
+  return (*transform_norm_)(transform_->Then(function_, hidden, precision), {}, {});
+}
+
+void EncoderHeads::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, Precision precision,
+                               ModelOutput& output) const {
+  std::vector<int64_t> labelled;
+  std::vector<int32_t> labels;
+  for (size_t token = 0; token < batch.labels.tokens.size(); ++token) {
+    const int32_t label = batch.labels.tokens[token];
+    if (label == kIgnoredLabel) continue;
+    if (label < 0 || label >= vocab_size_)
+      Fail("token {}: label {} is out of range, expected -100 or 0 to {}", token, label, vocab_size_ - 1);
+    labelled.push_back(static_cast<int64_t>(token));
+    labels.push_back(label);
+  }
+  if (!batch.labels.tokens.empty() && batch.labels.tokens.size() != batch.tokens.ids.size())
+    Fail("the batch has {} tokens and {} token labels", batch.tokens.ids.size(), batch.labels.tokens.size());
+  const bool has_labels = !batch.labels.tokens.empty(), gradients = torch::GradMode::is_enabled();
+  if (has_labels && !options.all_logits) {
+    const torch::Tensor rows =
+        Transform(GatherRows(output.last_hidden_state, labelled), precision);  // [labelled, width]
+    if (gradients) output.loss = DecoderCrossEntropy(rows, words_, decoder_bias_, labels, precision);
+    if (gradients && options.train) return;
+    const torch::NoGradGuard no_grad;
+    output.logits = (*decoder_)(rows, precision);  // [labelled, V]
+    if (!gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
+    return;
+  }
+  const torch::Tensor rows = Transform(output.last_hidden_state, precision);  // [T, width]
+  if (has_labels && gradients)
+    output.loss = DecoderCrossEntropy(GatherRows(rows, labelled), words_, decoder_bias_, labels, precision);
+  // Where a loss carries the gradient, logits of every position are only looked at.
+  const torch::AutoGradMode grad_mode(gradients && !has_labels);
+  output.logits = (*decoder_)(rows, precision);  // [T, V]
+  if (has_labels && !gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, batch.labels.tokens));
+}
+
+void EncoderHeads::RunPretraining(const PackedBatch& batch, const ForwardOptions& options,
+                                  const ForwardContext& context, ModelOutput& output) const {
+  const std::vector<int64_t> items = LossItems(task_, batch.labels);
+  // A mean over no token would be NaN, and take the other term with it.
+  if (items[0] > 0 || !options.train) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
+  torch::Tensor token_loss, sequence_loss;
+  if (items[0] > 0) token_loss = output.loss;
+  output.loss = token_loss;
+  output.sentence_pair_logits =
+      (*sentence_pairs_)(DropPooled(output.pooler_output, context, dropout_.sentence_pairs));  // [B, 2]
+  if (items[1] > 0) {
+    sequence_loss = ClassLoss(output.sentence_pair_logits, batch);
+    output.loss = output.loss.defined() ? output.loss + sequence_loss : sequence_loss;
+  }
+  output.terms = {{token_loss, items[0]}, {sequence_loss, items[1]}};
+}
+
+void EncoderHeads::RunClassification(const PackedBatch& batch, const ForwardContext& context,
+                                     ModelOutput& output) const {
+  const torch::Tensor pooled = DropPooled(output.pooler_output, context, dropout_.classifier);
+  output.logits = (*classifier_)(pooled);  // [B, labels]
+  const auto sequences = static_cast<size_t>(batch.sequences());
+  if (!batch.labels.values.empty()) {
+    if (batch.labels.values.size() != sequences || num_labels_ != 1)
+      Fail("{} regression labels for {} sequences and {} outputs", batch.labels.values.size(), sequences, num_labels_);
+    output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
+  } else if (!batch.labels.classes.empty()) {
+    output.loss = ClassLoss(output.logits, batch);
+  }
+}
+
+void EncoderHeads::RunAnswers(const PackedBatch& batch, ModelOutput& output) const {
+  const torch::Tensor logits = (*answers_)(output.last_hidden_state);  // [T, 2]
+  output.start_logits = logits.select(1, 0);                           // [T]
+  output.end_logits = logits.select(1, 1);                             // [T]
+  if (batch.labels.start_positions.empty() && batch.labels.end_positions.empty()) return;
+  output.loss =
+      SpanCrossEntropy(logits, batch.tokens.cu_seqlens, batch.labels.start_positions, batch.labels.end_positions);
+}
+
+void EncoderHeads::operator()(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
+                              ModelOutput& output) const {
+  if (pooler_) output.pooler_output = Pool(batch, output.last_hidden_state);  // [B, H]
+  if (task_ == Task::kPretraining) return RunPretraining(batch, options, context, output);
+  if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
+  if (task_ == Task::kSequenceClassification) RunClassification(batch, context, output);
+  if (task_ == Task::kQuestionAnswering) RunAnswers(batch, output);
+  if (output.loss.defined()) output.terms = {{output.loss, LossItems(task_, batch.labels).front()}};
+}
+
+void CheckTokens(const PackedBatch& batch, const ModelConfig& config) {
+  CheckStreams(batch, FamilyOf(config));
+  const TokenStream& stream = batch.tokens;
+  for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
+    const int32_t begin = stream.cu_seqlens[sequence], end = stream.cu_seqlens[sequence + 1];
+    if (end <= begin) Fail("sequence {} is empty", sequence);
+    if (end - begin > config.max_position_embeddings)
+      Fail("sequence {} has {} tokens, max_position_embeddings is {}", sequence, end - begin,
+           config.max_position_embeddings);
+    const auto check = [&](const std::vector<int32_t>& values, const char* what, int64_t limit) {
+      for (int32_t token = begin; token < end; ++token)
+        if (values[token] < 0 || values[token] >= limit)
+          Fail("sequence {}, token {}: {} {} is out of range, expected 0 to {}", sequence, token - begin, what,
+               values[token], limit - 1);
+    };
+    check(stream.ids, "id", config.vocab_size);
+    check(stream.type_ids, "token type", config.type_vocab_size);
+    check(stream.positions, "position", config.max_position_embeddings);
+  }
+}
+
+ForwardContext MakeContext(const PackedBatch& batch, const ForwardOptions& options, Precision precision,
+                           ModelOutput& output) {
+  ForwardContext context(batch.tokens, batch.sequence_ids);
+  context.train = options.train;
+  context.seed = options.seed;
+  context.step = static_cast<uint64_t>(options.step);
+  context.dropout_step = context.step | static_cast<uint64_t>(options.micro_step) << 40;
+  context.recompute_layers = options.gradient_checkpointing;
+  context.counts = options.counts;
+  context.precision = precision;
+  if (options.attentions) context.attentions = &output.attentions;
+  return context;
+}
+
+}  // namespace lshformer

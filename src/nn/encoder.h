@@ -1,0 +1,40 @@
+// The layers of an encoder one after another, ordinary or reversible as "reversible" says.
+//
+// Layers that are given the same names share their parameters and the packed forms of them; the gradient of such a
+// parameter is the sum over its uses. Dropout, and hash planes, are each layer's own.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/encoder_layer.h"
+#include "nn/reversible_layer.h"
+
+namespace lshformer {
+
+struct EncoderNames {
+  std::vector<EncoderLayerNames> layers;  // EncoderConfig::visits(), in the order in which a token meets them
+  std::string norm;                       // of a reversible encoder: the LayerNorm behind its last layer, and its block
+  std::string norm_block;
+};
+
+class Encoder {
+ public:
+  // A parameter that several layers share once, with the number of its uses.
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames& names, const EncoderConfig& config);
+  Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config);
+  // [T, H] → [T, H]. hidden_states, where given, gets the states behind each of num_hidden_layers layers; reversible:
+  // the mean of the two streams, of which the result is the LayerNorm.
+  torch::Tensor operator()(const torch::Tensor& embeddings, const ForwardContext& context,
+                           std::vector<torch::Tensor>* hidden_states) const;
+
+ private:
+  torch::Tensor RunReversibly(const torch::Tensor& embeddings, const ForwardContext& context,
+                              std::vector<torch::Tensor>* hidden_states) const;
+  std::vector<EncoderLayer> layers_;                       // or, of a reversible encoder,
+  std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
+  std::optional<LayerNorm> norm_;                          // with this behind them
+  size_t inner_;                                           // layers that give one hidden state
+};
+
+}  // namespace lshformer
