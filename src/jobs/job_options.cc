@@ -81,6 +81,18 @@ Option<TrainOptions> DoRegression() {
   return std::move(option).MeaninglessIf(OnlyForLabels);
 }
 
+Option<TrainOptions> IgnoreMismatchedSizes() {
+  Option<ModelSource> own =
+      Boolean("ignore_mismatched_sizes", &ModelSource::ignore_mismatched_sizes,
+              "a checkpoint whose classifier is for other labels (MNLI's three, where RTE has two) gets a new one");
+  Option<TrainOptions> option = OfPart<TrainOptions>(
+      std::move(own), [](auto& options) -> auto& { return options.model; });
+  return std::move(option).Group(kModel).MeaninglessIf([](const TrainOptions& options) {
+    return options.model.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"})
+                                                    : OnlyForLabels(options);
+  });
+}
+
 // Of the search for answers a run keeps what it does after the training as one setting.
 Option<TrainOptions> Answers() {
   return Custom<TrainOptions>(
@@ -186,7 +198,8 @@ const OptionTable<TrainOptions>& TrainTable() {
   static const OptionTable<T> table = [] {
     OptionTable<T> made{
         {Names("task", &T::task, {"text-classification", "question-answering"}, "the task"),
-         Text("task_name", &T::task_name, "GLUE task: its labels and metrics, with data_dir its files").Syntax("NAME"),
+         Text("task_name", &T::task_name, "GLUE task: its labels, columns and metrics, with data_dir its files")
+             .Syntax("NAME"),
          Path("data_dir", &T::data_dir, "DIR", "its folder, with train.tsv and dev.tsv"),
          Paths("train_file", &T::train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated"),
          Path("validation_file", &T::validation_file, "FILE", "the same, to evaluate on").WorksAfter(),
@@ -196,11 +209,13 @@ const OptionTable<TrainOptions>& TrainTable() {
          Path("test_file", &T::test_file, "FILE", "the same, to predict; labels are not read").WorksAfter(),
          MaxTrainSamples<T>("rows or questions"), MaxEvalSamples<T>("rows or questions").WorksAfter(),
          MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: in windows)"), DoEval<T>(),
-         Boolean("do_predict", &T::do_predict,
-                 "write predict_results_TASK.txt for the test rows, or predict_predictions.json")
+         Boolean(
+             "do_predict", &T::do_predict,
+             "write predict_results_TASK.txt for the test rows, and the file that GLUE takes (RTE.tsv); of questions "
+             "predict_predictions.json")
              .Group(kRun)
              .WorksAfter(),
-         DryRun<T>(), DoRegression()},
+         DryRun<T>(), DoRegression(), IgnoreMismatchedSizes()},
         nullptr,
         {},
         kData};
