@@ -1,6 +1,11 @@
 // The tables of the options of jobs, a row an option; declared beside each struct. Training options have theirs in
 // train/options.cc.
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "data/answer_search.h"
 #include "data/masking.h"
@@ -50,6 +55,27 @@ Option<Job> DoEval() {
 template <class Job>
 Option<Job> DryRun() {
   return Boolean("dry_run", &Job::dry_run, "only tell tokens, steps, memory and time").Group(kRun).KeepsResult();
+}
+
+// Of a text "1,2,3" or a list [1,2,3].
+std::vector<uint64_t> ParseSeeds(const Json& value, const std::string& where) {
+  std::vector<std::string> words;
+  if (value.is_array()) {
+    for (const Json& seed : value) words.push_back(seed.dump());
+  } else {
+    std::istringstream text((value.is_string() ? value.get<std::string>() : value.dump()) + ",");
+    for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  }
+  std::vector<uint64_t> seeds;
+  for (const std::string& word : words) {
+    uint64_t seed = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), seed);
+    if (code != std::errc() || end != word.data() + word.size())
+      Fail("{}: expected numbers from 0 to 2^64 - 1 with commas between them, got \"{}\"", where, Shown(word));
+    if (std::find(seeds.begin(), seeds.end(), seed) != seeds.end()) Fail("{}: {} stands there twice", where, seed);
+    seeds.push_back(seed);
+  }
+  return seeds;
 }
 
 // No flag of its own: it is declared with those of other precisions.
@@ -123,6 +149,19 @@ void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
   rows.push_back(Answers());
 }
 
+// Written as a list, and not at all where there is none: a run is then one run.
+Option<RunFolder> Seeds() {
+  Option<RunFolder> option = Custom<RunFolder>(
+      "seeds", "N,N,…",
+      [](const Json& object, std::string_view where, RunFolder& into) {
+        into.seeds = ParseSeeds(object.at("seeds"), std::string(where) + ": \"seeds\"");
+      },
+      [](const RunFolder& from) { return from.seeds.empty() ? Json() : Json(from.seeds); },
+      "one run a seed, in output_dir/seed-N, and in output_dir mean, deviation and best; instead of seed");
+  option.from_text = [](const std::string& text) { return Json(text); };
+  return std::move(option).KeepsResult();
+}
+
 }  // namespace
 
 const OptionTable<ModelSource>& ModelSourceTable() {
@@ -155,7 +194,8 @@ const OptionTable<RunFolder>& RunFolderTable() {
              .KeepsResult(),
          Names("save_dtype", &F::save_dtype, {"float32", "float16", "bfloat16"},
                "numbers of the finished model; checkpoints are float32")
-             .WorksAfter()},
+             .WorksAfter(),
+         Seeds()},
         nullptr,
         {},
         "Output folder"};

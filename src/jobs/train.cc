@@ -8,6 +8,7 @@
 #include "eval/score_file.h"
 #include "jobs/label_data.h"
 #include "jobs/question_data.h"
+#include "jobs/seeds.h"
 #include "jobs/training_run.h"
 
 namespace lshformer {
@@ -94,6 +95,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 JobResult RunTrain(const TrainOptions& options) {
   CheckTrainingJob(options, TrainTable());
   CheckLabelSource(options);
+  if (!options.folder.seeds.empty()) return RunEachSeed(options, RunTrain);
   HeldLog warnings;
   TrainingJob job =
       BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});

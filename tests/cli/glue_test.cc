@@ -2,6 +2,7 @@
 // seeds in one command.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "cli/training_run.h"
@@ -119,6 +120,67 @@ TEST_F(GlueTest, FromThreeLabelsToTwo) {
 TEST_F(GlueTest, SubmissionsHaveTheTasksNumbers) {
   Succeeds(Train("run", {"--do_predict"}));
   EXPECT_EQ(folder_.Read("run/SST-2.tsv"), "index\tprediction\n0\t1\n1\t0\n2\t1\n");
+}
+
+TEST_F(GlueTest, SeveralSeedsAreSoManyRunsAndASummary) {
+  const CommandResult run = Succeeds(Train("out", {"--seeds", "1,2,3", "--do_eval", "--num_train_epochs", "2"}));
+  EXPECT_THAT(run.out, AllOf(StartsWith("3 seeds"), HasSubstr("eval_accuracy"), HasSubstr("best by eval_accuracy: ")));
+  const Json summary = Results("out/all_results.json");
+  double sum = 0, squares = 0, best = 0;
+  for (const char* seed : {"1", "2", "3"}) {
+    const std::string folder = fmt::format("out/seed-{}", seed);
+    const double accuracy = Results(folder + "/eval_results.json")["eval_accuracy"];
+    sum += accuracy, squares += accuracy * accuracy, best = std::max(best, accuracy);
+    EXPECT_EQ(Results(folder + "/training_args.json")["seed"], std::stoi(seed));
+  }
+  EXPECT_NEAR(summary["eval_accuracy"]["mean"].get<double>(), sum / 3, 1e-12);
+  EXPECT_NEAR(std::pow(summary["eval_accuracy"]["std"].get<double>(), 2), (squares - sum * sum / 3) / 2, 1e-9);
+  EXPECT_EQ(summary["eval_accuracy"]["best"], best);
+  EXPECT_TRUE(fs::exists(summary["best_model"].get<std::string>() + "/model.safetensors"));
+  // Each is the run that --seed makes alone.
+  Succeeds(Train("alone", {"--seed", "2", "--do_eval", "--num_train_epochs", "2"}));
+  EXPECT_EQ(Weights("alone"), Weights("out/seed-2"));
+  EXPECT_NE(Weights("out/seed-1"), Weights("out/seed-2"));
+  EXPECT_THAT(Fails(Train("out", {"--seeds", "1,2,3", "--do_eval", "--num_train_epochs", "2"}), 1),
+              HasSubstr("not empty"));
+  Succeeds(
+      Pretrain("text", {"--seeds", "4,5", "--max_steps", "3", "--do_eval", "--validation_file", folder_ / "text.txt"}));
+  EXPECT_EQ(Results("text/all_results.json")["metric_for_best_model"], "perplexity");
+}
+
+TEST_F(GlueTest, SeedsThatAreStoppedGoOn) {
+  const std::vector<std::string> more{"--do_eval", "--num_train_epochs", "40"};
+  const auto seeds = [&](const std::string& output, const std::string& resume) {
+    std::vector<std::string> words = more;
+    words.insert(words.end(), {"--seeds", "1,2"});
+    if (!resume.empty()) words.insert(words.end(), {"--resume_from_checkpoint", resume});
+    return Train(output, words);
+  };
+  Succeeds(seeds("whole", ""));
+  const auto second_began = [&] { return fs::exists(folder_ / "stopped/seed-2/training_args.json"); };
+  const CommandResult stopped = Interrupt(seeds("stopped", ""), SIGTERM, std::chrono::minutes(2), second_began);
+  if (stopped.status == 0) GTEST_SKIP() << "the second run was over before the signal came";
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
+  EXPECT_FALSE(fs::exists(folder_ / "stopped/all_results.json"));
+  const auto written = fs::last_write_time(folder_ / "stopped/seed-1/model.safetensors");
+  Succeeds(seeds("stopped", "auto"));
+  EXPECT_EQ(fs::last_write_time(folder_ / "stopped/seed-1/model.safetensors"), written);
+  EXPECT_EQ(Weights("stopped/seed-2"), Weights("whole/seed-2"));
+  EXPECT_EQ(Results("stopped/all_results.json")["eval_loss"], Results("whole/all_results.json")["eval_loss"]);
+}
+
+TEST_F(GlueTest, WrongSeedsAreNamed) {
+  const auto wrong = [&](const std::vector<std::string>& more) { return Fails(Train("run", more), 2); };
+  EXPECT_THAT(wrong({"--seeds", ""}), HasSubstr("--seeds: expected numbers from 0 to 2^64 - 1"));
+  EXPECT_THAT(wrong({"--seeds", "1,x"}), AllOf(HasSubstr("--seeds: expected numbers"), HasSubstr("got \"x\"")));
+  EXPECT_THAT(wrong({"--seeds", "1,2,1"}), HasSubstr("--seeds: 1 stands there twice"));
+  EXPECT_THAT(wrong({"--seeds", "1,2", "--seed", "3"}), HasSubstr("--seeds: instead of --seed"));
+  EXPECT_THAT(wrong({"--seeds", "1", "--resume_from_checkpoint", "somewhere"}),
+              HasSubstr("--resume_from_checkpoint: expected auto beside --seeds"));
+  Fails(Train("run", {"--seeds", "1,2", "--data_dir", folder_ / "nothing"}), 1);
+  EXPECT_FALSE(fs::exists(folder_ / "run")) << "not even empty";
+  Succeeds(Train("run", {"--max_steps", "1"}));
+  EXPECT_THAT(Fails(Train("run", {"--seeds", "1,2", "--overwrite_output_dir"}), 1), HasSubstr("holds a single run"));
 }
 
 }  // namespace
