@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "data/classification.h"
+#include "data/glue.h"
 #include "eval/score_file.h"
 #include "eval/squad_score.h"
 

@@ -2,9 +2,15 @@
 
 #include <iostream>
 
+#include "jobs/seed_summary.h"
+
 namespace lshformer::cli {
 
 void PrintJobResult(const JobResult& result) {
+  if (result.summary.is_object()) {
+    std::cout << SeedsText(result.summary);
+    return;
+  }
   Json shown = result.plan;
   if (shown.is_null()) {
     shown = result.train;

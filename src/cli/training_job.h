@@ -12,7 +12,7 @@
 
 namespace lshformer::cli {
 
-// Prints what a job found: all results, or with --dry_run the plan.
+// Prints what a job found: all results, with --dry_run the plan, of several seeds the table of their figures.
 void PrintJobResult(const JobResult& result);
 
 // Declares the flags of `options`, a job's, and sets what the command does with them.
@@ -35,6 +35,8 @@ void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobRes
   command.callback([&command, &table, &common, run, flags] {
     Options& options = flags->options;
     RefuseMeaningless(command, table, options);
+    if (!options.folder.seeds.empty() && command.get_parent()->count("--seed") > 0)
+      FailOption("seeds", "instead of {}, not beside it", OptionName{"seed"});
     options.training.seed = common.seed;
     // Whoever says anything about checkpoints wants them beyond the end of the run.
     options.folder.keep_optimizer_states = command.count("--save_steps") > 0 || command.count("--save_total_limit") > 0;

@@ -1,7 +1,5 @@
 #include "data/classification.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -100,19 +98,19 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
 
 class TableReader {
  public:
-  TableReader(const std::string& path, bool need_label, const TableColumns& wanted, bool skip_short_rows)
-      : lines_(path), need_label_(need_label), wanted_(wanted), skip_short_rows_(skip_short_rows) {
+  TableReader(const std::string& path, bool need_label, const TableLayout& layout, const TableColumns& otherwise)
+      : lines_(path), need_label_(need_label), layout_(layout), otherwise_(otherwise) {
     table_.path = path;
   }
 
-  // `names` of columns: for files whose first line is not a header but the first row.
-  TextTable ReadTsv(const std::vector<std::string>& names = {}) {
+  TextTable ReadTsv() {
     if (!NextLine()) Fail("{}: is empty, expected a header and rows", table_.path);
     CheckUtf8();
     std::vector<std::string> header;
     for (const std::string_view name : SplitTabs(line_)) header.emplace_back(name);
-    bool unread = !names.empty() && !Contains(header, wanted_.text);
-    if (unread) header = names;
+    bool unread = IsFirstRow(header);  // and no header
+    const bool own_header = !unread;
+    if (unread) header = layout_.header;
     Choose(header, header);
     const auto place = [&](const std::string& name) {
       return name.empty() ? -1 : std::find(header.begin(), header.end(), name) - header.begin();
@@ -122,15 +120,18 @@ class TableReader {
     while (std::exchange(unread, false) || NextLine()) {
       const std::vector<std::string_view> fields = SplitTabs(line_);
       if (fields.size() != header.size()) {
-        if (skip_short_rows_ && fields.size() < header.size()) continue;
+        if (layout_.skip_short_rows && fields.size() < header.size()) {
+          ++table_.skipped;
+          continue;
+        }
         Fail("{}: expected {} fields separated by tabs{}, got {}", lines_.where(), header.size(),
-             names.empty() ? ", as in the header" : "", fields.size());
+             own_header ? ", as in the header" : "", fields.size());
       }
       CheckUtf8();
       Add(fields[text], pair < 0 ? std::string_view{} : fields[pair],
           label < 0 ? std::string_view{} : LabelField(fields[label]));
     }
-    return Finish("a header alone");
+    return Finish(table_.skipped > 0 ? "all rows are too short" : "a header alone");
   }
 
   TextTable ReadJsonLines() {
@@ -149,8 +150,18 @@ class TableReader {
   }
 
  private:
+  bool IsFirstRow(const std::vector<std::string>& fields) const {
+    if (layout_.header.empty() || Contains(fields, layout_.columns.text) || Contains(fields, "label")) return false;
+    return need_label_ || fields.size() == layout_.header.size();
+  }
+
+  // `names` are those of columns that can hold text.
   void Choose(const std::vector<std::string>& names, const std::vector<std::string>& all) {
-    table_.columns = ChooseColumns(names, all, need_label_, wanted_, lines_.where());
+    const TableColumns& own = layout_.columns;
+    const bool laid_out = !own.text.empty() && (Contains(all, own.text) || Contains(all, own.pair));
+    TableColumns wanted = laid_out ? own : otherwise_;
+    if (laid_out && !Contains(all, own.label) && Contains(all, "label")) wanted.label = "label";
+    table_.columns = ChooseColumns(names, all, need_label_, wanted, lines_.where());
   }
 
   void ChooseFrom(const Json& object) {
@@ -192,7 +203,7 @@ class TableReader {
     table_.texts.emplace_back(text);
     if (!table_.columns.pair.empty()) table_.pairs.emplace_back(pair);
     if (!table_.columns.label.empty()) {
-      if (label.empty()) Fail("{}: the label is empty", lines_.where());
+      if (label.empty() && need_label_) Fail("{}: the label is empty", lines_.where());
       table_.labels.emplace_back(label);
     }
     table_.lines.push_back(lines_.line_number());
@@ -207,15 +218,20 @@ class TableReader {
   std::string line_;
   bool first_ = true;
   bool need_label_;
-  const TableColumns& wanted_;
-  bool skip_short_rows_;
+  const TableLayout& layout_;
+  const TableColumns& otherwise_;
   TextTable table_;
 };
 
 }  // namespace
 
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns) {
-  TableReader reader(path, need_label, columns, false);
+  return ReadTextTable(path, need_label, {}, columns);
+}
+
+TextTable ReadTextTable(const std::string& path, bool need_label, const TableLayout& layout,
+                        const TableColumns& otherwise) {
+  TableReader reader(path, need_label, layout, otherwise);
   return IsJsonLines(path) ? reader.ReadJsonLines() : reader.ReadTsv();
 }
 
@@ -295,69 +311,6 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
            Join(names));
   }
   return ids;
-}
-
-const std::vector<GlueTask>& GlueTasks() {
-  using Labels = std::vector<std::string>;
-  const Labels entailment{"entailment", "not_entailment"}, three{"entailment", "neutral", "contradiction"};
-  const TableColumns sentences{"sentence1", "sentence2", "label"}, premises{"sentence1", "sentence2", "gold_label"};
-  static const std::vector<GlueTask> tasks = {
-      {.name = "sst2", .columns = {"sentence", "", "label"}, .labels = {"negative", "positive"}},
-      {.name = "cola",
-       .columns = {"sentence", "", "label"},
-       .labels = {"unacceptable", "acceptable"},
-       .matthews = true,
-       .header = {"source", "label", "mark", "sentence"}},
-      {.name = "mrpc",
-       .columns = {"#1 String", "#2 String", "Quality"},
-       .labels = {"not_equivalent", "equivalent"},
-       .f1 = true},
-      {.name = "qqp",
-       .columns = {"question1", "question2", "is_duplicate"},
-       .labels = {"not_duplicate", "duplicate"},
-       .f1 = true,
-       .skip_short_rows = true},
-      {.name = "mnli", .columns = premises, .labels = three, .validation = "dev_matched", .test = "test_matched"},
-      {.name = "mnli-mm",
-       .columns = premises,
-       .labels = three,
-       .validation = "dev_mismatched",
-       .test = "test_mismatched"},
-      {.name = "qnli", .columns = {"question", "sentence", "label"}, .labels = entailment},
-      {.name = "rte", .columns = sentences, .labels = entailment},
-      {.name = "wnli", .columns = sentences, .labels = {"not_entailment", "entailment"}},
-      {.name = "stsb", .columns = {"sentence1", "sentence2", "score"}, .labels = {}},
-  };
-  return tasks;
-}
-
-const GlueTask& FindGlueTask(std::string_view name) {
-  std::vector<std::string> names;
-  for (const GlueTask& task : GlueTasks()) {
-    if (task.name == name) return task;
-    names.emplace_back(task.name);
-  }
-  const std::string nearest = Nearest(name, names);
-  FailOption("task_name", "expected one of {}, got \"{}\"{}", Join(names), name,
-             nearest.empty() ? "" : "; did you mean " + nearest + "?");
-}
-
-std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split) {
-  const std::string& name = split == Split::kTrain        ? task.train
-                            : split == Split::kValidation ? task.validation
-                                                          : task.test;
-  const std::string path = data_dir + "/" + name + ".tsv";
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0 && stat((path + ".gz").c_str(), &status) == 0) return path + ".gz";
-  return path;
-}
-
-TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_label) {
-  return TableReader(path, need_label, task.columns, task.skip_short_rows).ReadTsv(task.header);
-}
-
-TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split) {
-  return ReadGlueFile(task, GluePath(task, data_dir, split), split != Split::kTest);
 }
 
 SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,

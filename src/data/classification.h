@@ -1,4 +1,4 @@
-// Labelled texts: GLUE folders, TSV with a header and JSONL, read into rows, labels and token sequences.
+// Labelled texts: TSV with a header and JSONL, read into rows, labels and token sequences. GLUE's files: data/glue.h.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,8 +10,6 @@
 #include "text/tokenizer.h"
 
 namespace lshformer {
-
-enum class Split { kTrain, kValidation, kTest };
 
 // Columns are named as in the header; `pair` and `label` may be "" (none). Empty `text`: HF run_glue's rule.
 struct TableColumns {
@@ -25,6 +23,7 @@ struct TextTable {
   std::vector<std::string> pairs;   // [rows], or empty: single texts
   std::vector<std::string> labels;  // [rows] as written, or empty: no label column
   std::vector<int64_t> lines;       // [rows] line number in the file, from 1
+  int64_t skipped = 0;              // rows left out (TableLayout::skip_short_rows)
   int64_t rows() const { return static_cast<int64_t>(texts.size()); }
 };
 
@@ -34,9 +33,20 @@ struct TextTable {
 // two columns that are not "label"; columns named id, idx or index and JSON values that are not strings are no text
 // either. Labels of TSV that are numbers lose a plus and the spaces around them, as pandas reads them. Error with
 // path:line: no rows, a missing column, another number of fields, invalid UTF-8, a label that is
-// neither string nor number. With need_label a missing label column is an error; without, labels are read where they
-// exist.
+// neither string nor number. With need_label a missing label column is an error, and so is an empty label; without,
+// labels are read where they exist.
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableColumns& columns = {});
+
+// What a data set's own files have that others have not.
+struct TableLayout {
+  TableColumns columns;  // of a file that has one of the two texts; it must then have them all ("label" for the label)
+  std::vector<std::string> header;  // of TSV files that begin without one; empty: they have one
+  bool skip_short_rows = false;     // rows with fewer fields than the header are counted and left out, not an error
+};
+// A file in that layout, or, where it has neither text, one as above. A file begins without a header where its first
+// line names neither the text nor a label; of files that need no labels only if it has as many fields as `header`.
+TextTable ReadTextTable(const std::string& path, bool need_label, const TableLayout& layout,
+                        const TableColumns& otherwise);
 
 // Whether the labels are values to regress on and not names of classes. HF run_glue's rule: all are numbers, and not
 // all integers. Error with path:line where some are real numbers and others no numbers at all.
@@ -51,25 +61,6 @@ std::vector<std::string> DiscoverLabels(const TextTable& table);
 int32_t LabelId(std::string_view label, const std::vector<std::string>& names);
 // All labels of the table; Error with path:line and the known labels.
 std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::string>& names);
-
-// A GLUE task in the official folder layout.
-struct GlueTask {
-  std::string name;  // "sst2"
-  TableColumns columns;
-  std::vector<std::string> labels;  // in order of HF's ids; files hold them by name or by number; empty: values
-  std::string train = "train", validation = "dev", test = "test";  // names of the files, without ".tsv"
-  bool f1 = false;                                                 // F1 of class 1 is reported besides accuracy
-  bool matthews = false;                                           // Matthews' correlation is
-  bool skip_short_rows = false;          // QQP has broken rows, which HF's reader leaves out too
-  std::vector<std::string> header = {};  // of files that begin without one; where the names are not in the first line
-  bool regression() const { return labels.empty(); }
-};
-const std::vector<GlueTask>& GlueTasks();
-const GlueTask& FindGlueTask(std::string_view name);  // UsageError lists the names and suggests the nearest
-// DIR/train.tsv and so on (or .tsv.gz). Test files have no labels.
-std::string GluePath(const GlueTask& task, const std::string& data_dir, Split split);
-TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_label);  // one such file
-TextTable ReadGlue(const GlueTask& task, const std::string& data_dir, Split split);
 
 // All rows encoded on all cores, cut at max_seq_length (longest first); `labels` may be empty. *truncated counts cut
 // rows.

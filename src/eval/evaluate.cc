@@ -185,7 +185,7 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
     evaluation.metrics["eval_loss"] = loss.mean();
     evaluation.metrics["eval_accuracy"] = accuracy;
     if (options.f1 && model.config().num_labels == 2) {
-      const double f1 = F1(evaluation.predictions, set.labels());
+      const double f1 = F1(evaluation.predictions, set.labels(), options.positive);
       evaluation.metrics["eval_f1"] = f1;
       evaluation.metrics["eval_combined_score"] = (accuracy + f1) / 2;
     }

@@ -17,7 +17,8 @@ namespace lshformer {
 struct EvaluateOptions {
   int batch_size = 8;     // sequences a batch (--per_device_eval_batch_size)
   bool progress = false;  // shown on stderr
-  bool f1 = true;         // classification with two labels: also F1 of class 1, and its mean with accuracy
+  bool f1 = true;         // classification with two labels: also F1 of one of them, and its mean with accuracy
+  int32_t positive = 1;   // which one
   bool matthews = false;  // classification: also Matthews' correlation
 };
 

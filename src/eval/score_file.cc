@@ -107,6 +107,10 @@ Json ScoreClassificationFiles(const GlueTask& task, const std::string& predictio
 
 namespace {
 
+std::string SubmissionPath(const std::string& folder, const GlueTask& task) {
+  return folder + "/" + task.submission + ".tsv";
+}
+
 bool IsInteger(std::string_view text) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -167,6 +171,23 @@ void WriteValues(const std::string& path, std::span<const double> values) {
   file.Write("index\tprediction\n");
   for (size_t i = 0; i < values.size(); ++i) file.Write(fmt::format("{}\t{:.3f}\n", i, values[i]));
   file.Commit();
+}
+
+void WriteSubmission(const std::string& folder, const GlueTask& task, std::span<const int32_t> predictions,
+                     const std::vector<std::string>& labels) {
+  std::vector<std::string> written;
+  for (const std::string& label : labels) {
+    const int32_t id = LabelId(label, task.labels);
+    if (id < 0) Fail("{} {}: has no label \"{}\"", OptionName{"task_name"}, task.name, Shown(label));
+    written.push_back(task.submitted == Submitted::kNames ? task.labels[static_cast<size_t>(id)] : std::to_string(id));
+  }
+  WritePredictions(SubmissionPath(folder, task), predictions, written);
+}
+
+void WriteSubmission(const std::string& folder, const GlueTask& task, std::span<const double> values) {
+  std::vector<double> within;
+  for (const double value : values) within.push_back(std::clamp(value, task.least, task.most));
+  WriteValues(SubmissionPath(folder, task), within);
 }
 
 }  // namespace lshformer

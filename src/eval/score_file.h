@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "data/classification.h"
+#include "data/glue.h"
 
 namespace lshformer {
 
@@ -27,5 +27,12 @@ void WritePredictions(const std::string& path, std::span<const int32_t> predicti
                       const std::vector<std::string>& labels);
 // The same of a regression, with three decimals as HF's run_glue writes them.
 void WriteValues(const std::string& path, std::span<const double> values);
+
+// FOLDER/SST-2.tsv and so on, the file that the GLUE benchmark takes: the same layout, but classes by the task's number
+// where it wants numbers, and values within the task's scale. `labels` names the classes of `predictions`, each one of
+// the task's.
+void WriteSubmission(const std::string& folder, const GlueTask& task, std::span<const int32_t> predictions,
+                     const std::vector<std::string>& labels);
+void WriteSubmission(const std::string& folder, const GlueTask& task, std::span<const double> values);
 
 }  // namespace lshformer

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/classification.h"
+#include "data/glue.h"
 #include "eval/answer_files.h"
 #include "eval/evaluate.h"
 #include "jobs/label_data.h"
@@ -31,20 +31,12 @@ TextTable ReadTable(const EvaluateJob& job) {
   return ReadLabelTable(job.task_name, job.data_dir, job.validation_file, Split::kValidation);
 }
 
-// The names of the model's classes, where it has none the GLUE task's.
-std::vector<std::string> LabelsOf(const ModelConfig& config, const GlueTask* task) {
-  std::vector<std::string> labels = config.labels;
-  if (labels.empty() && task != nullptr) labels = task->labels;
-  for (auto id = static_cast<int64_t>(labels.size()); id < config.num_labels; ++id)
-    labels.push_back(config.label_name(id));
-  return labels;
-}
-
 Json EvaluateLabels(Subject subject) {
   const EvaluateJob& job = subject.job;
   const ModelConfig& config = subject.model.config();
   const GlueTask* task = job.task_name.empty() ? nullptr : &FindGlueTask(job.task_name);
   LabelTables tables;
+  tables.task = task;
   tables.regression = config.regression();
   if (task != nullptr && tables.regression && !task->regression())
     Fail("{} {}: its labels are classes, but {} is a regression", OptionName{"task_name"}, job.task_name,
@@ -54,20 +46,32 @@ Json EvaluateLabels(Subject subject) {
          job.model.model_name_or_path, config.num_labels);
   if (tables.regression && config.num_labels != 1)
     Fail("{}: a regression with {} outputs; labels are one number", job.model.model_name_or_path, config.num_labels);
-  if (!tables.regression) tables.labels = LabelsOf(config, task);
+  if (!tables.regression) tables.labels = LabelsOfModel(config, task, job.model.model_name_or_path);
+  ChooseMetrics(tables, subject.options);
   tables.validation.push_back(ReadTable(job));
-  SequenceSet set = EncodeTables(tables.validation, &tables, subject.tokenizer, subject.SequenceLimit());
-  set.KeepFirst(job.max_eval_samples);
-  subject.options.f1 = task == nullptr || task->f1;
-  subject.options.matthews = task != nullptr && task->matthews;
-  const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
-  return evaluate(subject.model, set, subject.options).metrics;
+  tables.validation_other = ReadOtherTable(task, job.data_dir, job.validation_file, Split::kValidation);
+  const auto evaluate = [&](const std::vector<TextTable>& validation) {
+    SequenceSet set = EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
+    set.KeepFirst(job.max_eval_samples);
+    return (tables.regression ? EvaluateRegression : EvaluateClassification)(subject.model, set, subject.options)
+        .metrics;
+  };
+  Json metrics = evaluate(tables.validation);
+  if (!tables.validation_other.empty()) AddOther(evaluate(tables.validation_other), metrics);
+  return metrics;
+}
+
+// The labels as numbers; of a GLUE task of classes the classes' own, 1 for MRPC's and QQP's pairs that say the same.
+std::vector<double> Similarities(const TextTable& table, const std::string& task_name) {
+  if (task_name.empty() || FindGlueTask(task_name).regression()) return LabelValues(table);
+  const std::vector<int32_t> ids = LabelIds(table, FindGlueTask(task_name).labels);
+  return {ids.begin(), ids.end()};
 }
 
 Json EvaluateSentences(const Subject& subject) {
   const TextTable table = ReadTable(subject.job);
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
-  std::vector<double> similarities = LabelValues(table);
+  std::vector<double> similarities = Similarities(table, subject.job.task_name);
   TextTable sentences;
   sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {

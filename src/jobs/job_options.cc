@@ -1,6 +1,11 @@
 // The tables of the options of jobs, a row an option; declared beside each struct. Training options have theirs in
 // train/options.cc.
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "data/answer_search.h"
 #include "data/masking.h"
@@ -52,6 +57,27 @@ Option<Job> DryRun() {
   return Boolean("dry_run", &Job::dry_run, "only tell tokens, steps, memory and time").Group(kRun).KeepsResult();
 }
 
+// Of a text "1,2,3" or a list [1,2,3].
+std::vector<uint64_t> ParseSeeds(const Json& value, const std::string& where) {
+  std::vector<std::string> words;
+  if (value.is_array()) {
+    for (const Json& seed : value) words.push_back(seed.dump());
+  } else {
+    std::istringstream text((value.is_string() ? value.get<std::string>() : value.dump()) + ",");
+    for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  }
+  std::vector<uint64_t> seeds;
+  for (const std::string& word : words) {
+    uint64_t seed = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), seed);
+    if (code != std::errc() || end != word.data() + word.size())
+      Fail("{}: expected numbers from 0 to 2^64 - 1 with commas between them, got \"{}\"", where, Shown(word));
+    if (std::find(seeds.begin(), seeds.end(), seed) != seeds.end()) Fail("{}: {} stands there twice", where, seed);
+    seeds.push_back(seed);
+  }
+  return seeds;
+}
+
 // No flag of its own: it is declared with those of other precisions.
 Option<ModelSource> BFloat16() {
   return Custom<ModelSource>(
@@ -79,6 +105,18 @@ Option<TrainOptions> DoRegression() {
       "labels are values; default: where all are numbers and not all integers");
   option.type = OptionType::kBoolean;
   return std::move(option).MeaninglessIf(OnlyForLabels);
+}
+
+Option<TrainOptions> IgnoreMismatchedSizes() {
+  Option<ModelSource> own =
+      Boolean("ignore_mismatched_sizes", &ModelSource::ignore_mismatched_sizes,
+              "a checkpoint whose classifier is for other labels (MNLI's three, where RTE has two) gets a new one");
+  Option<TrainOptions> option = OfPart<TrainOptions>(
+      std::move(own), [](auto& options) -> auto& { return options.model; });
+  return std::move(option).Group(kModel).MeaninglessIf([](const TrainOptions& options) {
+    return options.model.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"})
+                                                    : OnlyForLabels(options);
+  });
 }
 
 // Of the search for answers a run keeps what it does after the training as one setting.
@@ -109,6 +147,19 @@ void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
     rows.push_back(std::move(row));
   }
   rows.push_back(Answers());
+}
+
+// Written as a list, and not at all where there is none: a run is then one run.
+Option<RunFolder> Seeds() {
+  Option<RunFolder> option = Custom<RunFolder>(
+      "seeds", "N,N,…",
+      [](const Json& object, std::string_view where, RunFolder& into) {
+        into.seeds = ParseSeeds(object.at("seeds"), std::string(where) + ": \"seeds\"");
+      },
+      [](const RunFolder& from) { return from.seeds.empty() ? Json() : Json(from.seeds); },
+      "one run a seed, in output_dir/seed-N, and in output_dir mean, deviation and best; instead of seed");
+  option.from_text = [](const std::string& text) { return Json(text); };
+  return std::move(option).KeepsResult();
 }
 
 }  // namespace
@@ -145,7 +196,8 @@ const OptionTable<RunFolder>& RunFolderTable() {
              .KeepsResult(),
          Names("save_dtype", &F::save_dtype, {"float32", "float16", "bfloat16"},
                "numbers of the finished model; checkpoints are float32")
-             .WorksAfter()},
+             .WorksAfter(),
+         Seeds()},
         nullptr,
         {},
         "Output folder"};
@@ -188,7 +240,8 @@ const OptionTable<TrainOptions>& TrainTable() {
   static const OptionTable<T> table = [] {
     OptionTable<T> made{
         {Names("task", &T::task, {"text-classification", "question-answering"}, "the task"),
-         Text("task_name", &T::task_name, "GLUE task: its labels and metrics, with data_dir its files").Syntax("NAME"),
+         Text("task_name", &T::task_name, "GLUE task: its labels, columns and metrics, with data_dir its files")
+             .Syntax("NAME"),
          Path("data_dir", &T::data_dir, "DIR", "its folder, with train.tsv and dev.tsv"),
          Paths("train_file", &T::train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated"),
          Path("validation_file", &T::validation_file, "FILE", "the same, to evaluate on").WorksAfter(),
@@ -198,11 +251,13 @@ const OptionTable<TrainOptions>& TrainTable() {
          Path("test_file", &T::test_file, "FILE", "the same, to predict; labels are not read").WorksAfter(),
          MaxTrainSamples<T>("rows or questions"), MaxEvalSamples<T>("rows or questions").WorksAfter(),
          MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: in windows)"), DoEval<T>(),
-         Boolean("do_predict", &T::do_predict,
-                 "write predict_results_TASK.txt for the test rows, or predict_predictions.json")
+         Boolean(
+             "do_predict", &T::do_predict,
+             "write predict_results_TASK.txt for the test rows, and the file that GLUE takes (RTE.tsv); of questions "
+             "predict_predictions.json")
              .Group(kRun)
              .WorksAfter(),
-         DryRun<T>(), DoRegression()},
+         DryRun<T>(), DoRegression(), IgnoreMismatchedSizes()},
         nullptr,
         {},
         kData};

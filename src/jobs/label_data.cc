@@ -1,5 +1,7 @@
 #include "jobs/label_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -11,6 +13,8 @@
 
 namespace lshformer {
 namespace {
+
+constexpr const char* kOtherSuffix = "_mm";
 
 void Limit(TextTable& table, int64_t rows) {
   if (rows <= 0 || rows >= table.rows()) return;
@@ -57,6 +61,30 @@ void CheckSplit(const TrainOptions& options) {
     FailOption(kName, "needs {} or {}", OptionName{"do_eval"}, OptionName{"eval_steps"});
   if (options.question_answering() && options.train_files.size() > 1)
     FailOption(kName, "splits the questions of one {}, got {}", OptionName{"train_file"}, options.train_files.size());
+}
+
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+// The labels of a model, each as `names` has it: the same, or the same but for upper and lower case, since checkpoints
+// have "ENTAILMENT" for what files have as "entailment".
+std::vector<std::string> InOrderOf(const std::vector<std::string>& model, const std::vector<std::string>& names) {
+  std::vector<std::string> order = model;
+  for (std::string& label : order) {
+    if (std::find(names.begin(), names.end(), label) != names.end()) continue;
+    const auto same = [&](const std::string& name) { return LowerCase(name) == LowerCase(label); };
+    const auto found = std::find_if(names.begin(), names.end(), same);
+    // Not where the model tells the two apart.
+    if (found != names.end() && std::find(model.begin(), model.end(), *found) == model.end()) label = *found;
+  }
+  return order;
+}
+
+bool KnowsAll(const std::vector<std::string>& labels, const std::vector<std::string>& names) {
+  const std::set<std::string> known(labels.begin(), labels.end());
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return known.contains(name); });
 }
 
 // The first rows, taken out of the table.
@@ -112,13 +140,17 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
 TextTable ReadLabelTable(const std::string& task_name, const std::string& data_dir, const std::string& path,
                          Split split, const TableColumns& columns) {
   const bool need_label = split != Split::kTest;
-  if (!data_dir.empty()) {
-    const GlueTask& task = FindGlueTask(task_name);
-    return path.empty() ? ReadGlue(task, data_dir, split) : ReadGlueFile(task, path, need_label);
-  }
   TableColumns wanted = columns;
   if (!need_label) wanted.label.clear();
-  return ReadTextTable(path, need_label, wanted);
+  if (task_name.empty()) return ReadTextTable(path, need_label, wanted);
+  const GlueTask& task = FindGlueTask(task_name);
+  return path.empty() ? ReadGlue(task, data_dir, split) : ReadGlueFile(task, path, need_label, wanted);
+}
+
+std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& data_dir, const std::string& path,
+                                      Split split) {
+  if (task == nullptr || task->mismatched.empty() || data_dir.empty() || !path.empty()) return {};
+  return {ReadGlue(FindGlueTask(task->mismatched), data_dir, split)};
 }
 
 void CheckLabelSource(const TrainOptions& options) {
@@ -148,9 +180,9 @@ void CheckLabelSource(const TrainOptions& options) {
 
 LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   LabelTables tables;
-  const GlueTask* task = options.task_name.empty() ? nullptr : &FindGlueTask(options.task_name);
+  const GlueTask* task = tables.task = options.task_name.empty() ? nullptr : &FindGlueTask(options.task_name);
   const bool folder = !options.data_dir.empty();
-  // A file of one's own has the columns of the training file; beside a GLUE folder those of the task.
+  // A file of one's own has the columns of the training file, unless it has those of the task.
   const auto read = [&](const std::string& path, Split split) {
     return ReadLabelTable(options.task_name, options.data_dir, path, split,
                           tables.train.empty() ? TableColumns{} : tables.train[0].columns);
@@ -159,9 +191,14 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
     tables.train.push_back(read(path, Split::kTrain));
   if (do_eval && options.validation_split_percentage == 0) {
     tables.validation.push_back(read(options.validation_file, Split::kValidation));
-    Limit(tables.validation[0], options.max_eval_samples);
+    tables.validation_other = ReadOtherTable(task, options.data_dir, options.validation_file, Split::kValidation);
+    for (auto* validation : {&tables.validation, &tables.validation_other})
+      LimitAll(*validation, options.max_eval_samples);
   }
-  if (options.do_predict) tables.test.push_back(read(options.test_file, Split::kTest));
+  if (options.do_predict) {
+    tables.test.push_back(read(options.test_file, Split::kTest));
+    tables.test_other = ReadOtherTable(task, options.data_dir, options.test_file, Split::kTest);
+  }
   // Labels first: those of all rows, however few are then trained on.
   tables.regression = task != nullptr         ? task->regression()
                       : options.do_regression ? *options.do_regression
@@ -172,8 +209,6 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
     std::erase_if(tables.train, [](const TextTable& table) { return table.rows() == 0; });
     LimitAll(tables.validation, options.max_eval_samples);
   }
-  tables.f1 = task == nullptr || task->f1;
-  tables.matthews = task != nullptr && task->matthews;
   LimitAll(tables.train, options.max_train_samples);
   return tables;
 }
@@ -185,9 +220,9 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
     config.problem_type = "regression";
     return;
   }
-  const std::set<std::string> known(config.labels.begin(), config.labels.end());
-  if (known == std::set<std::string>(tables.labels.begin(), tables.labels.end())) {
-    tables.labels = config.labels;
+  const std::vector<std::string> order = InOrderOf(config.labels, tables.labels);
+  if (order.size() == tables.labels.size() && order.size() == config.labels.size() && KnowsAll(order, tables.labels)) {
+    tables.labels = order;
     return;
   }
   config.labels = tables.labels;
@@ -195,17 +230,54 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
   config.problem_type = "single_label_classification";
 }
 
+std::vector<std::string> LabelsOfModel(const ModelConfig& config, const GlueTask* task, const std::string& model) {
+  std::vector<std::string> own;
+  bool named = false;
+  for (int64_t id = 0; id < config.num_labels; ++id) {
+    own.push_back(config.label_name(id));
+    named |= own.back() != ModelConfig().label_name(id);
+  }
+  if (task == nullptr) return own;
+  const std::vector<std::string> order = InOrderOf(own, task->labels);
+  if (KnowsAll(order, task->labels)) return order;
+  if (own.size() != task->labels.size())
+    Fail("{} {}: its labels are {}, but {} has {}: {}", OptionName{"task_name"}, task->name,
+         fmt::join(task->labels, ", "), model, own.size(), Shown(fmt::format("{}", fmt::join(own, ", "))));
+  if (named)
+    Warn("{}: its labels {} are taken as {}, those of {} {}, in this order", model,
+         Shown(fmt::format("{}", fmt::join(own, ", "))), fmt::join(task->labels, ", "), OptionName{"task_name"},
+         task->name);
+  return task->labels;
+}
+
+void ChooseMetrics(const LabelTables& tables, EvaluateOptions& options) {
+  options.f1 = tables.task == nullptr || tables.task->f1;
+  options.matthews = tables.task != nullptr && tables.task->matthews;
+  if (tables.task != nullptr && options.f1) options.positive = LabelId(tables.task->labels[1], tables.labels);
+}
+
+void AddOther(const Json& other, Json& metrics) {
+  for (const auto& [key, value] : other.items()) metrics[key + kOtherSuffix] = value;
+}
+
+std::vector<std::string> WithOther(std::vector<std::string> keys) {
+  const size_t own = keys.size();
+  for (size_t i = 0; i < own; ++i) keys.push_back(keys[i] + kOtherSuffix);
+  return keys;
+}
+
 LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
   LabelData data;
   data.train = EncodeTables(tables.train, &tables, tokenizer, max_seq_length);
   data.validation = EncodeTables(tables.validation, &tables, tokenizer, max_seq_length);
+  data.validation_other = EncodeTables(tables.validation_other, &tables, tokenizer, max_seq_length);
   data.test = EncodeTables(tables.test, nullptr, tokenizer, max_seq_length);
+  data.test_other = EncodeTables(tables.test_other, nullptr, tokenizer, max_seq_length);
   return data;
 }
 
-std::string PredictionsPath(const TrainOptions& options) {
-  const std::string suffix = options.task_name.empty() ? "" : "_" + options.task_name;
-  return options.folder.output_dir + "/predict_results" + suffix + ".txt";
+std::string PredictionsPath(const std::string& output_dir, const GlueTask* task) {
+  return fmt::format("{}/predict_results{}.txt", output_dir, task == nullptr ? "" : "_" + task->name);
 }
 
 }  // namespace lshformer

@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "data/classification.h"
+#include "data/glue.h"
 #include "data/sequence_set.h"
+#include "eval/evaluate.h"
 #include "jobs/train.h"
 #include "models/config.h"
 
@@ -17,26 +18,42 @@ namespace lshformer {
 void CheckLabelSource(const TrainOptions& options);
 
 struct LabelTables {
-  std::vector<TextTable> train;             // one per file
-  std::vector<TextTable> validation, test;  // one or none; of a split as many as it takes rows from
-  bool regression = false;                  // labels are values
-  std::vector<std::string> labels;          // else in order of id
-  bool f1 = true, matthews = false;         // which metrics are asked for
+  const GlueTask* task = nullptr;                       // if there is one
+  std::vector<TextTable> train;                         // one per file
+  std::vector<TextTable> validation, test;              // one or none; of a split as many as it takes rows from
+  std::vector<TextTable> validation_other, test_other;  // of MNLI's folder: the mismatched files, one or none
+  bool regression = false;                              // labels are values
+  std::vector<std::string> labels;                      // else in order of id
 };
 
-// Reads the tables and limits them to max_train_samples and max_eval_samples. Labels are the GLUE task's, else all that
-// the training files have: values where do_regression says so or, if it says nothing, the labels look like values
-// (AreValues). Error if there are fewer than two classes.
+// Reads the tables and limits them to max_train_samples and, each, max_eval_samples. Labels are the GLUE task's, else
+// all that the training files have: values where do_regression says so or, if it says nothing, the labels look like
+// values (AreValues). Error if there are fewer than two classes.
 LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval);
 
-// A model that knows exactly these labels keeps its order of them; otherwise it learns the tables'. For values the
-// model gets one output and problem_type "regression".
+// A model that knows exactly these labels, in whatever case it writes them, keeps its order of them; otherwise it
+// learns the tables'. For values the model gets one output and problem_type "regression".
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config);
 
-// One table with labels (of Split::kTest: without): the file, read with `columns` or, where there is a GLUE folder,
-// with the task's; no path: the GLUE folder's own file.
+// The names under which a table has the classes of a model, in order of its ids: the model's own, and of a GLUE task
+// the task's. A model that does not know these names but has as many (LABEL_0 …) has them in the task's order: a
+// warning where it has names of its own. Error where their numbers differ.
+std::vector<std::string> LabelsOfModel(const ModelConfig& config, const GlueTask* task, const std::string& model);
+
+// Which metrics are asked for, of the labels agreed on.
+void ChooseMetrics(const LabelTables& tables, EvaluateOptions& options);
+
+// The metrics of the mismatched files beside the others, with HF's suffix "_mm": the figures, and their names.
+void AddOther(const Json& other, Json& metrics);
+std::vector<std::string> WithOther(std::vector<std::string> keys);
+
+// One table with labels (of Split::kTest: without): the file, with a task's columns where it has them, else with
+// `columns`; no path: the GLUE folder's own file.
 TextTable ReadLabelTable(const std::string& task_name, const std::string& data_dir, const std::string& path,
                          Split split, const TableColumns& columns = {});
+// MNLI's mismatched file, where the other one is the folder's own; else nothing.
+std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& data_dir, const std::string& path,
+                                      Split split);
 
 // All rows, cut at max_seq_length with one warning, with the labels or values that `known` describes; null: without.
 SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
@@ -44,10 +61,11 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
 
 struct LabelData {
   SequenceSet train, validation, test;  // test without labels
+  SequenceSet validation_other, test_other;
 };
 LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length);
 
-// output_dir/predict_results_TASK.txt; without a task name predict_results.txt.
-std::string PredictionsPath(const TrainOptions& options);
+// output_dir/predict_results_TASK.txt; without a task predict_results.txt.
+std::string PredictionsPath(const std::string& output_dir, const GlueTask* task);
 
 }  // namespace lshformer

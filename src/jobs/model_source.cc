@@ -103,7 +103,8 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     adjust_all(config);
     model = CreateModel(config, task, seed);
   } else {
-    model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all);
+    model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all, WeightPlace::kMemory,
+                      source.ignore_mismatched_sizes);
   }
   model->set_precision(source.precision);
   return model;

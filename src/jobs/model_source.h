@@ -23,6 +23,7 @@ struct ModelSource {
   std::string tokenizer_name;      // default: model_name_or_path
   AttentionChanges attention;
   Precision precision = Precision::kFloat32;
+  bool ignore_mismatched_sizes = false;  // a head for other labels is drawn anew, not an error
 };
 
 const OptionTable<ModelSource>& ModelSourceTable();  // but the attention, which has tables of its own

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/signals.h"
+#include "jobs/seeds.h"
 #include "jobs/text_data.h"
 #include "jobs/training_run.h"
 
@@ -47,6 +48,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   const bool pairs = options.objective == "mlm+nsp";
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
+  if (!options.folder.seeds.empty()) return RunEachSeed(options, RunPretrain);
   HeldLog warnings;
   TrainingJob job = BeginTrainingJob("pretraining", options, PretrainTable(), {{"command", "pretrain"}});
   job.warnings = &warnings;

@@ -38,7 +38,7 @@ Effect EffectOf(const RunSettings& settings, const std::string& key) {
 // Whether it has the first file that a run writes, and that is no other program's; or only what a run leaves that was
 // killed while it wrote that file.
 bool MadeHere(const std::string& folder) {
-  if (fs::exists(folder + "/" + kArguments)) return true;
+  if (HoldsRun(folder)) return true;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -150,6 +150,17 @@ void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) 
 
 }  // namespace
 
+bool HoldsRun(const std::string& folder) { return fs::exists(folder + "/" + kArguments); }
+
+void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string& output_dir)) {
+  if (IsEmptyButForLock(folder.output_dir) || folder.overwrite_output_dir) return;
+  if (folder.resume_from_checkpoint.empty())
+    Fail("{} {}: not empty; {} replaces an older run, {} auto continues it", OptionName{"output_dir"},
+         folder.output_dir, OptionName{"overwrite_output_dir"}, OptionName{"resume_from_checkpoint"});
+  if (!made_here(folder.output_dir))
+    Fail("{} {}: has files, but not of a training run to resume", OptionName{"output_dir"}, folder.output_dir);
+}
+
 RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run) {
   RunStart start;
   ValidateOptions(RunFolderTable(), folder);
@@ -159,13 +170,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
   if (!dry_run) start.lock = std::make_unique<FolderLock>(folder.output_dir, Marked("output_dir"));
   if (!dry_run && !start.lock->held())
     spdlog::info("{}: cannot be locked, so nothing keeps another run out of it", folder.output_dir);
-  if (!dry_run && !IsEmptyButForLock(folder.output_dir) && !folder.overwrite_output_dir) {
-    if (!resume)
-      Fail("{} {}: not empty; {} replaces an older run, {} auto continues it", OptionName{"output_dir"},
-           folder.output_dir, OptionName{"overwrite_output_dir"}, OptionName{"resume_from_checkpoint"});
-    if (!MadeHere(folder.output_dir))
-      Fail("{} {}: has files, but not of a training run to resume", OptionName{"output_dir"}, folder.output_dir);
-  }
+  if (!dry_run) CheckOutputDir(folder, MadeHere);
   if (resume) {
     const Json before = FinishedSettings(folder.output_dir);
     if (folder.resume_from_checkpoint == "auto" && before.is_object()) {

@@ -1,9 +1,11 @@
 // The rules of output_dir, overwrite_output_dir and resume_from_checkpoint: nothing is ever overwritten that was
 // not asked for, and a stopped run goes on as the run it was.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/folder_lock.h"
 #include "base/json.h"
@@ -18,6 +20,7 @@ struct RunFolder {
   std::string report_to = "none";      // or "tensorboard": output_dir/runs
   std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
   bool keep_optimizer_states = false;  // of the checkpoints, when the run is finished: for further steps
+  std::vector<uint64_t> seeds;         // not one run in output_dir but one a seed, in output_dir/seed-N (jobs/seeds.h)
 };
 
 struct JobResult {
@@ -27,8 +30,9 @@ struct JobResult {
   Json eval;                     // as in eval_results.json; null without an evaluation
   Json log_history =
       Json::array();  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step", "eval_loss", …}
-  Json plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
-              // was written
+  Json plan;     // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
+                 // was written
+  Json summary;  // of several seeds, as in output_dir/all_results.json; the others above are then empty
 };
 
 inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in output_dir
@@ -58,6 +62,13 @@ struct RunStart {
   std::string resume_from;                 // checkpoint folder, "": anew
   std::unique_ptr<const FolderLock> lock;  // on the folder, for as long as the run lasts; a dry run takes none
 };
+
+// Whether the folder has the first file that a run writes.
+bool HoldsRun(const std::string& folder);
+
+// Error where output_dir has files that no option allows: with resume_from_checkpoint they must be
+// such as made_here(output_dir) knows.
+void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string& output_dir));
 
 // Takes the folder's lock before it looks at anything in it. Errors, all before any work: another run holds the lock,
 // the folder has files and neither flag allows them, is not writable, holds something that these commands did not make,

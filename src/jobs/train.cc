@@ -8,6 +8,7 @@
 #include "eval/score_file.h"
 #include "jobs/label_data.h"
 #include "jobs/question_data.h"
+#include "jobs/seeds.h"
 #include "jobs/training_run.h"
 
 namespace lshformer {
@@ -47,6 +48,19 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   });
 }
 
+// HF's file of predictions, and for a GLUE task the benchmark's.
+void WritePredicted(const std::string& folder, const LabelTables& tables, const GlueTask* task,
+                    const Evaluation& predicted) {
+  const std::string path = PredictionsPath(folder, task);
+  if (tables.regression) {
+    WriteValues(path, predicted.values);
+    if (task != nullptr) WriteSubmission(folder, *task, predicted.values);
+  } else {
+    WritePredictions(path, predicted.predictions, tables.labels);
+    if (task != nullptr) WriteSubmission(folder, *task, predicted.predictions, tables.labels);
+  }
+}
+
 JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   LabelTables tables = ReadLabelTables(options, job.do_eval);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
@@ -56,15 +70,23 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   job.train_set = &data.train;
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   EvaluateOptions evaluating = Evaluating(job);
-  evaluating.f1 = tables.f1, evaluating.matthews = tables.matthews;
+  ChooseMetrics(tables, evaluating);
+  const bool other = data.validation_other.size() > 0;
   job.metrics = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
+  if (other) job.metrics = WithOther(std::move(job.metrics));
   const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
-  job.evaluate = [&] { return evaluate(*job.model, data.validation, evaluating).metrics; };
+  job.evaluate = [&] {
+    Json metrics = evaluate(*job.model, data.validation, evaluating).metrics;
+    if (other) AddOther(evaluate(*job.model, data.validation_other, evaluating).metrics, metrics);
+    return metrics;
+  };
+  const std::string& folder = options.folder.output_dir;
   return RunTrainingJob(job, [&] {
     if (!options.do_predict) return;
-    const Evaluation predicted = evaluate(*job.model, data.test, evaluating);
-    if (tables.regression) return WriteValues(PredictionsPath(options), predicted.values);
-    WritePredictions(PredictionsPath(options), predicted.predictions, tables.labels);
+    WritePredicted(folder, tables, tables.task, evaluate(*job.model, data.test, evaluating));
+    if (data.test_other.size() > 0)
+      WritePredicted(folder, tables, &FindGlueTask(tables.task->mismatched),
+                     evaluate(*job.model, data.test_other, evaluating));
   });
 }
 
@@ -73,6 +95,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 JobResult RunTrain(const TrainOptions& options) {
   CheckTrainingJob(options, TrainTable());
   CheckLabelSource(options);
+  if (!options.folder.seeds.empty()) return RunEachSeed(options, RunTrain);
   HeldLog warnings;
   TrainingJob job =
       BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});

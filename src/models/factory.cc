@@ -58,13 +58,13 @@ ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed) {
 }
 
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
-                   const std::function<void(ModelConfig&)>& adjust, WeightPlace place) {
+                   const std::function<void(ModelConfig&)>& adjust, WeightPlace place, bool ignore_mismatched_sizes) {
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
   ValidateModelConfig(config, folder + "/config.json");
   const Family& family = FamilyOf(config);
-  const ParameterMap parameters =
-      LoadParameters(folder, family.parameters(config, task), config, seed, require_head, place);
+  const ParameterMap parameters = LoadParameters(folder, family.parameters(config, task), config, seed, require_head,
+                                                 place, ignore_mismatched_sizes);
   return Build(family, std::move(config), task, parameters);
 }
 

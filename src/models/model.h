@@ -97,10 +97,12 @@ enum class WeightPlace { kMemory, kMappedFile };
 
 // config.json and the weights of `folder` (one file or shards; F32, F16, BF16 or F64). Weights of the encoder must all
 // be there with the right shapes; head weights that are missing are drawn from `seed` and named in one warning unless
-// `require_head`. NaN weights are refused. `adjust` may change the config (attention flags, labels) before the model is
-// built.
+// `require_head`, and where that is not asked, ignore_mismatched_sizes draws those of another shape (a head for three
+// labels where two are needed), else they are an Error too. NaN weights are refused. `adjust` may change the config
+// (attention flags, labels) before the model is built.
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
-                   const std::function<void(ModelConfig&)>& adjust = {}, WeightPlace place = WeightPlace::kMemory);
+                   const std::function<void(ModelConfig&)>& adjust = {}, WeightPlace place = WeightPlace::kMemory,
+                   bool ignore_mismatched_sizes = false);
 
 // Writes config.json and model.safetensors (kF32, kF16 or kBF16; HF names, tied aliases left out), atomically, weights
 // first. Error if a weight is too large for float16.

@@ -65,13 +65,17 @@ bool AllFiniteInParallel(const float* values, int64_t count) {
   return finite;
 }
 
+[[noreturn]] void FailShape(const TensorView& view, const ParameterSpec& spec, const std::string& path,
+                            const std::string& name, const std::string& advice = "") {
+  Fail("{}: tensor \"{}\" has shape {}, expected {} (config.json: {}){}", path, name, ShapeText(view.shape),
+       ShapeText(spec.shape), spec.reason, advice);
+}
+
 torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const FilesPtr& files, const std::string& name,
                    WeightPlace place) {
   const std::string& path = files->FileOf(name);
   const std::string where = fmt::format("{}: tensor \"{}\"", path, name);
-  if (view.shape != spec.shape)
-    Fail("{} has shape {}, expected {} (config.json: {})", where, ShapeText(view.shape), ShapeText(spec.shape),
-         spec.reason);
+  if (view.shape != spec.shape) FailShape(view, spec, path, name);
   torch::Tensor tensor = place == WeightPlace::kMappedFile ? InPlace(view, files) : torch::Tensor();
   const bool mapped = tensor.defined();
   if (!mapped) tensor = torch::empty(spec.shape, torch::kFloat32);
@@ -131,20 +135,30 @@ void WarnOfFurtherLayers(const std::map<std::string, std::string>& by_name, cons
 }
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
-                            const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place) {
+                            const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place,
+                            bool ignore_mismatched_sizes) {
   const auto files = std::make_shared<const WeightFiles>(folder);
   const std::string& path = files->path();
   const Family& family = FamilyOf(config);
   const auto by_name = MapWeightNames(family.weight_names, files->names(), path);
   WarnOfFurtherLayers(by_name, config, path);
   ParameterMap parameters;
-  std::vector<std::string> drawn;
+  std::vector<std::string> drawn, misfits;
   bool head = false;  // a pooler alone, under features that do not pass through it, is no news
   for (const ParameterSpec& spec : specs) {
     const auto found = by_name.find(spec.name);
     if (found != by_name.end()) {
       const std::string& name = found->second;
-      parameters[spec.name] = Read(*files->Find(name), spec, files, name, place).requires_grad_(true);
+      const TensorView& view = *files->Find(name);
+      if (spec.block == "head" && !require_head && view.shape != spec.shape) {
+        if (!ignore_mismatched_sizes)
+          FailShape(view, spec, files->FileOf(name), name,
+                    fmt::format("; {} draws a new head from the seed", OptionName{"ignore_mismatched_sizes"}));
+        misfits.push_back(fmt::format("{} {}, needed {}", name, ShapeText(view.shape), ShapeText(spec.shape)));
+        parameters[spec.name] = DrawParameter(spec, config, seed);
+        continue;
+      }
+      parameters[spec.name] = Read(view, spec, files, name, place).requires_grad_(true);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";
@@ -158,6 +172,9 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
     drawn.push_back(spec.name);
     head |= spec.block == "head";
   }
+  if (!misfits.empty())
+    spdlog::warn("{}: its head is for other labels, a new one is drawn from the seed: {}", path,
+                 fmt::join(misfits, "; "));
   if (head)
     spdlog::warn("{}: has no head for this task, a new one is drawn from the seed: {}", path, fmt::join(drawn, ", "));
   return parameters;

@@ -17,11 +17,12 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
 // F32 tensors where they lie in the mapped file, which stays mapped, and whole, as long as one of them lives, also when
 // another file takes its name. A parameter of the
 // block "head" or "pooler" that the files lack is drawn unless `require_head`; where a head is among them they are
-// named in one warning. Error names file and tensor: missing, another shape (with the config keys behind it), a dtype
-// that is no float, a value that is not finite.
+// named in one warning. With ignore_mismatched_sizes so is one of the block "head" whose shape there is another. Error
+// names file and tensor: missing, another shape (with the config keys behind it), a dtype that is no float, a value
+// that is not finite.
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
                             const ModelConfig& config, uint64_t seed, bool require_head,
-                            WeightPlace place = WeightPlace::kMemory);
+                            WeightPlace place = WeightPlace::kMemory, bool ignore_mismatched_sizes = false);
 
 // As float32, float16 or bfloat16 (rounded to nearest even), under the names that HF's files have. Atomic. Error if a
 // value is too large for float16.

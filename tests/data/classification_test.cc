@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "data/shared_folder.h"
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
 
@@ -203,124 +202,6 @@ TEST(Labels, AreFoundByNameOrByNumber) {
                 LabelIds(TableOf({"1", "2"}), names);
               }),
               HasSubstr("t.tsv:3: label \"2\" is unknown, known: negative, positive"));
-}
-
-// One row of every task in its official layout.
-TEST(Glue, ReadsEveryTask) {
-  struct Case {
-    const char* name;
-    const char* header;
-    const char* row;
-    const char* text;
-    const char* pair;
-    int label;
-  };
-  const Case cases[] = {
-      {"sst2", "sentence\tlabel", "a \"film \t1", "a \"film ", "", 1},
-      {"cola", "gj04\t1\t\tp \"q", "gj04\t0\t*\tq p", "p \"q", "", 1},  // no header: a row
-      {"mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t1\t2\tp\tq", "p", "q", 0},
-      {"qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tp\tq\t1", "p", "q", 1},
-      {"mnli",
-       "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_"
-       "parse\tsentence1\tsentence2\tlabel1\tgold_label",
-       "0\t1\t2\tg\t\t\t\t\tp\tq\tneutral\tcontradiction", "p", "q", 2},
-      {"qnli", "index\tquestion\tsentence\tlabel", "0\tp\tq\tnot_entailment", "p", "q", 1},
-      {"rte", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\tentailment", "p", "q", 0},
-      {"wnli", "index\tsentence1\tsentence2\tlabel", "0\tp\tq\t0", "p", "q", 0},
-      {"stsb", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
-       "0\tg\tf\t2012\t0001\tnone\tnone\tp\tq\t3.800", "p", "q", 0},
-  };
-  for (const Case& example : cases) {
-    TempFolder folder;
-    const GlueTask& task = FindGlueTask(example.name);
-    folder.Write("train.tsv", std::string(example.header) + "\n" + example.row + "\n");
-    const TextTable table = ReadGlue(task, folder.path(), Split::kTrain);
-    EXPECT_THAT(table.texts.front(), example.text) << example.name;
-    EXPECT_EQ(table.rows(), task.header.empty() ? 1 : 2) << example.name;
-    EXPECT_EQ(table.pairs, *example.pair == '\0' ? std::vector<std::string>{} : std::vector<std::string>{example.pair})
-        << example.name;
-    if (task.regression()) {
-      EXPECT_THAT(LabelValues(table), ElementsAre(3.8)) << example.name;
-    } else {
-      EXPECT_EQ(LabelIds(table, task.labels).front(), example.label) << example.name;
-    }
-  }
-}
-
-TEST(Glue, TestFilesHaveNoLabels) {
-  TempFolder folder;
-  folder.Write("test.tsv", "index\tsentence\n0\ta\n1\tb\n");
-  const TextTable table = ReadGlue(FindGlueTask("sst2"), folder.path(), Split::kTest);
-  EXPECT_THAT(table.texts, ElementsAre("a", "b"));
-  EXPECT_TRUE(table.labels.empty());
-}
-
-TEST(Glue, ColaHasAHeaderInTestFilesAlone) {
-  TempFolder folder;
-  const GlueTask& cola = FindGlueTask("cola");
-  folder.Write("test.tsv", "index\tsentence\n0\ta\n1\tb\n");
-  EXPECT_THAT(ReadGlue(cola, folder.path(), Split::kTest).texts, ElementsAre("a", "b"));
-  folder.Write("dev.tsv", "gj04\t1\t\ta\ngj04\t0\t*\tb\ngj04\t0\tb\n");
-  EXPECT_THAT(ErrorOf([&] { ReadGlue(cola, folder.path(), Split::kValidation); }),
-              HasSubstr("dev.tsv:3: expected 4 fields separated by tabs, got 3"));
-}
-
-TEST(Glue, BrokenRowsOfQqpAreLeftOut) {
-  TempFolder folder;
-  folder.Write("dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\n1\t2\t3\tp\tq\t0\n");
-  EXPECT_EQ(ReadGlue(FindGlueTask("qqp"), folder.path(), Split::kValidation).rows(), 1);
-}
-
-TEST(Glue, NamesFilesAndTasks) {
-  EXPECT_THAT(ErrorOf([] { FindGlueTask("sst-2"); }), AllOf(HasSubstr("task_name: expected one of sst2, cola, mrpc"),
-                                                            HasSubstr("got \"sst-2\"; did you mean sst2?")));
-  TempFolder folder;
-  EXPECT_EQ(GluePath(FindGlueTask("mnli-mm"), "d", Split::kValidation), "d/dev_mismatched.tsv");
-  folder.Write("train.tsv.gz", "");
-  EXPECT_EQ(GluePath(FindGlueTask("sst2"), folder.path(), Split::kTrain), folder / "train.tsv.gz");
-  EXPECT_THAT(ErrorOf([&] { ReadGlue(FindGlueTask("sst2"), folder.path(), Split::kValidation); }),
-              HasSubstr(folder / "dev.tsv"));
-}
-
-// Rows and labels of the real files (checked with Python's str.split on them).
-TEST(Glue, RealFiles) {
-  const std::string shared = testing::SharedFolder();
-  if (shared.empty()) GTEST_SKIP() << "no real data here (LSHFORMER_SHARED_DIR)";
-  struct Case {
-    const char* task;
-    const char* folder;
-    Split split;
-    int64_t rows, ones;
-  };
-  const Case cases[] = {
-      {"sst2", "SST-2", Split::kTrain, 67349, 37569},    {"sst2", "SST-2", Split::kValidation, 436, -1},
-      {"cola", "CoLA", Split::kTrain, 8551, 6023},       {"cola", "CoLA", Split::kValidation, 1043, 721},
-      {"mrpc", "MRPC", Split::kTrain, 3668, 2474},       {"mrpc", "MRPC", Split::kValidation, 408, 279},
-      {"rte", "RTE", Split::kTrain, 2490, -1},           {"wnli", "WNLI", Split::kTrain, 635, -1},
-      {"mnli", "MNLI", Split::kTrain, 6999, -1},         {"mnli", "MNLI", Split::kValidation, 1521, -1},
-      {"mnli-mm", "MNLI", Split::kValidation, 1551, -1}, {"stsb", "STS-B", Split::kTrain, 5749, 212},
-      {"stsb", "STS-B", Split::kValidation, 1500, 45},
-  };
-  for (const Case& example : cases) {
-    const GlueTask& task = FindGlueTask(example.task);
-    const TextTable table = ReadGlue(task, shared + "/data/glue/" + example.folder, example.split);
-    EXPECT_EQ(table.rows(), example.rows) << example.task;
-    if (task.regression()) {
-      const std::vector<double> values = LabelValues(table);
-      EXPECT_EQ(std::count(values.begin(), values.end(), 1.0), example.ones) << example.task;
-      EXPECT_EQ(*std::min_element(values.begin(), values.end()), 0);
-      EXPECT_EQ(*std::max_element(values.begin(), values.end()), 5);
-      continue;
-    }
-    const std::vector<int32_t> labels = LabelIds(table, task.labels);
-    if (example.ones >= 0) {
-      EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), example.ones) << example.task;
-    }
-  }
-  const TextTable reviews = ReadTextTable(shared + "/data/longdoc/movie_reviews/dev.jsonl.gz", true);
-  EXPECT_EQ(reviews.rows(), 200);
-  EXPECT_EQ(reviews.columns.text, "text");
-  EXPECT_THAT(DiscoverLabels(reviews), ElementsAre("neg", "pos"));
 }
 
 TEST(EncodeTable, KeepsOrderTypesLabelsAndLength) {

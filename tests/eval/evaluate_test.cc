@@ -150,6 +150,10 @@ TEST(EvaluateClassification, FiguresAndPredictions) {
     EXPECT_DOUBLE_EQ(evaluation.metrics["eval_accuracy"], Accuracy(expected, set.labels()));
     EXPECT_DOUBLE_EQ(evaluation.metrics["eval_f1"], F1(expected, set.labels()));
   }
+  EvaluateOptions other = Quiet(8);  // a model whose order of the labels is not the task's
+  other.positive = 0;
+  EXPECT_DOUBLE_EQ(EvaluateClassification(model, set, other).metrics["eval_f1"], F1(expected, set.labels(), 0));
+  EXPECT_NE(F1(expected, set.labels(), 0), F1(expected, set.labels(), 1));
   const Evaluation predicted = EvaluateClassification(model, unlabelled, Quiet(8));
   EXPECT_EQ(predicted.predictions, expected);
   EXPECT_FALSE(predicted.metrics.contains("eval_loss"));

@@ -79,6 +79,28 @@ TEST_F(ScoreFile, ValuesOfARegression) {
   EXPECT_EQ(folder_.Read("predict_results_stsb.txt"), "index\tprediction\n0\t1.235\n1\t-0.500\n2\t12.000\n");
 }
 
+// Names where the benchmark wants names, else the task's numbers, whatever order the model has its labels in.
+TEST_F(ScoreFile, SubmissionsAreWhatTheBenchmarkTakes) {
+  const auto submit = [&](const char* task, const std::vector<std::string>& labels) {
+    WriteSubmission(folder_.path(), FindGlueTask(task), std::vector<int32_t>{1, 0}, labels);
+    return folder_.Read(FindGlueTask(task).submission + ".tsv");
+  };
+  EXPECT_EQ(submit("sst2", {"negative", "positive"}), "index\tprediction\n0\t1\n1\t0\n");
+  EXPECT_EQ(submit("sst2", {"positive", "negative"}), "index\tprediction\n0\t0\n1\t1\n");
+  EXPECT_EQ(submit("wnli", {"not_entailment", "entailment"}), "index\tprediction\n0\t1\n1\t0\n");
+  EXPECT_EQ(submit("rte", {"entailment", "not_entailment"}), "index\tprediction\n0\tnot_entailment\n1\tentailment\n");
+  EXPECT_EQ(submit("mnli-mm", {"neutral", "contradiction", "entailment"}),
+            "index\tprediction\n0\tcontradiction\n1\tneutral\n");
+  WriteSubmission(folder_.path(), FindGlueTask("stsb"), std::vector<double>{-0.25, 3.14159, 5.5});
+  EXPECT_EQ(folder_.Read("STS-B.tsv"), "index\tprediction\n0\t0.000\n1\t3.142\n2\t5.000\n");
+  // It can be scored like any file of predictions.
+  EXPECT_EQ(ScoreClassificationFiles(FindGlueTask("wnli"), folder_ / "WNLI.tsv",
+                                     folder_.Write("dev.tsv",
+                                                   "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n"
+                                                   "1\tc\td\t1\n"))["accuracy"],
+            0.5);
+}
+
 TEST_F(ScoreFile, BadFilesAreNamedWithTheirLine) {
   const std::string header = "index\tprediction\n";
   EXPECT_THAT(Error(""), HasSubstr("predictions.txt:1: expected the header \"index<TAB>prediction\""));

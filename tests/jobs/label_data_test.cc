@@ -167,10 +167,129 @@ TEST_F(LabelDataTest, ContradictingFlagsAreNamed) {
 }
 
 TEST_F(LabelDataTest, PredictionsAreNamedAfterTheTask) {
-  TrainOptions options = Options({reds_});
-  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results.txt");
-  options.task_name = "sst2";
-  EXPECT_EQ(PredictionsPath(options), folder_ / "run/predict_results_sst2.txt");
+  EXPECT_EQ(PredictionsPath("run", nullptr), "run/predict_results.txt");
+  EXPECT_EQ(PredictionsPath("run", &FindGlueTask("mnli-mm")), "run/predict_results_mnli-mm.txt");
+}
+
+class GlueDataTest : public LabelDataTest {
+ protected:
+  TrainOptions Glue(const char* task, const std::vector<std::string>& train_files = {}) const {
+    TrainOptions options = Options(train_files);
+    options.task_name = task;
+    if (train_files.empty()) options.data_dir = folder_ / "glue";
+    return options;
+  }
+  // MNLI's columns that are read, and one that looks like a label and is none.
+  static std::string Premises(const std::string& rows) { return "sentence1\tsentence2\tlabel1\tgold_label\n" + rows; }
+};
+
+// Checkpoints write "CONTRADICTION", files "contradiction".
+TEST_F(GlueDataTest, ACheckpointsOrderWinsWhateverItsCase) {
+  folder_.Write("glue/train.tsv", Premises("a\tb\tneutral\tentailment\nc\td\tneutral\t2\n"));
+  for (const std::vector<std::string>& own : {std::vector<std::string>{"contradiction", "entailment", "neutral"},
+                                              {"CONTRADICTION", "Entailment", "NEUTRAL"}}) {
+    LabelTables tables = ReadLabelTables(Glue("mnli"), false);
+    EXPECT_THAT(tables.labels, ElementsAre("entailment", "neutral", "contradiction"));
+    ModelConfig config;
+    config.labels = own;
+    config.num_labels = 3;
+    AgreeOnLabels(tables, config);
+    EXPECT_EQ(config.labels, own) << "kept as they are written";
+    EXPECT_THAT(tables.labels, ElementsAre("contradiction", "entailment", "neutral"));
+    EXPECT_THAT(LabelIds(tables.train[0], tables.labels), ElementsAre(1, 0)) << "2 is the task's contradiction";
+  }
+  LabelTables tables = ReadLabelTables(Glue("mnli"), false);
+  ModelConfig config;
+  config.labels = {"LABEL_0", "LABEL_1", "LABEL_2"};
+  config.num_labels = 3;
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(config.labels, ElementsAre("entailment", "neutral", "contradiction"));
+}
+
+TEST_F(GlueDataTest, AModelsLabelsAreTheTasksByNameOrByPlace) {
+  ModelConfig config;
+  const auto labels = [&](const char* task, std::vector<std::string> own) {
+    config.num_labels = static_cast<int64_t>(own.size());
+    config.labels = std::move(own);
+    return LabelsOfModel(config, task == nullptr ? nullptr : &FindGlueTask(task), "DIR");
+  };
+  EXPECT_THAT(labels(nullptr, {"x", "y"}), ElementsAre("x", "y"));
+  EXPECT_THAT(labels("rte", {"not_entailment", "ENTAILMENT"}), ElementsAre("not_entailment", "entailment"));
+  EXPECT_THAT(labels("rte", {"LABEL_0", "LABEL_1"}), ElementsAre("entailment", "not_entailment"));
+  EXPECT_THAT(labels("sst2", {"negative", "neutral", "positive"}), ElementsAre("negative", "neutral", "positive"));
+  EXPECT_THAT(labels("sst2", {"BAD", "GOOD"}), ElementsAre("negative", "positive")) << "with a warning";
+  EXPECT_THAT(
+      ErrorOf([&] {
+        labels("rte", {"entailment", "neutral", "contradiction"});
+      }),
+      HasSubstr("task_name rte: its labels are entailment, not_entailment, but DIR has 3: entailment, neutral"));
+}
+
+// F1 is that of the task's second class, wherever the model has it.
+TEST_F(GlueDataTest, F1IsThatOfTheTasksClass) {
+  LabelTables tables;
+  tables.task = &FindGlueTask("mrpc");
+  EvaluateOptions options;
+  for (const int32_t place : {0, 1}) {
+    tables.labels = {"not_equivalent", "not_equivalent"};
+    tables.labels[static_cast<size_t>(place)] = "equivalent";
+    ChooseMetrics(tables, options);
+    EXPECT_EQ(options.positive, place);
+  }
+  EXPECT_TRUE(options.f1);
+  tables.task = &FindGlueTask("cola");
+  ChooseMetrics(tables, options);
+  EXPECT_FALSE(options.f1);
+  EXPECT_TRUE(options.matthews);
+}
+
+TEST_F(GlueDataTest, FilesGivenByNameHaveTheTasksColumns) {
+  const std::string header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n";
+  TrainOptions options = Glue("mrpc", {folder_.Write("a.tsv", header + "1\t7\t8\tp\tq\n0\t7\t8\tr\ts\n")});
+  options.validation_file = folder_.Write("b.tsv", header + "0\t7\t8\tt\tu\n");
+  options.test_file = folder_.Write("c.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tv\tw\n");
+  options.do_predict = true;
+  const LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(tables.train[0].texts, ElementsAre("p", "r"));
+  EXPECT_THAT(tables.train[0].labels, ElementsAre("equivalent", "not_equivalent"));
+  EXPECT_THAT(tables.validation[0].pairs, ElementsAre("u"));
+  EXPECT_THAT(tables.test[0].texts, ElementsAre("v"));
+  // Files of one's own have the columns of the training file.
+  TrainOptions own = Glue("sst2", {folder_.Write("d.tsv", "x\tlabel\ty\na\t1\tb\n")});
+  own.validation_file = folder_.Write("e.tsv", "y\tx\tlabel\nb\ta\t0\n");
+  EXPECT_THAT(ReadLabelTables(own, true).validation[0].texts, ElementsAre("a"));
+}
+
+TEST_F(GlueDataTest, MnliHasMismatchedFilesToo) {
+  folder_.Write("glue/train.tsv", Premises("a\tb\tx\tentailment\n"));
+  folder_.Write("glue/dev_matched.tsv", Premises("c\td\tx\tneutral\ne\tf\tx\tneutral\n"));
+  TrainOptions options = Glue("mnli");
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("dev_mismatched.tsv"));
+  const std::string mismatched =
+      folder_.Write("glue/dev_mismatched.tsv", Premises("g\th\tx\tneutral\ni\tj\tx\tneutral\n"));
+  folder_.Write("glue/test_matched.tsv", "index\tsentence1\tsentence2\n0\tk\tl\n");
+  folder_.Write("glue/test_mismatched.tsv", "index\tsentence1\tsentence2\n0\tm\tn\n");
+  options.do_predict = true;
+  options.max_eval_samples = 1;
+  LabelTables tables = ReadLabelTables(options, true);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("c"));
+  EXPECT_THAT(tables.validation_other[0].texts, ElementsAre("g")) << "max_eval_samples is for each";
+  EXPECT_THAT(tables.test_other[0].texts, ElementsAre("m"));
+  // A file given instead of the folder's is the only one; so are those of mnli-mm, and of a split.
+  options.validation_file = mismatched;
+  EXPECT_THAT(ReadLabelTables(options, true).validation_other, IsEmpty());
+  options = Glue("mnli-mm");
+  tables = ReadLabelTables(options, true);
+  EXPECT_THAT(tables.validation[0].texts, ElementsAre("g", "i"));
+  EXPECT_THAT(tables.validation_other, IsEmpty());
+}
+
+TEST(OtherMetrics, HaveHuggingFacesSuffix) {
+  Json metrics{{"eval_accuracy", 0.5}};
+  AddOther({{"eval_accuracy", 0.25}, {"eval_samples", 7}}, metrics);
+  EXPECT_EQ(metrics, Json({{"eval_accuracy", 0.5}, {"eval_accuracy_mm", 0.25}, {"eval_samples_mm", 7}}));
+  EXPECT_THAT(WithOther({"eval_loss", "eval_accuracy"}),
+              ElementsAre("eval_loss", "eval_accuracy", "eval_loss_mm", "eval_accuracy_mm"));
 }
 
 }  // namespace

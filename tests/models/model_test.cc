@@ -17,8 +17,10 @@
 namespace lshformer {
 namespace {
 
+using ::testing::AllOf;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TempFolder;
 
 ModelConfig SmallConfig() {
@@ -343,6 +345,43 @@ TEST(SaveLoadTest, AnotherHeadIsDrawnFromTheSeed) {
   const size_t last = first->NamedParameters().size() - 2;
   EXPECT_EQ(first->NamedParameters()[last].first, "classifier.weight");
   EXPECT_FALSE(first->NamedParameters()[last].second.equal(second->NamedParameters()[last].second));
+}
+
+// From three labels to two: an error that names tensor, shapes and the way out, or a new classifier on the same
+// encoder.
+TEST(SaveLoadTest, AHeadForOtherLabelsIsDrawnOnlyWhereAsked) {
+  const TempFolder folder;
+  ModelConfig three = SmallConfig();
+  three.num_labels = 3;
+  const ModelPtr model = CreateModel(three, Task::kSequenceClassification, 3);
+  SaveModel(*model, folder / "model");
+  const auto load = [&](bool require_head, bool ignore, int64_t labels) {
+    const auto adjust = [&](ModelConfig& config) {
+      config.labels.clear();
+      config.num_labels = labels;
+    };
+    return LoadModel(folder / "model", Task::kSequenceClassification, 5, require_head, adjust, WeightPlace::kMemory,
+                     ignore);
+  };
+  const std::string error = ErrorOf([&] { load(false, false, 2); });
+  EXPECT_THAT(error, AllOf(HasSubstr("model.safetensors: tensor \"classifier.weight\" has shape [3, "),
+                           HasSubstr("expected [2, "), HasSubstr("2 labels"),
+                           HasSubstr("ignore_mismatched_sizes draws a new head")));
+  // Who needs the head that is there gets no other.
+  EXPECT_THAT(ErrorOf([&] { load(true, true, 2); }),
+              AllOf(HasSubstr("\"classifier.weight\" has shape [3, "), Not(HasSubstr("ignore_mismatched_sizes"))));
+  for (const int64_t labels : {1, 2}) {
+    const ModelPtr loaded = load(false, true, labels);
+    const auto parameters = loaded->NamedParameters();
+    const size_t last = parameters.size() - 2;
+    for (size_t i = 0; i < last; ++i) EXPECT_TRUE(parameters[i].second.equal(model->NamedParameters()[i].second));
+    EXPECT_EQ(parameters[last].first, "classifier.weight");
+    EXPECT_EQ(parameters[last].second.size(0), labels);
+    EXPECT_GT(parameters[last].second.std().item<float>(), 0);
+    EXPECT_EQ(parameters[last + 1].second.size(0), labels);
+  }
+  // One that fits is kept.
+  EXPECT_TRUE(load(false, true, 3)->NamedParameters().back().second.equal(model->NamedParameters().back().second));
 }
 
 // A saved model with one tensor replaced: (name, bytes of zero in another shape or with a NaN).
