@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/sentence_pairs.h"
 #include "io/weight_names.h"
 #include "models/config.h"
 #include "models/task.h"
@@ -34,7 +35,8 @@ struct Family {
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
-  std::span<const Head> heads = {};  // the heads that it has
+  std::span<const Head> heads = {};          // the heads that it has
+  PairKind pairs = PairKind::kNextSentence;  // what the two-way head of pretraining is named for
   std::span<const std::string_view> streams =
       {};  // what a batch must have: its tokens, then its further streams, by name
   WeightNames weight_names = {};
