@@ -47,6 +47,8 @@ class Tokenizer {
   virtual int32_t sep_id() const = 0;
   virtual int32_t mask_id() const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
+  // Whether a word goes on with this piece: "##ing" of WordPiece.
+  virtual bool ContinuesWord(int32_t id) const { return false; }
   virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
   // Writes the files of the folder it was loaded from, byte for byte, and removes those of another tokenizer. What that
   // folder lacked of vocab.txt (unless it has tokenizer.json), tokenizer_config.json and special_tokens_map.json is

@@ -46,6 +46,7 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t sep_id() const override { return sep_; }
   int32_t mask_id() const override { return mask_; }
   bool IsSpecial(int32_t id) const override { return added_.IsSpecial(id); }
+  bool ContinuesWord(int32_t id) const override { return Token(id).starts_with("##"); }
   int64_t model_max_length() const override { return options_.model_max_length; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
