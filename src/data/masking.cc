@@ -36,8 +36,7 @@ Masker::Masker(const Tokenizer& tokenizer, double probability, uint64_t seed, co
   continuation_.resize(vocab_size_);
   for (uint32_t id = 0; id < vocab_size_; ++id) {
     special_[id] = tokenizer.IsSpecial(static_cast<int32_t>(id));
-    continuation_[id] =
-        choice.unit == MaskedUnit::kWholeWord && tokenizer.Token(static_cast<int32_t>(id)).starts_with("##");
+    continuation_[id] = choice.unit == MaskedUnit::kWholeWord && tokenizer.ContinuesWord(static_cast<int32_t>(id));
   }
 }
 

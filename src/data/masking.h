@@ -1,8 +1,8 @@
 // Masked language modelling. Which tokens are chosen:
 //   by default, as HF's DataCollatorForLanguageModeling: every token that is not special with probability p, by itself;
 //   with a fixed number, as BERT's create_pretraining_data.py: max(1, p · n rounded to even) of a sequence of n tokens
-//   (specials count in n), at most max_predictions; with whole words, a word's pieces ("##…") all or none, words that
-//   no longer fit are passed over.
+//   (specials count in n), at most max_predictions; with whole words, a word's pieces (Tokenizer::ContinuesWord) all or
+//   none, words that no longer fit are passed over.
 // Of the chosen ones 80 % become [MASK], 10 % a token drawn from the whole vocabulary, 10 % stay. Labels are the
 // original ids of the chosen tokens, −100 elsewhere.
 #pragma once
