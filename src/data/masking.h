@@ -1,8 +1,8 @@
 // Masked language modelling. Which tokens are chosen:
 //   by default, as HF's DataCollatorForLanguageModeling: every token that is not special with probability p, by itself;
 //   with a fixed number, as BERT's create_pretraining_data.py: max(1, p · n rounded to even) of a sequence of n tokens
-//   (specials count in n), at most max_predictions; with whole words, a word's pieces ("##…") all or none, words that
-//   no longer fit are passed over;
+//   (specials count in n), at most max_predictions; with whole words, a word's pieces (Tokenizer::ContinuesWord) all or
+//   none, words that no longer fit are passed over;
 //   with n-grams, as ALBERT's create_pretraining_data.py: the same number, in spans of words. Words are taken as starts
 //   in random order; a span has n words with probability p(n) = (1/n) / Σ 1/k, k = 1 … max_ngram or as many words as
 //   are left from its start on, loses its last ones while it has more pieces than are still to be chosen, and is passed
