@@ -148,8 +148,9 @@ void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t fi
       AppendSplit(piece.piece(), text, begin, end, type, out);
       continue;
     }
-    // Of the pieces that one character is replaced by the library gives it to the last alone.
-    if (begin == end && begin < text.text().size() && piece.piece() != kSpaceSymbol) ++end;
+    // Of the pieces that one character is replaced by the library gives it to the last alone. The ▁ that it puts before
+    // every text comes from nothing.
+    if (begin == end && begin < text.text().size() && (i > 0 || piece.piece() != kSpaceSymbol)) ++end;
     const auto [from, to] = text.Origin(begin, end);
     out.Push(id, type, from, to);
   }
