@@ -146,7 +146,7 @@ TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
                                  "--output_dir", folder_ / output});
     return Run(flags);
   };
-  const CommandResult trained = train("40", "unigram");
+  const CommandResult trained = train("34", "unigram");
   EXPECT_EQ(trained.status, 0);
   EXPECT_EQ(trained.out, "");
   EXPECT_EQ(trained.err, "");
@@ -164,7 +164,7 @@ TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
   EXPECT_THAT(large.err, StartsWith("lshformer: --vocab_size: expected at most "));
   EXPECT_EQ(std::count(large.err.begin(), large.err.end(), '\n'), 1);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
-  const CommandResult ignored = train("40", "other", {"--min_frequency", "3"});
+  const CommandResult ignored = train("34", "other", {"--min_frequency", "3"});
   EXPECT_EQ(ignored.status, 2);
   EXPECT_THAT(ignored.err, HasSubstr("--min_frequency: is for --type wordpiece"));
 }
