@@ -1,6 +1,5 @@
 #include "text/sentence_piece.h"
 
-#include <sentencepiece_processor.h>
 #include <unicode/uchar.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "text/chars_map.h"
 #include "text/clean_up.h"
 #include "text/code_points.h"
+#include "text/sentence_piece_library.h"
 #include "text/sentence_piece_model.h"
 #include "text/utf8.h"
 
@@ -58,10 +58,6 @@ std::string WithoutSpaceSymbols(std::string text) {
   return text;
 }
 
-void CheckStatus(const sentencepiece::util::Status& status, std::string_view where) {
-  if (!status.ok()) Fail("{}: the SentencePiece library refuses: {}", where, Shown(status.error_message(), 120));
-}
-
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer(const std::string& spiece, const std::string& where,
@@ -73,17 +69,10 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const s
     : options_(options),
       files_(std::move(files)),
       normalizer_(std::make_unique<CharsMap>(std::move(model.normalizer))),
-      processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()),
+      processor_(std::make_unique<SentencePieceLibraryModel>(model.serialized, where)),
       pieces_(static_cast<int32_t>(model.pieces.size())),
       vocabulary_(std::move(model.pieces)),
       unk_(model.unk_id) {
-  try {
-    CheckStatus(processor_->LoadFromSerializedProto(model.serialized), where);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {  // of its trie
-    Fail("{}: the SentencePiece library refuses: {}", where, Shown(error.what(), 120));
-  }
   if (options_.unk.empty()) options_.unk = Token(unk_);
   if (options_.unk != Token(unk_)) {
     Fail("{}: expected the unknown token \"{}\", the model's is \"{}\"", where, Shown(options_.unk),
@@ -137,43 +126,44 @@ bool SentencePieceTokenizer::AppendPieces(std::string_view text, int32_t first, 
 void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t first, int32_t type,
                                            Encoding& out) const {
   const AlbertText text(original, first, options_.text);
-  sentencepiece::ImmutableSentencePieceText pieces;
-  CheckStatus(processor_->Encode(text.text(), pieces.mutable_proto()), "text");
-  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
-    const auto piece = pieces.pieces(static_cast<int>(i));
-    const auto id = static_cast<int32_t>(piece.id());
-    const size_t begin = piece.begin();
-    size_t end = piece.end();
-    if (id == unk_ ? EndsInCommaAfterDigit(piece.piece()) : ends_in_comma_[static_cast<size_t>(id)]) {
-      AppendSplit(piece.piece(), text, begin, end, type, out);
+  const std::vector<LibraryPiece> pieces = processor_->Encode(text.text());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto& [piece, id, begin, piece_end] = pieces[i];
+    size_t end = piece_end;
+    if (id == unk_ ? EndsInCommaAfterDigit(piece) : ends_in_comma_[static_cast<size_t>(id)]) {
+      AppendSplit(piece, text, begin, end, type, out);
       continue;
     }
     // Of the pieces that one character is replaced by the library gives it to the last alone. The ▁ that it puts before
     // every text comes from nothing.
-    if (begin == end && begin < text.text().size() && (i > 0 || piece.piece() != kSpaceSymbol)) ++end;
+    if (begin == end && begin < text.text().size() && (i > 0 || piece != kSpaceSymbol)) ++end;
     const auto [from, to] = text.Origin(begin, end);
     out.Push(id, type, from, to);
   }
 }
 
+int32_t SentencePieceTokenizer::IdOrUnknown(std::string_view piece) const {
+  const int32_t id = vocabulary_.Id(piece);
+  return id >= 0 && id < pieces_ ? id : unk_;
+}
+
 std::vector<SentencePieceTokenizer::Part> SentencePieceTokenizer::SplitBeforeComma(const std::string& piece) const {
   const std::string number = WithoutSpaceSymbols(piece.substr(0, piece.size() - 1));
-  sentencepiece::ImmutableSentencePieceText pieces;
-  CheckStatus(processor_->Encode(number, pieces.mutable_proto()), "text");
+  const std::vector<LibraryPiece> pieces = processor_->Encode(number);
   std::vector<Part> parts;
-  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
-    const auto part = pieces.pieces(static_cast<int>(i));
-    const std::string bare = WithoutSpaceSymbols(part.piece());
-    auto id = static_cast<int32_t>(part.id());
-    if (i == 0 && !piece.starts_with(kSpaceSymbol) && part.piece().starts_with(kSpaceSymbol)) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::string& part = pieces[i].piece;
+    const std::string bare = WithoutSpaceSymbols(part);
+    int32_t id = pieces[i].id;
+    if (i == 0 && !piece.starts_with(kSpaceSymbol) && part.starts_with(kSpaceSymbol)) {
       // The ▁ that encoding puts before every text.
-      const std::string rest = part.piece().substr(kSpaceSymbol.size());
+      const std::string rest = part.substr(kSpaceSymbol.size());
       if (rest.empty()) continue;
-      id = processor_->PieceToId(rest);
+      id = IdOrUnknown(rest);
     }
     parts.push_back({id, bare.size()});
   }
-  parts.push_back({processor_->PieceToId(","), 1});
+  parts.push_back({IdOrUnknown(","), 1});
   return parts;
 }
 
@@ -215,9 +205,7 @@ void SentencePieceTokenizer::AppendSplit(const std::string& piece, const AlbertT
 }
 
 std::string SentencePieceTokenizer::DecodePieces(const std::vector<int>& ids) const {
-  std::string text;
-  if (!ids.empty()) CheckStatus(processor_->Decode(ids, &text), "ids");
-  return text;
+  return ids.empty() ? "" : processor_->Decode(ids);
 }
 
 // As HF's convert_tokens_to_string: special tokens as they are, what lies between them by the library, a space before a

@@ -18,13 +18,10 @@
 #include "text/tokenizer_files.h"
 #include "text/vocabulary.h"
 
-namespace sentencepiece {
-class SentencePieceProcessor;
-}
-
 namespace lshformer {
 
 class CharsMap;
+class SentencePieceLibraryModel;
 struct SentencePieceModel;
 
 struct SentencePieceOptions : TokenizerSettings {
@@ -77,13 +74,14 @@ class SentencePieceTokenizer final : public Tokenizer {
   // The piece of the bytes [begin, end) of `text`, its comma apart.
   void AppendSplit(const std::string& piece, const AlbertText& text, size_t begin, size_t end, int32_t type,
                    Encoding& out) const;
+  int32_t IdOrUnknown(std::string_view piece) const;
   std::vector<Part> SplitBeforeComma(const std::string& piece) const;
   std::string DecodePieces(const std::vector<int>& ids) const;
 
   SentencePieceOptions options_;
   TokenizerFiles files_;
   std::unique_ptr<const CharsMap> normalizer_;
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::unique_ptr<const SentencePieceLibraryModel> processor_;
   int32_t pieces_;  // of the model; ids from here on are added
   Vocabulary vocabulary_;
   AddedTokens added_;

@@ -1,6 +1,5 @@
 #include "text/sentence_piece_trainer.h"
 
-#include <sentencepiece_trainer.h>
 #include <unicode/uchar.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "text/sentence_piece.h"
+#include "text/sentence_piece_library.h"
 #include "text/utf8.h"
 
 namespace lshformer {
@@ -45,19 +45,6 @@ void ForStretches(std::string_view text, const Action& action) {
   }
   action(text);
 }
-
-class StretchIterator final : public sentencepiece::SentenceIterator {
- public:
-  explicit StretchIterator(const std::vector<std::string>& stretches) : stretches_(stretches) {}
-  bool done() const override { return next_ == stretches_.size(); }
-  void Next() override { ++next_; }
-  const std::string& value() const override { return stretches_[next_]; }
-  sentencepiece::util::Status status() const override { return {}; }
-
- private:
-  const std::vector<std::string>& stretches_;
-  size_t next_ = 0;
-};
 
 // The number that follows `words` in a message; −1 if it does not have them.
 int64_t NumberAfter(std::string_view message, std::string_view words) {
@@ -130,17 +117,13 @@ std::string TrainSentencePiece(const SentencePieceSample& sample, int32_t vocab_
       {"max_sentence_length", std::to_string(4 * kStretchLimit)},
       {"num_threads", kTrainerParts},
       {"minloglevel", "3"}};  // of four: the library says nothing by itself
-  StretchIterator stretches(sample.stretches());
-  std::string model;
   try {
-    const sentencepiece::util::Status status = sentencepiece::SentencePieceTrainer::Train(settings, &stretches, &model);
-    if (!status.ok()) FailTraining(status.error_message(), vocab_size);
+    return TrainWithSentencePieceLibrary(settings, sample.stretches());
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     FailTraining(error.what(), vocab_size);
   }
-  return model;
 }
 
 void SaveSentencePiece(const std::string& folder, const std::string& model, const AlbertTextOptions& options) {
