@@ -88,8 +88,8 @@ TEST_F(AlbertTest, FromTextToPredictions) {
   Succeeds({LSHFORMER_BINARY, "train", "--no_progress", "--task_name", "sst2", "--data_dir", folder_ / "glue",
             "--model_name_or_path", folder_ / "deep", "--output_dir", folder_ / "task", "--max_steps", "2",
             "--log_level", "error"});
-  const auto answer =
-      Succeeds({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder_ / "task", "--text", "good cat"});
+  const auto answer = Succeeds({LSHFORMER_BINARY, "predict", "--task", "text-classification", "--model_name_or_path",
+                                folder_ / "task", "--text", "good cat"});
   EXPECT_THAT(answer.out, HasSubstr("\"score\""));
   const auto mask = Succeeds({LSHFORMER_BINARY, "predict", "--task", "fill-mask", "--model_name_or_path",
                               folder_ / "run", "--text", "the [MASK] sleeps"});
