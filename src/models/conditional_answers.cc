@@ -99,8 +99,8 @@ void ConditionalAnswers::AppendSpecs(std::vector<ParameterSpec>& specs, const Mo
 
 ConditionalAnswers::ConditionalAnswers(const ParameterMap& parameters, const ModelConfig& config, double dropout)
     : dropout_(dropout),
-      joined_(parameters.Get(std::string(kJoined) + ".weight")),
-      joined_bias_(parameters.Get(std::string(kJoined) + ".bias")),
+      joined_(parameters.Get(fmt::format("{}.weight", kJoined))),
+      joined_bias_(parameters.Get(fmt::format("{}.bias", kJoined))),
       start_(parameters.LinearOf(kStart)),
       end_(parameters.LinearOf(kEnd)),
       summary_(parameters.LinearOf(kSummary)),
