@@ -131,6 +131,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (input.context.size() > kMostBytes)
       Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kMostBytes);
     Encoding context = EncodeField(*tokenizer_, input.context, "context");
+    TrimPlaces(input.context, context.offsets);
     query.context = std::move(input.context);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);

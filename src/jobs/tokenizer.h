@@ -19,7 +19,7 @@ struct TokenizerTrainOptions {
   // case is folded.
   TokenizerType type = TokenizerType::kWordPiece;
 };
-// Error if the folder is not empty and is not to be overwritten. OptionError if vocab_size does not fit the text.
+// Error if the folder is not empty and is not to be overwritten. Error if vocab_size does not fit the text.
 void RunTokenizerTrain(const TokenizerTrainOptions& options);
 
 struct TokenizerEncodeOptions {

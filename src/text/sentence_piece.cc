@@ -20,16 +20,23 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\u2581";
 
-// A longer text is encoded in parts, since the library's memory is some 60 times the text: cut at a space, or, where
-// there is none for long, anywhere.
-constexpr size_t kStretchBytes = size_t{1} << 20, kLongestStretchBytes = size_t{4} << 20;
+// A longer text is encoded in parts, since the library's memory is some 60 times the text: cut at a space. So is a word
+// of more than kWordBytes, wherever that is, since the library's time for a run of unknown characters is quadratic.
+constexpr size_t kStretchBytes = size_t{1} << 20, kWordBytes = size_t{8} << 10;
 
-size_t StretchEnd(std::string_view text, size_t begin) {
-  if (text.size() - begin <= kStretchBytes) return text.size();
-  const size_t space = text.find_first_of(" \t\r\n", begin + kStretchBytes);
-  size_t end = std::min(std::min(space, text.size()), begin + kLongestStretchBytes);
-  while (end < text.size() && !BeginsCodePoint(text[end])) --end;
-  return end;
+size_t StretchEnd(std::string_view text, size_t begin, size_t most) {
+  size_t space = begin;  // the last one
+  for (size_t at = begin; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (is_space && at - begin >= most) return at;
+    if (is_space) space = at;
+    if (at - space < kWordBytes) continue;
+    if (space > begin) return space;
+    while (!BeginsCodePoint(text[at])) --at;
+    return at;
+  }
+  return text.size();
 }
 
 // As Python's str.isdigit.
@@ -112,8 +119,10 @@ bool SentencePieceTokenizer::ContinuesWord(int32_t id) const {
 
 bool SentencePieceTokenizer::AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit,
                                           Encoding& out) const {
+  // Where ▁ is unknown as well, all unknown words are one run.
+  const size_t most = vocabulary_.Id(kSpaceSymbol) >= 0 ? kStretchBytes : kWordBytes;
   for (size_t at = 0; at < text.size();) {
-    const std::string_view stretch = text.substr(at, StretchEnd(text, at) - at);
+    const std::string_view stretch = text.substr(at, StretchEnd(text, at, most) - at);
     const size_t before = out.ids.size();
     AppendStretch(stretch, first, type, out);
     // The white space before a stretch belongs to its first piece, as it does inside one.
@@ -139,8 +148,9 @@ void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t fi
       AppendSplit(piece.piece(), text, begin, end, type, out);
       continue;
     }
-    // Of the pieces that one character is replaced by the library gives it to the last alone.
-    if (begin == end && begin < text.text().size() && piece.piece() != kSpaceSymbol) ++end;
+    // Of the pieces that one character is replaced by the library gives it to the last alone. The ▁ that it puts before
+    // every text comes from nothing.
+    if (begin == end && begin < text.text().size() && (i > 0 || piece.piece() != kSpaceSymbol)) ++end;
     const auto [from, to] = text.Origin(begin, end);
     out.Push(id, type, from, to);
   }

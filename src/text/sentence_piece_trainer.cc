@@ -70,10 +70,10 @@ int64_t NumberAfter(std::string_view message, std::string_view words) {
 
 [[noreturn]] void FailTraining(std::string_view message, int32_t vocab_size) {
   if (const int64_t most = NumberAfter(message, "set it to a value <= "); most >= 0)
-    FailOption("vocab_size", "expected at most {}, which is what the text gives, got {}", most, vocab_size);
+    Fail("{}: expected at most {}, which is what the text gives, got {}", OptionName{"vocab_size"}, most, vocab_size);
   if (message.find("smaller than required_chars") != std::string_view::npos) {
-    FailOption("vocab_size", "expected at least {}, the special tokens and characters of the text, got {}",
-               NumberAfter(message, " vs "), vocab_size);
+    Fail("{}: expected at least {}, the special tokens and characters of the text, got {}", OptionName{"vocab_size"},
+         NumberAfter(message, " vs "), vocab_size);
   }
   Fail("the SentencePiece library could not train: {}", Shown(message, 160));
 }

@@ -39,8 +39,8 @@ class SentencePieceSample {
   std::vector<uint32_t> numbers_;  // [stretches]
 };
 
-// A spiece.model of exactly vocab_size pieces. OptionError of vocab_size if the text gives fewer, or has more
-// characters; Error if there is no text.
+// A spiece.model of exactly vocab_size pieces. Error if the text gives fewer, or has more characters, or if there is
+// none.
 std::string TrainSentencePiece(const SentencePieceSample& sample, int32_t vocab_size);
 
 // spiece.model and the JSON files beside it, for Tokenizer::Load.
