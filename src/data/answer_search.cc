@@ -3,25 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 
 #include "base/error.h"
 
 namespace lshformer {
 namespace {
-
-// The `count` largest, best first; of equals the later one.
-std::vector<int32_t> Largest(std::span<const float> values, int count) {
-  std::vector<int32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto last = order.begin() + std::min<int64_t>(count, static_cast<int64_t>(order.size()));
-  std::partial_sort(order.begin(), last, order.end(), [&](int32_t a, int32_t b) {
-    const float left = values[static_cast<size_t>(a)], right = values[static_cast<size_t>(b)];
-    return left > right || (left == right && a > b);
-  });
-  order.erase(last, order.end());
-  return order;
-}
 
 // Behind all candidates that are as good: the earlier found of equals stays first.
 void InsertSorted(std::vector<AnswerCandidate>& best, const AnswerCandidate& candidate) {
@@ -71,28 +57,34 @@ void AnswerSearch::AddWindow(std::span<const float> start_logits, std::span<cons
                              const SquadWindow& window, const TokenPlaces& places) {
   const AnswerCandidate null{0, 0, start_logits[0], end_logits[0]};
   if (!null_ || null_->score() > null.score()) null_ = null;
-  const int32_t first = window.first, last = first + window.tokens.end - window.tokens.begin;
-  const auto in_context = [&](int32_t token) { return token >= first && token < last; };
-  const auto place = [&](int32_t token) { return places[static_cast<size_t>(window.tokens.begin + token - first)]; };
   const std::vector<int32_t> ends = Largest(end_logits, options_.n_best_size);
-  for (const int32_t start : Largest(start_logits, options_.n_best_size)) {
-    if (!in_context(start)) continue;
-    for (const int32_t end : ends) {
-      if (!in_context(end) || end < start || end - start >= options_.max_answer_length) continue;
-      const AnswerCandidate candidate{place(start).first, place(end).second, start_logits[static_cast<size_t>(start)],
-                                      end_logits[static_cast<size_t>(end)]};
-      const bool full = best_.size() == static_cast<size_t>(options_.n_best_size);
-      if (full && candidate.score() <= best_.back().score()) continue;
-      InsertSorted(best_, candidate);
-      if (full) best_.pop_back();
-    }
-  }
+  for (const int32_t start : Largest(start_logits, options_.n_best_size))
+    for (const int32_t end : ends)
+      Offer({start, end, start_logits[static_cast<size_t>(start)], end_logits[static_cast<size_t>(end)]}, window,
+            places);
+}
+
+void AnswerSearch::AddWindow(const AnswerBeam& beam, const SquadWindow& window, const TokenPlaces& places) {
+  no_answer_ = std::min(no_answer_.value_or(beam.no_answer), beam.no_answer);
+  for (const AnswerBeam::Span& span : beam.spans) Offer(span, window, places);
+}
+
+void AnswerSearch::Offer(const AnswerBeam::Span& span, const SquadWindow& window, const TokenPlaces& places) {
+  const int32_t first = window.first, last = first + window.tokens.end - window.tokens.begin;
+  if (span.start < first || span.end >= last || span.end < span.start) return;
+  if (span.end - span.start >= options_.max_answer_length) return;
+  const bool full = best_.size() == static_cast<size_t>(options_.n_best_size);
+  if (full && span.score() <= best_.back().score()) return;
+  const auto place = [&](int32_t token) { return places[static_cast<size_t>(window.tokens.begin + token - first)]; };
+  InsertSorted(best_, {place(span.start).first, place(span.end).second, span.start_score, span.end_score});
+  if (full) best_.pop_back();
 }
 
 FoundAnswer AnswerSearch::Finish() const {
   FoundAnswer found;
   found.best = best_;
-  const AnswerCandidate null = null_.value_or(AnswerCandidate{});
+  AnswerCandidate null = null_.value_or(AnswerCandidate{});
+  if (no_answer_) null.start_logit = *no_answer_ + (best_.empty() ? 0 : best_[0].score());
   if (options_.version_2) {
     InsertSorted(found.best, null);
     // Kept even where it is not among the best.
@@ -103,7 +95,8 @@ FoundAnswer AnswerSearch::Finish() const {
   found.probabilities = Softmax(found.best);
   if (!best_.empty()) found.answer = best_[0];
   if (!options_.version_2) return found;
-  found.null_odds = static_cast<double>(null.score() - found.answer.start_logit - found.answer.end_logit);
+  found.null_odds =
+      no_answer_ ? *no_answer_ : static_cast<double>(null.score() - found.answer.start_logit - found.answer.end_logit);
   if (best_.empty() || found.null_odds > options_.null_score_diff_threshold) found.answer = null;
   return found;
 }

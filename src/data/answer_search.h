@@ -8,6 +8,13 @@
 //   null_odds = null score − best candidate's start logit − its end logit
 // and with version_2 the answer is none where null_odds > null_score_diff_threshold. Of equal logits the later token
 // comes first, as numpy's stable sort has it.
+//
+// A window may come as a beam instead, of a head that makes the end depend on the start and judges apart whether there
+// is an answer, as the search of ALBERT's own code for SQuAD 2.0. Candidates are then the beam's spans within the
+// context with start ≤ end < start + max_answer_length, their scores log P(start) + log P(end | start), and
+//   null_odds = the smallest no_answer logit of all windows
+// No-answer's score is that much above the best candidate's (alone: above 0), so that it stands before all others
+// exactly where null_odds > 0; its start_logit is that score, its end_logit 0.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,6 +23,7 @@
 #include <vector>
 
 #include "base/option_table.h"
+#include "data/answer_beam.h"
 #include "data/squad_windows.h"
 
 namespace lshformer {
@@ -53,12 +61,18 @@ class AnswerSearch {
   // Logits of one window's sequence, [tokens] each, finite; `places` are those of the whole context.
   void AddWindow(std::span<const float> start_logits, std::span<const float> end_logits, const SquadWindow& window,
                  const TokenPlaces& places);
+  // The same of a beam, finite. All windows of a question come in the same way.
+  void AddWindow(const AnswerBeam& beam, const SquadWindow& window, const TokenPlaces& places);
   FoundAnswer Finish() const;
 
  private:
+  // A span of the sequence, if it may be an answer and is among the best.
+  void Offer(const AnswerBeam::Span& span, const SquadWindow& window, const TokenPlaces& places);
+
   AnswerOptions options_;
   std::vector<AnswerCandidate> best_;  // sorted, best first
   std::optional<AnswerCandidate> null_;
+  std::optional<float> no_answer_;  // of beams
 };
 
 // The same span found in several windows, or with other tokens, once: its best. Probabilities are those of what is

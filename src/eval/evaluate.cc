@@ -15,6 +15,7 @@
 #include "eval/answer_files.h"
 #include "eval/metrics.h"
 #include "eval/squad_score.h"
+#include "models/window_answers.h"
 
 namespace lshformer {
 namespace {
@@ -287,10 +288,6 @@ void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answe
   for (const auto& [key, value] : scores.items()) metrics["eval_" + key] = value;
 }
 
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-}
-
 }  // namespace
 
 AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
@@ -304,15 +301,12 @@ AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, 
   size_t at = 0;  // of the windows, which the loop visits in order
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(windows.set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    const torch::Tensor starts = output.start_logits.contiguous(), ends = output.end_logits.contiguous();  // [T]
+    const WindowAnswers answers(batch, output);
     for (int b = 0; b < batch.sequences(); ++b) {
       const SquadWindow& window = windows.windows[at++];
       const SquadQuestion& question = data.questions[static_cast<size_t>(window.question)];
-      const auto start = Part(starts, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
-      const auto end = Part(ends, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
-      if (!AllFinite(start) || !AllFinite(end))
+      if (!answers.AddTo(search, b, window, windows.places[static_cast<size_t>(question.context)]))
         Fail("question \"{}\": the model's output is not finite", Shown(question.id));
-      search.AddWindow(start, end, window, windows.places[static_cast<size_t>(question.context)]);
       if (at < windows.windows.size() && windows.windows[at].question == window.question) continue;
       result.answers.push_back(search.Finish());
       search = AnswerSearch(answering);

@@ -39,10 +39,6 @@ Value Choose(const std::string& name, const char* option, const std::vector<std:
   FailOption(option, "expected one of {}, got \"{}\"{}", list, Shown(name), Suggestion(name, names));
 }
 
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-}
-
 // HF's rule: one label is a sigmoid, a regression stays as it is, all else is a softmax.
 std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig& config) {
   std::vector<float> scores(logits.begin(), logits.end());

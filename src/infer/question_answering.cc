@@ -1,9 +1,9 @@
 // Questions on contexts of any length: windows of all questions share forward calls.
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "infer/pipeline.h"
+#include "models/window_answers.h"
 #include "text/code_points.h"
 
 namespace lshformer {
@@ -22,10 +22,6 @@ struct WindowBatch {
   PackedBatch packed;
   std::vector<Place> places;
 };
-
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-}
 
 // The answer given first, then the others, best first; at most `count`. No-answer counts only with version_2.
 FoundAnswer ForOutput(const FoundAnswer& all, const AnswerOptions& options, int count) {
@@ -83,20 +79,13 @@ class QuestionRun {
   // After it the windows of all questions before `complete` have been run.
   void RunBatch(size_t complete) {
     const ModelOutput output = model_.Forward(batch_.packed, {});
-    const torch::Tensor starts = output.start_logits.contiguous(), ends = output.end_logits.contiguous();  // [T]
+    const WindowAnswers answers(batch_.packed, output);
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];
       const QuestionQuery& query = queries_[number];
-      const int32_t begin = batch_.packed.tokens.cu_seqlens[b];
-      const auto length = static_cast<size_t>(batch_.packed.tokens.cu_seqlens[b + 1] - begin);
-      const std::span<const float> start(starts.data_ptr<float>() + begin, length);
-      const std::span<const float> end(ends.data_ptr<float>() + begin, length);
-      if (AllFinite(start) && AllFinite(end)) {
-        const auto first = static_cast<int32_t>(query.question.size()) + 2;
-        searches_[number].AddWindow(start, end, {0, first, tokens}, query.places);
-      } else {
+      const auto first = static_cast<int32_t>(query.question.size()) + 2;
+      if (!answers.AddTo(searches_[number], static_cast<int>(b), {0, first, tokens}, query.places))
         outcomes_[number].error = "the model's output for this question is not finite";
-      }
     }
     batch_ = {};
     const size_t begin = answered_;

@@ -102,6 +102,7 @@ void RunInspect(const InspectOptions& options) {
   output.Add(std::string(FamilyOf(model->config()).sentence_pairs.logits), result.sentence_pair_logits);
   output.Add("start_logits", result.start_logits);
   output.Add("end_logits", result.end_logits);
+  output.Add("no_answer_logits", result.no_answer_logits);
   output.Add("loss", result.loss);
   if (options.gradients) AddGradients(*model, result.loss, output);
   output.Write(options.output);

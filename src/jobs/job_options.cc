@@ -176,8 +176,8 @@ const OptionTable<ModelSource>& ModelSourceTable() {
        Names("model_type", &M::model_type, ModelTypes(), "or a new model of this kind").OrNone(),
        Path("config_name", &M::config_name, "FILE", "config.json of a new model, or a folder that has one"),
        Text("config_overrides", &M::config_overrides,
-            "changes to it, \"hidden_size=128,num_hidden_layers=2\"; to a checkpoint's, what leaves its tensors as "
-            "they are")
+            "changes to it, \"hidden_size=128,num_hidden_layers=2\"; to a checkpoint's, what leaves its tensors "
+            "but a head's as they are")
            .Syntax("KEY=VALUE,…"),
        Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"), BFloat16()},
       nullptr,

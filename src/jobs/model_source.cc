@@ -28,15 +28,22 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
   return config;
 }
 
-// Changes to a checkpoint's config that leave its tensors as they are: dropout, the depth of layers that share all.
+// Without the task's head and the pooler, which are drawn anew where a checkpoint has others.
+std::vector<ParameterSpec> EncoderTensors(const ModelConfig& config, Task task) {
+  std::vector<ParameterSpec> specs = FamilyOf(config).parameters(config, task);
+  std::erase_if(specs, [](const ParameterSpec& spec) { return spec.block == "head" || spec.block == "pooler"; });
+  return specs;
+}
+
+// Changes to a checkpoint's config that leave its tensors as they are: dropout, the depth of layers that share all, the
+// kind of head.
 void OverrideLoaded(const std::string& overrides, Task task, ModelConfig& config) {
   const ModelConfig own = config;
   ApplyOverrides(config, overrides, Marked("config_overrides"));
   if (config.model_type != own.model_type)
     FailOption("config_overrides", "the checkpoint is of model_type \"{}\", not \"{}\"", own.model_type,
                config.model_type);
-  const std::vector<ParameterSpec> has = FamilyOf(own).parameters(own, task),
-                                   asked = FamilyOf(config).parameters(config, task);
+  const std::vector<ParameterSpec> has = EncoderTensors(own, task), asked = EncoderTensors(config, task);
   for (size_t i = 0; i < std::max(has.size(), asked.size()); ++i) {
     if (i < has.size() && i < asked.size() && has[i].name == asked[i].name && has[i].shape == asked[i].shape) continue;
     const ParameterSpec& first = i < has.size() ? has[i] : asked[i];

@@ -1,6 +1,5 @@
 #include "models/heads.h"
 
-#include <memory>
 #include <utility>
 
 #include "base/error.h"
@@ -21,6 +20,10 @@ Precision DecoderPrecision(Precision precision) {
 // Rows of a matrix, in the given order; gradients are added back.
 torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
   return x.index_select(0, torch::tensor(rows, torch::kInt64));
+}
+
+torch::Tensor DropPooled(const torch::Tensor& pooled, const ForwardContext& context, double probability) {
+  return Dropout(pooled, context.DropoutPerSequence(DropoutSite::kHead, 0, probability));
 }
 
 // Mean cross-entropy of [B, classes] by the batch's class labels.
@@ -59,8 +62,9 @@ void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadName
   if (task == Task::kSequenceClassification)
     AppendLinear(specs, names.classifier, config.num_labels, hidden, "head",
                  fmt::format("{} labels, {}", config.num_labels, sizes));
-  if (task == Task::kQuestionAnswering)
-    AppendLinear(specs, names.answers, /*out=*/2, hidden, "head", fmt::format("start and end, {}", sizes));
+  if (task != Task::kQuestionAnswering) return;
+  if (names.conditional_answers) return ConditionalAnswers::AppendSpecs(specs, config);
+  AppendLinear(specs, names.answers, /*out=*/2, hidden, "head", fmt::format("start and end, {}", sizes));
 }
 
 EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& names, const ModelConfig& config, Task task,
@@ -80,20 +84,16 @@ EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& name
   }
   if (task == Task::kPretraining) sentence_pairs_ = parameters.LinearOf(names.sentence_pairs);
   if (task == Task::kSequenceClassification) classifier_ = parameters.LinearOf(names.classifier);
-  if (task == Task::kQuestionAnswering) answers_ = parameters.LinearOf(names.answers);
+  if (task != Task::kQuestionAnswering) return;
+  if (names.conditional_answers)
+    conditional_answers_.emplace(parameters, config, dropout.classifier);
+  else
+    answers_ = parameters.LinearOf(names.answers);
 }
 
 torch::Tensor EncoderHeads::Pool(const PackedBatch& batch, const torch::Tensor& hidden) const {
   const std::vector<int64_t> first(batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1);
   return Apply(UnaryFunction::kTanh, (*pooler_)(GatherRows(hidden, first)));
-}
-
-torch::Tensor EncoderHeads::DropPooled(const torch::Tensor& pooled, const ForwardContext& context,
-                                       double probability) const {
-  auto firsts = std::make_shared<RowIdentities>();
-  firsts->sequence_ids = context.sequences->ids;
-  firsts->positions.assign(firsts->sequence_ids.size(), 0);
-  return Dropout(pooled, context.DropoutAt(DropoutSite::kHead, 0, probability, std::move(firsts)));
 }
 
 torch::Tensor EncoderHeads::Transform(const torch::Tensor& hidden, Precision precision) const {
@@ -180,7 +180,8 @@ void EncoderHeads::operator()(const PackedBatch& batch, const ForwardOptions& op
   if (task_ == Task::kPretraining) return RunPretraining(batch, options, context, output);
   if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
   if (task_ == Task::kSequenceClassification) RunClassification(batch, context, output);
-  if (task_ == Task::kQuestionAnswering) RunAnswers(batch, output);
+  if (answers_) RunAnswers(batch, output);
+  if (conditional_answers_) (*conditional_answers_)(batch, context, output);
   if (output.loss.defined()) output.terms = {{output.loss, LossItems(task_, batch.labels).front()}};
 }
 

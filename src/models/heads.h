@@ -5,7 +5,8 @@
 //   masked LM       LayerNorm(f(W_t · h + b_t)) · Eᵀ + b                   [T, V], E the word table, [V, width]
 //   sentence pairs  W · dropout(pooled) + b                                [B, 2]
 //   classification  W · dropout(pooled) + b                                [B, labels]; one label: a regression
-//   answers         W · h + b                                              [T, 2], start and end
+//   answers         W · h + b                                              [T, 2], start and end; or
+//                   models/conditional_answers.h
 //
 // A loss is the mean cross-entropy (a regression's: of squares) over the labelled items.
 #pragma once
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "models/conditional_answers.h"
 #include "models/model.h"
 #include "nn/forward_context.h"
 #include "nn/layer_norm.h"
@@ -23,6 +25,7 @@ namespace lshformer {
 struct HeadNames {
   std::string pooler, transform, transform_norm, decoder_bias, sentence_pairs;
   std::string classifier = "classifier", answers = "qa_outputs";
+  bool conditional_answers = false;  // in place of `answers`, under their own names
 };
 
 // Before the maps that look at the pooled state.
@@ -46,7 +49,6 @@ class EncoderHeads {
  private:
   torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
   torch::Tensor Transform(const torch::Tensor& hidden, Precision precision) const;  // [n, width]
-  torch::Tensor DropPooled(const torch::Tensor& pooled, const ForwardContext& context, double probability) const;
   void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, Precision precision,
                    ModelOutput& output) const;
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
@@ -61,6 +63,7 @@ class EncoderHeads {
   torch::Tensor words_, decoder_bias_;
   std::optional<Linear> pooler_, transform_, decoder_, sentence_pairs_, classifier_, answers_;
   std::optional<LayerNorm> transform_norm_;
+  std::optional<ConditionalAnswers> conditional_answers_;
 };
 
 // What an encoder's forward begins with. Error naming sequence and token where a batch does not fit the config: empty,

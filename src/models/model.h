@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/answer_beam.h"
 #include "data/batch.h"
 #include "io/safetensors.h"
 #include "kernels/attention.h"
@@ -48,7 +49,11 @@ struct ModelOutput {
   torch::Tensor logits;                // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
                                        // masked-LM training with labels: there the loss is formed without keeping them
   torch::Tensor sentence_pair_logits;  // [B, 2], pretraining: 0 = B follows A, 1 = it does not (PairKind)
-  torch::Tensor start_logits, end_logits;    // [T], question answering
+  torch::Tensor start_logits, end_logits;  // [T], question answering
+  // Of a head that makes the end depend on the start (models/conditional_answers.h), where end_logits are those of each
+  // sequence's likeliest start; in training there are neither these nor beams.
+  torch::Tensor no_answer_logits;            // [B]
+  std::vector<AnswerBeam> beams;             // [B]
   torch::Tensor last_hidden_state;           // [T, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler
   std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first; reversible: the mean of the two

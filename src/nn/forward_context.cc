@@ -34,4 +34,11 @@ DropoutSpec ForwardContext::DropoutAt(DropoutSite site, uint32_t layer, double p
   return {probability, key, std::move(which)};
 }
 
+DropoutSpec ForwardContext::DropoutPerSequence(DropoutSite site, uint32_t layer, double probability) const {
+  auto firsts = std::make_shared<RowIdentities>();
+  firsts->sequence_ids = sequences->ids;
+  firsts->positions.assign(firsts->sequence_ids.size(), 0);
+  return DropoutAt(site, layer, probability, std::move(firsts));
+}
+
 }  // namespace lshformer

@@ -41,6 +41,8 @@ struct ForwardContext {
   // Dropout of `which` rows at one place of one layer; none outside training.
   DropoutSpec DropoutAt(DropoutSite site, uint32_t layer, double probability,
                         std::shared_ptr<const RowIdentities> which) const;
+  // The same of one row a sequence, which drops what its first token would.
+  DropoutSpec DropoutPerSequence(DropoutSite site, uint32_t layer, double probability) const;
 };
 
 }  // namespace lshformer

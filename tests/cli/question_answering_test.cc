@@ -223,6 +223,64 @@ TEST_F(QuestionAnsweringTest, ResumedItIsTheSameRun) {
   EXPECT_EQ(folder_->Read("stopped/predictions.json"), folder_->Read("run/predictions.json"));
 }
 
+// ALBERT's own head for SQuAD 2.0, asked for beside a checkpoint that has HF's: from training to raw numbers.
+TEST_F(QuestionAnsweringTest, AHeadWhoseEndsDependOnStarts) {
+  Words spans = Train("albert");
+  *std::find(spans.begin(), spans.end(), "bert") = "albert";
+  std::find(spans.begin(), spans.end(), "--config_overrides")[1] += ",embedding_size=8";
+  ASSERT_EQ(Call(spans).status, 0);
+  Words words = Train("conditional");
+  const auto type = std::find(words.begin(), words.end(), "--model_type");
+  type[0] = "--model_name_or_path", type[1] = *folder_ / "albert";
+  std::find(words.begin(), words.end(), "--config_overrides")[1] = "question_answering_head=conditional";
+  const CommandResult trained = Call(words);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("a new one is drawn from the seed: start_logits.dense.weight"));
+  const std::string model = *folder_ / "conditional";
+  EXPECT_EQ(ReadJsonFile(model + "/config.json")["question_answering_head"], "conditional");
+  const Json results = ParseJson(trained.out, "stdout"), odds = ReadJsonFile(model + "/null_odds.json");
+  const Json texts = ReadJsonFile(model + "/predictions.json"), best = ReadJsonFile(model + "/nbest_predictions.json");
+  ASSERT_EQ(texts.size(), 6U);
+  for (const auto& [id, list] : best.items()) {
+    double score = 0;  // of the best span
+    bool found = false;
+    for (const Json& one : list) {
+      if (one["text"] == "" || found) continue;
+      score = one["start_logit"].get<double>() + one["end_logit"].get<double>(), found = true;
+      EXPECT_LE(score, 0) << "a probability";
+    }
+    for (const Json& one : list) {
+      if (one["text"] != "") continue;
+      EXPECT_NEAR(one["start_logit"].get<double>(), odds[id].get<double>() + score, 1e-4);
+    }
+    EXPECT_EQ(texts[id] == "", !found || odds[id].get<double>() > 0);
+  }
+  const CommandResult evaluated =
+      Call({"evaluate", "--task", "question-answering", "--model_name_or_path", model, "--validation_file",
+            *folder_ / "dev.json", "--doc_stride", "16", "--version_2_with_negative"});
+  ASSERT_EQ(evaluated.status, 0) << evaluated.err;
+  for (const char* key : {"eval_exact", "eval_loss", "eval_best_f1"})
+    EXPECT_EQ(ParseJson(evaluated.out, "stdout")[key], results[key]) << key;
+  const CommandResult asked = Call({"predict", "--task", "question-answering", "--model_name_or_path", model,
+                                    "--question", "Where?", "--context", "over the sea", "--top_k", "3"});
+  ASSERT_EQ(asked.status, 0) << asked.err;
+  EXPECT_FALSE(ParseJson(asked.out, "answer")["results"].empty());
+  const std::string line =
+      R"({"text": "where", "text_pair": "over the sea", "start_positions": 4, "end_positions": 5})";
+  const std::string raw = *folder_ / "raw.safetensors";
+  const CommandResult inspected = Call({"inspect", "--model_name_or_path", model, "--input",
+                                        folder_->Write("inspect.jsonl", line + "\n"), "--output", raw, "--gradients"});
+  ASSERT_EQ(inspected.status, 0) << inspected.err;
+  const std::string header = folder_->Read("raw.safetensors");
+  for (const char* name : {"\"start_logits\"", "\"end_logits\"", "\"no_answer_logits\"", "\"loss\"",
+                           "\"gradients.end_logits.dense_0.weight\"", "\"gradients.answer_class.dense_1.weight\""})
+    EXPECT_THAT(header, HasSubstr(name));
+  // Tensors that are no head's stay what they are.
+  std::find(words.begin(), words.end(), "--config_overrides")[1] = "embedding_size=4";
+  std::find(words.begin(), words.end(), "--output_dir")[1] = *folder_ / "refused";
+  EXPECT_THAT(Wrong(words, 2), HasSubstr("a checkpoint's tensors stay as they are"));
+}
+
 TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {
   const Words predict{"predict", "--task", "question-answering", "--model_name_or_path", Model()};
   const auto wrong = [&](Words words, const Words& more, int status = 2) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/json.h"
 #include "data/answer_search.h"
 #include "data/small_tokenizer.h"
@@ -116,6 +118,75 @@ TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
   double sum = 0;
   for (const double probability : once.probabilities) sum += probability;
   EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+// [CLS] q [SEP] followed by `tokens` of a context, one code point each with a space between, from token `begin` on.
+SquadWindow WindowAt(int32_t begin, int32_t tokens) { return {0, 3, {begin, begin + tokens}}; }
+TokenPlaces LettersOf(int32_t tokens) {
+  TokenPlaces places;
+  for (int32_t i = 0; i < tokens; ++i) places.emplace_back(2 * i, 2 * i + 1);
+  return places;
+}
+
+TEST(AnswerBeam, ACandidateIsASpanOfTheContext) {
+  const AnswerOptions options{20, 30, true, 0};
+  AnswerSearch search(options);
+  // Of the likelier ones: [CLS], the question, an end before its start, the [SEP] behind, 31 tokens.
+  search.AddWindow(AnswerBeam{{{0, 0, -0.1F, -0.1F},
+                               {1, 4, -0.1F, -0.1F},
+                               {9, 8, -0.1F, -0.1F},
+                               {9, 43, -0.1F, -0.1F},
+                               {5, 35, -0.2F, -0.1F},
+                               {5, 34, -0.3F, -0.2F},
+                               {7, 7, -0.4F, -0.2F}},
+                              -1.5F},
+                   WindowAt(0, 40), LettersOf(60));
+  const FoundAnswer found = search.Finish();
+  EXPECT_EQ(found.answer.begin, 4) << "token 2 of the context";
+  EXPECT_EQ(found.answer.end, 63) << "and 29 more";
+  EXPECT_EQ(found.answer.start_logit, -0.3F);
+  EXPECT_EQ(found.null_odds, -1.5);
+  ASSERT_EQ(found.best.size(), 3U);
+  EXPECT_EQ(found.best[1].begin, 8);
+  EXPECT_TRUE(found.best[2].none());
+  EXPECT_FLOAT_EQ(found.best[2].score(), -0.5F - 1.5F);
+  const double sum = std::exp(-0.5) + std::exp(-0.6) + std::exp(-2.0);
+  EXPECT_NEAR(found.probabilities[0], std::exp(-0.5) / sum, 1e-6);
+  EXPECT_NEAR(found.probabilities[2], std::exp(-2.0) / sum, 1e-6);
+}
+
+// The best of all windows; there is no answer only where every window says so.
+TEST(AnswerBeam, WindowsOfAContextCompete) {
+  const auto found = [](const AnswerOptions& options, std::vector<float> no_answer) {
+    AnswerSearch search(options);
+    search.AddWindow(AnswerBeam{{{3, 4, -1, -1}}, no_answer[0]}, WindowAt(0, 6), LettersOf(20));
+    search.AddWindow(AnswerBeam{{{5, 5, -0.5F, -1}, {4, 5, -3, -1}}, no_answer[1]}, WindowAt(4, 6), LettersOf(20));
+    return search.Finish();
+  };
+  const FoundAnswer old_rules = found({20, 30, false, 0}, {5, 3});
+  EXPECT_EQ(old_rules.answer.begin, 12) << "token 6 of the context";
+  EXPECT_EQ(old_rules.best.size(), 3U) << "none is no answer";
+  const FoundAnswer none = found({20, 30, true, 0}, {5, 3});
+  EXPECT_TRUE(none.answer.none());
+  EXPECT_EQ(none.null_odds, 3);
+  EXPECT_TRUE(none.best[0].none());
+  EXPECT_FALSE(found({20, 30, true, 0}, {5, 0}).answer.none()) << "not above the threshold";
+  EXPECT_FALSE(found({20, 30, true, 3}, {5, 3}).answer.none());
+  EXPECT_TRUE(found({20, 30, true, -1.5}, {-1.25F, 2}).answer.none());
+  EXPECT_EQ(found({2, 30, false, 0}, {0, 0}).best.size(), 2U);
+  EXPECT_EQ(found({2, 30, false, 0}, {0, 0}).best[1].begin, 0) << "-2, before -4";
+}
+
+TEST(AnswerBeam, WithoutACandidateThereIsNone) {
+  for (const bool version_2 : {false, true}) {
+    AnswerSearch search({20, 30, version_2, 0});
+    search.AddWindow(AnswerBeam{{{0, 0, 0, 0}}, -4}, WindowAt(0, 3), LettersOf(3));
+    const FoundAnswer found = search.Finish();
+    EXPECT_TRUE(found.answer.none());
+    ASSERT_EQ(found.best.size(), 1U);
+    EXPECT_EQ(found.probabilities[0], 1);
+    EXPECT_EQ(found.null_odds, version_2 ? -4 : 0);
+  }
 }
 
 TEST(AnswerOptions, AreChecked) {

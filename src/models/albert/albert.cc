@@ -40,12 +40,13 @@ EncoderNames LayersOf(const ModelConfig& config) {
   return names;
 }
 
-HeadNames HeadsOf() {
+HeadNames HeadsOf(const ModelConfig& config) {
   return {.pooler = "albert.pooler",
           .transform = "predictions.dense",
           .transform_norm = "predictions.LayerNorm",
           .decoder_bias = "predictions.bias",
-          .sentence_pairs = "sop_classifier.classifier"};
+          .sentence_pairs = "sop_classifier.classifier",
+          .conditional_answers = config.own<AlbertConfig>().question_answering_head == AnswerHead::kConditional};
 }
 
 HeadDropout DropoutOf(const ModelConfig& config) {
@@ -70,7 +71,7 @@ std::vector<ParameterSpec> AlbertParameters(const ModelConfig& config, Task task
     AppendLinear(specs, kEmbeddingMap, config.hidden_size, width, "encoder.embedding_hidden_mapping_in",
                  fmt::format("hidden_size {}, embedding_size {}", config.hidden_size, width));
   Encoder::AppendSpecs(specs, LayersOf(config), config);
-  EncoderHeads::AppendSpecs(specs, HeadsOf(), config, task);
+  EncoderHeads::AppendSpecs(specs, HeadsOf(config), config, task);
   return specs;
 }
 
@@ -80,7 +81,7 @@ AlbertModel::AlbertModel(ModelConfig config, Task task, const ParameterMap& para
       embeddings_(parameters, kEmbeddings, config_.layer_norm_eps, config_.hidden_dropout_prob, config_.pad_token_id),
       embedding_map_(EmbeddingMap(config_, parameters)),
       encoder_(parameters, LayersOf(config_), config_),
-      heads_(parameters, HeadsOf(), config_, task, DropoutOf(config_), embeddings_.words()) {}
+      heads_(parameters, HeadsOf(config_), config_, task, DropoutOf(config_), embeddings_.words()) {}
 
 ModelOutput AlbertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
   CheckTokens(batch, config_);

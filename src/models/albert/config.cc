@@ -30,6 +30,16 @@ Option<A> EmbeddingHiddenMapping() {
   return option;
 }
 
+Option<A> QuestionAnsweringHead() {
+  Option<A> option = Names("question_answering_head", &A::question_answering_head, {"span", "conditional"},
+                           "of ours: `span`, two logits a token, or `conditional`, the head of ALBERT's own code for "
+                           "SQuAD 2.0, which HF does not have");
+  option.write = [](const A& from) {
+    return from.question_answering_head == AnswerHead::kSpan ? Json() : Json("conditional");
+  };
+  return std::move(option).NullIsAbsent();
+}
+
 Option<M> NumHiddenGroups() {
   Option<M> option = OwnOption(Integer("num_hidden_groups", &A::num_hidden_groups, 1, kMostGroups,
                                        "groups of layers, each with weights of its own; layer i of L has group i·G/L"));
@@ -43,7 +53,8 @@ double ParameterCount(const ModelConfig& config) {
   const double rows = static_cast<double>(config.vocab_size + config.max_position_embeddings + config.type_vocab_size);
   const double layers = static_cast<double>(GroupCount(config) * config.inner_group_num);
   return rows * width + 2 * width * hidden + layers * (4 * hidden * hidden + 2 * hidden * inner) + hidden * hidden +
-         static_cast<double>(config.num_labels) * hidden;
+         static_cast<double>(config.num_labels) * hidden +
+         (config.own<A>().question_answering_head == AnswerHead::kConditional ? 4 * hidden * hidden : 0);
 }
 
 }  // namespace
@@ -74,7 +85,8 @@ std::vector<Option<ModelConfig>> AlbertOptions() {
       OwnOption(ParameterSharing()),
       OwnOption(EmbeddingHiddenMapping()),
       OwnOption(Number("classifier_dropout_prob", &A::classifier_dropout_prob, {.low = 0, .high = 1, .high_open = true},
-                       "before the classifier and before the head of sentence pairs"))};
+                       "before the classifier and the heads of sentence pairs and of questions without answer")),
+      OwnOption(QuestionAnsweringHead())};
   for (Option<M>& option : TokenOptions()) options.push_back(std::move(option));
   return options;
 }

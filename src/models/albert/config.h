@@ -13,11 +13,15 @@
 
 namespace lshformer {
 
+// HF's two logits a token, or those of ALBERT's own code for SQuAD 2.0 (models/conditional_answers.h).
+enum class AnswerHead { kSpan, kConditional };
+
 struct AlbertConfig {
   int64_t num_hidden_groups = 1;
   std::string parameter_sharing;         // "": as num_hidden_groups says
   bool embedding_hidden_mapping = true;  // whether a map E → H stands where E = H too, as HF has it
   double classifier_dropout_prob = 0.1;  // before every map that looks at the pooled state
+  AnswerHead question_answering_head = AnswerHead::kSpan;
 };
 
 // The groups that layer `layer` takes its two blocks from.
