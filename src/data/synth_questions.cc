@@ -1,7 +1,9 @@
-// Long documents with one question each: a fact to be found among others like it, far from the beginning.
+// Long documents with one question each: a fact to be found among others like it, far from the beginning. Short ones
+// with options.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "base/philox.h"
@@ -12,7 +14,7 @@ namespace lshformer {
 namespace {
 
 constexpr int kFacts = 4;
-constexpr uint32_t kQuestionKind = 2;  // after those of synth.cc: keeps the streams apart
+constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3;  // after those of synth.cc: keep the streams apart
 
 class Dice {
  public:
@@ -26,6 +28,11 @@ class Dice {
  private:
   PhiloxStream random_;
 };
+
+template <class T>
+void Shuffle(std::vector<T>& list, Dice& dice) {
+  for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[dice.Below(i)]);
+}
 
 struct Fact {
   std::string name, kind, thing, place;
@@ -105,6 +112,40 @@ void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t wor
     sink((i == 0 ? "\n" : ",\n") + article.dump(), i + 1);
   }
   sink("\n]}\n", examples);
+}
+
+SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index) {
+  const uint64_t key = StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic);
+  Dice dice(key);
+  std::vector<Fact> facts = MakeFacts(dice);
+  facts.resize(3);
+  std::vector<std::string> sentences{MakeFiller(/*seed=*/key, /*words=*/1).front()};
+  SyntheticChoice made;
+  for (const Fact& fact : facts) {
+    sentences.push_back(fact.Sentence());
+    made.options.push_back(fact.thing);
+  }
+  const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(),
+                                 [&](const synth::Kind& other) { return other.name == facts[0].kind; });
+  std::string_view another = facts[0].thing;
+  while (another == facts[0].thing) another = dice.Pick(kind->members);
+  made.options.emplace_back(another);
+  Shuffle(sentences, dice);
+  Shuffle(made.options, dice);
+  made.context = fmt::format("{}", fmt::join(sentences, " "));
+  made.question = fmt::format("Which {} was hidden?", facts[0].kind);
+  made.label =
+      static_cast<int>(std::find(made.options.begin(), made.options.end(), facts[0].thing) - made.options.begin());
+  return made;
+}
+
+void WriteSyntheticChoices(const TextSink& sink, int64_t examples, uint64_t seed) {
+  for (int64_t i = 0; i < examples; ++i) {
+    const SyntheticChoice made = MakeSyntheticChoice(seed, static_cast<uint64_t>(i));
+    const Json line = {
+        {"context", made.context}, {"question", made.question}, {"options", made.options}, {"label", made.label}};
+    sink(line.dump() + "\n", i + 1);
+  }
 }
 
 }  // namespace lshformer
