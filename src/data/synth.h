@@ -40,8 +40,8 @@ struct SyntheticChoice {
   int label = 0;                     // the right one
 };
 // Three such facts and a sentence of SyntheticDocument's, and the question which thing of one kind was hidden. Beside
-// the right one there are another thing of that kind, of which the text says nothing, and the two that others hid:
-// whoever looks at the text alone is right once in three times, at the question alone once in two.
+// the right one there are two other things of that kind, of which the text says nothing, and one that somebody else
+// hid: whoever looks at the text alone is right once in two times, at the question alone once in three.
 SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index);
 
 // Takes the next piece of text; `done` words or examples are written with it.

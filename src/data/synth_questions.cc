@@ -120,16 +120,16 @@ SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index) {
   std::vector<Fact> facts = MakeFacts(dice);
   facts.resize(3);
   std::vector<std::string> sentences{MakeFiller(/*seed=*/key, /*words=*/1).front()};
+  for (const Fact& fact : facts) sentences.push_back(fact.Sentence());
   SyntheticChoice made;
-  for (const Fact& fact : facts) {
-    sentences.push_back(fact.Sentence());
-    made.options.push_back(fact.thing);
-  }
+  made.options = {facts[0].thing, facts[1].thing};
   const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(),
                                  [&](const synth::Kind& other) { return other.name == facts[0].kind; });
-  std::string_view another = facts[0].thing;
-  while (another == facts[0].thing) another = dice.Pick(kind->members);
-  made.options.emplace_back(another);
+  while (made.options.size() < 4) {
+    const std::string another(dice.Pick(kind->members));
+    if (std::find(made.options.begin(), made.options.end(), another) == made.options.end())
+      made.options.push_back(another);
+  }
   Shuffle(sentences, dice);
   Shuffle(made.options, dice);
   made.context = fmt::format("{}", fmt::join(sentences, " "));
