@@ -39,9 +39,9 @@ struct SyntheticChoice {
   std::vector<std::string> options;  // four
   int label = 0;                     // the right one
 };
-// Three such facts and a sentence of SyntheticDocument's, and the question which thing of one kind was hidden. Beside
-// the right one there are two other things of that kind, of which the text says nothing, and one that somebody else
-// hid: whoever looks at the text alone is right once in two times, at the question alone once in three.
+// Three people hide things of different kinds ("Karla hid the canary."), and the question is which thing of one kind
+// was hidden. Beside it there are, of which the text says nothing, a thing of that kind and one of another, and a thing
+// that somebody else hid: whoever looks at the text alone, or at the question alone, is right once in two times.
 SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index);
 
 // Takes the next piece of text; `done` words or examples are written with it.

@@ -115,27 +115,22 @@ void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t wor
 }
 
 SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index) {
-  const uint64_t key = StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic);
-  Dice dice(key);
-  std::vector<Fact> facts = MakeFacts(dice);
-  facts.resize(3);
-  std::vector<std::string> sentences{MakeFiller(/*seed=*/key, /*words=*/1).front()};
-  for (const Fact& fact : facts) sentences.push_back(fact.Sentence());
-  SyntheticChoice made;
-  made.options = {facts[0].thing, facts[1].thing};
+  Dice dice(StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic));
+  const std::vector<Fact> facts = MakeFacts(dice);  // the last one is not told
+  const std::string& right = facts[0].thing;
   const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(),
                                  [&](const synth::Kind& other) { return other.name == facts[0].kind; });
-  while (made.options.size() < 4) {
-    const std::string another(dice.Pick(kind->members));
-    if (std::find(made.options.begin(), made.options.end(), another) == made.options.end())
-      made.options.push_back(another);
-  }
+  std::string another = right;
+  while (another == right) another = dice.Pick(kind->members);
+  SyntheticChoice made;
+  made.options = {right, another, facts[1].thing, facts.back().thing};
+  std::vector<std::string> sentences;
+  for (size_t i = 0; i + 1 < facts.size(); ++i) sentences.push_back(facts[i].name + " hid the " + facts[i].thing + ".");
   Shuffle(sentences, dice);
   Shuffle(made.options, dice);
   made.context = fmt::format("{}", fmt::join(sentences, " "));
   made.question = fmt::format("Which {} was hidden?", facts[0].kind);
-  made.label =
-      static_cast<int>(std::find(made.options.begin(), made.options.end(), facts[0].thing) - made.options.begin());
+  made.label = static_cast<int>(std::find(made.options.begin(), made.options.end(), right) - made.options.begin());
   return made;
 }
 
