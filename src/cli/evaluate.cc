@@ -25,8 +25,8 @@ struct EvaluateFlags {
 constexpr const char* kQuestionAnswering = "question-answering";
 constexpr const char* kSimilarity = "sentence-similarity";
 
-constexpr std::initializer_list<const char*> kMaskingFlags = {"--line_by_line", "--mlm_probability", "--masking",
-                                                              "--max_predictions_per_seq"};
+constexpr std::initializer_list<const char*> kMaskingFlags = {
+    "--line_by_line", "--mlm_probability", "--objective", "--masking", "--max_predictions_per_seq", "--max_ngram"};
 
 void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   constexpr const char* kNoModel = "--predictions are scored without a model and its data";
@@ -78,6 +78,7 @@ void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
   CheckAnswerFlags(command, flags.job.answers, questions);
   if (text || questions) RefuseFlags(command, {"--task_name", "--data_dir"}, "is for --task text-classification");
   if (!text) RefuseFlags(command, kMaskingFlags, "is for --task fill-mask");
+  RefuseMeaningless(command, EvaluateTable(), flags.job);
 }
 
 void AddScoringFlags(CLI::App& command, EvaluateFlags& flags) {

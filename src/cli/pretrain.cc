@@ -7,7 +7,7 @@ namespace lshformer::cli {
 
 void AddPretrain(CLI::App& app, CommonFlags& common) {
   CLI::App* command = app.add_subcommand(
-      "pretrain", "masked language modelling on plain text, with or without next-sentence prediction");
+      "pretrain", "masked language modelling on plain text, with or without a second loss on pairs of sentences");
   AddTrainingJob(*command, PretrainTable(), RunPretrain, common);
 }
 

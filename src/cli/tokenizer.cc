@@ -14,14 +14,20 @@ void AddTrain(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "learn a vocabulary from text");
   auto options = std::make_shared<TokenizerTrainOptions>();
   auto type = std::make_shared<std::string>("wordpiece");
-  command->add_option("--type", *type, "kind of tokenizer")->check(OneOf({"wordpiece"}))->group("Tokenizer");
+  command->add_option("--type", *type, "BERT's WordPiece, or ALBERT's SentencePiece unigram model")
+      ->check(OneOf({"wordpiece", "unigram"}))
+      ->group("Tokenizer");
   command->add_option("--vocab_size", options->training.vocab_size, "tokens, the special ones included")
       ->check(IntegerIn(1, 1 << 24))
       ->group("Tokenizer");
-  command->add_option("--min_frequency", options->training.min_frequency, "of a pair of pieces that becomes one")
+  command
+      ->add_option("--min_frequency", options->training.min_frequency,
+                   "wordpiece: of a pair of pieces that becomes one")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Tokenizer");
-  command->add_option("--limit_alphabet", options->training.limit_alphabet, "characters kept, the most frequent ones")
+  command
+      ->add_option("--limit_alphabet", options->training.limit_alphabet,
+                   "wordpiece: characters kept, the most frequent ones")
       ->check(IntegerIn(1, 1 << 21))
       ->group("Tokenizer");
   command
@@ -33,13 +39,19 @@ void AddTrain(CLI::App& app) {
       ->expected(1, INT_MAX)
       ->type_name("FILE")
       ->group("Files");
-  command->add_option("--output_dir", options->output_dir, "folder for vocab.txt and its settings")
+  command->add_option("--output_dir", options->output_dir, "folder for vocab.txt or spiece.model, and its settings")
       ->required()
       ->type_name("DIR")
       ->group("Files");
   command->add_flag("--overwrite_output_dir", options->overwrite_output_dir, "write into a folder that is not empty")
       ->group("Files");
-  command->callback([options, type] { RunTokenizerTrain(*options); });
+  command->callback([command, options, type] {
+    if (*type == "unigram") {
+      RefuseFlags(*command, {"--min_frequency", "--limit_alphabet"}, "is for --type wordpiece");
+      options->type = TokenizerType::kUnigram;
+    }
+    RunTokenizerTrain(*options);
+  });
 }
 
 void AddEncode(CLI::App& app) {

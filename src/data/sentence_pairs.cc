@@ -1,6 +1,7 @@
 #include "data/sentence_pairs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -63,9 +64,10 @@ class SentenceReader {
 class PairMaker {
  public:
   PairMaker(const SentenceCorpus& corpus, const Tokenizer& tokenizer, const SentencePairOptions& options,
-            int64_t document, int pass, SequenceSet& pairs)
+            int64_t document, int pass, SentencePairs& pairs)
       : corpus_(corpus),
         tokenizer_(tokenizer),
+        kind_(options.kind),
         limit_(options.max_seq_length - kSpecials),
         document_(document),
         random_(StreamKey(options.seed, static_cast<uint64_t>(pass), 0, 0, Purpose::kSentencePairs),
@@ -93,15 +95,18 @@ class PairMaker {
     first_.clear();
     second_.clear();
     for (int64_t i = begin; i < middle; ++i) Append(i, first_);
-    const bool random = end - begin == 1 || random_.Uniform() < 0.5;
-    if (random) {
+    const bool single = end - begin == 1, changed = single || random_.Uniform() < 0.5;
+    const bool elsewhere = single || (changed && kind_ == PairKind::kNextSentence);
+    if (elsewhere) {
       AppendFromElsewhere();
     } else {
       for (int64_t i = middle; i < end; ++i) Append(i, second_);
     }
+    if (changed && !elsewhere) std::swap(first_, second_);
     Truncate();
-    Add(random ? 1 : 0);
-    return random ? middle : end;
+    Add(changed ? 1 : 0);
+    if (single) ++pairs_.single_sentences;
+    return elsewhere ? middle : end;
   }
 
   void Append(int64_t sentence, std::vector<int32_t>& ids) const {
@@ -142,19 +147,22 @@ class PairMaker {
   void Add(int32_t label) {
     const WindowSequence pair =
         MakeWindow(first_, second_, {0, static_cast<int32_t>(second_.size())}, tokenizer_);  // all of B
-    pairs_.Add(pair.ids, pair.type_ids);
-    pairs_.AddLabel(label);
+    pairs_.set.Add(pair.ids, pair.type_ids);
+    pairs_.set.AddLabel(label);
   }
 
   const SentenceCorpus& corpus_;
   const Tokenizer& tokenizer_;
+  PairKind kind_;
   int64_t limit_, target_ = 0, document_;
   PhiloxStream random_;
-  SequenceSet& pairs_;
+  SentencePairs& pairs_;
   std::vector<int32_t> first_, second_;
 };
 
 }  // namespace
+
+const char* NameOf(PairKind kind) { return kind == PairKind::kNextSentence ? "nsp" : "sop"; }
 
 SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokenizer& tokenizer, int64_t in_memory) {
   SentenceReader reader(tokenizer, in_memory);
@@ -176,17 +184,16 @@ SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokeni
   SentenceCorpus corpus = reader.Take();
   if (corpus.documents.size() < 3)
     Fail(
-        "{}: next-sentence prediction needs at least two documents (files, rows of JSON lines, or paragraphs of the "
-        "only "
+        "{}: pairs of sentences need at least two documents (files, rows of JSON lines, or paragraphs of the only "
         "file), got {}",
         paths.empty() ? "corpus" : paths.front(), corpus.documents.size() - 1);
   return corpus;
 }
 
-SequenceSet MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tokenizer,
-                              const SentencePairOptions& options) {
+SentencePairs MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tokenizer,
+                                const SentencePairOptions& options) {
   CheckMaxSeqLength(options.max_seq_length, /*texts=*/2);
-  SequenceSet pairs;
+  SentencePairs pairs;
   for (int pass = 0; pass < options.dupe_factor; ++pass) {
     for (size_t document = 0; document + 1 < corpus.documents.size(); ++document) {
       if (document % 1024 == 0) ThrowIfStopped("making pairs");

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/albert_text.h"
 #include "text/code_points.h"
+#include "text/utf8.h"
 
 namespace lshformer {
 namespace {
@@ -46,6 +48,12 @@ void AddQuestion(const SquadData& data, size_t number, const Encoding& question,
     out.set.AddSpan(start, end);
     out.windows.push_back({static_cast<int32_t>(number), first, window});
   }
+}
+
+// Whether this code point is white space.
+bool IsWhiteSpace(std::string_view code_point) {
+  const char* next = code_point.data();
+  return IsPythonSpace(NextCodePoint(next));
 }
 
 }  // namespace
@@ -102,6 +110,13 @@ std::pair<int32_t, int32_t> LabelWindow(const SquadQuestion& question, const Tok
   return {first + static_cast<int32_t>(after_start - from) - 1, first + static_cast<int32_t>(at_end - from)};
 }
 
+void TrimPlaces(std::string_view text, TokenPlaces& places) {
+  const CodePointIndex index(text);
+  for (auto& [begin, end] : places) {
+    while (begin < end && IsWhiteSpace(index.Slice(begin, begin + 1))) ++begin;
+  }
+}
+
 Encoding EncodeBare(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.Encode(text, {}, {.add_special_tokens = false});
 }
@@ -115,6 +130,7 @@ void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const Wi
     std::vector<std::string> asked;
     for (size_t q = piece.first_question; q < piece.end_question; ++q) asked.push_back(data.questions[q].text);
     std::vector<Encoding> contexts = EncodeAll(tokenizer, texts, {}, bare);
+    for (size_t i = 0; i < texts.size(); ++i) TrimPlaces(texts[i], contexts[i].offsets);
     const std::vector<Encoding> questions = EncodeAll(tokenizer, asked, {}, bare);
     for (size_t q = 0; q < questions.size(); ++q) {
       const size_t number = piece.first_question + q;

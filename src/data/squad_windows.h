@@ -64,6 +64,10 @@ struct SquadWindows {
 void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const WindowOptions& options,
                      SquadWindows& windows);
 
+// Takes the white space that a token begins with out of its place: SentencePiece counts the space before a word to the
+// word, of an answer it is no part.
+void TrimPlaces(std::string_view text, TokenPlaces& places);
+
 // ids and places without special tokens around them.
 Encoding EncodeBare(const Tokenizer& tokenizer, std::string_view text);
 

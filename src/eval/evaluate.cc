@@ -101,6 +101,8 @@ void AddLoss(const ModelOutput& output, WeightedMean& loss) {
   loss.Add(output.terms.front().mean.item<double>(), output.terms.front().items);
 }
 
+std::string PairKey(PairKind kind, const char* figure) { return fmt::format("eval_{}_{}", NameOf(kind), figure); }
+
 }  // namespace
 
 std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, const EvaluateOptions& options,
@@ -125,7 +127,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, co
     if (options.matthews) add({"eval_matthews_correlation"});
   } else {
     add({"eval_accuracy", "eval_mlm_loss", "eval_mlm_accuracy", "perplexity"});
-    if (task == Task::kPretraining) add({"eval_nsp_loss", "eval_nsp_accuracy"});
+    if (task == Task::kPretraining)
+      for (const char* figure : {"loss", "accuracy"}) keys.push_back(PairKey(options.pairs, figure));
   }
   return keys;
 }
@@ -135,18 +138,18 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
   EvaluationLoop loop(model, set, options);
   Evaluation evaluation;
   const bool pairs = model.task() == Task::kPretraining && set.labelled();
-  WeightedMean loss, next_loss;
-  int64_t correct = 0, seen = 0;  // seen: examples of earlier batches
-  std::vector<int32_t> next;
+  WeightedMean loss, pair_loss;
+  int64_t correct = 0, seen = 0;      // seen: examples of earlier batches
+  std::vector<int32_t> pair_classes;  // [pairs] the head's choices
   const auto make = [&](std::span<const int64_t> examples) { return MakeMaskedBatch(set, examples, masker, 0); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
     const int64_t first = seen;
     seen += batch.sequences();
     if (pairs) {
       const std::vector<int32_t> best = RowMaxima(output.sentence_pair_logits, first, batch.sequences());  // [B, 2]
-      next.insert(next.end(), best.begin(), best.end());
+      pair_classes.insert(pair_classes.end(), best.begin(), best.end());
       const LossTerm& term = output.terms.back();
-      next_loss.Add(term.mean.item<double>(), term.items);
+      pair_loss.Add(term.mean.item<double>(), term.items);
     }
     std::vector<int32_t> labels;  // of the labelled positions, in order, as the rows of logits are
     std::copy_if(batch.labels.tokens.begin(), batch.labels.tokens.end(), std::back_inserter(labels),
@@ -161,13 +164,13 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     Fail("evaluation: no token was masked; the text is too short for {}", OptionName{"mlm_probability"});
   evaluation.labelled = loss.count();
   const double accuracy = static_cast<double>(correct) / static_cast<double>(loss.count());
-  evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? next_loss.mean() : 0);
+  evaluation.metrics["eval_loss"] = loss.mean() + (pairs ? pair_loss.mean() : 0);
   evaluation.metrics["eval_accuracy"] = accuracy;
   evaluation.metrics["eval_mlm_loss"] = loss.mean();
   evaluation.metrics["eval_mlm_accuracy"] = accuracy;
   if (pairs) {
-    evaluation.metrics["eval_nsp_loss"] = next_loss.mean();
-    evaluation.metrics["eval_nsp_accuracy"] = Accuracy(next, set.labels());
+    evaluation.metrics[PairKey(options.pairs, "loss")] = pair_loss.mean();
+    evaluation.metrics[PairKey(options.pairs, "accuracy")] = Accuracy(pair_classes, set.labels());
   }
   evaluation.metrics["perplexity"] = Perplexity(loss.mean());
   loop.Finish(evaluation);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "data/answer_search.h"
 #include "data/masking.h"
+#include "data/sentence_pairs.h"
 #include "data/sequence_set.h"
 #include "models/model.h"
 
@@ -20,6 +21,7 @@ struct EvaluateOptions {
   bool f1 = true;         // classification with two labels: also F1 of one of them, and its mean with accuracy
   int32_t positive = 1;   // which one
   bool matthews = false;  // classification: also Matthews' correlation
+  PairKind pairs = PairKind::kNextSentence;  // which the labels of a set of pairs are
 };
 
 struct Evaluation {
@@ -40,7 +42,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, co
 // exactly; perplexity = exp(eval_loss); eval_mlm_loss and eval_mlm_accuracy repeat the two. eval_samples, eval_runtime,
 // eval_samples_per_second, eval_steps_per_second. Error if no token was masked.
 // A model with both heads of pretraining (Task::kPretraining) on labelled pairs: also eval_nsp_loss and
-// eval_nsp_accuracy, and eval_loss is the sum of both losses.
+// eval_nsp_accuracy, or eval_sop_loss and eval_sop_accuracy, by options.pairs alone: a head may be scored on pairs that
+// it was not trained on. eval_loss is then the sum of both losses.
 Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& masker, const EvaluateOptions& options);
 
 // eval_loss (mean over examples), eval_accuracy, and as the options say eval_f1 with eval_combined_score, the mean of

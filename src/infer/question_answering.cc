@@ -140,6 +140,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (input.context.size() > kLongestContext)
       Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kLongestContext);
     Encoding context = EncodeField(*tokenizer_, input.context, "context");
+    TrimPlaces(input.context, context.offsets);
     query.context = std::move(input.context);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);

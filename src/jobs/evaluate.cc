@@ -13,6 +13,7 @@
 #include "jobs/label_data.h"
 #include "jobs/question_data.h"
 #include "jobs/text_data.h"
+#include "models/family.h"
 
 namespace lshformer {
 namespace {
@@ -85,10 +86,12 @@ Json EvaluateSentences(const Subject& subject) {
   return EvaluateSimilarity(subject.model, set, similarities, subject.options).metrics;
 }
 
-Json EvaluateText(const Subject& subject) {
+Json EvaluateText(Subject subject) {
   const EvaluateJob& job = subject.job;
   TextOptions text{.max_seq_length = subject.SequenceLimit(), .line_by_line = job.line_by_line, .seed = job.seed};
-  text.pairs = subject.model.task() == Task::kPretraining;
+  if (subject.model.task() == Task::kPretraining)
+    text.pairs = PairsOf(job.objective).value_or(FamilyOf(subject.model.config()).sentence_pairs.kind);
+  if (text.pairs) subject.options.pairs = *text.pairs;
   const Masker masker(subject.tokenizer, job.mlm_probability, job.seed, job.masking);
   if (text.pairs && text.line_by_line) FailOption("line_by_line", "this model is evaluated on pairs of sentences");
   const SequenceSet set = ReadTextToMask({job.validation_file}, subject.tokenizer, text, job.max_eval_samples);
@@ -154,9 +157,14 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
               OptionName{"task_name"});
   if (job.task == kSimilarity) return Task::kEncoder;
   const bool glue = job.task.empty() && !job.task_name.empty();
-  const Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
+  Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
   if (task == Task::kEncoder)
     FailOption("task", "{}/config.json names no head to evaluate", job.model.model_name_or_path);
+  if (!job.objective.empty()) {
+    if (task != Task::kMaskedLm && task != Task::kPretraining)
+      FailOption("objective", "is for {} fill-mask", OptionName{"task"});
+    task = PairsOf(job.objective) ? Task::kPretraining : Task::kMaskedLm;
+  }
   if (task == Task::kMultipleChoice) {
     if (!job.task_name.empty()) FailOption("task_name", "is for {} text-classification", OptionName{"task"});
     return task;

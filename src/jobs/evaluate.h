@@ -21,6 +21,7 @@ struct EvaluateJob {
   int max_seq_length = 0;        // 0: the position table
   int batch_size = 8;
   bool line_by_line = false;  // masked LM
+  std::string objective;      // masked LM: "mlm", "mlm+nsp" or "mlm+sop"; "": what the model's heads are named for
   double mlm_probability = 0.15;
   MaskedChoice masking = {};
   AnswerOptions answers = {};  // question answering

@@ -13,6 +13,7 @@
 #include "jobs/model_source.h"
 #include "jobs/pretrain.h"
 #include "jobs/run_folder.h"
+#include "jobs/text_data.h"
 #include "jobs/train.h"
 #include "models/family.h"
 
@@ -45,6 +46,10 @@ template <class Job, class Part>
 Option<Job> Of(const OptionTable<Part>& table, std::string_view name, Part Job::*part) {
   return OfPart<Job>(
       *FindOption(table, name), [part](auto& job) -> auto& { return job.*part; });
+}
+template <class Job>
+Option<Job> Objective(std::string help) {
+  return Names("objective", &Job::objective, {"mlm", "mlm+nsp", "mlm+sop"}, std::move(help));
 }
 template <class Job>
 Option<Job> DoEval() {
@@ -85,7 +90,7 @@ Option<ModelSource> BFloat16() {
 }
 
 std::string OnlyForPairs(const PretrainOptions& options) {
-  return options.objective == "mlm" ? fmt::format("is for {} mlm+nsp", OptionName{"objective"}) : "";
+  return PairsOf(options.objective) ? "" : fmt::format("is for {} mlm+nsp and mlm+sop", OptionName{"objective"});
 }
 
 std::string OnlyForQuestions(const TrainOptions& options) {
@@ -222,14 +227,13 @@ const OptionTable<PretrainOptions>& PretrainTable() {
        MaxSeqLength<P>("tokens per sequence"),
        Boolean("line_by_line", &P::line_by_line, "every line is a sequence; otherwise blocks of max_seq_length"),
        MlmProbability<P>(),
-       Names("objective", &P::objective, {"mlm", "mlm+nsp"},
-             "masked LM alone, or with next-sentence prediction on pairs"),
+       Objective<P>("masked LM alone, or on pairs with next-sentence (BERT) or sentence-order prediction (ALBERT)"),
        Of(MaskingTable(), "masking", &P::masking), Of(MaskingTable(), "max_predictions_per_seq", &P::masking),
-       DoEval<P>(), DryRun<P>(),
+       Of(MaskingTable(), "max_ngram", &P::masking), DoEval<P>(), DryRun<P>(),
        Number("short_seq_prob", &P::short_seq_prob, {.low = 0, .high = 1},
-              "mlm+nsp: share of documents with shorter pairs")
+              "pairs: share of documents with shorter ones")
            .MeaninglessIf(OnlyForPairs),
-       Integer("dupe_factor", &P::dupe_factor, 1, 1000, "mlm+nsp: passes over the text, each with pairs of its own")
+       Integer("dupe_factor", &P::dupe_factor, 1, 1000, "pairs: passes over the text, each with pairs of its own")
            .MeaninglessIf(OnlyForPairs)},
       nullptr,
       {},
@@ -289,7 +293,11 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
        Integer("per_device_eval_batch_size", &E::batch_size, 1, INT32_MAX,
                "sequences (multiple-choice: questions) per forward"),
        Boolean("line_by_line", &E::line_by_line, "fill-mask: every line is a sequence"), MlmProbability<E>(),
+       Objective<E>(
+           "fill-mask: text alone, or the pairs on which to score a two-way head; default: those it is named for")
+           .OrNone(),
        Of(MaskingTable(), "masking", &E::masking), Of(MaskingTable(), "max_predictions_per_seq", &E::masking),
+       Of(MaskingTable(), "max_ngram", &E::masking),
        Path("output_dir", &E::output_dir, "DIR",
             "folder for eval_results.json, which report reads; question answering: for predictions.json, "
             "nbest_predictions.json, null_odds.json too")

@@ -1,5 +1,6 @@
 #include "jobs/pretrain.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
                     const ModelConfig& config) {
   const TextOptions text{.max_seq_length = SequenceLimit(options.max_seq_length, config),
                          .line_by_line = options.line_by_line,
-                         .pairs = options.objective != "mlm",
+                         .pairs = PairsOf(options.objective),
                          .short_seq_prob = options.short_seq_prob,
                          .dupe_factor = options.dupe_factor,
                          .seed = options.training.seed};
@@ -45,7 +46,7 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
 
 JobResult RunPretrain(const PretrainOptions& options) {
   CheckTrainingJob(options, PretrainTable());
-  const bool pairs = options.objective == "mlm+nsp";
+  const std::optional<PairKind> pairs = PairsOf(options.objective);
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
   if (!options.folder.seeds.empty()) return RunEachSeed(options, RunPretrain);
@@ -55,7 +56,9 @@ JobResult RunPretrain(const PretrainOptions& options) {
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training.seed);
-  job.metrics = EvaluationKeys(job.model->config(), job.model->task(), {});
+  EvaluateOptions evaluating = Evaluating(job);
+  if (pairs) evaluating.pairs = *pairs;
+  job.metrics = EvaluationKeys(job.model->config(), job.model->task(), evaluating);
   CheckBestMetric(job.training, job.metrics);  // before the text is read
   const Masker masker(*job.tokenizer, options.mlm_probability, options.training.seed, options.masking);
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
@@ -64,7 +67,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
     return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
   };
-  job.evaluate = [&] { return EvaluateMaskedLm(*job.model, corpora.validation, masker, Evaluating(job)).metrics; };
+  job.evaluate = [&] { return EvaluateMaskedLm(*job.model, corpora.validation, masker, evaluating).metrics; };
   return RunTrainingJob(job);
 }
 

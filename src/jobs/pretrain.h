@@ -1,4 +1,4 @@
-// Masked language modelling on plain text, with or without next-sentence prediction.
+// Masked language modelling on plain text, alone or with a second loss on pairs of sentences.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ struct PretrainOptions {
   int64_t max_train_samples = 0, max_eval_samples = 0;  // 0: all
   int max_seq_length = 0;                               // 0: the position table
   bool line_by_line = false;
-  std::string objective = "mlm";                                 // or "mlm+nsp"
+  std::string objective = "mlm";                                 // or "mlm+nsp", "mlm+sop"
   double short_seq_prob = SentencePairOptions().short_seq_prob;  // of pairs, as dupe_factor
   int dupe_factor = SentencePairOptions().dupe_factor;
   double mlm_probability = 0.15;

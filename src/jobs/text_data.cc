@@ -1,8 +1,16 @@
 #include "jobs/text_data.h"
 
+#include <spdlog/spdlog.h>
+
 #include "data/corpus.h"
 
 namespace lshformer {
+
+std::optional<PairKind> PairsOf(const std::string& objective) {
+  if (objective == "mlm+nsp") return PairKind::kNextSentence;
+  if (objective == "mlm+sop") return PairKind::kSentenceOrder;
+  return std::nullopt;
+}
 
 SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                            const TextOptions& options, int64_t limit) {
@@ -12,11 +20,14 @@ SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenize
     return ReadCorpus(files, tokenizer, corpus);
   }
   // Second sentences come from anywhere in the text, so all of it is read.
-  SequenceSet pairs =
-      MakeSentencePairs(ReadSentences(files, tokenizer), tokenizer,
-                        {options.max_seq_length, options.short_seq_prob, options.dupe_factor, options.seed});
-  pairs.KeepFirst(limit);
-  return pairs;
+  SentencePairs pairs = MakeSentencePairs(
+      ReadSentences(files, tokenizer), tokenizer,
+      {*options.pairs, options.max_seq_length, options.short_seq_prob, options.dupe_factor, options.seed});
+  if (*options.pairs == PairKind::kSentenceOrder && pairs.single_sentences > 0)
+    spdlog::info("{} of {} pairs have no order: their chunk was one sentence, so the other is from another document",
+                 pairs.single_sentences, pairs.set.size());
+  pairs.set.KeepFirst(limit);
+  return std::move(pairs.set);
 }
 
 }  // namespace lshformer

@@ -1,6 +1,7 @@
 // Plain text for masked language modelling, to train on and to evaluate on.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,15 @@ namespace lshformer {
 
 struct TextOptions {
   int max_seq_length = 512;
-  bool line_by_line = false;  // every line is a sequence; else blocks of max_seq_length. Not with pairs
-  bool pairs = false;         // of sentences, labelled for next-sentence prediction, made as the three below say
+  bool line_by_line = false;           // every line is a sequence; else blocks of max_seq_length. Not with pairs
+  std::optional<PairKind> pairs = {};  // of sentences, with labels, made as the three below say
   double short_seq_prob = SentencePairOptions().short_seq_prob;
   int dupe_factor = SentencePairOptions().dupe_factor;
   uint64_t seed = 42;
 };
+
+// Of an objective, "mlm", "mlm+nsp" or "mlm+sop"; none of others.
+std::optional<PairKind> PairsOf(const std::string& objective);
 
 // The first `limit` sequences of the files; 0: all.
 SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenizer& tokenizer,

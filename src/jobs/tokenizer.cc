@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/signals.h"
 #include "io/gzip.h"
 #include "jobs/tokenizer_encode.h"
+#include "text/sentence_piece_trainer.h"
 
 namespace lshformer {
 namespace {
@@ -21,11 +23,12 @@ void WarnReplaced(const std::string& path, int64_t replaced) {
   if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", InputName(path), replaced);
 }
 
-// Hands the file to the counter in blocks of bounded size.
-void CountFile(const std::string& path, WordCounter& counter) {
+// Hands the lines of a file to `add` in blocks of bounded size.
+void ReadBlocks(const std::string& path, const char* what,
+                const std::function<void(const std::vector<std::string>&)>& add) {
   constexpr size_t kBlock = size_t{1} << 24;
   LineReader lines(path);
-  Progress progress("counting words of " + InputName(path), lines.bytes_total(), "bytes");
+  Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
   int64_t replaced = 0;
   for (bool more = true; more;) {
@@ -34,7 +37,7 @@ void CountFile(const std::string& path, WordCounter& counter) {
     for (size_t bytes = 0; bytes < kBlock && (more = lines.Next(line)); bytes += line.size() + 1) {
       block.push_back(IsValidUtf8(line) ? line : CleanUtf8(line, &replaced));
     }
-    counter.Add(block);
+    add(block);
     block.clear();
     progress.Update(lines.bytes_read());
   }
@@ -56,6 +59,17 @@ std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
   return ids;
 }
 
+void TrainUnigram(const TokenizerTrainOptions& options) {
+  const bool lowercase = options.training.normalizer.lowercase;
+  const AlbertTextOptions text{.lowercase = lowercase, .keep_accents = !lowercase};
+  SentencePieceSample sample(text);
+  for (const std::string& path : options.input)
+    ReadBlocks(path, "reading ", [&](const std::vector<std::string>& lines) { sample.Add(lines); });
+  if (const auto kept = static_cast<int64_t>(sample.stretches().size()); kept < sample.seen())
+    spdlog::warn("the text is large: trained on {} of its {} stretches of up to 4 KiB", kept, sample.seen());
+  SaveSentencePiece(options.output_dir, TrainSentencePiece(sample, options.training.vocab_size), text);
+}
+
 }  // namespace
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
@@ -63,10 +77,13 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
     Fail("{}: the folder is not empty; {} replaces its tokenizer", InputName(options.output_dir),
          OptionName{"overwrite_output_dir"});
   }
+  if (options.type == TokenizerType::kUnigram) return TrainUnigram(options);
   WordPieceTraining training = options.training;
   training.normalizer.strip_accents = training.normalizer.lowercase;
   WordCounter counter(training.normalizer);
-  for (const std::string& path : options.input) CountFile(path, counter);
+  for (const std::string& path : options.input) {
+    ReadBlocks(path, "counting words of ", [&](const std::vector<std::string>& lines) { counter.Add(lines); });
+  }
   const std::vector<std::string> vocabulary = TrainWordPiece(counter.counts(), training);
   SaveWordPiece(options.output_dir, vocabulary, training.normalizer);
   if (static_cast<int64_t>(vocabulary.size()) < training.vocab_size) {

@@ -8,13 +8,18 @@
 
 namespace lshformer {
 
+enum class TokenizerType { kWordPiece, kUnigram };
+
 struct TokenizerTrainOptions {
   std::vector<std::string> input;  // text, plain or gzip; "-": stdin
-  std::string output_dir;          // gets vocab.txt and its settings
+  std::string output_dir;          // gets vocab.txt or spiece.model, and its settings
   bool overwrite_output_dir = false;
   WordPieceTraining training;  // accents are stripped where case is folded
+  // kUnigram: ALBERT's SentencePiece (text/sentence_piece_trainer.h); of `training` it heeds vocab_size and whether
+  // case is folded.
+  TokenizerType type = TokenizerType::kWordPiece;
 };
-// Error if the folder is not empty and is not to be overwritten.
+// Error if the folder is not empty and is not to be overwritten. Error if vocab_size does not fit the text.
 void RunTokenizerTrain(const TokenizerTrainOptions& options);
 
 struct TokenizerEncodeOptions {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/sentence_pairs.h"
 #include "io/weight_names.h"
 #include "models/config.h"
 #include "models/task.h"
@@ -23,10 +24,11 @@ struct Head {
   const char* architecture;  // HF's class: "BertForMaskedLM"
 };
 
-// What HF calls the head of a pretraining model that looks at pairs of sentences.
-struct SentencePairNames {
-  const char* logits = "";  // of ModelOutput::sentence_pair_logits
-  const char* label = "";   // of Labels::classes
+// The two-way head of a pretraining model, which looks at pairs of sentences.
+struct SentencePairHead {
+  PairKind kind = PairKind::kNextSentence;  // the pairs that it is for
+  const char* logits = "";                  // HF's name of ModelOutput::sentence_pair_logits
+  const char* label = "";                   // and of Labels::classes
 };
 
 struct Family {
@@ -40,8 +42,8 @@ struct Family {
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
-  std::span<const Head> heads = {};  // the heads that it has
-  SentencePairNames sentence_pairs = {};
+  std::span<const Head> heads = {};      // the heads that it has
+  SentencePairHead sentence_pairs = {};  // of pretraining
   std::span<const std::string_view> streams =
       {};  // what a batch must have: its tokens, then its further streams, by name
   WeightNames weight_names = {};

@@ -49,7 +49,7 @@ struct ModelOutput {
   torch::Tensor logits;         // masked LM: [labelled, V] or [T, V]; classification: [B, labels]; multiple choice:
                                 // [B]. Undefined in masked-LM training with labels: there the loss is formed
                                 // without keeping them
-  torch::Tensor sentence_pair_logits;        // [B, 2], pretraining: 0 = B follows A, 1 = it does not
+  torch::Tensor sentence_pair_logits;        // [B, 2], pretraining: 0 = B follows A, 1 = it does not (PairKind)
   torch::Tensor start_logits, end_logits;    // [T], question answering
   torch::Tensor last_hidden_state;           // [T, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler

@@ -1,4 +1,4 @@
-// Text to token ids with offsets, as HF's fast BERT tokenizer does it.
+// Text to token ids with offsets, as Hugging Face's BERT and ALBERT tokenizers do it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -8,12 +8,25 @@
 
 namespace lshformer {
 
+class AddedTokens;
+
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;
   std::vector<std::pair<int32_t, int32_t>>
       offsets;  // code points, half-open, into the text (or pair) the token is from; specials {0, 0}
   bool truncated = false;
+
+  void Push(int32_t id, int32_t type, int32_t begin, int32_t end) {
+    ids.push_back(id);
+    type_ids.push_back(type);
+    offsets.emplace_back(begin, end);
+  }
+  void Resize(size_t tokens) {
+    ids.resize(tokens);
+    type_ids.resize(tokens);
+    offsets.resize(tokens);
+  }
 };
 
 struct EncodeOptions {
@@ -27,15 +40,18 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0)
 
 class Tokenizer {
  public:
-  // A folder with vocab.txt, or else tokenizer.json (and tokenizer_config.json where present). Error names the file and
-  // line. A tokenizer.json's own truncation and padding are ignored.
+  // By what the folder holds: vocab.txt or tokenizer.json is WordPiece, spiece.model SentencePiece (beside which a
+  // tokenizer.json is not read); tokenizer_config.json and special_tokens_map.json are read where present. Error names
+  // the file and line. A tokenizer.json's own truncation and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
-  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair counts as absent.
-  virtual Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const = 0;
+  // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]. Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty
+  // pair counts as absent.
+  Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const;
   Encoding Encode(std::string_view text) const { return Encode(text, {}, {}); }
-  // Joins pieces, "##" removed, HF's clean-up of spaces; specials left out when asked.
+  // Joins pieces to text as HF does, with its clean-up of spaces where the settings ask for it; specials left out when
+  // asked.
   virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;
 
   virtual int32_t vocab_size() const = 0;
@@ -46,12 +62,26 @@ class Tokenizer {
   virtual int32_t cls_id() const = 0;
   virtual int32_t sep_id() const = 0;
   virtual int32_t mask_id() const = 0;
-  virtual bool IsSpecial(int32_t id) const = 0;
+  bool IsSpecial(int32_t id) const;
+  // Whether the token goes on with the word of the token before it: masking of whole words and n-grams asks. Means
+  // nothing of special tokens.
+  virtual bool ContinuesWord(int32_t id) const = 0;
   virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
   // Writes the files of the folder it was loaded from, byte for byte, and removes those of another tokenizer. What that
-  // folder lacked of vocab.txt (unless it has tokenizer.json), tokenizer_config.json and special_tokens_map.json is
-  // made. A max_length above 0 is written as model_max_length.
+  // folder lacked of vocab.txt (unless it has tokenizer.json or spiece.model), tokenizer_config.json and
+  // special_tokens_map.json is made. A max_length above 0 is written as model_max_length.
   virtual void Save(const std::string& folder, int64_t max_length) const = 0;
+
+ protected:
+  // The tokens that Encode recognises verbatim in raw text.
+  virtual const AddedTokens& added_tokens() const = 0;
+  // Appends the tokens of `text`, which has none of them, until `out` has `limit` tokens or more: ids, type and
+  // offsets. The first code point of `text` is number `first`. Returns whether some of `text` was left over.
+  virtual bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const = 0;
+
+ private:
+  // The same of any text.
+  bool AppendText(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 };
 
 // All texts on all cores, in order. texts[i] with pairs[i] (pairs may be empty).

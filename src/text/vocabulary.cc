@@ -1,6 +1,7 @@
 #include "text/vocabulary.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "text/tokenizer.h"
@@ -26,6 +27,11 @@ Vocabulary::Vocabulary(std::string_view contents, std::string_view where) {
     if (!is_new)
       Fail("{}:{}: token \"{}\" is already on line {}", where, id + 1, Shown(tokens_[id]), earlier->second + 1);
   }
+}
+
+Vocabulary::Vocabulary(std::deque<std::string> tokens) : tokens_(std::move(tokens)) {
+  ids_.reserve(tokens_.size());
+  for (size_t id = 0; id < tokens_.size(); ++id) ids_.emplace(tokens_[id], static_cast<int32_t>(id));
 }
 
 int32_t Vocabulary::Id(std::string_view token) const {

@@ -15,6 +15,7 @@ class Vocabulary {
   // Line ends LF or CRLF, the last may lack one. Error, naming `where` and the line, for an empty file, a blank line,
   // a token seen before, invalid UTF-8, a token of more than kMaxTokenBytes, or more than kMaxBytes.
   Vocabulary(std::string_view contents, std::string_view where);
+  explicit Vocabulary(std::deque<std::string> tokens);  // no two alike
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 

@@ -1,30 +1,21 @@
 // BERT's tokenizer: words by words.h, then each word into pieces, the longest that fits first. Results equal those of
 // Hugging Face's fast tokenizer (`BertTokenizerFast`), ids, types and offsets.
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "base/json.h"
 #include "text/added_tokens.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 #include "text/trie.h"
 #include "text/vocabulary.h"
 #include "text/words.h"
 
 namespace lshformer {
 
-struct WordPieceOptions {
+struct WordPieceOptions : TokenizerSettings {
   NormalizerOptions normalizer{};
-  std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
-  bool clean_up_spaces = false;                      // of decoded text: HF's clean_up_tokenization_spaces
-  std::vector<AddedToken> added;                     // beside the five; an id of −1 is looked up, or given at the end
-  std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
-  int64_t model_max_length = 0;                      // 0: none
 };
-
-using TokenizerFiles = std::map<std::string, std::string>;  // contents by name
 
 class WordPieceTokenizer final : public Tokenizer {
  public:
@@ -33,8 +24,6 @@ class WordPieceTokenizer final : public Tokenizer {
   WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options,
                      TokenizerFiles files = {});
 
-  using Tokenizer::Encode;
-  Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const override;
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
 
   int32_t vocab_size() const override { return vocabulary_.size(); }
@@ -45,20 +34,18 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t cls_id() const override { return cls_; }
   int32_t sep_id() const override { return sep_; }
   int32_t mask_id() const override { return mask_; }
-  bool IsSpecial(int32_t id) const override { return added_.IsSpecial(id); }
+  bool ContinuesWord(int32_t id) const override { return Token(id).starts_with("##"); }
   int64_t model_max_length() const override { return options_.model_max_length; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
   const WordPieceOptions& options() const { return options_; }
 
+ protected:
+  const AddedTokens& added_tokens() const override { return added_; }
+  bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const override;
+
  private:
   class PieceSink;
-  // Appends the pieces of `text`, without special tokens around, until `out` has `limit` tokens or more. Returns
-  // whether text was left over.
-  bool AppendPieces(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
-
-  Json ConfigJson() const;   // what tokenizer_config.json says of it
-  Json SpecialJson() const;  // special_tokens_map.json
 
   WordPieceOptions options_;
   TokenizerFiles files_;
@@ -68,7 +55,7 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t unk_, sep_, pad_, cls_, mask_;
 };
 
-// Settings from tokenizer_config.json and special_tokens_map.json, where the folder has them.
-WordPieceOptions ReadWordPieceOptions(const std::string& folder);
+// The tokenizer of a folder with vocab.txt, or else tokenizer.json.
+std::shared_ptr<const Tokenizer> LoadWordPiece(const std::string& folder);
 
 }  // namespace lshformer

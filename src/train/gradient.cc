@@ -62,4 +62,22 @@ double Gradient::SumOfSquares(int64_t begin, int64_t end) const {
   return any ? lshformer::SumOfSquares(dense.data(), static_cast<int64_t>(dense.size())) : 0;
 }
 
+const float* Gradient::InOnePiece(int64_t begin, int64_t end, std::vector<float>& room) const {
+  const float* piece = nullptr;
+  ForEachPiece(begin, end, [&](int64_t place, const float* values, int64_t count) {
+    if (count == end - begin) {
+      piece = values;
+      return;
+    }
+    room.resize(static_cast<size_t>(end - begin));
+    piece = room.data();
+    if (values != nullptr) {
+      std::copy_n(values, count, room.data() + (place - begin));
+    } else {
+      std::fill_n(room.data() + (place - begin), count, 0.0f);
+    }
+  });
+  return piece;
+}
+
 }  // namespace lshformer

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "ops/torch.h"
 
@@ -18,6 +19,10 @@ class Gradient {
 
   // Of the elements [begin, end), as if all were there.
   double SumOfSquares(int64_t begin, int64_t end) const;
+
+  // Of the elements [begin, end), where end > begin: they themselves, nullptr where all are 0, or `room` filled with
+  // them, rows and the zeros between.
+  const float* InOnePiece(int64_t begin, int64_t end, std::vector<float>& room) const;
 
   // Calls visit(place, values, count) for pieces of the elements [begin, end), in order; values: nullptr where all of
   // the piece is 0.

@@ -79,9 +79,10 @@ std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
   return gradients;
 }
 
-class AdamW : public Optimizer {
+// What all of them keep: two moments of each gradient.
+class MomentOptimizer : public Optimizer {
  public:
-  AdamW(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
+  MomentOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
       : options_(options), parameters_(std::move(parameters)) {
     for (const auto& [name, parameter] : parameters_) {
       RequirePlainFloats(name, parameter);
@@ -92,47 +93,17 @@ class AdamW : public Optimizer {
     blocks_ = CutIntoBlocks(parameters_);
   }
 
-  void Step(double learning_rate, double gradient_scale) override {
+  void Step(double learning_rate, double gradient_scale) final {
     ++steps_;
-    const double t = static_cast<double>(steps_);
-    const bool corrects = options_.optim == OptimizerType::kAdamW;
-    const double correction1 = corrects ? 1 - std::pow(options_.adam_beta1, t) : 1,
-                 correction2 = corrects ? 1 - std::pow(options_.adam_beta2, t) : 1;
-    AdamWUpdate update;
-    update.beta1 = static_cast<float>(options_.adam_beta1);
-    update.beta2 = static_cast<float>(options_.adam_beta2);
-    update.one_minus_beta1 = static_cast<float>(1 - options_.adam_beta1);
-    update.one_minus_beta2 = static_cast<float>(1 - options_.adam_beta2);
-    update.gradient_scale = static_cast<float>(gradient_scale);
-    update.keep = 1;
-    update.step_size = static_cast<float>(learning_rate / correction1);
-    update.root_scale = static_cast<float>(1 / std::sqrt(correction2));
-    update.epsilon = static_cast<float>(options_.adam_epsilon);
-    AdamWUpdate decaying = update;
-    decaying.keep = static_cast<float>(1 - learning_rate * options_.weight_decay);
-
     const std::vector<Gradient> gradients = GradientsOf(parameters_);
-    ParallelFor(static_cast<int64_t>(blocks_.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const Block& block = blocks_[i];
-        if (!gradients[block.tensor].defined()) continue;
-        float* parameter = parameters_[block.tensor].second.data_ptr<float>();
-        float* average = averages_[block.tensor].data_ptr<float>();
-        float* square = squares_[block.tensor].data_ptr<float>();
-        gradients[block.tensor].ForEachPiece(block.begin, block.end,
-                                             [&](int64_t place, const float* gradient, int64_t count) {
-                                               UpdateAdamW(decays_[block.tensor] ? decaying : update, gradient,
-                                                           parameter + place, average + place, square + place, count);
-                                             });
-      }
-    });
+    Update(learning_rate, gradient_scale, gradients);
     // Whoever keeps something made from a weight (a packed copy) sees by its version that it changed.
     for (size_t i = 0; i < parameters_.size(); ++i) {
       if (gradients[i].defined()) parameters_[i].second.unsafeGetTensorImpl()->bump_version();
     }
   }
 
-  NamedTensors State() const override {
+  NamedTensors State() const final {
     NamedTensors state;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       state.emplace_back("exp_avg." + parameters_[i].first, averages_[i]);
@@ -141,8 +112,56 @@ class AdamW : public Optimizer {
     return state;
   }
 
-  int64_t steps() const override { return steps_; }
-  void set_steps(int64_t steps) override { steps_ = steps; }
+  int64_t steps() const final { return steps_; }
+  void set_steps(int64_t steps) final { steps_ = steps; }
+
+ protected:
+  virtual void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) = 0;
+
+  // A block's part of its tensor, and of its gradient and moments.
+  struct Part {
+    size_t block;
+    bool decays;
+    const Gradient& gradient;
+    int64_t begin, end;                   // elements of the tensor
+    float *parameter, *average, *square;  // the tensor's first
+  };
+  // Calls visit(Part) for every block with a gradient, on all threads.
+  template <class Visit>
+  void ForEachBlock(const std::vector<Gradient>& gradients, const Visit& visit) {
+    ParallelFor(static_cast<int64_t>(blocks_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto& [tensor, first, last] = blocks_[i];
+        if (!gradients[tensor].defined()) continue;
+        visit(Part{static_cast<size_t>(i), decays_[tensor], gradients[tensor], first, last,
+                   parameters_[tensor].second.data_ptr<float>(), averages_[tensor].data_ptr<float>(),
+                   squares_[tensor].data_ptr<float>()});
+      }
+    });
+  }
+
+  // Without bias correction and decay.
+  AdamWUpdate PlainUpdate(double learning_rate, double gradient_scale) const {
+    AdamWUpdate update;
+    update.beta1 = static_cast<float>(options_.adam_beta1);
+    update.beta2 = static_cast<float>(options_.adam_beta2);
+    update.one_minus_beta1 = static_cast<float>(1 - options_.adam_beta1);
+    update.one_minus_beta2 = static_cast<float>(1 - options_.adam_beta2);
+    update.gradient_scale = static_cast<float>(gradient_scale);
+    update.keep = 1;
+    update.step_size = static_cast<float>(learning_rate);
+    update.root_scale = 1;
+    update.epsilon = static_cast<float>(options_.adam_epsilon);
+    return update;
+  }
+  static void Apply(const AdamWUpdate& update, const Part& part) {
+    part.gradient.ForEachPiece(part.begin, part.end, [&](int64_t place, const float* gradient, int64_t count) {
+      UpdateAdamW(update, gradient, part.parameter + place, part.average + place, part.square + place, count);
+    });
+  }
+
+  const TrainingOptions& options() const { return options_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
   TrainingOptions options_;
@@ -151,6 +170,68 @@ class AdamW : public Optimizer {
   std::vector<bool> decays_;
   std::vector<Block> blocks_;
   int64_t steps_ = 0;
+};
+
+class AdamW : public MomentOptimizer {
+ public:
+  using MomentOptimizer::MomentOptimizer;
+
+ protected:
+  void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
+    AdamWUpdate update = PlainUpdate(learning_rate, gradient_scale);
+    if (options().optim == OptimizerType::kAdamW) {
+      const double t = static_cast<double>(steps());
+      update.step_size = static_cast<float>(learning_rate / (1 - std::pow(options().adam_beta1, t)));
+      update.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options().adam_beta2, t)));
+    }
+    AdamWUpdate decaying = update;
+    decaying.keep = static_cast<float>(1 - learning_rate * options().weight_decay);
+    ForEachBlock(gradients, [&](const Part& part) { Apply(part.decays ? decaying : update, part); });
+  }
+};
+
+class Lamb : public MomentOptimizer {
+ public:
+  using MomentOptimizer::MomentOptimizer;
+
+ protected:
+  void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
+    const AdamWUpdate plain = PlainUpdate(learning_rate, gradient_scale);
+    const LambUpdate update{plain.beta1,           plain.beta2,          plain.one_minus_beta1,
+                            plain.one_minus_beta2, plain.gradient_scale, static_cast<float>(options().weight_decay),
+                            plain.epsilon};
+    std::vector<LambSquares> squares(blocks().size());
+    ForEachBlock(gradients, [&](const Part& part) {
+      if (!part.decays) return Apply(plain, part);
+      // A sum over lanes: unlike an update, it must not be cut where a sparse gradient's rows end.
+      std::vector<float> room;
+      squares[part.block] =
+          UpdateLambMoments(update, part.gradient.InOnePiece(part.begin, part.end, room), part.parameter + part.begin,
+                            part.average + part.begin, part.square + part.begin, part.end - part.begin);
+    });
+    const std::vector<float> step_sizes = StepSizes(learning_rate, squares, gradients.size());
+    ForEachBlock(gradients, [&](const Part& part) {
+      if (part.decays)
+        StepLamb(update, step_sizes[blocks()[part.block].tensor], part.average + part.begin, part.square + part.begin,
+                 part.parameter + part.begin, part.end - part.begin);
+    });
+  }
+
+ private:
+  // learning_rate · ‖w‖ / ‖u‖ of each parameter.
+  std::vector<float> StepSizes(double learning_rate, const std::vector<LambSquares>& squares, size_t parameters) const {
+    std::vector<LambSquares> sums(parameters);
+    for (size_t i = 0; i < squares.size(); ++i) {
+      sums[blocks()[i].tensor].parameter += squares[i].parameter;
+      sums[blocks()[i].tensor].update += squares[i].update;
+    }
+    std::vector<float> sizes;
+    for (const auto& [parameter, update] : sums) {
+      const double ratio = parameter > 0 && update > 0 ? std::sqrt(parameter) / std::sqrt(update) : 1;
+      sizes.push_back(static_cast<float>(learning_rate * ratio));
+    }
+    return sizes;
+  }
 };
 
 }  // namespace
@@ -162,6 +243,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTe
     case OptimizerType::kAdamW:
     case OptimizerType::kAdamWBert:
       return std::make_unique<AdamW>(options, std::move(parameters), roles);
+    case OptimizerType::kLamb:
+      return std::make_unique<Lamb>(options, std::move(parameters), roles);
   }
   Fail("unknown optimizer");
 }

@@ -1,7 +1,12 @@
 // Optimizers: one interface, updates fused over all parameters and all threads.
 //
-// Every update is a function of parameter, gradient and state alone, element by element, so a result depends neither on
-// the number of threads nor on how the work is cut.
+// Every update is a function of parameter, gradient and state alone, element by element, beside them at most of norms
+// that are added up in blocks of fixed size: so a result does not depend on the number of threads.
+//
+// adamw, adamw_bert: AdamWUpdate (update_kernels.h), with bias correction and without.
+// lamb: per parameter with decay, w ← w − learning_rate · r · u, u = m / (√v + ε) + weight_decay · w without bias
+//   correction, r = ‖w‖ / ‖u‖, 1 where one of them is 0. A parameter that does not decay (biases, LayerNorm) takes
+//   w ← w − learning_rate · m / (√v + ε). Source: ALBERT's lamb_optimizer.py.
 #pragma once
 #include <memory>
 #include <string>

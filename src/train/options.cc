@@ -17,7 +17,7 @@ using T = TrainingOptions;
 
 constexpr const char *kBatches = "Batches and length of the run", *kOptimizer = "Optimizer",
                      *kLogging = "Logging and checkpoints (in updates)";
-constexpr std::array<const char*, 2> kOptimizers{"adamw", "adamw_bert"};  // in the order of the values
+constexpr std::array<const char*, 3> kOptimizers{"adamw", "adamw_bert", "lamb"};  // in the order of the values
 constexpr NumberRange kNotNegative{.low = 0}, kBelowOne{.low = 0, .high = 1, .high_open = true};
 
 // 0 stands for none, and is written as null.
@@ -74,7 +74,8 @@ OptionTable<T> MakeTable() {
       Integer("warmup_steps", &T::warmup_steps, 0, INT64_MAX, "updates of linear warm-up").ChangesCourse(),
       Number("warmup_ratio", &T::warmup_ratio, {.low = 0, .high = 1}, "or their share of all updates").ChangesCourse(),
       Names("optim", &T::optim, {kOptimizers.begin(), kOptimizers.end()},
-            "adamw_bert: without bias correction, as BERT was trained (there with an adam_epsilon of 1e-6)"),
+            "adamw_bert, lamb: without bias correction, as BERT and ALBERT were trained (there with an adam_epsilon of "
+            "1e-6); lamb: steps as long as each weight's norm says, for large batches"),
       EmaDecay(),
       Integer("logging_steps", &T::logging_steps, 0, INT64_MAX, "between log entries; 0: none")
           .Group(kLogging)

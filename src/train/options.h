@@ -10,8 +10,8 @@ namespace lshformer {
 
 enum class ScheduleType { kLinear, kCosine, kConstant };
 
-// kAdamWBert: the AdamW of BERT's own code, without bias correction.
-enum class OptimizerType { kAdamW, kAdamWBert };
+// kAdamWBert: the AdamW of BERT's own code, without bias correction. kLamb: the LAMB of ALBERT's own code, likewise.
+enum class OptimizerType { kAdamW, kAdamWBert, kLamb };
 
 struct TrainingOptions {
   int per_device_train_batch_size = 8;  // sequences per forward

@@ -10,22 +10,27 @@ namespace lshformer {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D>
-hn::Vec<D> Scaled(D d, const AdamWUpdate& u, const float* gradient, int64_t i) {
+template <class D, class Update>
+hn::Vec<D> Scaled(D d, const Update& u, const float* gradient, int64_t i) {
   return gradient == nullptr ? hn::Zero(d) : hn::Mul(hn::LoadU(d, gradient + i), hn::Set(d, u.gradient_scale));
 }
 
-// One vector (or, at the end of an array, a single lane) of the update; g: the scaled gradient.
-template <class D, class V = hn::Vec<D>>
-void UpdateVector(D d, const AdamWUpdate& u, V g, float* parameter, float* exp_avg, float* exp_avg_sq) {
-  const auto average =
-      hn::MulAdd(g, hn::Set(d, u.one_minus_beta1), hn::Mul(hn::LoadU(d, exp_avg), hn::Set(d, u.beta1)));
-  const auto square =
+// One vector (or, at the end of an array, a single lane) of both moments in place; g: the scaled gradient.
+template <class D, class Update, class V = hn::Vec<D>>
+void UpdateMoments(D d, const Update& u, V g, float* exp_avg, float* exp_avg_sq, V& average, V& square) {
+  average = hn::MulAdd(g, hn::Set(d, u.one_minus_beta1), hn::Mul(hn::LoadU(d, exp_avg), hn::Set(d, u.beta1)));
+  square =
       hn::MulAdd(hn::Mul(g, g), hn::Set(d, u.one_minus_beta2), hn::Mul(hn::LoadU(d, exp_avg_sq), hn::Set(d, u.beta2)));
-  const auto root = hn::MulAdd(hn::Sqrt(square), hn::Set(d, u.root_scale), hn::Set(d, u.epsilon));
-  const auto kept = hn::Mul(hn::LoadU(d, parameter), hn::Set(d, u.keep));
   hn::StoreU(average, d, exp_avg);
   hn::StoreU(square, d, exp_avg_sq);
+}
+
+template <class D, class V = hn::Vec<D>>
+void UpdateVector(D d, const AdamWUpdate& u, V g, float* parameter, float* exp_avg, float* exp_avg_sq) {
+  V average, square;
+  UpdateMoments(d, u, g, exp_avg, exp_avg_sq, average, square);
+  const auto root = hn::MulAdd(hn::Sqrt(square), hn::Set(d, u.root_scale), hn::Set(d, u.epsilon));
+  const auto kept = hn::Mul(hn::LoadU(d, parameter), hn::Set(d, u.keep));
   hn::StoreU(hn::NegMulAdd(hn::Set(d, u.step_size), hn::Div(average, root), kept), d, parameter);
 }
 
@@ -39,6 +44,80 @@ void Update(const AdamWUpdate& update, const float* gradient, float* parameter, 
     UpdateVector(wide, update, Scaled(wide, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
   for (; i < count; ++i)
     UpdateVector(single, update, Scaled(single, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
+}
+
+// u of LambUpdate
+template <class D, class V = hn::Vec<D>>
+V LambDirection(D d, const LambUpdate& u, V average, V square, V parameter) {
+  const V scaled = hn::Div(average, hn::Add(hn::Sqrt(square), hn::Set(d, u.epsilon)));
+  return hn::MulAdd(hn::Set(d, u.decay), parameter, scaled);
+}
+
+template <class D, class V = hn::Vec<D>>
+V MomentsAndDirection(D d, const LambUpdate& u, V g, V parameter, float* exp_avg, float* exp_avg_sq) {
+  V average, square;
+  UpdateMoments(d, u, g, exp_avg, exp_avg_sq, average, square);
+  return LambDirection(d, u, average, square, parameter);
+}
+
+// Adds the squares of one vector of doubles after another.
+template <class D, class V = hn::Vec<D>>
+void AddSquares(D d, const float* values, V& first, V& second) {
+  const hn::Rebind<float, D> half;
+  const auto x = hn::PromoteTo(d, hn::LoadU(half, values));
+  const auto y = hn::PromoteTo(d, hn::LoadU(half, values + hn::Lanes(d)));
+  first = hn::MulAdd(x, x, first);
+  second = hn::MulAdd(y, y, second);
+}
+
+LambSquares LambMoments(const LambUpdate& update, const float* gradient, const float* parameter, float* exp_avg,
+                        float* exp_avg_sq, int64_t count) {
+  const hn::ScalableTag<float> wide;
+  const hn::CappedTag<float, 1> single;
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide)), step = 2 * static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN float directions[2 * hn::MaxLanes(d)];
+  auto weights = hn::Zero(d), more_weights = hn::Zero(d), updates = hn::Zero(d), more_updates = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + step <= count; i += step) {
+    for (int64_t j = 0; j < step; j += lanes) {  // once, but without SIMD
+      const auto weight = hn::LoadU(wide, parameter + i + j);
+      hn::StoreU(MomentsAndDirection(wide, update, Scaled(wide, update, gradient, i + j), weight, exp_avg + i + j,
+                                     exp_avg_sq + i + j),
+                 wide, directions + j);
+    }
+    AddSquares(d, parameter + i, weights, more_weights);
+    AddSquares(d, directions, updates, more_updates);
+  }
+  LambSquares squares{hn::GetLane(hn::SumOfLanes(d, hn::Add(weights, more_weights))),
+                      hn::GetLane(hn::SumOfLanes(d, hn::Add(updates, more_updates)))};
+  for (; i < count; ++i) {
+    const auto weight = hn::LoadU(single, parameter + i);
+    const double u = hn::GetLane(
+        MomentsAndDirection(single, update, Scaled(single, update, gradient, i), weight, exp_avg + i, exp_avg_sq + i));
+    squares.parameter += static_cast<double>(parameter[i]) * static_cast<double>(parameter[i]);
+    squares.update += u * u;
+  }
+  return squares;
+}
+
+template <class D>
+void StepVector(D d, const LambUpdate& u, float step_size, const float* exp_avg, const float* exp_avg_sq,
+                float* parameter) {
+  const auto weight = hn::LoadU(d, parameter);
+  const auto direction = LambDirection(d, u, hn::LoadU(d, exp_avg), hn::LoadU(d, exp_avg_sq), weight);
+  hn::StoreU(hn::NegMulAdd(hn::Set(d, step_size), direction, weight), d, parameter);
+}
+
+void LambStep(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
+              float* parameter, int64_t count) {
+  const hn::ScalableTag<float> wide;
+  const hn::CappedTag<float, 1> single;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    StepVector(wide, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i);
+  for (; i < count; ++i) StepVector(single, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i);
 }
 
 template <class D>
@@ -82,12 +161,24 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 
 HWY_EXPORT(Update);
+HWY_EXPORT(LambMoments);
+HWY_EXPORT(LambStep);
 HWY_EXPORT(Average);
 HWY_EXPORT(Squares);
 
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count) {
   HWY_DYNAMIC_DISPATCH(Update)(update, gradient, parameter, exp_avg, exp_avg_sq, count);
+}
+
+LambSquares UpdateLambMoments(const LambUpdate& update, const float* gradient, const float* parameter, float* exp_avg,
+                              float* exp_avg_sq, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(LambMoments)(update, gradient, parameter, exp_avg, exp_avg_sq, count);
+}
+
+void StepLamb(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
+              float* parameter, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(LambStep)(update, step_size, exp_avg, exp_avg_sq, parameter, count);
 }
 
 void UpdateAverage(float share, const float* weight, float* average, int64_t count) {

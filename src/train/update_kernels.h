@@ -1,5 +1,5 @@
 // The element-wise work of optimizers on plain arrays, vectorised for every instruction set (Highway's dynamic
-// dispatch). Lanes do not meet: element i of a result depends on element i of the inputs alone (SumOfSquares excepted).
+// dispatch). Lanes do not meet: element i of a result depends on element i of the inputs alone (sums excepted).
 #pragma once
 #include <cstdint>
 
@@ -23,6 +23,30 @@ struct AdamWUpdate {
 // gradient: nullptr stands for zeros, to the same bits.
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count);
+
+// LAMB (You et al., "Large batch optimization for deep learning", 2020) as ALBERT's lamb_optimizer.py has it, without
+// bias correction, in two passes over a parameter: the length of the step hangs on norms of all of it.
+//   g = gradient_scale · gradient
+//   exp_avg    = β₁ exp_avg    + (1 − β₁) g
+//   exp_avg_sq = β₂ exp_avg_sq + (1 − β₂) g²
+//   u          = exp_avg / (√exp_avg_sq + epsilon) + decay · parameter
+//   parameter  = parameter − step_size · u
+struct LambUpdate {
+  float beta1, beta2;
+  float one_minus_beta1, one_minus_beta2;  // as AdamWUpdate's
+  float gradient_scale;
+  float decay;
+  float epsilon;
+};
+struct LambSquares {
+  double parameter = 0, update = 0;  // Σ parameter², Σ u², in double, lanes added up at the end
+};
+// The moments, and the sums for `parameter` as it is. gradient: nullptr stands for zeros, to the same bits.
+LambSquares UpdateLambMoments(const LambUpdate& update, const float* gradient, const float* parameter, float* exp_avg,
+                              float* exp_avg_sq, int64_t count);
+// The step along u, which is computed again: to keep it would take as much memory traffic and an array more.
+void StepLamb(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
+              float* parameter, int64_t count);
 
 // average += share · (weight − average)
 void UpdateAverage(float share, const float* weight, float* average, int64_t count);

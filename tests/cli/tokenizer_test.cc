@@ -130,11 +130,43 @@ TEST_F(TokenizerCommandTest, TrainsAndRefusesToOverwrite) {
   const CommandResult result = Run({"encode", "--tokenizer", folder_ / "trained", "--input", text});
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("[UNK]")));
-  EXPECT_EQ(Run({"train", "--type", "unigram", "--input", text, "--output_dir", folder_ / "u"}).status, 2);
+  EXPECT_EQ(Run({"train", "--type", "bpe", "--input", text, "--output_dir", folder_ / "u"}).status, 2);
   const CommandResult small = Run({"train", "--input", text, "--vocab_size", "9", "--output_dir", folder_ / "small"});
   EXPECT_EQ(small.status, 1);
   EXPECT_THAT(small.err, HasSubstr("expected at least"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "small"));
+}
+
+TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "The hashing of keys, the keys of hashing in 1,000 buckets.\n";
+  folder_.Write("text", text);
+  const auto train = [&](const char* vocab_size, const char* output, std::vector<std::string> flags = {}) {
+    flags.insert(flags.begin(), {"train", "--type", "unigram", "--input", folder_ / "text", "--vocab_size", vocab_size,
+                                 "--output_dir", folder_ / output});
+    return Run(flags);
+  };
+  const CommandResult trained = train("34", "unigram");
+  EXPECT_EQ(trained.status, 0);
+  EXPECT_EQ(trained.out, "");
+  EXPECT_EQ(trained.err, "");
+  const CommandResult result =
+      Run({"encode", "--tokenizer", folder_ / "unigram", "--input", folder_.Write("in", "KEYS [MASK]\n")});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, StartsWith("{\"input_ids\": [2, "));
+  EXPECT_THAT(result.out, HasSubstr("\"[MASK]\", \"[SEP]\"]"));
+  const CommandResult decoded = Run({"decode", "--tokenizer", folder_ / "unigram", "--input",
+                                     folder_.Write("ids", result.out), "--skip_special_tokens"});
+  EXPECT_EQ(decoded.out, "keys\n");
+
+  const CommandResult large = train("5000", "large");
+  EXPECT_EQ(large.status, 1);
+  EXPECT_THAT(large.err, StartsWith("lshformer: --vocab_size: expected at most "));
+  EXPECT_EQ(std::count(large.err.begin(), large.err.end(), '\n'), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
+  const CommandResult ignored = train("34", "other", {"--min_frequency", "3"});
+  EXPECT_EQ(ignored.status, 2);
+  EXPECT_THAT(ignored.err, HasSubstr("--min_frequency: is for --type wordpiece"));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <tuple>
 
 #include "ops/matmul.h"
 
@@ -57,6 +59,41 @@ TEST_F(TrainingRunTest, PretrainingWithNextSentencePrediction) {
             "a [MASK] b", "--output", folder_ / "filled.jsonl"});
   EXPECT_THAT(Fails(Pretrain("other", {"--dupe_factor", "2"}), 2), HasSubstr("is for --objective mlm+nsp"));
   EXPECT_THAT(Fails(Pretrain("other", {"--objective", "mlm+nsp", "--line_by_line"}), 2), HasSubstr("--line_by_line"));
+}
+
+TEST_F(TrainingRunTest, PretrainingWithSentenceOrderPrediction) {
+  const CommandResult run =
+      RunCommand(Pretrain("run", {"--objective", "mlm+sop", "--do_eval", "--masking", "ngram", "--max_ngram", "2",
+                                  "--max_steps", "20", "--log_level", "info"}));
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.err, HasSubstr(" pairs have no order: their chunk was one sentence"));
+  const Json all = Results("run/all_results.json");
+  EXPECT_NEAR(all["eval_loss"].get<double>(), all["eval_mlm_loss"].get<double>() + all["eval_sop_loss"].get<double>(),
+              1e-9);
+  EXPECT_TRUE(all.contains("eval_sop_accuracy"));
+  EXPECT_FALSE(all.contains("eval_nsp_accuracy"));
+  // The head is scored on either kind of pairs, or not at all.
+  const auto evaluate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{LSHFORMER_BINARY, "evaluate",          "--no_progress",     "--model_name_or_path",
+                                   folder_ / "run",  "--validation_file", folder_ / "text.txt"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const auto& [objective, key, other] : {std::tuple("mlm+sop", "eval_sop_accuracy", "eval_nsp_accuracy"),
+                                              std::tuple("mlm+nsp", "eval_nsp_accuracy", "eval_sop_accuracy")}) {
+    const Json scores = Json::parse(Succeeds(evaluate({"--objective", objective})).out);
+    EXPECT_TRUE(scores.contains(key)) << objective;
+    EXPECT_FALSE(scores.contains(other)) << objective;
+  }
+  const Json alone = Json::parse(Succeeds(evaluate({"--objective", "mlm", "--line_by_line"})).out);
+  EXPECT_EQ(alone["eval_loss"], alone["eval_mlm_loss"]);
+  EXPECT_FALSE(alone.contains("eval_nsp_loss"));
+  EXPECT_THAT(Fails(evaluate({"--max_ngram", "2"}), 2), HasSubstr("--max_ngram: is for --masking ngram"));
+  EXPECT_THAT(Fails(Pretrain("other", {"--objective", "mlm+sop", "--line_by_line"}), 2), HasSubstr("--line_by_line"));
+  Succeeds(Pretrain("masked", {"--max_steps", "2"}));
+  std::vector<std::string> words = evaluate({"--objective", "mlm+nsp"});
+  std::replace(words.begin(), words.end(), folder_ / "run", folder_ / "masked");
+  EXPECT_THAT(Fails(words, 1), HasSubstr("has no head for the task"));
 }
 
 TEST_F(TrainingRunTest, TrainEvaluatesAndPredicts) {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
+#include "base/philox.h"
 #include "data/sequence_set.h"
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
@@ -80,6 +83,128 @@ TEST(Masking, WholeWordsAllOrNone) {
     for (const size_t i : {size_t{0}, size_t{7}, size_t{10}}) ASSERT_EQ(masked.labels[i], kIgnoredLabel);
   }
   for (const int times : chosen) EXPECT_GT(times, 200);
+}
+
+TEST(Masking, NgramLengthsFollowTheirLaw) {
+  constexpr double kDraws = 100000;
+  PhiloxStream random(7);
+  const std::vector<std::vector<double>> laws{
+      {1}, {2.0 / 3, 1.0 / 3}, {6.0 / 11, 3.0 / 11, 2.0 / 11}, {12.0 / 25, 6.0 / 25, 4.0 / 25, 3.0 / 25}};
+  for (const std::vector<double>& law : laws) {
+    std::vector<double> count(law.size());
+    for (double draw = 0; draw < kDraws; ++draw)
+      ++count[static_cast<size_t>(NgramLength(random.Uniform(), static_cast<int>(law.size()))) - 1];
+    for (size_t n = 0; n < law.size(); ++n)
+      EXPECT_NEAR(count[n] / kDraws, law[n], 4 * std::sqrt(law[n] * (1 - law[n]) / kDraws)) << n + 1 << law.size();
+  }
+  for (const int longest : {1, 2, 3, 100}) {
+    EXPECT_EQ(NgramLength(0, longest), 1);
+    EXPECT_EQ(NgramLength(std::nextafter(1.0, 0.0), longest), longest);
+  }
+}
+
+// Three of many words: with p = 6/11, 3/11, 2/11 for the first span, and what is left cutting the ones after it, they
+// are one span of three with 2/11 = 22/121, one of two and one of one with 3/11 + 6/11 · 5/11 = 63/121 (the one drawn
+// first or last), and three of one with (6/11)² = 36/121.
+TEST(Masking, SpansOfWordsFollowTheLawOfNgrams) {
+  const auto tokenizer = SmallTokenizer();
+  const Masker masker(*tokenizer, 0.15, 42, {.unit = MaskedUnit::kNgram, .max_predictions = 3});
+  const std::vector<int32_t> text(1000, tokenizer->Id("a"));
+  std::vector<int32_t> ids, labels(text.size());
+  constexpr uint64_t kExamples = 100000;
+  std::map<int64_t, double> count;  // by the number of runs
+  double mask = 0, kept = 0;
+  for (uint64_t example = 0; example < kExamples; ++example) {
+    ids = text;
+    masker.Mask(0, example, ids, labels);
+    int64_t runs = 0, chosen = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] == kIgnoredLabel) continue;
+      ++chosen;
+      runs += i == 0 || labels[i - 1] == kIgnoredLabel;
+      mask += ids[i] == tokenizer->mask_id();
+      kept += ids[i] == text[i];
+    }
+    ASSERT_EQ(chosen, 3);
+    ++count[runs];
+  }
+  // Two spans touch, or the second would cover a part of the first, once in several hundred times.
+  const double touching = 6.0 / static_cast<double>(text.size());
+  for (const auto& [runs, share] : std::map<int64_t, double>{{1, 22.0 / 121}, {2, 63.0 / 121}, {3, 36.0 / 121}})
+    EXPECT_NEAR(count[runs] / kExamples, share, 4 * std::sqrt(share * (1 - share) / kExamples) + touching) << runs;
+  const double n = 3 * kExamples, v = tokenizer->vocab_size();
+  EXPECT_NEAR(mask / n, 0.8 + 0.1 / v, Spread(0.8, n));
+  EXPECT_NEAR(kept / n, 0.1 + 0.1 / v, Spread(0.1, n));
+}
+
+// Words of one to four pieces between specials: the number of BERT's script or, where no word is that short, less;
+// words whole, specials never.
+TEST(Masking, NgramsAreWholeWordsAndNeverMoreThanTheNumber) {
+  const auto tokenizer = SmallTokenizer();
+  const int32_t cls = tokenizer->cls_id(), sep = tokenizer->sep_id(), head = tokenizer->Id("a"),
+                tail = tokenizer->Id("##b");
+  PhiloxStream random(3);
+  for (const int max_ngram : {1, 3, 7}) {
+    const Masker masker(*tokenizer, 0.2, 42,
+                        {.unit = MaskedUnit::kNgram, .max_predictions = 12, .max_ngram = max_ngram});
+    int64_t short_of_it = 0;
+    for (uint64_t example = 0; example < 3000; ++example) {
+      std::vector<int32_t> text{cls};
+      std::vector<std::pair<size_t, size_t>> words;
+      for (uint64_t word = 0, number = 1 + random.Below(40); word < number; ++word) {
+        words.emplace_back(text.size(), text.size() + 1 + random.Below(4));
+        text.push_back(head);
+        text.resize(words.back().second, tail);
+        if (random.Below(8) == 0) text.push_back(sep);
+      }
+      const Masked masked = MaskOf(masker, text, 1, example);
+      int64_t chosen = 0, pieces = 0, shortest = 4;
+      for (const auto& [begin, end] : words) {
+        const bool is_chosen = masked.labels[begin] != kIgnoredLabel;
+        for (size_t i = begin; i < end; ++i) {
+          EXPECT_EQ(masked.labels[i], is_chosen ? text[i] : kIgnoredLabel);
+          EXPECT_TRUE(is_chosen || masked.ids[i] == text[i]);
+        }
+        pieces += static_cast<int64_t>(end - begin);
+        if (is_chosen) chosen += static_cast<int64_t>(end - begin);
+        if (!is_chosen) shortest = std::min(shortest, static_cast<int64_t>(end - begin));
+      }
+      for (size_t i = 0; i < text.size(); ++i) {
+        const bool special = tokenizer->IsSpecial(text[i]);
+        EXPECT_TRUE(!special || (masked.labels[i] == kIgnoredLabel && masked.ids[i] == text[i]));
+      }
+      const auto number = std::min<int64_t>(12, std::max(1.0, std::nearbyint(0.2 * static_cast<double>(text.size()))));
+      EXPECT_LE(chosen, number);
+      // Every start was tried: where no span overlaps another, what is left over fits no word that is left.
+      if (max_ngram == 1 && chosen < number) {
+        EXPECT_TRUE(shortest > number - chosen || chosen == pieces) << example;
+      }
+      short_of_it += chosen < number;
+    }
+    EXPECT_GT(short_of_it, 0);
+    EXPECT_LT(short_of_it, 1500);
+  }
+}
+
+TEST(Masking, NgramsDependOnSeedVisitAndExampleOnly) {
+  const auto tokenizer = SmallTokenizer();
+  const MaskedChoice choice{.unit = MaskedUnit::kNgram};
+  const Masker masker(*tokenizer, 0.15, 42, choice), again(*tokenizer, 0.15, 42, choice),
+      other(*tokenizer, 0.15, 43, choice);
+  const std::vector<int32_t> text = LongText(300, tokenizer->vocab_size());
+  const Masked first = MaskOf(masker, text, 3, 9);
+  EXPECT_EQ(MaskOf(again, text, 3, 9).labels, first.labels);
+  EXPECT_EQ(MaskOf(again, text, 3, 9).ids, first.ids);
+  EXPECT_NE(MaskOf(other, text, 3, 9).labels, first.labels);
+  EXPECT_NE(MaskOf(masker, text, 4, 9).labels, first.labels);
+  EXPECT_NE(MaskOf(masker, text, 3, 10).labels, first.labels);
+}
+
+TEST(Masking, TheTokenizerSaysWhereAWordGoesOn) {
+  const auto tokenizer = SmallTokenizer();
+  EXPECT_TRUE(tokenizer->ContinuesWord(tokenizer->Id("##b")));
+  EXPECT_FALSE(tokenizer->ContinuesWord(tokenizer->Id("b")));
+  EXPECT_FALSE(tokenizer->ContinuesWord(tokenizer->sep_id()));
 }
 
 TEST(Masking, SharesAreThoseOfTheCollator) {

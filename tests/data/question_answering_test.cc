@@ -173,6 +173,28 @@ TEST(SquadWindows, NameTheQuestionThatCannotBeCut) {
               HasSubstr("question \"q1\": \"question\" has no tokens"));
 }
 
+// SentencePiece gives the space before a word to the word.
+TEST(SquadWindows, WhiteSpaceIsNoPartOfAnAnswer) {
+  const auto tokenizer = Tokenizer::Load(LSHFORMER_SOURCE_DIR "/tests/golden/sentencepiece");
+  const std::string context = "the  house\u00a0of 9, keys";
+  SquadData data;
+  data.contexts = {context};
+  data.questions.push_back({});
+  data.questions[0].text = "which house";
+  data.questions[0].answers = {{"house", 5}};
+  SquadWindows windows;
+  windows.keep_places = true;
+  AddSquadWindows(data, *tokenizer, {64, 16}, windows);
+  ASSERT_EQ(windows.windows.size(), 1u);
+  const CodePointIndex index(context);
+  std::string joined;
+  for (const auto& [begin, end] : windows.places[0]) joined += index.Slice(begin, end);
+  EXPECT_EQ(joined, "thehouseof9,keys");
+  const auto [start, end] = LabelWindow(data.questions[0], windows.places[0], windows.windows[0].tokens, /*first=*/0);
+  EXPECT_EQ(windows.places[0][static_cast<size_t>(start)].first, 5);
+  EXPECT_EQ(windows.places[0][static_cast<size_t>(end)].second, 10);
+}
+
 TEST(SquadWindows, ManyContextsKeepTheirQuestions) {
   const auto tokenizer = SmallTokenizer();
   SquadData data{"dev.json", {}, {}};

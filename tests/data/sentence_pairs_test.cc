@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -56,7 +57,7 @@ std::vector<Pair> PairsOf(const SequenceSet& set) {
 }
 
 std::vector<Pair> Make(const SentenceCorpus& corpus, const SentencePairOptions& options) {
-  return PairsOf(MakeSentencePairs(corpus, *SmallTokenizer(), options));
+  return PairsOf(MakeSentencePairs(corpus, *SmallTokenizer(), options).set);
 }
 
 TEST(SentencePairs, NextFollowsAndRandomIsFromElsewhere) {
@@ -98,6 +99,49 @@ TEST(SentencePairs, NoSentenceIsLost) {
   EXPECT_EQ(seen.size(), 12u * 30u);
 }
 
+// Swapped or not, the two are all of a chunk: what follows in the text, whatever the label.
+TEST(SentencePairs, OrderedPairsAreConsecutiveAndHalfOfThemSwapped) {
+  constexpr int kDocuments = 400;
+  const SentenceCorpus corpus = Numbered(std::vector<std::vector<int>>(kDocuments, std::vector<int>(60, 3)));
+  const SentencePairs made = MakeSentencePairs(
+      corpus, *SmallTokenizer(), {.kind = PairKind::kSentenceOrder, .max_seq_length = 43, .short_seq_prob = 0});
+  EXPECT_EQ(made.single_sentences, 0);
+  std::map<int32_t, int> times;  // that a sentence is in a pair
+  double swapped = 0;
+  for (const Pair& pair : PairsOf(made.set)) {
+    const std::vector<int32_t>&before = pair.label == 1 ? pair.second : pair.first,
+          &after = pair.label == 1 ? pair.first : pair.second;
+    EXPECT_TRUE(std::is_sorted(before.begin(), before.end()) && std::is_sorted(after.begin(), after.end()));
+    EXPECT_EQ(after.front(), before.back() + 1);  // so both are of one document
+    for (const std::vector<int32_t>* half : {&before, &after})
+      for (const int32_t sentence : std::set<int32_t>(half->begin(), half->end())) ++times[sentence];
+    swapped += pair.label;
+  }
+  EXPECT_EQ(times.size(), kDocuments * 60u);  // a chunk of 14 sentences is 42 tokens, which loses two: no sentence
+  for (const auto& [sentence, number] : times) EXPECT_EQ(number, 1) << sentence;
+  const auto pairs = static_cast<double>(made.set.size());
+  EXPECT_EQ(pairs, kDocuments * 5);  // 14 · 4 + 4 sentences
+  EXPECT_NEAR(swapped / pairs, 0.5, 4 * std::sqrt(0.25 / pairs));
+}
+
+// As ALBERT's script does where a chunk has nothing to swap.
+TEST(SentencePairs, OfOneSentenceTheSecondIsFromElsewhereEvenInOrder) {
+  std::vector<std::vector<int>> lengths;
+  for (int d = 0; d < 60; ++d) lengths.push_back(d % 3 == 0 ? std::vector<int>{50, 7} : std::vector<int>{5, 5, 5});
+  const SentencePairs made = MakeSentencePairs(
+      Numbered(lengths), *SmallTokenizer(),
+      {.kind = PairKind::kSentenceOrder, .max_seq_length = 43, .short_seq_prob = 0, .dupe_factor = 3});
+  EXPECT_EQ(made.single_sentences, 3 * 20 * 2);  // the long sentence, and the one behind it
+  int64_t elsewhere = 0;
+  for (const Pair& pair : PairsOf(made.set)) {
+    const bool single = (pair.first.front() / 1000 - 1) % 3 == 0;
+    elsewhere += single;
+    EXPECT_TRUE(!single || pair.label == 1);
+    EXPECT_EQ(pair.first.front() / 1000 != pair.second.front() / 1000, single);
+  }
+  EXPECT_EQ(elsewhere, made.single_sentences);
+}
+
 TEST(SentencePairs, LongSentencesLoseTokensAtBothEnds) {
   SentenceCorpus corpus;
   std::vector<int32_t> rising(500);
@@ -136,12 +180,13 @@ TEST(SentencePairs, APureFunctionOfTheSeed) {
   const SentenceCorpus corpus = Numbered(std::vector<std::vector<int>>(30, std::vector<int>(12, 5)));
   const auto tokenizer = SmallTokenizer();
   const auto print = [&](const SentencePairOptions& options) {
-    return MakeSentencePairs(corpus, *tokenizer, options).Fingerprint();
+    return MakeSentencePairs(corpus, *tokenizer, options).set.Fingerprint();
   };
   EXPECT_EQ(print({.max_seq_length = 40}), print({.max_seq_length = 40}));
   EXPECT_NE(print({.max_seq_length = 40}), print({.max_seq_length = 40, .seed = 43}));
-  const SequenceSet once = MakeSentencePairs(corpus, *tokenizer, {.max_seq_length = 40});
-  SequenceSet twice = MakeSentencePairs(corpus, *tokenizer, {.max_seq_length = 40, .dupe_factor = 2});
+  EXPECT_NE(print({.max_seq_length = 40}), print({.kind = PairKind::kSentenceOrder, .max_seq_length = 40}));
+  const SequenceSet once = MakeSentencePairs(corpus, *tokenizer, {.max_seq_length = 40}).set;
+  SequenceSet twice = MakeSentencePairs(corpus, *tokenizer, {.max_seq_length = 40, .dupe_factor = 2}).set;
   EXPECT_GT(twice.size(), once.size());
   SequenceSet front = twice.SplitFront(once.size());
   EXPECT_EQ(front.Fingerprint(), once.Fingerprint());  // the first pass is the same
@@ -158,7 +203,7 @@ TEST(ReadSentences, FilesParagraphsAndRowsAreDocuments) {
   EXPECT_THAT(files.sentences.ids(1), ElementsAre(tokenizer->Id("c"), tokenizer->Id("d"), tokenizer->unk_id()));
   EXPECT_THAT(ReadSentences({one}, *tokenizer).documents, ElementsAre(0, 2, 3));  // paragraphs
   EXPECT_THAT(ReadSentences({rows}, *tokenizer).documents, ElementsAre(0, 2, 3));
-  EXPECT_THAT(ErrorOf([&] { ReadSentences({two}, *tokenizer); }), HasSubstr("needs at least two documents"));
+  EXPECT_THAT(ErrorOf([&] { ReadSentences({two}, *tokenizer); }), HasSubstr("need at least two documents"));
   EXPECT_THAT(ErrorOf([&] {
                 ReadSentences({one, folder.Write("blank.txt", "\n")}, *tokenizer);
               }),

@@ -1,9 +1,11 @@
 #include "eval/evaluate.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "data/small_tokenizer.h"
 #include "eval/metrics.h"
@@ -34,7 +36,7 @@ class FormulaModel : public Model {
     EXPECT_FALSE(torch::GradMode::is_enabled());
     std::vector<float> rows;
     std::vector<int64_t> labels;
-    const bool masked = task() == Task::kMaskedLm;
+    const bool masked = task() == Task::kMaskedLm || task() == Task::kPretraining;
     const int64_t classes = masked ? config().vocab_size : config().num_labels;
     const auto add = [&](int32_t input, int64_t label) {
       const std::vector<float> row = Row(classes, input);
@@ -52,6 +54,17 @@ class FormulaModel : public Model {
     if (!labels.empty() && (masked || !batch.labels.classes.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
       output.terms = {{output.loss, static_cast<int64_t>(labels.size())}};
+    }
+    if (task() == Task::kPretraining && !batch.labels.classes.empty()) {
+      std::vector<float> pairs;
+      for (int b = 0; b < batch.sequences(); ++b) {
+        const std::vector<float> row = Row(2, batch.tokens.cu_seqlens[b + 1] - batch.tokens.cu_seqlens[b]);
+        pairs.insert(pairs.end(), row.begin(), row.end());
+      }
+      output.seq_relationship_logits = torch::tensor(pairs).view({-1, 2});
+      const std::vector<int64_t> classes(batch.labels.classes.begin(), batch.labels.classes.end());
+      output.terms.push_back({torch::cross_entropy_loss(output.seq_relationship_logits, torch::tensor(classes)),
+                              static_cast<int64_t>(classes.size())});
     }
     if (!batch.labels.values.empty()) {
       output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
@@ -115,6 +128,31 @@ TEST(EvaluateMaskedLm, AveragesOverTokensNotOverBatches) {
     EXPECT_EQ(evaluation.counts.pairs_total, 2 * set.tokens());
     EXPECT_GT(evaluation.metrics["eval_samples_per_second"].get<double>(), 0);
     EXPECT_TRUE(evaluation.metrics.contains("eval_runtime") && evaluation.metrics.contains("eval_steps_per_second"));
+  }
+}
+
+// Both kinds of pairs are scored alike; their figures have names of their own.
+TEST(EvaluateMaskedLm, ScoresPairsUnderTheNameOfTheirKind) {
+  const auto tokenizer = SmallTokenizer();
+  SequenceSet set = Texts(*tokenizer, 23);
+  double loss = 0, correct = 0;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    set.AddLabel(i % 2);
+    const std::vector<float> row = FormulaModel::Row(2, set.length(i));
+    loss += CrossEntropy(row, set.label(i)) / 23;
+    correct += ArgMax(row) == set.label(i);
+  }
+  FormulaModel model(Task::kPretraining, tokenizer->vocab_size());
+  for (const auto& [kind, name, other] :
+       {std::tuple(PairKind::kNextSentence, "nsp", "sop"), std::tuple(PairKind::kSentenceOrder, "sop", "nsp")}) {
+    EvaluateOptions options = Quiet(4);
+    options.pairs = kind;
+    const Json metrics = EvaluateMaskedLm(model, set, Masker(*tokenizer, 0.5, 1), options).metrics;
+    const std::string key = fmt::format("eval_{}_", name);
+    EXPECT_NEAR(metrics[key + "loss"].get<double>(), loss, 1e-6);
+    EXPECT_DOUBLE_EQ(metrics[key + "accuracy"].get<double>(), correct / 23);
+    EXPECT_NEAR(metrics["eval_loss"].get<double>(), metrics["eval_mlm_loss"].get<double>() + loss, 1e-6);
+    EXPECT_FALSE(metrics.contains(fmt::format("eval_{}_loss", other)));
   }
 }
 
@@ -273,6 +311,13 @@ TEST(EvaluationKeys, AreThoseOfTheEvaluations) {
   FormulaModel masked(Task::kMaskedLm, tokenizer->vocab_size());
   same(EvaluateMaskedLm(masked, classes, Masker(*tokenizer, 0.5, 1), Quiet(4)).metrics,
        EvaluationKeys(masked.config(), masked.task(), {}));
+  FormulaModel pairs(Task::kPretraining, tokenizer->vocab_size());
+  for (const PairKind kind : {PairKind::kNextSentence, PairKind::kSentenceOrder}) {
+    EvaluateOptions options = Quiet(4);
+    options.pairs = kind;
+    same(EvaluateMaskedLm(pairs, classes, Masker(*tokenizer, 0.5, 1), options).metrics,
+         EvaluationKeys(pairs.config(), pairs.task(), options));
+  }
 }
 
 }  // namespace

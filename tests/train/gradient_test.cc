@@ -109,6 +109,26 @@ TEST(GradientTest, PiecesCoverEveryElementOnce) {
   }
 }
 
+TEST(GradientTest, AreReadInOnePieceWithTheZerosBetween) {
+  for (const Shape& shape : Shapes()) {
+    const Tensor sparse = Sparse(shape.ids, shape.rows, shape.columns, 7), dense = Dense(sparse);
+    const Gradient rows(sparse), all(dense);
+    std::vector<float> room(3, 7.0f);  // used before
+    for (const int64_t step : {shape.columns, int64_t{1000}, int64_t{1} << 15}) {
+      for (int64_t begin = 0; begin < dense.numel(); begin += step) {
+        const int64_t end = std::min(dense.numel(), begin + step);
+        const float *want = dense.data_ptr<float>() + begin, *got = rows.InOnePiece(begin, end, room);
+        if (got == nullptr) {
+          EXPECT_EQ(std::count(want, want + (end - begin), 0.0f), end - begin);
+        } else {
+          EXPECT_TRUE(std::equal(want, want + (end - begin), got)) << shape.rows << " x " << shape.columns;
+        }
+        EXPECT_EQ(all.InOnePiece(begin, end, room), want);  // itself
+      }
+    }
+  }
+}
+
 TEST(GradientTest, OtherLayoutsAndTypesAreRefused) {
   const Tensor elements = torch::eye(3).to_sparse();
   EXPECT_THAT(ErrorOf([&] { Gradient{elements}; }), HasSubstr("gradient of [3, 3]: expected a dense one"));
@@ -116,11 +136,12 @@ TEST(GradientTest, OtherLayoutsAndTypesAreRefused) {
   EXPECT_FALSE(Gradient{Tensor()}.defined());
 }
 
-// Norm, clipping and AdamW over steps that touch other rows each time: moments of the rest decay and move the weights.
-TEST(GradientTest, AdamWOfRowsIsAdamWOfTheTable) {
+// Norm, clipping and updates over steps that touch other rows each time: moments of the rest decay and move the
+// weights.
+TEST(GradientTest, AnUpdateByRowsIsThatOfTheTable) {
   TrainingOptions options;
   options.weight_decay = 0.1;
-  for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert}) {
+  for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb}) {
     options.optim = optim;
     for (const Shape& shape : Shapes()) {
       const auto run = [&](bool sparse, int threads) {
@@ -144,7 +165,7 @@ TEST(GradientTest, AdamWOfRowsIsAdamWOfTheTable) {
       const NamedTensors want = run(false, 1);
       for (const int threads : {1, 2, 3})
         EXPECT_THAT(Different(run(true, threads), want), IsEmpty())
-            << shape.rows << " x " << shape.columns << ", " << threads << " threads";
+            << Name(optim) << ", " << shape.rows << " x " << shape.columns << ", " << threads << " threads";
     }
   }
   SetAllThreads(HardwareThreads());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "base/parallel.h"
 #include "train/update_kernels.h"
@@ -39,8 +40,9 @@ struct Problem {
   }
 };
 
-TrainingOptions HardOptions() {
+TrainingOptions HardOptions(OptimizerType optim = OptimizerType::kAdamW) {
   TrainingOptions options;
+  options.optim = optim;
   options.weight_decay = 0.1;
   options.adam_beta1 = 0.8;
   options.adam_beta2 = 0.98;
@@ -89,8 +91,7 @@ TEST(AdamW, FollowsTorch) {
 
 // BERT's optimization.py, in double: m and v without correction, decay added to the update.
 TEST(AdamW, OfBertHasNoBiasCorrection) {
-  TrainingOptions options = HardOptions();
-  options.optim = OptimizerType::kAdamWBert;
+  const TrainingOptions options = HardOptions(OptimizerType::kAdamWBert);
   Problem ours(3);
   const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
   std::vector<torch::Tensor> parameters, m, v;
@@ -120,10 +121,99 @@ TEST(AdamW, OfBertHasNoBiasCorrection) {
   }
 }
 
-TEST(AdamW, GradientScaleIsAGradientScaled) {
+// lamb_optimizer.py, in double: no correction, and the ratio of the norms for what decays.
+TEST(Lamb, FollowsItsFormula) {
+  const TrainingOptions options = HardOptions(OptimizerType::kLamb);
+  Problem ours(3);
+  const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
+  std::vector<torch::Tensor> weights, m, v;
+  for (const auto& [name, parameter] : ours.parameters) {
+    weights.push_back(parameter.detach().to(torch::kFloat64));
+    m.push_back(torch::zeros_like(weights.back()));
+    v.push_back(torch::zeros_like(weights.back()));
+  }
+  constexpr int64_t kSteps = 10;
+  constexpr double kRate = 1e-2, kScale = 0.5;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    ours.DrawGradients(step);
+    optimizer->Step(kRate, kScale);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const torch::Tensor gradient = kScale * ours.parameters[i].second.grad().to(torch::kFloat64);
+      m[i] = options.adam_beta1 * m[i] + (1 - options.adam_beta1) * gradient;
+      v[i] = options.adam_beta2 * v[i] + (1 - options.adam_beta2) * gradient * gradient;
+      torch::Tensor update = m[i] / (v[i].sqrt() + options.adam_epsilon);
+      double ratio = 1;
+      if (ours.roles[i].decays) {
+        update = update + options.weight_decay * weights[i];
+        ratio = (weights[i].norm() / update.norm()).item<double>();
+      }
+      weights[i] = weights[i] - kRate * ratio * update;
+    }
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    // Roundings of the weight, and of an update of up to √10 learning rates (m / √v of a first gradient) times a ratio
+    // of about 1 (u's elements are about as large as the weights').
+    const torch::Tensor error = (ours.parameters[i].second.detach().to(torch::kFloat64) - weights[i]).abs();
+    const torch::Tensor bound = kSteps * std::numeric_limits<float>::epsilon() * (8 * weights[i].abs() + 64 * kRate);
+    EXPECT_TRUE((error <= bound).all().item<bool>()) << ours.parameters[i].first;
+  }
+}
+
+// β₁ = 1/2, β₂ = 3/4, ε = 0, weight decay 1/2, learning rate 3/4; gradients (2, −8), then (1, −4):
+//   m = (1, −4), √v = (1, 4);   m = (1, −4), √v = (1, 4):   m / √v = (1, −1) both times
+// weight (6, 8), norm 10:      u = (1, −1) + (6, 8) / 2 = (4, 3), norm 5, ratio 2; (6, 8) − 3/4 · 2 · (4, 3) = (0, 3.5)
+// weight (0, 3.5), norm 3.5:   u = (1, 0.75), norm 1.25, ratio 2.8;    (0, 3.5) − 3/4 · 2.8 · (1, 0.75) = (−2.1, 1.925)
+// bias (6, 8), neither decay nor ratio:                               (5.25, 8.75), then (4.5, 9.5)
+// weight (0, 0): a ratio of 1:                                        (−0.75, 0.75)
+TEST(Lamb, TwoStepsByHand) {
+  TrainingOptions options;
+  options.optim = OptimizerType::kLamb;
+  options.adam_beta1 = 0.5;
+  options.adam_beta2 = 0.75;
+  options.adam_epsilon = 0;
+  options.weight_decay = 0.5;
+  const NamedTensors parameters{{"weight", torch::tensor({6.0f, 8.0f}).requires_grad_()},
+                                {"bias", torch::tensor({6.0f, 8.0f}).requires_grad_()},
+                                {"zero.weight", torch::zeros({2}).requires_grad_()}};
+  const auto optimizer = MakeOptimizer(options, parameters, {{.decays = true}, {.decays = false}, {.decays = true}});
+  const auto step = [&](const torch::Tensor& gradient) {
+    for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = gradient.clone();
+    optimizer->Step(0.75, 1);
+  };
+  const auto expect = [&](size_t i, float first, float second) {
+    const float* got = parameters[i].second.data_ptr<float>();
+    EXPECT_FLOAT_EQ(got[0], first) << parameters[i].first;
+    EXPECT_FLOAT_EQ(got[1], second) << parameters[i].first;
+  };
+  step(torch::tensor({2.0f, -8.0f}));
+  expect(0, 0, 3.5f);
+  expect(1, 5.25f, 8.75f);
+  expect(2, -0.75f, 0.75f);
+  step(torch::tensor({1.0f, -4.0f}));
+  expect(0, -2.1f, 1.925f);
+  expect(1, 4.5f, 9.5f);
+}
+
+// Neither moments nor decay: nothing to divide by.
+TEST(Lamb, WithoutAnUpdateNothingMoves) {
+  TrainingOptions options;
+  options.optim = OptimizerType::kLamb;
+  const NamedTensors parameters{{"weight", torch::ones({40000}).requires_grad_()}};
+  parameters[0].second.mutable_grad() = torch::zeros({40000});
+  MakeOptimizer(options, parameters, {{.decays = true}})->Step(1, 1);
+  EXPECT_TRUE(parameters[0].second.detach().equal(torch::ones({40000})));
+}
+
+// What holds of all of them.
+class OptimizerTest : public ::testing::TestWithParam<OptimizerType> {};
+INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
+                         ::testing::Values(OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST_P(OptimizerTest, GradientScaleIsAGradientScaled) {
   Problem scaled(5), plain(5);
-  const auto first = MakeOptimizer(HardOptions(), scaled.parameters, scaled.roles);
-  const auto second = MakeOptimizer(HardOptions(), plain.parameters, plain.roles);
+  const auto first = MakeOptimizer(HardOptions(GetParam()), scaled.parameters, scaled.roles);
+  const auto second = MakeOptimizer(HardOptions(GetParam()), plain.parameters, plain.roles);
   scaled.DrawGradients(0);
   plain.DrawGradients(0);
   for (auto& [name, parameter] : plain.parameters) parameter.mutable_grad() *= 0.25;  // exact
@@ -133,14 +223,14 @@ TEST(AdamW, GradientScaleIsAGradientScaled) {
     EXPECT_TRUE(torch::equal(scaled.parameters[i].second, plain.parameters[i].second)) << plain.parameters[i].first;
 }
 
-TEST(AdamW, IsTheSameForAnyNumberOfThreads) {
+TEST_P(OptimizerTest, IsTheSameForAnyNumberOfThreads) {
   const int threads = Threads();
   std::vector<NamedTensors> results;
   std::vector<double> norms;
   for (const int count : {1, 2, 3}) {
     SetThreads(count);
     Problem problem(7);
-    const auto optimizer = MakeOptimizer(HardOptions(), problem.parameters, problem.roles);
+    const auto optimizer = MakeOptimizer(HardOptions(GetParam()), problem.parameters, problem.roles);
     for (int64_t step = 0; step < 3; ++step) {
       problem.DrawGradients(step);
       norms.push_back(GradientNorm(problem.parameters));
@@ -156,26 +246,26 @@ TEST(AdamW, IsTheSameForAnyNumberOfThreads) {
   }
 }
 
-TEST(AdamW, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
+TEST_P(OptimizerTest, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
   Problem problem(9);
   problem.DrawGradients(0);
   const torch::Tensor idle = problem.parameters[0].second, busy = problem.parameters[1].second;
   idle.mutable_grad().reset();
   const torch::Tensor before = idle.detach().clone();
   const auto idle_version = idle._version(), busy_version = busy._version();
-  MakeOptimizer(HardOptions(), problem.parameters, problem.roles)->Step(1e-2, 1);
+  MakeOptimizer(HardOptions(GetParam()), problem.parameters, problem.roles)->Step(1e-2, 1);
   EXPECT_TRUE(torch::equal(idle.detach(), before));
   EXPECT_EQ(idle._version(), idle_version);
   EXPECT_GT(busy._version(), busy_version);
 }
 
-TEST(AdamW, GoesOnFromACopyOfItsState) {
+TEST_P(OptimizerTest, GoesOnFromACopyOfItsState) {
   Problem whole(11), halves(11);
-  const auto uninterrupted = MakeOptimizer(HardOptions(), whole.parameters, whole.roles);
-  auto interrupted = MakeOptimizer(HardOptions(), halves.parameters, halves.roles);
+  const auto uninterrupted = MakeOptimizer(HardOptions(GetParam()), whole.parameters, whole.roles);
+  auto interrupted = MakeOptimizer(HardOptions(GetParam()), halves.parameters, halves.roles);
   for (int64_t step = 0; step < 6; ++step) {
     if (step == 3) {
-      auto fresh = MakeOptimizer(HardOptions(), halves.parameters, halves.roles);
+      auto fresh = MakeOptimizer(HardOptions(GetParam()), halves.parameters, halves.roles);
       const NamedTensors from = interrupted->State(), to = fresh->State();
       ASSERT_EQ(from.size(), 2 * halves.parameters.size());
       for (size_t i = 0; i < from.size(); ++i) {

@@ -109,6 +109,7 @@ struct ResumeCase {
   int64_t examples;  // 4 a batch: 18 make an epoch of 5 batches, so checkpoints lie in the middle of epochs
   double ema_decay = 0;
   bool reversible = false;
+  OptimizerType optim = OptimizerType::kAdamW;
 };
 
 void PrintTo(const ResumeCase& c, std::ostream* stream) { *stream << c.name; }
@@ -119,6 +120,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
     TrainingOptions options = TinyOptions();
     options.gradient_accumulation_steps = GetParam().accumulation;
     options.ema_decay = GetParam().ema_decay;
+    options.optim = GetParam().optim;
     options.logging_steps = 5;
     options.save_steps = 4;
     options.warmup_steps = 3;
@@ -156,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                                            ResumeCase{"dense_dropout_accumulated", "dense", 0.1, 2, 18},
                                            ResumeCase{"averaged", "dense", 0.1, 1, 18, 0.7},
                                            ResumeCase{"simhash_dropout", "simhash", 0.1, 1, 18},
+                                           ResumeCase{"lamb", "dense", 0.1, 1, 18, 0, false, OptimizerType::kLamb},
                                            ResumeCase{"reformer_dropout", "reformer", 0.1, 1, 18},
                                            ResumeCase{"simhash_dropout_accumulated", "simhash", 0.1, 3, 30},
                                            ResumeCase{"reversible_simhash", "simhash", 0.1, 1, 18, 0, true},

@@ -34,25 +34,26 @@ std::string ExplainMissing(const std::map<std::string, std::string>& by_name, co
 
 }  // namespace
 
-constexpr Family kAlbertFamily{.model_type = "albert",
-                               .options = AlbertOptions,
-                               .encoder_layers = true,
-                               .set_defaults = SetAlbertDefaults,
-                               .check = CheckAlbertConfig,
-                               .heads = kHeads,
-                               .sentence_pairs = {.logits = "sop_logits", .label = "sentence_order_label"},
-                               .streams = kStreams,
-                               .weight_names = {.prefix = "albert.",
-                                                .bare_architecture = "AlbertModel",
-                                                .parts = kParts,
-                                                .aliases = kAliases,
-                                                .buffer = "embeddings.position_ids"},
-                               .layer_prefix = "albert.encoder.albert_layer_groups.",
-                               .layers = GroupCount,
-                               .layers_key = "num_hidden_groups",
-                               .first_parameter = "albert.embeddings.LayerNorm.weight",
-                               .parameters = AlbertParameters,
-                               .build = Build,
-                               .explain_missing = ExplainMissing};
+constexpr Family kAlbertFamily{
+    .model_type = "albert",
+    .options = AlbertOptions,
+    .encoder_layers = true,
+    .set_defaults = SetAlbertDefaults,
+    .check = CheckAlbertConfig,
+    .heads = kHeads,
+    .sentence_pairs = {.kind = PairKind::kSentenceOrder, .logits = "sop_logits", .label = "sentence_order_label"},
+    .streams = kStreams,
+    .weight_names = {.prefix = "albert.",
+                     .bare_architecture = "AlbertModel",
+                     .parts = kParts,
+                     .aliases = kAliases,
+                     .buffer = "embeddings.position_ids"},
+    .layer_prefix = "albert.encoder.albert_layer_groups.",
+    .layers = GroupCount,
+    .layers_key = "num_hidden_groups",
+    .first_parameter = "albert.embeddings.LayerNorm.weight",
+    .parameters = AlbertParameters,
+    .build = Build,
+    .explain_missing = ExplainMissing};
 
 }  // namespace lshformer

@@ -1,0 +1,26 @@
+// Which tokenizer a folder holds.
+#include <filesystem>
+
+#include "base/error.h"
+#include "text/sentence_piece.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
+#include "text/wordpiece.h"
+
+namespace lshformer {
+
+std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder))
+    Fail("{}: no such folder; a tokenizer is a folder on this machine, names are not downloaded", Shown(folder, 120));
+  const auto has = [&](const char* name) { return std::filesystem::exists(InFolder(folder, name)); };
+  if (has(kSentencePieceFile)) {
+    if (has(kVocabularyFile))
+      Fail("{}: both vocab.txt and spiece.model in this folder, expected one of them", Shown(folder));
+    return LoadSentencePiece(folder);
+  }
+  if (!has(kVocabularyFile) && !has(kTokenizerJsonFile))
+    Fail("{}: no vocab.txt and no tokenizer.json in this folder, and no spiece.model", Shown(folder));
+  return LoadWordPiece(folder);
+}
+
+}  // namespace lshformer

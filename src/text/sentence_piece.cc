@@ -1,0 +1,250 @@
+#include "text/sentence_piece.h"
+
+#include <sentencepiece_processor.h>
+#include <unicode/uchar.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "text/added_token_builder.h"
+#include "text/chars_map.h"
+#include "text/clean_up.h"
+#include "text/code_points.h"
+#include "text/sentence_piece_model.h"
+#include "text/utf8.h"
+
+namespace lshformer {
+namespace {
+
+constexpr std::string_view kSpaceSymbol = "\u2581";
+
+// A longer text is encoded in parts, since the library's memory is some 60 times the text: cut at a space. So is a word
+// of more than kWordBytes, wherever that is, since the library's time for a run of unknown characters is quadratic.
+constexpr size_t kStretchBytes = size_t{1} << 20, kWordBytes = size_t{8} << 10;
+
+size_t StretchEnd(std::string_view text, size_t begin, size_t most) {
+  size_t space = begin;  // the last one
+  for (size_t at = begin; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (is_space && at - begin >= most) return at;
+    if (is_space) space = at;
+    if (at - space < kWordBytes) continue;
+    if (space > begin) return space;
+    while (!BeginsCodePoint(text[at])) --at;
+    return at;
+  }
+  return text.size();
+}
+
+// As Python's str.isdigit.
+bool IsDigit(char32_t c) {
+  const int type = u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_NUMERIC_TYPE);
+  return type == U_NT_DECIMAL || type == U_NT_DIGIT;
+}
+
+bool EndsInCommaAfterDigit(std::string_view piece) {
+  if (piece.size() < 2 || piece.back() != ',') return false;
+  size_t at = piece.size() - 2;
+  while (at > 0 && !BeginsCodePoint(piece[at])) --at;
+  const char* next = piece.data() + at;
+  return IsDigit(NextCodePoint(next));
+}
+
+std::string WithoutSpaceSymbols(std::string text) {
+  ReplaceAll(text, kSpaceSymbol, "");
+  return text;
+}
+
+void CheckStatus(const sentencepiece::util::Status& status, std::string_view where) {
+  if (!status.ok()) Fail("{}: the SentencePiece library refuses: {}", where, Shown(status.error_message(), 120));
+}
+
+}  // namespace
+
+SentencePieceTokenizer::SentencePieceTokenizer(const std::string& spiece, const std::string& where,
+                                               const SentencePieceOptions& options, TokenizerFiles files)
+    : SentencePieceTokenizer(ParseSentencePieceModel(spiece, where), where, options, std::move(files)) {}
+
+SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const std::string& where,
+                                               const SentencePieceOptions& options, TokenizerFiles files)
+    : options_(options),
+      files_(std::move(files)),
+      normalizer_(std::make_unique<CharsMap>(std::move(model.normalizer))),
+      processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()),
+      pieces_(static_cast<int32_t>(model.pieces.size())),
+      vocabulary_(std::move(model.pieces)),
+      unk_(model.unk_id) {
+  try {
+    CheckStatus(processor_->LoadFromSerializedProto(model.serialized), where);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // of its trie
+    Fail("{}: the SentencePiece library refuses: {}", where, Shown(error.what(), 120));
+  }
+  if (options_.unk.empty()) options_.unk = Token(unk_);
+  if (options_.unk != Token(unk_)) {
+    Fail("{}: expected the unknown token \"{}\", the model's is \"{}\"", where, Shown(options_.unk),
+         Shown(Token(unk_)));
+  }
+  for (int32_t id = 0; id < pieces_; ++id) ends_in_comma_.push_back(EndsInCommaAfterDigit(Token(id)));
+  AddedTokenBuilder added(options_, vocabulary_, where);
+  // In the order in which HF looks for them: [CLS] and [SEP] are also the tokens of begin and end.
+  cls_ = added.Add({.content = options_.cls});
+  sep_ = added.Add({.content = options_.sep});
+  added.Add({.content = options_.unk});
+  pad_ = added.Add({.content = options_.pad});
+  mask_ = added.Add({.content = options_.mask, .lstrip = true});
+  added_ = added.Build();
+}
+
+SentencePieceTokenizer::~SentencePieceTokenizer() = default;
+
+const std::string& SentencePieceTokenizer::Token(int32_t id) const {
+  if (id < 0 || id >= vocab_size()) Fail("token id: expected 0 to {}, got {}", vocab_size() - 1, id);
+  return vocabulary_.Token(id);
+}
+
+bool SentencePieceTokenizer::ContinuesWord(int32_t id) const {
+  const std::string& piece = Token(id);
+  const auto is_punctuation = [](char c) {
+    return std::string_view("!\"#$%&()*+,-./:;?@[\\]^_`{|}~").find(c) != std::string_view::npos;
+  };
+  if (piece[0] == '<' || (piece.size() == 1 && is_punctuation(piece[0]))) return false;
+  return std::all_of(piece.begin(), piece.end(),
+                     [&](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_punctuation(c); });
+}
+
+bool SentencePieceTokenizer::AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit,
+                                          Encoding& out) const {
+  // Where ▁ is unknown as well, all unknown words are one run.
+  const size_t most = vocabulary_.Id(kSpaceSymbol) >= 0 ? kStretchBytes : kWordBytes;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view stretch = text.substr(at, StretchEnd(text, at, most) - at);
+    const size_t before = out.ids.size();
+    AppendStretch(stretch, first, type, out);
+    // The white space before a stretch belongs to its first piece, as it does inside one.
+    if (at > 0 && out.ids.size() > before) out.offsets[before].first = first;
+    if (out.ids.size() > limit) return true;
+    first += static_cast<int32_t>(CountCodePoints(stretch));
+    at += stretch.size();
+  }
+  return false;
+}
+
+void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t first, int32_t type,
+                                           Encoding& out) const {
+  const AlbertText text(original, first, options_.text);
+  sentencepiece::ImmutableSentencePieceText pieces;
+  CheckStatus(processor_->Encode(text.text(), pieces.mutable_proto()), "text");
+  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+    const auto piece = pieces.pieces(static_cast<int>(i));
+    const auto id = static_cast<int32_t>(piece.id());
+    const size_t begin = piece.begin();
+    size_t end = piece.end();
+    if (id == unk_ ? EndsInCommaAfterDigit(piece.piece()) : ends_in_comma_[static_cast<size_t>(id)]) {
+      AppendSplit(piece.piece(), text, begin, end, type, out);
+      continue;
+    }
+    // Of the pieces that one character is replaced by the library gives it to the last alone. The ▁ that it puts before
+    // every text comes from nothing.
+    if (begin == end && begin < text.text().size() && (i > 0 || piece.piece() != kSpaceSymbol)) ++end;
+    const auto [from, to] = text.Origin(begin, end);
+    out.Push(id, type, from, to);
+  }
+}
+
+std::vector<SentencePieceTokenizer::Part> SentencePieceTokenizer::SplitBeforeComma(const std::string& piece) const {
+  const std::string number = WithoutSpaceSymbols(piece.substr(0, piece.size() - 1));
+  sentencepiece::ImmutableSentencePieceText pieces;
+  CheckStatus(processor_->Encode(number, pieces.mutable_proto()), "text");
+  std::vector<Part> parts;
+  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+    const auto part = pieces.pieces(static_cast<int>(i));
+    const std::string bare = WithoutSpaceSymbols(part.piece());
+    auto id = static_cast<int32_t>(part.id());
+    if (i == 0 && !piece.starts_with(kSpaceSymbol) && part.piece().starts_with(kSpaceSymbol)) {
+      // The ▁ that encoding puts before every text.
+      const std::string rest = part.piece().substr(kSpaceSymbol.size());
+      if (rest.empty()) continue;
+      id = processor_->PieceToId(rest);
+    }
+    parts.push_back({id, bare.size()});
+  }
+  parts.push_back({processor_->PieceToId(","), 1});
+  return parts;
+}
+
+void SentencePieceTokenizer::AppendSplit(const std::string& piece, const AlbertText& text, size_t begin, size_t end,
+                                         int32_t type, Encoding& out) const {
+  // The library says where a piece came from, not where its characters did: normalise it once more.
+  std::string normalized;
+  std::vector<std::pair<size_t, size_t>> sources;  // [bytes of normalized], bytes of the text
+  for (size_t at = begin; at < end;) {
+    const std::string_view rest = std::string_view(text.text()).substr(at, end - at);
+    CharsMap::Match match = normalizer_->LongestPrefix(rest);
+    if (match.length == 0) {
+      const char* next = rest.data();
+      NextCodePoint(next);
+      match.length = static_cast<size_t>(next - rest.data());
+      match.replacement = rest.substr(0, match.length);
+    }
+    std::string bare = WithoutSpaceSymbols(std::string(match.replacement));
+    std::erase(bare, ' ');
+    normalized += bare;
+    sources.resize(normalized.size(), {at, at + match.length});
+    at += match.length;
+  }
+  const std::vector<Part> parts = SplitBeforeComma(piece);
+  // User-defined pieces are not normalised, and one character may be in two pieces: then each part has all there is.
+  const bool aligned = normalized == WithoutSpaceSymbols(piece);
+  size_t done = 0, from = begin;
+  for (const Part& part : parts) {
+    size_t to = end;
+    if (aligned && done + part.bytes <= sources.size()) {
+      to = part.bytes > 0 ? sources[done + part.bytes - 1].second : sources[done].first;
+      if (part.bytes > 0) from = std::min(from, sources[done].first);
+    }
+    const auto [first, last] = text.Origin(from, to);
+    out.Push(part.id, type, first, last);
+    done += part.bytes;
+    if (aligned) from = to;
+  }
+}
+
+std::string SentencePieceTokenizer::DecodePieces(const std::vector<int>& ids) const {
+  std::string text;
+  if (!ids.empty()) CheckStatus(processor_->Decode(ids, &text), "ids");
+  return text;
+}
+
+// As HF's convert_tokens_to_string: special tokens as they are, what lies between them by the library, a space before a
+// special token that follows a piece.
+std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const {
+  std::string text;
+  std::vector<int> run;
+  bool after_special = false;
+  for (const int32_t id : ids) {
+    const std::string& token = Token(id);
+    const bool special = IsSpecial(id);
+    if (special && skip_special_tokens) continue;
+    const bool verbatim = special || id >= pieces_;
+    if (verbatim) {
+      if (!after_special) text += ' ';
+      text += DecodePieces(run) + token;
+      run.clear();
+    } else {
+      run.push_back(id);
+    }
+    after_special = verbatim;
+  }
+  text += DecodePieces(run);
+  const size_t begin = std::min(text.find_first_not_of(" \t\n\r\v\f"), text.size());
+  text = text.substr(begin, text.find_last_not_of(" \t\n\r\v\f") + 1 - begin);
+  if (options_.clean_up_spaces) CleanUpSpaces(text);
+  return text;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,121 @@
+#include "text/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "text/added_tokens.h"
+#include "text/code_points.h"
+
+namespace lshformer {
+namespace {
+
+// Where a range [0, n) and another [0, m) are cut so that both together have at most `room`: HF's longest_first.
+std::pair<size_t, size_t> LongestFirst(size_t n, size_t m, size_t room) {
+  if (n + m <= room) return {n, m};
+  const bool swapped = n > m;
+  size_t shorter = std::min(n, m);
+  size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = shorter + room % 2;
+  }
+  return swapped ? std::pair{longer, shorter} : std::pair{shorter, longer};
+}
+
+void Cut(Encoding& encoding, size_t size) {
+  if (encoding.ids.size() <= size) return;
+  encoding.Resize(size);
+  encoding.truncated = true;
+}
+
+void Append(Encoding& encoding, const Encoding& tail) {
+  encoding.ids.insert(encoding.ids.end(), tail.ids.begin(), tail.ids.end());
+  encoding.type_ids.insert(encoding.type_ids.end(), tail.type_ids.begin(), tail.type_ids.end());
+  encoding.offsets.insert(encoding.offsets.end(), tail.offsets.begin(), tail.offsets.end());
+  encoding.truncated = encoding.truncated || tail.truncated;
+}
+
+}  // namespace
+
+bool Tokenizer::IsSpecial(int32_t id) const { return added_tokens().IsSpecial(id); }
+
+bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, Encoding& out) const {
+  const size_t expected = out.ids.size() + std::min(text.size() / 4 + 8, limit);
+  out.ids.reserve(expected);
+  out.type_ids.reserve(expected);
+  out.offsets.reserve(expected);
+  int32_t index = 0;
+  for (size_t at = 0; at < text.size();) {
+    const AddedTokens::Match match = added_tokens().Find(text, at);
+    if (match.begin > at) {
+      const std::string_view part = text.substr(at, match.begin - at);
+      if (AppendPieces(part, index, type, limit, out)) return true;
+      index += static_cast<int32_t>(CountCodePoints(part));
+    }
+    if (match.token == nullptr) break;
+    if (out.ids.size() >= limit) return true;
+    const auto end = index + static_cast<int32_t>(CountCodePoints(text.substr(match.begin, match.end - match.begin)));
+    out.Push(match.token->id, type, index, end);
+    index = end;
+    at = match.end;
+  }
+  return false;
+}
+
+Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const {
+  constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();  // offsets are int32
+  for (const std::string_view part : {text, pair}) {
+    if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
+    if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
+  }
+  const bool has_pair = !pair.empty();
+  const int specials = !options.add_special_tokens ? 0 : has_pair ? 3 : 2;
+  if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
+    Fail("maximal length: expected at least {}, the number of special tokens, got {}", specials, options.max_length);
+  }
+  const auto lead = static_cast<size_t>(options.add_special_tokens);
+  const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
+  Encoding first, second;
+  if (options.add_special_tokens) first.Push(cls_id(), 0, 0, 0);
+  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
+  first.truncated = AppendText(text, 0, has_pair ? kMaxText : room + lead, first);
+  if (has_pair) second.truncated = AppendText(pair, 1, kMaxText, second);
+  const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
+  Cut(first, first_size + lead);
+  Cut(second, second_size);
+  if (options.add_special_tokens) first.Push(sep_id(), 0, 0, 0);
+  if (has_pair) {
+    Append(first, second);
+    if (options.add_special_tokens) first.Push(sep_id(), 1, 0, 0);
+  }
+  return first;
+}
+
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
+  const int least = 2 * texts + 1;
+  if (max_seq_length >= least && (positions == 0 || max_seq_length <= positions)) return;
+  const std::string range = positions > 0 ? fmt::format("{} to {} (max_position_embeddings)", least, positions)
+                                          : fmt::format("at least {}", least);
+  FailOption("max_seq_length", "expected {}, got {}", range, max_seq_length);
+}
+
+std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                                const std::vector<std::string>& pairs, const EncodeOptions& options) {
+  if (!pairs.empty() && pairs.size() != texts.size()) {
+    Fail("pairs: expected as many as texts, {}, got {}", texts.size(), pairs.size());
+  }
+  std::vector<Encoding> encodings(texts.size());
+  ParallelFor(static_cast<int64_t>(texts.size()), 16, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      encodings[i] = tokenizer.Encode(texts[i], pairs.empty() ? std::string_view{} : pairs[i], options);
+    }
+  });
+  return encodings;
+}
+
+}  // namespace lshformer

@@ -1,0 +1,114 @@
+// The updates against double precision, on every instruction set.
+#include "train/update_kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "kernels/attention.h"
+
+namespace lshformer {
+namespace {
+
+using Floats = std::vector<float>;
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+
+class LambKernelTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceIsa(GetParam()); }
+  void TearDown() override { ForceIsa("auto"); }
+};
+INSTANTIATE_TEST_SUITE_P(Isas, LambKernelTest, ::testing::ValuesIn(SupportedIsas()),
+                         [](const auto& info) { return info.param; });
+
+// Numbers over many magnitudes; an array begins one element into its memory, so at no vector's border.
+Floats Draw(int64_t count, uint64_t seed, bool positive = false) {
+  PhiloxStream random(seed);
+  Floats values(static_cast<size_t>(count) + 1);
+  for (float& value : values) {
+    value = static_cast<float>(random.Normal() * std::pow(10, random.Normal()));
+    if (positive) value = value * value;
+  }
+  return values;
+}
+
+constexpr LambUpdate kUpdate{.beta1 = 0.8f,
+                             .beta2 = 0.98f,
+                             .one_minus_beta1 = 0.2f,
+                             .one_minus_beta2 = 0.02f,
+                             .gradient_scale = 0.25f,
+                             .decay = 0.1f,
+                             .epsilon = 1e-6f};
+
+struct LambState {
+  Floats gradient, parameter, average, square;
+  explicit LambState(int64_t count)
+      : gradient(Draw(count, 1)), parameter(Draw(count, 2)), average(Draw(count, 3)), square(Draw(count, 4, true)) {}
+  LambSquares Moments(const LambUpdate& update, bool no_gradient, int64_t count) {
+    return UpdateLambMoments(update, no_gradient ? nullptr : gradient.data() + 1, parameter.data() + 1,
+                             average.data() + 1, square.data() + 1, count);
+  }
+};
+
+std::vector<int64_t> Counts() { return {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 1000, 32768}; }
+
+TEST_P(LambKernelTest, IsItsFormula) {
+  for (const int64_t count : Counts()) {
+    LambState got(count);
+    const LambState before = got;
+    const LambSquares squares = got.Moments(kUpdate, /*no_gradient=*/false, count);
+    EXPECT_EQ(got.parameter, before.parameter);  // the first pass only reads it
+    const Floats moments[2] = {got.average, got.square};
+    constexpr float kStep = 0.37f;
+    StepLamb(kUpdate, kStep, got.average.data() + 1, got.square.data() + 1, got.parameter.data() + 1, count);
+    EXPECT_EQ(got.average, moments[0]);  // the second reads them
+    EXPECT_EQ(got.square, moments[1]);
+    double weights = 0, updates = 0;
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double g = double{kUpdate.gradient_scale} * before.gradient[i], w = before.parameter[i];
+      const double old_average = double{kUpdate.beta1} * before.average[i],
+                   new_average = double{kUpdate.one_minus_beta1} * g, average = old_average + new_average;
+      const double square = double{kUpdate.beta2} * before.square[i] + double{kUpdate.one_minus_beta2} * g * g;
+      ASSERT_NEAR(got.average[i], average, 2 * kEpsilon * (std::abs(old_average) + std::abs(new_average)));
+      ASSERT_NEAR(got.square[i], square, 4 * kEpsilon * square);
+      // From here on of the moments as they were rounded.
+      const double scaled = got.average[i] / (std::sqrt(double{got.square[i]}) + double{kUpdate.epsilon}),
+                   decay = double{kUpdate.decay} * w, u = scaled + decay;
+      const double rounding = 4 * kEpsilon * (std::abs(scaled) + std::abs(decay));
+      ASSERT_NEAR(got.parameter[i], w - double{kStep} * u, kStep * rounding + 2 * kEpsilon * std::abs(w))
+          << count << " " << i;
+      weights += w * w;
+      updates += u * u;
+    }
+    EXPECT_NEAR(squares.parameter, weights, 1e-13 * weights) << count;
+    EXPECT_NEAR(squares.update, updates, 20 * kEpsilon * updates) << count;
+    for (const auto* values : {&got.average, &got.square, &got.parameter}) {
+      const auto& old = values == &got.average  ? before.average
+                        : values == &got.square ? before.square
+                                                : before.parameter;
+      EXPECT_EQ((*values)[0], old[0]);  // what stands in front is no one's
+    }
+  }
+}
+
+TEST_P(LambKernelTest, NoGradientIsZeros) {
+  for (const int64_t count : Counts()) {
+    LambState zeros(count), none(count);
+    std::fill(zeros.gradient.begin(), zeros.gradient.end(), 0.0f);
+    const LambSquares want = zeros.Moments(kUpdate, /*no_gradient=*/false, count),
+                      got = none.Moments(kUpdate, /*no_gradient=*/true, count);
+    EXPECT_EQ(got.parameter, want.parameter);
+    EXPECT_EQ(got.update, want.update);
+    EXPECT_EQ(none.average, zeros.average);
+    EXPECT_EQ(none.square, zeros.square);
+  }
+}
+
+}  // namespace
+}  // namespace lshformer
