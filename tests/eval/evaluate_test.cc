@@ -61,9 +61,9 @@ class FormulaModel : public Model {
         const std::vector<float> row = Row(2, batch.tokens.cu_seqlens[b + 1] - batch.tokens.cu_seqlens[b]);
         pairs.insert(pairs.end(), row.begin(), row.end());
       }
-      output.seq_relationship_logits = torch::tensor(pairs).view({-1, 2});
+      output.sentence_pair_logits = torch::tensor(pairs).view({-1, 2});
       const std::vector<int64_t> classes(batch.labels.classes.begin(), batch.labels.classes.end());
-      output.terms.push_back({torch::cross_entropy_loss(output.seq_relationship_logits, torch::tensor(classes)),
+      output.terms.push_back({torch::cross_entropy_loss(output.sentence_pair_logits, torch::tensor(classes)),
                               static_cast<int64_t>(classes.size())});
     }
     if (!batch.labels.values.empty()) {
