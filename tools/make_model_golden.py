@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForPreTraining, AlbertForQuestionAnswering,
-                          AlbertForSequenceClassification, AlbertModel, BertConfig, BertForMaskedLM, BertForPreTraining, BertForQuestionAnswering,
+from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForMultipleChoice, AlbertForPreTraining, AlbertForQuestionAnswering,
+                          AlbertForSequenceClassification, AlbertModel, BertConfig, BertForMaskedLM, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
                           BertForSequenceClassification, BertModel)
 
 LENGTHS = [1, 2, 17, 9, 24]
+OPTIONS = [3, 2]  # multiple choice: the first three sequences are one example's, the others another's
 
 
 def make_albert_config(**changes):
@@ -75,7 +76,30 @@ def make_batch(config, rng, labels):
         elif labels == "span":           # sometimes past the end, where HF ignores it
             line["start_positions"], line["end_positions"] = (int(p) for p in rng.integers(0, length + 2, 2))
         lines.append(line)
+    if labels == "choice":               # a line is an example
+        border = np.cumsum([0] + OPTIONS)
+        lines = [{**{key: [line[key] for line in lines[begin:end]] for key in ("input_ids", "token_type_ids")},
+                  "labels": int(rng.integers(1, end - begin))} for begin, end in zip(border, border[1:])]
     return lines
+
+
+def sequences_of(lines, labels):
+    if labels != "choice":
+        return lines
+    return [{"input_ids": ids, "token_type_ids": types} for line in lines for ids, types in zip(line["input_ids"], line["token_type_ids"])]
+
+
+def choice_loss(model, logits, lines):
+    """Mean over examples of the cross-entropy of their options' scores; HF's own, padded, beside it."""
+    terms = []
+    for line, scores in zip(lines, logits.split(OPTIONS)):
+        terms.append(torch.nn.functional.cross_entropy(scores[None], torch.tensor([line["labels"]])))
+        longest = max(len(ids) for ids in line["input_ids"])
+        padded = {key: torch.tensor([[row + [0] * (longest - len(row)) for row in line[key]]]) for key in ("input_ids", "token_type_ids")}
+        mask = torch.tensor([[[1] * len(row) + [0] * (longest - len(row)) for row in line["input_ids"]]])
+        own = model(**padded, attention_mask=mask, labels=torch.tensor([line["labels"]])).loss
+        assert torch.allclose(own, terms[-1]), (own, terms[-1])
+    return torch.stack(terms).mean()
 
 
 def loss_sum(logits, line, labels):
@@ -94,8 +118,9 @@ def loss_sum(logits, line, labels):
 
 def expected(model, lines, labels):
     out, parts, total, count, pair_total = {}, {}, 0.0, 0, 0.0
-    for index, line in enumerate(lines):
-        result = model(input_ids=torch.tensor([line["input_ids"]]), token_type_ids=torch.tensor([line["token_type_ids"]]),
+    for index, line in enumerate(sequences_of(lines, labels)):
+        wrapped = (lambda ids: torch.tensor([[ids]])) if labels == "choice" else (lambda ids: torch.tensor([ids]))
+        result = model(input_ids=wrapped(line["input_ids"]), token_type_ids=wrapped(line["token_type_ids"]),
                        output_hidden_states=True, output_attentions=True)
         # Of ALBERT's inner layers HF 5 gives each, HF 4 the last of a group; lshformer the last.
         inner = getattr(model.config, "inner_group_num", 1)
@@ -122,6 +147,8 @@ def expected(model, lines, labels):
             parts.setdefault("end_logits", []).append(result.end_logits[0])
             term, terms = loss_sum((result.start_logits, result.end_logits), line, labels)
             total, count = total + term, count + terms
+        elif labels == "choice":
+            parts.setdefault("logits", []).append(result.logits[0])
         elif labels:
             parts.setdefault("logits", []).append(result.logits[0] if labels == "tokens" else result.logits)
             term, terms = loss_sum(result.logits, line, labels)
@@ -134,7 +161,8 @@ def expected(model, lines, labels):
         out[name] = torch.cat(tensors)
     out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
     if labels:
-        out["loss"] = (total / torch.as_tensor(count)).mean() + pair_total / len(lines)
+        out["loss"] = choice_loss(model, out["logits"], lines) if labels == "choice" else \
+            (total / torch.as_tensor(count)).mean() + pair_total / len(lines)
         out["loss"].backward()
         for name, parameter in model.named_parameters():
             out[f"gradients.{name}"] = parameter.grad
@@ -169,6 +197,8 @@ CASES = [  # name, class, config, labels, names in the file
     ("albert_classification", AlbertForSequenceClassification, {"num_labels": 3, "num_hidden_groups": 3}, "class", None),
     ("albert_question_answering", AlbertForQuestionAnswering, {}, "span", None),
     ("albert_encoder", AlbertModel, {"num_hidden_layers": 2, "layer_norm_eps": 1e-3}, None, None),
+    ("multiple_choice", BertForMultipleChoice, {"num_hidden_layers": 1}, "choice", None),
+    ("albert_multiple_choice", AlbertForMultipleChoice, {"num_hidden_layers": 2}, "choice", None),
 ]
 
 

@@ -50,7 +50,7 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   }
   RefuseFlags(command, {"--version_2_with_negative", "--na_prob_file", "--na_prob_thresh"},
               "is for --task question-answering");
-  if (flags.job.task == "fill-mask" || flags.job.task == kSimilarity)
+  if (flags.job.task == "fill-mask" || flags.job.task == "multiple-choice" || flags.job.task == kSimilarity)
     FailUsage("--task {}: has no --predictions to score", flags.job.task);
   if (flags.job.task_name.empty() && flags.job.task.empty())
     FailUsage(

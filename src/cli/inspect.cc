@@ -17,10 +17,12 @@ void AddInspect(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group(group);
   command->add_option("--task", options->task, "which head; default: from the config's architectures")
-      ->check(OneOf({"fill-mask", "pretraining", "text-classification", "question-answering"}))
+      ->check(OneOf({"fill-mask", "pretraining", "text-classification", "multiple-choice", "question-answering"}))
       ->group(group);
   group = "Input and output";
-  command->add_option("--input", options->input, "JSONL: input_ids or text, and labels; - is stdin")
+  command
+      ->add_option("--input", options->input,
+                   "JSONL: input_ids or text, and labels (multiple-choice: a list of input_ids an option); - is stdin")
       ->required()
       ->type_name("FILE")
       ->group(group);

@@ -54,7 +54,8 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_option("--task", flags->task, "what to ask the model")
       ->required()
-      ->check(OneOf({"fill-mask", "text-classification", "question-answering", "feature-extraction"}))
+      ->check(
+          OneOf({"fill-mask", "text-classification", "multiple-choice", "question-answering", "feature-extraction"}))
       ->group(group);
   group = "Input and output";
   command->add_option("--input", flags->job.input, "JSONL file, plain or .gz; - is stdin")

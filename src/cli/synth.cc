@@ -12,17 +12,18 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
   CLI::App* command = app.add_subcommand("synth", "write synthetic data of any size");
   auto options = std::make_shared<SynthOptions>();
   command
-      ->add_option("--task", options->task,
-                   "text for pretraining, reviews with a sentiment (TSV: sentence, label), or questions on long "
-                   "documents (SQuAD JSON)")
-      ->check(OneOf({"text", "classification", "qa"}))
+      ->add_option(
+          "--task", options->task,
+          "text for pretraining, reviews with a sentiment (TSV: sentence, label), questions with options (JSONL), "
+          "or questions on long documents (SQuAD JSON)")
+      ->check(OneOf({"text", "classification", "multiple-choice", "qa"}))
       ->required()
       ->group("Data");
   command->add_option("--output", options->output, "file to write; - is stdout")->required()->group("Data");
   command->add_option("--words", options->words, "of text, at least; the last document is whole")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");
-  command->add_option("--examples", options->examples, "reviews, or documents with a question")
+  command->add_option("--examples", options->examples, "reviews, questions with options, or documents with a question")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");
   command->add_option("--length", options->length, "qa: words of a document, about")

@@ -20,28 +20,33 @@ struct TokenStream {
 // Each is empty where the task has none.
 struct Labels {
   std::vector<int32_t> tokens;                          // [T], −100 = ignored (masked LM)
-  std::vector<int32_t> classes;                         // [B]
+  std::vector<int32_t> classes;                         // [B]; multiple choice: [examples], the right option
+  std::vector<int32_t> cu_choices;                      // [examples + 1], multiple choice: the options of example e are
+                                                        // the sequences cu_choices[e] … cu_choices[e + 1] − 1
   std::vector<float> values;                            // [B], regression
   std::vector<int32_t> start_positions, end_positions;  // [B] token in its sequence, question answering; at or past the
                                                         // sequence's end: ignored
 };
 
-// B examples. A model reads `tokens`, and some read further streams beside it, in the order that their family tells
-// (models/family.h): a question apart from its context, characters beside words. Such a stream may have sequences of
-// its own (a word's characters).
+// B sequences, each an example, but in multiple choice an option of one. A model reads `tokens`, and some read further
+// streams beside it, in the order that their family tells (models/family.h): a question apart from its context,
+// characters beside words. Such a stream may have sequences of its own (a word's characters).
 struct PackedBatch {
-  TokenStream tokens;  // a sequence per example
+  TokenStream tokens;
   std::vector<TokenStream> further_streams;
-  std::vector<uint64_t> sequence_ids;  // [B]: identity of the example in its data set; keys dropout and masking
+  std::vector<uint64_t> sequence_ids;  // [B]: identity of the sequence in its data set; keys dropout and masking
   Labels labels;
 
   int sequences() const { return tokens.sequences(); }  // B
+  int examples() const {
+    return labels.cu_choices.empty() ? sequences() : static_cast<int>(labels.cu_choices.size()) - 1;
+  }
 };
 
 // Appends one sequence (positions and offsets are filled in). type_ids may be empty: all 0. Error where the stream
 // would have 2^31 ids.
 void AppendSequence(TokenStream& stream, const std::vector<int32_t>& ids, const std::vector<int32_t>& type_ids = {});
-// The same to `tokens`, as one more example.
+// The same to `tokens`, as one more sequence of the batch.
 void AppendSequence(PackedBatch& batch, const std::vector<int32_t>& ids, const std::vector<int32_t>& type_ids,
                     uint64_t sequence_id);
 

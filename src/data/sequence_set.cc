@@ -87,10 +87,28 @@ void SequenceSet::Add(std::span<const int32_t> ids, std::span<const int32_t> typ
   first_type_.push_back(static_cast<int32_t>(type_ids.empty() ? ids.size() : first_one - type_ids.begin()));
 }
 
+void SequenceSet::AddChoices(std::span<const Encoding> options) {
+  if (choices_.back() != sequences()) throw std::logic_error("SequenceSet::AddChoices after Add");
+  for (const Encoding& option : options) Add(option.ids, option.type_ids);
+  choices_.push_back(sequences());
+}
+
+std::pair<int64_t, int64_t> SequenceSet::SequencesOf(int64_t example) const {
+  if (!has_choices()) return {example, example + 1};
+  return {choices_[example], choices_[example + 1]};
+}
+
+int64_t SequenceSet::TokensOf(int64_t example) const {
+  const auto [first, end] = SequencesOf(example);
+  return offsets_[end] - offsets_[first];
+}
+
 void SequenceSet::KeepFirst(int64_t examples) {
   if (examples == 0 || examples >= size()) return;
-  offsets_.resize(static_cast<size_t>(examples) + 1);
-  first_type_.resize(static_cast<size_t>(examples));
+  const auto sequences = static_cast<size_t>(SequencesOf(examples).first);
+  if (has_choices()) choices_.resize(static_cast<size_t>(examples) + 1);
+  offsets_.resize(sequences + 1);
+  first_type_.resize(sequences);
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
   if (has_values()) values_.resize(static_cast<size_t>(examples));
   if (has_spans()) spans_.resize(static_cast<size_t>(examples));
@@ -100,10 +118,16 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
   examples = std::min(examples, size());
   SequenceSet front(0);
   front.tokens_ = tokens_;
-  front.offsets_.assign(offsets_.begin(), offsets_.begin() + examples + 1);
-  offsets_.erase(offsets_.begin(), offsets_.begin() + examples);
-  front.first_type_.assign(first_type_.begin(), first_type_.begin() + examples);
-  first_type_.erase(first_type_.begin(), first_type_.begin() + examples);
+  const int64_t sequences = examples < size() ? SequencesOf(examples).first : this->sequences();
+  if (has_choices()) {
+    front.choices_.assign(choices_.begin(), choices_.begin() + examples + 1);
+    choices_.erase(choices_.begin(), choices_.begin() + examples);
+    for (int64_t& border : choices_) border -= sequences;
+  }
+  front.offsets_.assign(offsets_.begin(), offsets_.begin() + sequences + 1);
+  offsets_.erase(offsets_.begin(), offsets_.begin() + sequences);
+  front.first_type_.assign(first_type_.begin(), first_type_.begin() + sequences);
+  first_type_.erase(first_type_.begin(), first_type_.begin() + sequences);
   if (labelled()) {
     front.labels_.assign(labels_.begin(), labels_.begin() + examples);
     labels_.erase(labels_.begin(), labels_.begin() + examples);
@@ -123,9 +147,13 @@ uint64_t SequenceSet::Fingerprint() const {
   uint64_t hash = 0xCBF29CE484222325;  // FNV-1a, a number at a time
   const auto add = [&hash](uint64_t number) { hash = (hash ^ number) * 0x100000001B3; };
   for (int64_t i = 0; i < size(); ++i) {
-    add(static_cast<uint64_t>(length(i)));
-    for (const int32_t id : ids(i)) add(static_cast<uint32_t>(id));
-    add(static_cast<uint32_t>(first_type_[i]));
+    const auto [first, end] = SequencesOf(i);
+    if (has_choices()) add(static_cast<uint64_t>(end - first));
+    for (int64_t s = first; s < end; ++s) {
+      add(static_cast<uint64_t>(length(s)));
+      for (const int32_t id : ids(s)) add(static_cast<uint32_t>(id));
+      add(static_cast<uint32_t>(first_type_[s]));
+    }
     if (labelled()) add(static_cast<uint32_t>(labels_[i]));
     if (has_values()) add(std::bit_cast<uint32_t>(values_[i]));
     if (has_spans()) {
@@ -138,7 +166,7 @@ uint64_t SequenceSet::Fingerprint() const {
 
 int SequenceSet::max_length() const {
   int longest = 0;
-  for (int64_t i = 0; i < size(); ++i) longest = std::max(longest, length(i));
+  for (int64_t i = 0; i < sequences(); ++i) longest = std::max(longest, length(i));
   return longest;
 }
 
@@ -154,9 +182,14 @@ std::vector<int32_t> SequenceSet::type_ids(int64_t i) const {
 
 PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples) {
   PackedBatch batch;
+  if (set.has_choices()) batch.labels.cu_choices.push_back(0);
   for (const int64_t example : examples) {
-    const std::span<const int32_t> ids = set.ids(example);
-    AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(example), static_cast<uint64_t>(example));
+    const auto [first, end] = set.SequencesOf(example);
+    for (int64_t sequence = first; sequence < end; ++sequence) {
+      const std::span<const int32_t> ids = set.ids(sequence);
+      AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(sequence), static_cast<uint64_t>(sequence));
+    }
+    if (set.has_choices()) batch.labels.cu_choices.push_back(batch.sequences());
     if (set.labelled()) batch.labels.classes.push_back(set.label(example));
     if (set.has_values()) batch.labels.values.push_back(set.value(example));
     if (!set.has_spans()) continue;

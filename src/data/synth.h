@@ -1,11 +1,12 @@
-// Synthetic data: English-like text, reviews with a sentiment, questions on long documents. Every one is a pure
-// function of (seed, index), so files of any size are streamed, and a smaller file is the beginning of a larger one.
-// The grammars are in docs/data.md.
+// Synthetic data: English-like text, reviews with a sentiment, questions on long documents, and with options. Every one
+// is a pure function of (seed, index), so files of any size are streamed, and a smaller file is the beginning of a
+// larger one. The grammars are in docs/data.md.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lshformer {
 
@@ -33,6 +34,16 @@ struct SyntheticQuestion {
 // three anywhere.
 SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words);
 
+struct SyntheticChoice {
+  std::string context, question;     // ASCII
+  std::vector<std::string> options;  // four
+  int label = 0;                     // the right one
+};
+// Three people hide things of different kinds ("Karla hid the canary."), and the question is which thing of one kind
+// was hidden. Beside it there are, of which the text says nothing, a thing of that kind and one of another, and a thing
+// that somebody else hid: whoever looks at the text alone, or at the question alone, is right once in two times.
+SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index);
+
 // Takes the next piece of text; `done` words or examples are written with it.
 using TextSink = std::function<void(std::string_view text, int64_t done)>;
 // Documents, paragraphs separated by blank lines, until `words` words are written (the last document is whole). Returns
@@ -45,5 +56,8 @@ void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64
 // sees each of them.
 void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed,
                              const std::function<void(const SyntheticQuestion&)>& look = {});
+
+// `examples` lines {"context", "question", "options", "label"}.
+void WriteSyntheticChoices(const TextSink& sink, int64_t examples, uint64_t seed);
 
 }  // namespace lshformer

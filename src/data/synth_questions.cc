@@ -1,7 +1,9 @@
-// Long documents with one question each: a fact to be found among others like it, far from the beginning.
+// Long documents with one question each: a fact to be found among others like it, far from the beginning. Short ones
+// with options.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "base/philox.h"
@@ -12,7 +14,7 @@ namespace lshformer {
 namespace {
 
 constexpr int kFacts = 4;
-constexpr uint32_t kQuestionKind = 2;  // after those of synth.cc: keeps the streams apart
+constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3;  // after those of synth.cc: keep the streams apart
 
 class Dice {
  public:
@@ -26,6 +28,11 @@ class Dice {
  private:
   PhiloxStream random_;
 };
+
+template <class T>
+void Shuffle(std::vector<T>& list, Dice& dice) {
+  for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[dice.Below(i)]);
+}
 
 struct Fact {
   std::string name, kind, thing, place;
@@ -105,6 +112,35 @@ void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t wor
     sink((i == 0 ? "\n" : ",\n") + article.dump(), i + 1);
   }
   sink("\n]}\n", examples);
+}
+
+SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index) {
+  Dice dice(StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic));
+  const std::vector<Fact> facts = MakeFacts(dice);  // the last one is not told
+  const std::string& right = facts[0].thing;
+  const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(),
+                                 [&](const synth::Kind& other) { return other.name == facts[0].kind; });
+  std::string another = right;
+  while (another == right) another = dice.Pick(kind->members);
+  SyntheticChoice made;
+  made.options = {right, another, facts[1].thing, facts.back().thing};
+  std::vector<std::string> sentences;
+  for (size_t i = 0; i + 1 < facts.size(); ++i) sentences.push_back(facts[i].name + " hid the " + facts[i].thing + ".");
+  Shuffle(sentences, dice);
+  Shuffle(made.options, dice);
+  made.context = fmt::format("{}", fmt::join(sentences, " "));
+  made.question = fmt::format("Which {} was hidden?", facts[0].kind);
+  made.label = static_cast<int>(std::find(made.options.begin(), made.options.end(), right) - made.options.begin());
+  return made;
+}
+
+void WriteSyntheticChoices(const TextSink& sink, int64_t examples, uint64_t seed) {
+  for (int64_t i = 0; i < examples; ++i) {
+    const SyntheticChoice made = MakeSyntheticChoice(seed, static_cast<uint64_t>(i));
+    const Json line = {
+        {"context", made.context}, {"question", made.question}, {"options", made.options}, {"label", made.label}};
+    sink(line.dump() + "\n", i + 1);
+  }
 }
 
 }  // namespace lshformer

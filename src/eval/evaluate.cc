@@ -23,7 +23,7 @@ namespace {
 // Of one forward: beyond it more tokens at once gain no speed and only take memory.
 constexpr int64_t kBatchTokens = 16384;
 
-// Feeds the whole set to the model in order, at most `batch_size` sequences and kBatchTokens tokens at a time, without
+// Feeds the whole set to the model in order, at most `batch_size` examples and kBatchTokens tokens at a time, without
 // gradients. (No result depends on the batch.)
 class EvaluationLoop {
  public:
@@ -42,7 +42,7 @@ class EvaluationLoop {
     std::optional<Progress> progress;
     if (options_.progress) progress.emplace("evaluating", set_.size(), "sequences");
     std::vector<int> lengths(static_cast<size_t>(set_.size()));
-    for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = set_.length(i);
+    for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = static_cast<int>(set_.TokensOf(i));
     for (const auto& [begin, end] : CutByTokens(lengths, kBatchTokens, options_.batch_size)) {
       ThrowIfStopped("evaluation");
       std::vector<int64_t> examples(static_cast<size_t>(end - begin));
@@ -93,6 +93,10 @@ std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int
   return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
 }
 
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
 // Of a task whose loss is one mean.
 void AddLoss(const ModelOutput& output, WeightedMean& loss) {
   loss.Add(output.terms.front().mean.item<double>(), output.terms.front().items);
@@ -114,6 +118,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, co
     add({"eval_AvNA"});
     if (version_2) add({"eval_best_exact", "eval_best_f1"});
     if (!version_2) add({"eval_exact_match"});
+  } else if (task == Task::kMultipleChoice) {
+    add({"eval_accuracy"});
   } else if (task == Task::kSequenceClassification && config.regression()) {
     add({"eval_mse", "eval_pearson", "eval_spearmanr", "eval_combined_score"});
   } else if (task == Task::kSequenceClassification) {
@@ -195,6 +201,30 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
     }
     if (options.matthews)
       evaluation.metrics["eval_matthews_correlation"] = Matthews(evaluation.predictions, set.labels());
+  }
+  loop.Finish(evaluation);
+  return evaluation;
+}
+
+Evaluation EvaluateMultipleChoice(Model& model, const SequenceSet& set, const EvaluateOptions& options) {
+  EvaluationLoop loop(model, set, options);
+  Evaluation evaluation;
+  WeightedMean loss;
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    const torch::Tensor scores = output.logits.contiguous();  // [B]
+    const std::vector<int32_t>& borders = batch.labels.cu_choices;
+    for (size_t e = 0; e + 1 < borders.size(); ++e) {
+      const std::span<const float> own = Part(scores, borders[e], borders[e + 1]);
+      if (!AllFinite(own)) Fail("example {}: the model's output is not finite", evaluation.predictions.size());
+      evaluation.predictions.push_back(static_cast<int32_t>(std::max_element(own.begin(), own.end()) - own.begin()));
+    }
+    if (set.labelled()) AddLoss(output, loss);
+  });
+  if (set.labelled()) {
+    evaluation.labelled = loss.count();
+    evaluation.metrics["eval_loss"] = loss.mean();
+    evaluation.metrics["eval_accuracy"] = Accuracy(evaluation.predictions, set.labels());
   }
   loop.Finish(evaluation);
   return evaluation;

@@ -16,7 +16,7 @@
 namespace lshformer {
 
 struct EvaluateOptions {
-  int batch_size = 8;     // sequences a batch (--per_device_eval_batch_size)
+  int batch_size = 8;     // examples a batch (--per_device_eval_batch_size)
   bool progress = false;  // shown on stderr
   bool f1 = true;         // classification with two labels: also F1 of one of them, and its mean with accuracy
   int32_t positive = 1;   // which one
@@ -26,10 +26,10 @@ struct EvaluateOptions {
 
 struct Evaluation {
   Json metrics;                       // keys as HF writes them, "eval_" included; see below
-  std::vector<int32_t> predictions;   // classification: [examples]
+  std::vector<int32_t> predictions;   // classification, multiple choice: [examples]
   std::vector<double> values;         // regression: [examples]
   AttentionCounts counts;             // summed over layers and batches
-  int64_t samples = 0, labelled = 0;  // sequences; masked tokens or labelled examples
+  int64_t samples = 0, labelled = 0;  // examples; masked tokens or labelled examples
 };
 
 // The metrics that the evaluations below write for a model, without sizes and times: what a best model can be chosen
@@ -49,6 +49,11 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
 // eval_loss (mean over examples), eval_accuracy, and as the options say eval_f1 with eval_combined_score, the mean of
 // both, and eval_matthews_correlation; without labels only predictions and rates.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+// A set whose examples are the options of questions. eval_loss (mean over examples) and eval_accuracy, the share whose
+// option of the highest score, of equals the first, is the right one; without labels only predictions and rates. Error
+// naming the example where a score is not finite.
+Evaluation EvaluateMultipleChoice(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
 // A model with one output and a set with values, or without any. eval_loss = eval_mse = mean of (output − value)²,
 // eval_pearson, eval_spearmanr, and their mean eval_combined_score; a correlation that is undefined, as of equal

@@ -51,6 +51,19 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   query = pipeline.PrepareFillMask(input, ReadTopK(pipeline, object, pipeline.config().vocab_size, where));
 }
 
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ChooseQuery>& query) {
+  ChoiceInput input{RequiredText(object, "question", where), RequiredText(object, "context", where), {}};
+  const auto found = object.find("options");
+  if (found == object.end()) Fail("{}: \"options\" is missing", where);
+  if (!found->is_array()) Fail("{}: \"options\": expected a list, got {}", where, ShownValue(*found));
+  for (const Json& option : *found) {
+    if (!option.is_string())
+      Fail("{}: \"options\"[{}]: expected a string, got {}", where, input.options.size(), ShownValue(option));
+    input.options.push_back(option.get<std::string>());
+  }
+  query = pipeline.PrepareChoose(input);
+}
+
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<QuestionQuery>& query) {
   const int top_k = ReadTopK(pipeline, object, pipeline.options().answers.n_best_size, where);
   std::string question = RequiredText(object, "question", where), context = RequiredText(object, "context", where);
@@ -97,7 +110,8 @@ void Begin(const std::string& id, const char* key, const JsonSink& sink) {
 
 template <class Query>
 LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where) {
-  constexpr bool kCut = !std::is_same_v<Query, QuestionQuery>;  // which reads a context to its end
+  // A question's context is read to its end, and its options are not texts to be shortened.
+  constexpr bool kCut = !std::is_same_v<Query, QuestionQuery> && !std::is_same_v<Query, ChooseQuery>;
   if (kCut && json.size() > kLongLine) {
     if (const std::optional<std::string> shorter = WithShorterTexts(json, kLongText)) {
       // A beginning of mere blanks does not stand for the text. (Of a pair the odd token may go to the other part.)
@@ -111,6 +125,7 @@ LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, 
 template LineQuery<EmbedQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<ClassifyQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<FillMaskQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+template LineQuery<ChooseQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<QuestionQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
@@ -121,6 +136,7 @@ int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery&) { return pipe
 int64_t AnswerSize(const Pipeline&, const FillMaskQuery& query) {
   return static_cast<int64_t>(query.masks.size()) * query.top_k;
 }
+int64_t AnswerSize(const Pipeline&, const ChooseQuery& query) { return static_cast<int64_t>(query.options.size()); }
 int64_t AnswerSize(const Pipeline&, const QuestionQuery& query) { return query.top_k; }
 
 // One vector, or a list of them: EmbedOptions::pooling.
@@ -165,6 +181,16 @@ void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMa
     sink("]");
   }
   sink(single ? "}" : "]}");
+}
+
+// An option goes by its number, as in data.
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<OptionScore>& answer, const JsonSink& sink) {
+  Begin(id, "results", sink);
+  sink("[");
+  for (size_t i = 0; i < answer.size(); ++i)
+    sink(fmt::format(R"({}{{"label": {}, "score": {}}})", i == 0 ? "" : ", ", answer[i].option,
+                     Number(answer[i].score)));
+  sink("]}");
 }
 
 void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<SpanAnswer>& answer, const JsonSink& sink) {

@@ -19,8 +19,9 @@ struct LineQuery {
   Outcome<Query> query;  // its error begins with where the line is
 };
 
-// Reads a JSON object: "text" (and "text_pair" for classification and embeddings) or "question" and "context", "id",
-// and the options of its task; further keys are ignored. A bad line is an error of the query, never thrown.
+// Reads a JSON object: "text" (and "text_pair" for classification and embeddings), or "question" and "context" (and
+// "options" for multiple choice), "id", and the options of its task; further keys are ignored. A bad line is an error
+// of the query, never thrown.
 template <class Query>
 LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where);
 
@@ -28,6 +29,7 @@ LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, 
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const FillMaskQuery& query);
+int64_t AnswerSize(const Pipeline& pipeline, const ChooseQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const QuestionQuery& query);
 
 // The answer as one JSON object without line end, in pieces; with `id`, JSON text, unless that is empty.
@@ -35,6 +37,8 @@ void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embeddin
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ClassScore>& answer,
                  const JsonSink& sink);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<OptionScore>& answer,
+                 const JsonSink& sink);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<SpanAnswer>& answer,
                  const JsonSink& sink);
 // {"id", "error"}: an id of null where the line has none.

@@ -19,6 +19,8 @@ Task HeadOf(PredictTask task) {
       return Task::kMaskedLm;
     case PredictTask::kTextClassification:
       return Task::kSequenceClassification;
+    case PredictTask::kMultipleChoice:
+      return Task::kMultipleChoice;
     case PredictTask::kQuestionAnswering:
       return Task::kQuestionAnswering;
     case PredictTask::kFeatureExtraction:
@@ -122,6 +124,7 @@ PredictTask ParsePredictTask(const std::string& name) {
   return Choose<PredictTask>(name, "task",
                              {{"fill-mask", PredictTask::kFillMask},
                               {"text-classification", PredictTask::kTextClassification},
+                              {"multiple-choice", PredictTask::kMultipleChoice},
                               {"question-answering", PredictTask::kQuestionAnswering},
                               {"feature-extraction", PredictTask::kFeatureExtraction}});
 }
@@ -285,7 +288,8 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   }
   const ModelOutput output = model_->Forward(packed, {});
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;
-  const torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
+  torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
+  if (rows.dim() == 1) rows = rows.unsqueeze(1);  // multiple choice: [B]
   const float* row = rows.data_ptr<float>();
   for (const size_t number : batch) {
     const auto size = static_cast<size_t>(sequences[number].rows * rows.size(1));
@@ -390,6 +394,11 @@ std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Classify(std::span<const
 std::vector<Outcome<FilledMasks>> Pipeline::FillMask(std::span<const TextInput> inputs, int top_k) const {
   const auto prepare = [&](const TextInput& input) { return PrepareFillMask(input, top_k); };
   return PrepareAndRun<FillMaskQuery>(inputs, prepare, RunOf<FillMaskQuery>(*this));
+}
+
+std::vector<Outcome<std::vector<OptionScore>>> Pipeline::Choose(std::span<const ChoiceInput> inputs) const {
+  const auto prepare = [&](const ChoiceInput& input) { return PrepareChoose(input); };
+  return PrepareAndRun<ChooseQuery>(inputs, prepare, RunOf<ChooseQuery>(*this));
 }
 
 std::vector<Outcome<std::vector<SpanAnswer>>> Pipeline::Answer(std::span<const QuestionInput> inputs, int top_k) const {

@@ -1,4 +1,4 @@
-// A trained model as a function of texts: embeddings, classification, fill-mask, question answering.
+// A trained model as a function of texts: embeddings, classification, fill-mask, multiple choice, question answering.
 //
 //   PredictOptions options;
 //   options.task = PredictTask::kTextClassification;
@@ -29,7 +29,8 @@
 
 namespace lshformer {
 
-enum class PredictTask { kFillMask, kTextClassification, kQuestionAnswering, kFeatureExtraction };
+enum class PredictTask { kFillMask, kTextClassification, kMultipleChoice, kQuestionAnswering, kFeatureExtraction };
+
 enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]; the mean over all tokens, specials too
 
 PredictTask ParsePredictTask(const std::string& name);  // OptionError lists the names and suggests the nearest
@@ -57,6 +58,12 @@ struct TextInput {
 struct QuestionInput {
   std::string question, context;
 };
+inline constexpr size_t kLongestContext = size_t{16} << 20;  // bytes: three million words; a process stays below 400 MB
+// The sequences are those of data/multiple_choice.h; a longer context is cut.
+struct ChoiceInput {
+  std::string question, context;
+  std::vector<std::string> options;
+};
 
 struct Embedding {
   int64_t width = 0;          // of a vector
@@ -75,6 +82,10 @@ struct FilledMasks {
   std::vector<int32_t> ids;                            // the text's tokens, special ones too
   std::vector<int32_t> masks;                          // where [MASK] is in them
   std::vector<std::vector<MaskCandidate>> candidates;  // [masks][top_k], best first
+};
+struct OptionScore {
+  int32_t option = 0;
+  float score = 0;  // softmax over the question's options
 };
 struct SpanAnswer {
   std::string text;            // "": the context has no answer
@@ -108,6 +119,10 @@ struct FillMaskQuery {
   std::vector<int32_t> masks;  // where [MASK] is
   int top_k = 0;
 };
+struct ChooseQuery {
+  using Answer = std::vector<OptionScore>;  // best first
+  std::vector<Encoding> options;
+};
 struct QuestionQuery {
   using Answer = std::vector<SpanAnswer>;  // best first
   std::string context;
@@ -132,18 +147,21 @@ class Pipeline {
                                         const std::optional<EmbedOptions>& options = {}) const;
   std::vector<Outcome<std::vector<ClassScore>>> Classify(std::span<const TextInput> inputs) const;
   std::vector<Outcome<FilledMasks>> FillMask(std::span<const TextInput> inputs, int top_k = 0) const;
+  std::vector<Outcome<std::vector<OptionScore>>> Choose(std::span<const ChoiceInput> inputs) const;
   std::vector<Outcome<std::vector<SpanAnswer>>> Answer(std::span<const QuestionInput> inputs, int top_k = 0) const;
 
   // The same in two steps: inputs to queries …
   Outcome<EmbedQuery> PrepareEmbed(const TextInput& input, const EmbedOptions& options) const;
   Outcome<ClassifyQuery> PrepareClassify(const TextInput& input) const;
   Outcome<FillMaskQuery> PrepareFillMask(const TextInput& input, int top_k) const;
+  Outcome<ChooseQuery> PrepareChoose(const ChoiceInput& input) const;
   Outcome<QuestionQuery> PrepareQuestion(QuestionInput input, int top_k) const;
   // … and queries to answers. Questions are answered in their order: after each forward call `found` gets the outcomes
   // of the questions that it completed, from `begin` on. What it throws ends the run.
   std::vector<Outcome<Embedding>> Run(std::span<const EmbedQuery> queries) const;
   std::vector<Outcome<std::vector<ClassScore>>> Run(std::span<const ClassifyQuery> queries) const;
   std::vector<Outcome<FilledMasks>> Run(std::span<const FillMaskQuery> queries) const;
+  std::vector<Outcome<std::vector<OptionScore>>> Run(std::span<const ChooseQuery> queries) const;
   using QuestionsFound = std::function<void(size_t begin, std::span<const Outcome<std::vector<SpanAnswer>>>)>;
   void Run(std::span<const QuestionQuery> queries, const QuestionsFound& found) const;
 
@@ -159,7 +177,8 @@ class Pipeline {
   void CheckOptions();
   void RequireTask(PredictTask task) const;
   Encoding Encode(const TextInput& input) const;
-  // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, logits of classes.
+  // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, of classes, of an
+  // option.
   struct Sequence {
     const Encoding* text;
     std::span<const int32_t> masks;

@@ -9,8 +9,6 @@
 namespace lshformer {
 namespace {
 
-constexpr size_t kMostBytes = size_t{16} << 20;  // of a context: some three million words; a process stays below 400 MB
-
 using Answers = Outcome<std::vector<SpanAnswer>>;
 
 // One forward call's windows.
@@ -128,8 +126,8 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (query.top_k < 1 || query.top_k > options_.answers.n_best_size)
       Fail("\"top_k\": expected 1 to {}, got {}", options_.answers.n_best_size, query.top_k);
     query.question = EncodeField(*tokenizer_, input.question, "question").ids;
-    if (input.context.size() > kMostBytes)
-      Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kMostBytes);
+    if (input.context.size() > kLongestContext)
+      Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kLongestContext);
     Encoding context = EncodeField(*tokenizer_, input.context, "context");
     TrimPlaces(input.context, context.offsets);
     query.context = std::move(input.context);

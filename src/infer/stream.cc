@@ -132,6 +132,8 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
       return PredictLinesOf<FillMaskQuery>(pipeline, lines, sink, progress);
     case PredictTask::kTextClassification:
       return PredictLinesOf<ClassifyQuery>(pipeline, lines, sink, progress);
+    case PredictTask::kMultipleChoice:
+      return PredictLinesOf<ChooseQuery>(pipeline, lines, sink, progress);
     case PredictTask::kQuestionAnswering:
       return PredictLinesOf<QuestionQuery>(pipeline, lines, sink, progress);
     case PredictTask::kFeatureExtraction:
@@ -149,10 +151,11 @@ SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const 
       return WriteSingle(pipeline, pipeline.Classify(inputs), sink);
     case PredictTask::kFeatureExtraction:
       return WriteSingle(pipeline, pipeline.Embed(inputs), sink);
+    case PredictTask::kMultipleChoice:
     case PredictTask::kQuestionAnswering:
       break;
   }
-  Fail("question answering takes a question and a context");
+  Fail("the task takes a question, not a text");
 }
 
 SingleAnswer PredictOne(const Pipeline& pipeline, const QuestionInput& input, const JsonSink& sink) {

@@ -9,6 +9,7 @@
 #include "data/glue.h"
 #include "eval/answer_files.h"
 #include "eval/evaluate.h"
+#include "jobs/choice_data.h"
 #include "jobs/label_data.h"
 #include "jobs/question_data.h"
 #include "jobs/text_data.h"
@@ -108,10 +109,22 @@ Json EvaluateQuestions(const Subject& subject) {
   return result.evaluation.metrics;
 }
 
+Json EvaluateChoices(const Subject& subject) {
+  const EvaluateJob& job = subject.job;
+  const std::string path =
+      job.validation_file.empty() ? RacePath(job.data_dir, Split::kValidation) : job.validation_file;
+  const ChoiceData data = ReadChoices(path, /*labelled=*/true, job.max_eval_samples);
+  const SequenceSet set =
+      EncodeWarned(data, /*labelled=*/true, subject.tokenizer, ChoiceLimit(job.max_seq_length, subject.model.config()));
+  return WithLevels(data, EvaluateMultipleChoice(subject.model, set, subject.options));
+}
+
 Json Evaluate(const Subject& subject) {
   switch (subject.model.task()) {
     case Task::kEncoder:
       return EvaluateSentences(subject);
+    case Task::kMultipleChoice:
+      return EvaluateChoices(subject);
     case Task::kQuestionAnswering:
       return EvaluateQuestions(subject);
     case Task::kMaskedLm:
@@ -130,7 +143,10 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   ValidateOptions(AnswerTable(), job.answers);
   if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
-  if (!job.data_dir.empty() && job.task_name.empty()) FailOption("data_dir", "needs {}", OptionName{"task_name"});
+  const auto need_task_name = [&] {
+    if (!job.data_dir.empty() && job.task_name.empty()) FailOption("data_dir", "needs {}", OptionName{"task_name"});
+  };
+  if (!job.task.empty() && job.task != "multiple-choice") need_task_name();
   constexpr int64_t kMostPairs = INT64_MAX / 2;
   if (job.task == kSimilarity && job.max_eval_samples > kMostPairs)
     FailOption("max_eval_samples", "expected at most {}, got {}", kMostPairs, job.max_eval_samples);
@@ -149,6 +165,11 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
       FailOption("objective", "is for {} fill-mask", OptionName{"task"});
     task = PairsOf(job.objective) ? Task::kPretraining : Task::kMaskedLm;
   }
+  if (task == Task::kMultipleChoice) {
+    if (!job.task_name.empty()) FailOption("task_name", "is for {} text-classification", OptionName{"task"});
+    return task;
+  }
+  need_task_name();
   if (task != Task::kSequenceClassification && job.validation_file.empty())
     FailOption("validation_file", "required for {}",
                task == Task::kQuestionAnswering ? "question-answering" : "fill-mask");

@@ -15,8 +15,8 @@ struct EvaluateJob {
   ModelSource model;             // a checkpoint
   std::string task;              // as in the table; "sentence-similarity": the cosine of mean embeddings of two texts
   std::string task_name;         // GLUE task: its labels and metrics
-  std::string data_dir;          // its folder; or
-  std::string validation_file;   // text (fill-mask), TSV or JSONL with labels, SQuAD JSON
+  std::string data_dir;          // its folder, or RACE's; or
+  std::string validation_file;   // text (fill-mask), TSV or JSONL with labels, SQuAD JSON, RACE's file or folder
   int64_t max_eval_samples = 0;  // 0: all
   int max_seq_length = 0;        // 0: the position table
   int batch_size = 8;

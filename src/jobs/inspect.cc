@@ -40,6 +40,7 @@ LabelKind LabelKindOf(Task task, const ModelConfig& config) {
   if (task == Task::kMaskedLm) return LabelKind::kToken;
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
   if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
+  if (task == Task::kMultipleChoice) return LabelKind::kChoice;
   return config.regression() ? LabelKind::kValue : LabelKind::kClass;
 }
 
@@ -59,7 +60,7 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
     const double logits =
         static_cast<double>(batch.tokens.size()) * static_cast<double>(model.config().vocab_size) * 4e-9;
     Fail("{}: out of memory with all {} lines ({} tokens{}) at once; give fewer", Shown(options.input, 120),
-         batch.sequences(), batch.tokens.size(),
+         batch.examples(), batch.tokens.size(),
          model.task() == Task::kMaskedLm || model.task() == Task::kPretraining
              ? fmt::format(", whose logits alone take {:.1f} GB", logits)
              : "");
@@ -91,6 +92,9 @@ void RunInspect(const InspectOptions& options) {
   OutputTensors output;
   output.Add("cu_seqlens", DType::kI32, {batch.sequences() + 1}, batch.tokens.cu_seqlens.data(),
              batch.tokens.cu_seqlens.size() * sizeof(int32_t));
+  if (const std::vector<int32_t>& choices = batch.labels.cu_choices; !choices.empty())
+    output.Add("cu_choices", DType::kI32, {static_cast<int64_t>(choices.size())}, choices.data(),
+               choices.size() * sizeof(int32_t));
   output.Add("last_hidden_state", result.last_hidden_state);
   output.Add("pooler_output", result.pooler_output);
   for (size_t layer = 0; layer < result.hidden_states.size(); ++layer)

@@ -7,15 +7,15 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "data/masking.h"
+#include "data/multiple_choice.h"
 #include "io/gzip.h"
 #include "models/family.h"
 
 namespace lshformer {
 namespace {
 
-std::vector<int32_t> Integers(const Json& object, const char* key, const std::string& where, int64_t low, int64_t high,
+std::vector<int32_t> Integers(const Json& values, const char* key, const std::string& where, int64_t low, int64_t high,
                               int64_t also) {
-  const Json& values = object.at(key);
   if (!values.is_array()) Fail("{}: \"{}\": expected a list of integers, got {}", where, key, Shown(values.dump()));
   std::vector<int32_t> integers;
   for (const Json& value : values) {
@@ -40,6 +40,7 @@ class Reader {
     const Json object = ParseJson(line, where);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, Shown(object.dump()));
     const int32_t begin = result_.batch.tokens.cu_seqlens.back();
+    if (labels_ == LabelKind::kChoice) return AddChoices(object, where);
     AddTokens(object, where);
     AddLabels(object, where, result_.batch.tokens.cu_seqlens.back() - begin);
   }
@@ -57,22 +58,26 @@ class Reader {
     const bool has_ids = HasValue(object, "input_ids"), has_text = HasValue(object, "text");
     if (has_ids == has_text)
       Fail("{}: expected \"input_ids\" or \"text\", got {}", where, has_ids ? "both" : "neither");
-    std::vector<int32_t> ids, types;
-    if (has_ids) {
-      ids = Integers(object, "input_ids", where, 0, config_.vocab_size - 1, 0);
-      if (HasValue(object, "token_type_ids"))
-        types = Integers(object, "token_type_ids", where, 0, config_.type_vocab_size - 1, 0);
-      else
-        types.assign(ids.size(), 0);
-    } else {
-      if (!tokenizer_) tokenizer_ = make_tokenizer_();
-      const std::string pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
-      const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
-      ids = encoding.ids, types = encoding.type_ids;
-      for (const int32_t id : ids)
-        if (id >= config_.vocab_size)
-          Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);
-    }
+    if (has_ids)
+      return AddIds(object["input_ids"], HasValue(object, "token_type_ids") ? object["token_type_ids"] : Json(), where);
+    if (!tokenizer_) tokenizer_ = make_tokenizer_();
+    const std::string pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
+    const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
+    for (const int32_t id : encoding.ids)
+      if (id >= config_.vocab_size)
+        Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);
+    AddSequence(encoding.ids, encoding.type_ids, where);
+  }
+
+  // type_ids: null where the line has none.
+  void AddIds(const Json& input_ids, const Json& type_ids, const std::string& where) {
+    const std::vector<int32_t> ids = Integers(input_ids, "input_ids", where, 0, config_.vocab_size - 1, 0);
+    std::vector<int32_t> types(ids.size(), 0);
+    if (!type_ids.is_null()) types = Integers(type_ids, "token_type_ids", where, 0, config_.type_vocab_size - 1, 0);
+    AddSequence(ids, types, where);
+  }
+
+  void AddSequence(const std::vector<int32_t>& ids, const std::vector<int32_t>& types, const std::string& where) {
     if (ids.empty()) Fail("{}: the sequence is empty, expected at least one token", where);
     if (types.size() != ids.size())
       Fail("{}: {} \"token_type_ids\" for {} \"input_ids\"", where, types.size(), ids.size());
@@ -80,6 +85,34 @@ class Reader {
       Fail("{}: the sequence has {} tokens, max_position_embeddings is {}", where, ids.size(),
            config_.max_position_embeddings);
     AppendSequence(result_.batch, ids, types, static_cast<uint64_t>(result_.batch.sequences()));
+  }
+
+  // A line is an example, its lists of ids are the options.
+  void AddChoices(const Json& object, const std::string& where) {
+    const auto lists = [&](const char* key) -> const Json& {
+      const Json& value = object[key];
+      if (!value.is_array()) Fail("{}: \"{}\": expected a list of lists, got {}", where, key, ShownValue(value));
+      return value;
+    };
+    if (!HasValue(object, "input_ids")) Fail("{}: expected \"input_ids\", a list for each option", where);
+    const Json& ids = lists("input_ids");
+    const bool has_types = HasValue(object, "token_type_ids");
+    if (ids.size() < kFewestOptions || ids.size() > kMostOptions)
+      Fail("{}: \"input_ids\": expected {} to {} options, got {}", where, kFewestOptions, kMostOptions, ids.size());
+    if (has_types && lists("token_type_ids").size() != ids.size())
+      Fail("{}: \"token_type_ids\" of {} options for \"input_ids\" of {}", where, object["token_type_ids"].size(),
+           ids.size());
+    for (size_t option = 0; option < ids.size(); ++option)
+      AddIds(ids[option], has_types ? object["token_type_ids"][option] : Json(),
+             fmt::format("{}: option {}", where, option));
+    Labels& labels = result_.batch.labels;
+    const bool has = HasValue(object, "labels");
+    if (labels.cu_choices.empty()) labels.cu_choices.push_back(0), result_.labelled = has;
+    RequireLikeBefore("labels", has, result_.labelled, where);
+    labels.cu_choices.push_back(result_.batch.sequences());
+    if (has)
+      labels.classes.push_back(
+          static_cast<int32_t>(GetInt(object, "labels", where, 0, static_cast<int64_t>(ids.size()) - 1)));
   }
 
   Encoding Encode(const std::string& text, const std::string& pair, const std::string& where) const {
@@ -114,7 +147,7 @@ class Reader {
     if (labels_ == LabelKind::kTokenAndNext) AddPairLabel(object, where);
     if (labels_ == LabelKind::kToken || labels_ == LabelKind::kTokenAndNext) {
       std::vector<int32_t> labels(tokens, -100);
-      if (has) labels = Integers(object, "labels", where, 0, config_.vocab_size - 1, -100);
+      if (has) labels = Integers(object["labels"], "labels", where, 0, config_.vocab_size - 1, -100);
       if (labels.size() != static_cast<size_t>(tokens))
         Fail("{}: {} \"labels\" for {} tokens", where, labels.size(), tokens);
       batch.labels.tokens.insert(batch.labels.tokens.end(), labels.begin(), labels.end());

@@ -10,7 +10,7 @@
 
 namespace lshformer {
 
-enum class LabelKind { kNone, kToken, kTokenAndNext, kClass, kValue, kSpan };
+enum class LabelKind { kNone, kToken, kTokenAndNext, kClass, kValue, kSpan, kChoice };
 
 struct InspectBatch {
   PackedBatch batch;
@@ -19,9 +19,11 @@ struct InspectBatch {
 
 // A line is {"input_ids", "token_type_ids"} or {"text", "text_pair"}, and "labels": a list (kToken; a line without has
 // none to predict), a class number (kClass) or a value (kValue), the latter two on all lines or on none; kTokenAndNext:
-// a list, and the family's label of sentence pairs ("next_sentence_label": 0 or 1) on all lines or on none; kSpan: "start_positions" and "end_positions",
-// tokens, both on all lines or on none. `tokenizer` is called for the first line with text. Error names the line:
-// blank, not JSON, no token, ids out of range, too long.
+// a list, and the family's label of sentence pairs ("next_sentence_label": 0 or 1) on all lines or on none; kSpan:
+// "start_positions" and "end_positions", tokens, both on all lines or on none; kChoice: "input_ids" and
+// "token_type_ids" are lists of lists, an option each, and "labels" is the right one's number, on all lines or on none.
+// `tokenizer` is called for the first line with text. Error names the line: blank, not JSON, no token, ids out of
+// range, too long.
 InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config, LabelKind labels,
                               const std::function<std::shared_ptr<const Tokenizer>()>& tokenizer);
 

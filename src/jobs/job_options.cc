@@ -97,7 +97,7 @@ std::string OnlyForQuestions(const TrainOptions& options) {
   return options.question_answering() ? "" : fmt::format("is for {} question-answering", OptionName{"task"});
 }
 std::string OnlyForLabels(const TrainOptions& options) {
-  return options.question_answering() ? fmt::format("is for {} text-classification", OptionName{"task"}) : "";
+  return options.task == "text-classification" ? "" : fmt::format("is for {} text-classification", OptionName{"task"});
 }
 
 Option<TrainOptions> DoRegression() {
@@ -120,7 +120,9 @@ Option<TrainOptions> IgnoreMismatchedSizes() {
       std::move(own), [](auto& options) -> auto& { return options.model; });
   return std::move(option).Group(kModel).MeaninglessIf([](const TrainOptions& options) {
     return options.model.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"})
-                                                    : OnlyForLabels(options);
+           : options.question_answering()
+               ? fmt::format("is for {} text-classification and multiple-choice", OptionName{"task"})
+               : "";
   });
 }
 
@@ -243,11 +245,13 @@ const OptionTable<TrainOptions>& TrainTable() {
   using T = TrainOptions;
   static const OptionTable<T> table = [] {
     OptionTable<T> made{
-        {Names("task", &T::task, {"text-classification", "question-answering"}, "the task"),
+        {Names("task", &T::task, {"text-classification", "multiple-choice", "question-answering"}, "the task"),
          Text("task_name", &T::task_name, "GLUE task: its labels, columns and metrics, with data_dir its files")
              .Syntax("NAME"),
-         Path("data_dir", &T::data_dir, "DIR", "its folder, with train.tsv and dev.tsv"),
-         Paths("train_file", &T::train_files, "or TSV or JSONL with labels, or SQuAD JSON; may be repeated"),
+         Path("data_dir", &T::data_dir, "DIR",
+              "its folder, with train.tsv and dev.tsv; multiple-choice: RACE's, with train/ and dev/"),
+         Paths("train_file", &T::train_files,
+               "or TSV or JSONL with labels, or SQuAD JSON, or a file or folder of RACE's; may be repeated"),
          Path("validation_file", &T::validation_file, "FILE", "the same, to evaluate on").WorksAfter(),
          Number("validation_split_percentage", &T::validation_split_percentage,
                 {.low = 0, .high = 100, .high_open = true},
@@ -255,10 +259,11 @@ const OptionTable<TrainOptions>& TrainTable() {
          Path("test_file", &T::test_file, "FILE", "the same, to predict; labels are not read").WorksAfter(),
          MaxTrainSamples<T>("rows or questions"), MaxEvalSamples<T>("rows or questions").WorksAfter(),
          MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: in windows)"), DoEval<T>(),
-         Boolean(
-             "do_predict", &T::do_predict,
-             "write predict_results_TASK.txt for the test rows, and the file that GLUE takes (RTE.tsv); of questions "
-             "predict_predictions.json")
+         Boolean("do_predict", &T::do_predict,
+                 "write predict_results_TASK.txt for the test rows (multiple-choice: predict_results.txt), and the "
+                 "file that "
+                 "GLUE takes (RTE.tsv); of questions "
+                 "predict_predictions.json")
              .Group(kRun)
              .WorksAfter(),
          DryRun<T>(), DoRegression(), IgnoreMismatchedSizes()},
@@ -274,17 +279,19 @@ const OptionTable<TrainOptions>& TrainTable() {
 const OptionTable<EvaluateJob>& EvaluateTable() {
   using E = EvaluateJob;
   static const OptionTable<E> table{
-      {Names("task", &E::task, {"fill-mask", "text-classification", "question-answering", "sentence-similarity"},
+      {Names("task", &E::task,
+             {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},
              "which head; default: the one that the model has; sentence-similarity: the cosine of mean embeddings of "
              "two texts")
            .OrNone()
            .Group(kModel),
        Path("validation_file", &E::validation_file, "FILE",
-            "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; plain or .gz"),
+            "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; a file or folder of RACE's; plain or .gz"),
        Text("task_name", &E::task_name, "GLUE task").Syntax("NAME"),
-       Path("data_dir", &E::data_dir, "DIR", "its folder, with dev.tsv"), MaxEvalSamples<E>("sequences"),
-       MaxSeqLength<E>("tokens per sequence"),
-       Integer("per_device_eval_batch_size", &E::batch_size, 1, INT32_MAX, "sequences per forward"),
+       Path("data_dir", &E::data_dir, "DIR", "its folder, with dev.tsv; multiple-choice: RACE's, with dev/"),
+       MaxEvalSamples<E>("sequences"), MaxSeqLength<E>("tokens per sequence"),
+       Integer("per_device_eval_batch_size", &E::batch_size, 1, INT32_MAX,
+               "sequences (multiple-choice: questions) per forward"),
        Boolean("line_by_line", &E::line_by_line, "fill-mask: every line is a sequence"), MlmProbability<E>(),
        Objective<E>(
            "fill-mask: text alone, or the pairs on which to score a two-way head; default: those it is named for")

@@ -154,11 +154,14 @@ std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& d
 }
 
 void CheckLabelSource(const TrainOptions& options) {
-  for (const auto& [name, given] : {std::pair("task_name", !options.task_name.empty()),
-                                    {"data_dir", !options.data_dir.empty()},
-                                    {"do_regression", options.do_regression.has_value()}})
-    if (given && options.question_answering()) FailOption(name, "is for {} text-classification", OptionName{"task"});
-  if (!options.data_dir.empty() && options.task_name.empty())
+  const bool choices = options.multiple_choice();
+  for (const auto& [name, given] :
+       {std::pair("task_name", !options.task_name.empty()), {"do_regression", options.do_regression.has_value()}})
+    if (given && (choices || options.question_answering()))
+      FailOption(name, "is for {} text-classification", OptionName{"task"});
+  if (!options.data_dir.empty() && options.question_answering())
+    FailOption("data_dir", "is for {} text-classification and multiple-choice", OptionName{"task"});
+  if (!options.data_dir.empty() && options.task_name.empty() && !choices)
     FailOption("data_dir", "needs {}", OptionName{"task_name"});
   if (!options.task_name.empty() && options.do_regression &&
       *options.do_regression != FindGlueTask(options.task_name).regression())
@@ -167,6 +170,8 @@ void CheckLabelSource(const TrainOptions& options) {
   if (!options.task_name.empty()) FindGlueTask(options.task_name);
   if (!options.data_dir.empty() && !options.train_files.empty())
     FailOption("train_file", "{} {} already has the training data", OptionName{"data_dir"}, options.data_dir);
+  if (choices && options.data_dir.empty() && options.train_files.empty())
+    FailUsage("{} or {}: required", OptionName{"train_file"}, OptionName{"data_dir"});
   if (options.data_dir.empty() && options.train_files.empty())
     FailUsage("{}, or {} with {}: required", OptionName{"train_file"}, OptionName{"data_dir"}, OptionName{"task_name"});
   CheckSplit(options);

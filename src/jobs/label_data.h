@@ -12,9 +12,9 @@
 
 namespace lshformer {
 
-// UsageError where options contradict each other or data is missing (question answering too): task_name with data_dir,
-// or train_file; do_eval needs validation_file or a split of the training data, do_predict test_file, unless a GLUE
-// folder has them.
+// UsageError where options contradict each other or data is missing (of other labelled tasks too): task_name with
+// data_dir, or train_file; do_eval needs validation_file or a split of the training data, do_predict test_file, unless
+// a GLUE folder has them.
 void CheckLabelSource(const TrainOptions& options);
 
 struct LabelTables {

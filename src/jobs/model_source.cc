@@ -58,6 +58,7 @@ Task NamedTask(const std::string& name, const std::string& folder) {
   if (name == "fill-mask") return Task::kMaskedLm;
   if (name == "pretraining") return Task::kPretraining;
   if (name == "text-classification") return Task::kSequenceClassification;
+  if (name == "multiple-choice") return Task::kMultipleChoice;
   if (name == "question-answering") return Task::kQuestionAnswering;
   if (!name.empty()) FailOption("task", "names no head of a model, got \"{}\"", Shown(name));
   const std::string path = folder + "/config.json";

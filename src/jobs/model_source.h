@@ -34,8 +34,8 @@ void CheckPrecision(Precision precision);
 // UsageError if neither or both ways of naming a model are given.
 void CheckModelSource(const ModelSource& source);
 
-// The head that a job's "task" names: fill-mask, pretraining, text-classification, question-answering; "": the one that
-// the model in `folder` has. UsageError for another name.
+// The head that a job's "task" names: fill-mask, pretraining, text-classification, multiple-choice, question-answering;
+// "": the one that the model in `folder` has. UsageError for another name.
 Task NamedTask(const std::string& name, const std::string& folder);
 
 // config_name as a file: a config.json, or the one of a folder.

@@ -66,6 +66,10 @@ void CheckInput(const PredictJob& job) {
     return;
   }
   if (job.question || job.context) FailOption("question", "is for {} question-answering", OptionName{"task"});
+  if (job.options.task == PredictTask::kMultipleChoice) {
+    if (job.text) FailOption("text", "{} multiple-choice takes {}", OptionName{"task"}, OptionName{"input"});
+    if (!file) FailOption("input", "expected a JSONL file");
+  }
   if (job.text && file) FailOption("text", "stands instead of {}, got both", OptionName{"input"});
   if (!job.text && !file) FailOption("input", "expected a JSONL file (or {} \"...\"), got neither", OptionName{"text"});
   if (job.text_pair && !job.text) FailOption("text_pair", "stands beside {}, which is missing", OptionName{"text"});

@@ -9,9 +9,10 @@
 namespace lshformer {
 
 void RunSynth(const SynthOptions& options) {
-  const bool text = options.task == "text", questions = options.task == "qa";
-  if (!text && !questions && options.task != "classification")
-    FailOption("task", "expected text, classification or qa, got \"{}\"", Shown(options.task));
+  const bool text = options.task == "text", questions = options.task == "qa",
+             choices = options.task == "multiple-choice";
+  if (!text && !questions && !choices && options.task != "classification")
+    FailOption("task", "expected text, classification, multiple-choice or qa, got \"{}\"", Shown(options.task));
   AtomicFile file(options.output);
   Progress progress("writing " + options.task, text ? options.words : options.examples, text ? "words" : "examples");
   const TextSink sink = [&](std::string_view piece, int64_t done) {
@@ -23,6 +24,8 @@ void RunSynth(const SynthOptions& options) {
     WriteSyntheticText(sink, options.words, options.seed);
   } else if (questions) {
     WriteSyntheticQuestions(sink, options.examples, options.length, options.seed);
+  } else if (choices) {
+    WriteSyntheticChoices(sink, options.examples, options.seed);
   } else {
     WriteSyntheticClassification(sink, options.examples, options.seed);
   }

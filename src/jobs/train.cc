@@ -6,6 +6,7 @@
 #include "base/signals.h"
 #include "eval/answer_files.h"
 #include "eval/score_file.h"
+#include "jobs/choice_data.h"
 #include "jobs/label_data.h"
 #include "jobs/question_data.h"
 #include "jobs/seeds.h"
@@ -14,13 +15,42 @@
 namespace lshformer {
 namespace {
 
+// A checkpoint's labels are those of another head.
+void ForgetLabels(ModelConfig& config) {
+  config.num_labels = ModelConfig{}.num_labels;
+  config.labels.clear();
+  config.problem_type.clear();
+}
+
+JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
+  const ChoiceTables tables = ReadChoiceTables(options, job.do_eval);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kMultipleChoice, *job.tokenizer,
+                        options.training.seed, ForgetLabels);
+  const auto encode = [&, limit = ChoiceLimit(options.max_seq_length, job.model->config())](const ChoiceData& data,
+                                                                                            bool labelled) {
+    return EncodeWarned(data, labelled, *job.tokenizer, limit);
+  };
+  const SequenceSet train = encode(tables.train, true), validation = encode(tables.validation, true),
+                    test = encode(tables.test, false);
+  ThrowIfStopped("reading the questions");
+  job.train_set = &train;
+  job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(train, examples); };
+  const EvaluateOptions evaluating = Evaluating(job);
+  job.metrics = EvaluationKeys(job.model->config(), Task::kMultipleChoice, evaluating);
+  for (std::string& key : LevelKeys(tables.validation)) job.metrics.push_back(std::move(key));
+  job.evaluate = [&] {
+    return WithLevels(tables.validation, EvaluateMultipleChoice(*job.model, validation, evaluating));
+  };
+  return RunTrainingJob(job, [&] {
+    if (!options.do_predict) return;
+    WritePredictions(PredictionsPath(options.folder.output_dir, /*task=*/nullptr),
+                     EvaluateMultipleChoice(*job.model, test, evaluating).predictions, OptionNumbers());
+  });
+}
+
 JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
-                        options.training.seed, [](ModelConfig& config) {  // labels are those of another head
-                          config.num_labels = ModelConfig{}.num_labels;
-                          config.labels.clear();
-                          config.problem_type.clear();
-                        });
+                        options.training.seed, ForgetLabels);
   job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, options.answers.version_2);
   CheckBestMetric(job.training, job.metrics);  // before the questions are read
   const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
@@ -101,6 +131,7 @@ JobResult RunTrain(const TrainOptions& options) {
       BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});
   job.warnings = &warnings;
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  if (options.multiple_choice()) return RunTrainChoices(options, job);
   return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
 }
 

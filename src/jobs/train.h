@@ -1,4 +1,4 @@
-// Learning a labelled task: text classification, regression, question answering.
+// Learning a labelled task: text classification, regression, multiple choice, question answering.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,9 +17,10 @@ struct TrainOptions {
   RunFolder folder;
   TrainingOptions training;
   std::string task = "text-classification";
-  std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv
+  std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv; multiple choice: RACE's
   std::optional<bool> do_regression;     // not given: as the labels look
-  std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json
+  std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json;
+                                         // multiple choice: .jsonl, RACE's files or folders
   std::string validation_file, test_file;
   double validation_split_percentage = 0;  // this share of the training rows or questions; 0: none
   int64_t max_train_samples = 0, max_eval_samples = 0;
@@ -28,6 +29,7 @@ struct TrainOptions {
   bool progress = false;  // as in PretrainOptions
   AnswerOptions answers;  // question answering
   bool question_answering() const { return task == "question-answering"; }
+  bool multiple_choice() const { return task == "multiple-choice"; }
 };
 
 const OptionTable<TrainOptions>& TrainTable();  // of what is no part with a table of its own, and of the answers

@@ -99,16 +99,17 @@ std::string FileWeightName(const Model& model, std::string_view name) {
 std::vector<int64_t> LossItems(Task task, const Labels& labels) {
   const int64_t tokens =
       std::count_if(labels.tokens.begin(), labels.tokens.end(), [](int32_t label) { return label != kIgnoredLabel; });
-  const auto sequences = static_cast<int64_t>(labels.classes.size() + labels.values.size());
+  const auto classes = static_cast<int64_t>(labels.classes.size() + labels.values.size());  // of sequences or examples
   switch (task) {
     case Task::kEncoder:
       return {};
     case Task::kMaskedLm:
       return {tokens};
     case Task::kPretraining:
-      return {tokens, sequences};
+      return {tokens, classes};
     case Task::kSequenceClassification:
-      return {sequences};
+    case Task::kMultipleChoice:
+      return {classes};
     case Task::kQuestionAnswering:
       return {static_cast<int64_t>(labels.start_positions.size())};
   }

@@ -38,6 +38,23 @@ torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
   return torch::cross_entropy_loss(logits, torch::tensor(labels, torch::kInt64));
 }
 
+// Mean over the examples of the cross-entropy of their options' scores [B]. Examples may have different numbers of
+// them.
+torch::Tensor ChoiceLoss(const torch::Tensor& scores, const Labels& labels) {
+  const std::vector<int32_t>& borders = labels.cu_choices;
+  if (borders.size() != labels.classes.size() + 1 || borders.front() != 0 || borders.back() != scores.size(0))
+    Fail("{} labels for {} borders of examples, of {} options", labels.classes.size(), borders.size(), scores.size(0));
+  std::vector<torch::Tensor> losses;
+  for (size_t e = 0; e < labels.classes.size(); ++e) {
+    const int32_t options = borders[e + 1] - borders[e];
+    if (labels.classes[e] < 0 || labels.classes[e] >= options)
+      Fail("example {}: label {} is out of range, it has {} options", e, labels.classes[e], options);
+    const torch::Tensor row = scores.slice(0, borders[e], borders[e + 1]).unsqueeze(0);  // [1, options]
+    losses.push_back(torch::cross_entropy_loss(row, torch::tensor({int64_t{labels.classes[e]}}, torch::kInt64)));
+  }
+  return torch::stack(losses).mean();
+}
+
 }  // namespace
 
 void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadNames& names, const ModelConfig& config,
@@ -62,6 +79,8 @@ void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadName
   if (task == Task::kSequenceClassification)
     AppendLinear(specs, names.classifier, config.num_labels, hidden, "head",
                  fmt::format("{} labels, {}", config.num_labels, sizes));
+  if (task == Task::kMultipleChoice)
+    AppendLinear(specs, names.classifier, /*out=*/1, hidden, "head", fmt::format("one score an option, {}", sizes));
   if (task != Task::kQuestionAnswering) return;
   if (names.conditional_answers) return ConditionalAnswers::AppendSpecs(specs, config);
   AppendLinear(specs, names.answers, /*out=*/2, hidden, "head", fmt::format("start and end, {}", sizes));
@@ -83,7 +102,8 @@ EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& name
     decoder_ = Linear({words_}, {decoder_bias_});
   }
   if (task == Task::kPretraining) sentence_pairs_ = parameters.LinearOf(names.sentence_pairs);
-  if (task == Task::kSequenceClassification) classifier_ = parameters.LinearOf(names.classifier);
+  if (task == Task::kSequenceClassification || task == Task::kMultipleChoice)
+    classifier_ = parameters.LinearOf(names.classifier);
   if (task != Task::kQuestionAnswering) return;
   if (names.conditional_answers)
     conditional_answers_.emplace(parameters, config, dropout.classifier);
@@ -165,6 +185,11 @@ void EncoderHeads::RunClassification(const PackedBatch& batch, const ForwardCont
   }
 }
 
+void EncoderHeads::RunChoices(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const {
+  output.logits = (*classifier_)(DropPooled(output.pooler_output, context, dropout_.classifier)).squeeze(1);  // [B]
+  if (!batch.labels.classes.empty()) output.loss = ChoiceLoss(output.logits, batch.labels);
+}
+
 void EncoderHeads::RunAnswers(const PackedBatch& batch, ModelOutput& output) const {
   const torch::Tensor logits = (*answers_)(output.last_hidden_state);  // [T, 2]
   output.start_logits = logits.select(1, 0);                           // [T]
@@ -180,6 +205,7 @@ void EncoderHeads::operator()(const PackedBatch& batch, const ForwardOptions& op
   if (task_ == Task::kPretraining) return RunPretraining(batch, options, context, output);
   if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
   if (task_ == Task::kSequenceClassification) RunClassification(batch, context, output);
+  if (task_ == Task::kMultipleChoice) RunChoices(batch, context, output);
   if (answers_) RunAnswers(batch, output);
   if (conditional_answers_) (*conditional_answers_)(batch, context, output);
   if (output.loss.defined()) output.terms = {{output.loss, LossItems(task_, batch.labels).front()}};

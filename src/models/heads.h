@@ -5,10 +5,12 @@
 //   masked LM       LayerNorm(f(W_t · h + b_t)) · Eᵀ + b                   [T, V], E the word table, [V, width]
 //   sentence pairs  W · dropout(pooled) + b                                [B, 2]
 //   classification  W · dropout(pooled) + b                                [B, labels]; one label: a regression
+//   multiple choice w · dropout(pooled) + b                                [B], a softmax over an example's options
 //   answers         W · h + b                                              [T, 2], start and end; or
 //                   models/conditional_answers.h
 //
-// A loss is the mean cross-entropy (a regression's: of squares) over the labelled items.
+// A loss is the mean cross-entropy (a regression's: of squares) over the labelled items; multiple choice's items are
+// examples, whose options are a batch's sequences (Labels::cu_choices).
 #pragma once
 #include <optional>
 #include <string>
@@ -54,6 +56,7 @@ class EncoderHeads {
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
                       ModelOutput& output) const;
   void RunClassification(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
+  void RunChoices(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
   void RunAnswers(const PackedBatch& batch, ModelOutput& output) const;
 
   Task task_;

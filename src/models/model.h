@@ -35,7 +35,8 @@ struct ForwardOptions {
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:
-//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}
+//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}; multiple
+//   choice: {examples}
 std::vector<int64_t> LossItems(Task task, const Labels& labels);
 
 struct LossTerm {
@@ -46,8 +47,9 @@ struct LossTerm {
 struct ModelOutput {
   torch::Tensor loss;                  // [], defined when the batch has labels of the head's kind: the sum of `terms`
   std::vector<LossTerm> terms;         // as LossItems counts them; empty without labels
-  torch::Tensor logits;                // masked LM: [labelled, V] or [T, V]; classification: [B, labels]. Undefined in
-                                       // masked-LM training with labels: there the loss is formed without keeping them
+  torch::Tensor logits;                // masked LM: [labelled, V] or [T, V]; classification: [B, labels]; multiple
+                                       // choice: [B]. Undefined in masked-LM training with labels: there the loss is
+                                       // formed without keeping them
   torch::Tensor sentence_pair_logits;  // [B, 2], pretraining: 0 = B follows A, 1 = it does not (PairKind)
   torch::Tensor start_logits, end_logits;  // [T], question answering
   // Of a head that makes the end depend on the start (models/conditional_answers.h), where end_logits are those of each

@@ -3,6 +3,6 @@
 namespace lshformer {
 
 // Heads; kEncoder has none. kPretraining: masked LM and, where a family has one, the loss of its sentence pairs.
-enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification, kQuestionAnswering };
+enum class Task { kEncoder, kMaskedLm, kPretraining, kSequenceClassification, kMultipleChoice, kQuestionAnswering };
 
 }  // namespace lshformer

@@ -148,7 +148,7 @@ class Trainer {
   }
 
   void Count(const PackedBatch& batch) {
-    state_.train_samples += batch.sequences();
+    state_.train_samples += batch.examples();
     state_.tokens_seen += batch.tokens.size();
     state_.total_flos += flos_per_token_ * static_cast<double>(batch.tokens.size());
   }

@@ -129,5 +129,68 @@ TEST(FileKind, TakesTheExtensionBelowGz) {
   EXPECT_FALSE(IsJsonLines("json"));
 }
 
+// Example i: 2 + i % 3 options of different lengths, the right one is i % 2.
+SequenceSet ChoiceSet(int examples) {
+  SequenceSet set;
+  for (int i = 0; i < examples; ++i) {
+    std::vector<Encoding> options;
+    for (int o = 0; o < 2 + i % 3; ++o) {
+      options.push_back({std::vector<int32_t>(static_cast<size_t>(1 + (i + o) % 4), 100 * i + o), {}, {}, false});
+      options.back().type_ids.assign(options.back().ids.size(), o % 2);
+    }
+    set.AddChoices(options);
+    set.AddLabel(i % 2);
+  }
+  return set;
+}
+
+// An example's options stay together and in order, whatever is chosen, kept or split off.
+TEST(SequenceSet, OptionsStayTogether) {
+  const auto check = [](const SequenceSet& set, int64_t example, int number) {
+    const std::vector<int64_t> chosen{example};
+    const PackedBatch batch = MakeBatch(set, chosen);
+    ASSERT_EQ(batch.sequences(), 2 + number % 3);
+    EXPECT_EQ(batch.examples(), 1);
+    EXPECT_THAT(batch.labels.cu_choices, ElementsAre(0, batch.sequences()));
+    EXPECT_THAT(batch.labels.classes, ElementsAre(number % 2));
+    EXPECT_EQ(set.TokensOf(example), batch.tokens.size());
+    for (int o = 0; o < batch.sequences(); ++o) {
+      EXPECT_EQ(batch.tokens.ids[static_cast<size_t>(batch.tokens.cu_seqlens[o])], 100 * number + o);
+      EXPECT_EQ(batch.tokens.type_ids[static_cast<size_t>(batch.tokens.cu_seqlens[o])], o % 2);
+    }
+  };
+  SequenceSet set = ChoiceSet(10);
+  EXPECT_EQ(set.size(), 10);
+  EXPECT_EQ(set.sequences(), 29);
+  set.KeepFirst(9);
+  EXPECT_EQ(set.size(), 9);
+  EXPECT_EQ(set.sequences(), 27);
+  const SequenceSet front = set.SplitFront(4);
+  ASSERT_EQ(front.size(), 4);
+  ASSERT_EQ(set.size(), 5);
+  for (int i = 0; i < 4; ++i) check(front, i, i);
+  for (int i = 0; i < 5; ++i) check(set, i, i + 4);
+  const std::vector<int64_t> two{3, 1};
+  const PackedBatch batch = MakeBatch(set, two);  // examples 7 and 5
+  EXPECT_THAT(batch.labels.cu_choices, ElementsAre(0, 3, 7));
+  EXPECT_THAT(batch.labels.classes, ElementsAre(1, 1));
+  EXPECT_EQ(batch.examples(), 2);
+  for (size_t b = 1; b < batch.sequence_ids.size(); ++b)
+    EXPECT_NE(batch.sequence_ids[b], batch.sequence_ids[b - 1]) << "options draw dropout of their own";
+}
+
+TEST(SequenceSet, FingerprintKnowsWhichOptionsBelongTogether) {
+  const auto made = [](std::initializer_list<int> counts) {
+    SequenceSet set;
+    for (const int count : counts) {
+      set.AddChoices(std::vector<Encoding>(static_cast<size_t>(count), {{7}, {0}, {}, false}));
+      set.AddLabel(0);
+    }
+    return set.Fingerprint();
+  };
+  EXPECT_EQ(made({2, 3}), made({2, 3}));
+  EXPECT_NE(made({2, 3}), made({3, 2}));
+}
+
 }  // namespace
 }  // namespace lshformer

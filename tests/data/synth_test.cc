@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "data/multiple_choice.h"
 #include "data/squad.h"
 #include "data/synth_words.h"
 #include "util/temp_folder.h"
@@ -244,6 +245,51 @@ TEST(SynthWords, Inflect) {
   EXPECT_EQ(synth::Past("stop"), "stopped");
   EXPECT_EQ(synth::Past("water"), "watered");
   EXPECT_EQ(synth::Past("measure"), "measured");
+}
+
+// What the documentation says of it: each clue alone leaves two options, both together one.
+TEST(SyntheticChoice, HasOneRightOptionAndTwoClues) {
+  std::map<int, int> labels;
+  for (uint64_t i = 0; i < 500; ++i) {
+    const SyntheticChoice made = MakeSyntheticChoice(42, i);
+    ASSERT_EQ(made.options.size(), 4u);
+    EXPECT_EQ(std::set<std::string>(made.options.begin(), made.options.end()).size(), 4u);
+    int told = 0, asked = 0, right = -1;
+    for (int o = 0; o < 4; ++o) {
+      const std::string& option = made.options[static_cast<size_t>(o)];
+      const bool in_text = made.context.find(" the " + option + ".") != std::string::npos;
+      const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(), [&](const synth::Kind& k) {
+        return std::find(k.members.begin(), k.members.end(), option) != k.members.end();
+      });
+      ASSERT_NE(kind, synth::Kinds().end());
+      const bool of_kind = made.question.find(" " + std::string(kind->name) + " ") != std::string::npos;
+      told += in_text, asked += of_kind;
+      if (in_text && of_kind) right = o;
+    }
+    EXPECT_EQ(told, 2);
+    EXPECT_EQ(asked, 2);
+    EXPECT_EQ(right, made.label);
+    ++labels[made.label];
+  }
+  for (int label = 0; label < 4; ++label) EXPECT_GT(labels[label], 80) << label;
+}
+
+TEST(SyntheticChoice, IsReadAsItWasWritten) {
+  const testing::TempFolder folder;
+  const auto lines = [](int64_t examples, uint64_t seed) {
+    std::string text;
+    WriteSyntheticChoices([&](std::string_view piece, int64_t) { text += piece; }, examples, seed);
+    return text;
+  };
+  EXPECT_TRUE(lines(50, 42).starts_with(lines(20, 42)));
+  EXPECT_NE(lines(5, 42), lines(5, 43));
+  const ChoiceData data = ReadChoices(folder.Write("a.jsonl", lines(50, 42)), /*labelled=*/true);
+  ASSERT_EQ(data.questions.size(), 50u);
+  for (uint64_t i = 0; i < 50; ++i) {
+    const SyntheticChoice made = MakeSyntheticChoice(42, i);
+    EXPECT_EQ(data.questions[i].options, made.options);
+    EXPECT_EQ(data.questions[i].label, made.label);
+  }
 }
 
 }  // namespace

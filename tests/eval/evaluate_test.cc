@@ -37,6 +37,7 @@ class FormulaModel : public Model {
     std::vector<float> rows;
     std::vector<int64_t> labels;
     const bool masked = task() == Task::kMaskedLm || task() == Task::kPretraining;
+    const bool labelled = !batch.labels.classes.empty() && task() != Task::kMultipleChoice;
     const int64_t classes = masked ? config().vocab_size : config().num_labels;
     const auto add = [&](int32_t input, int64_t label) {
       const std::vector<float> row = Row(classes, input);
@@ -47,9 +48,20 @@ class FormulaModel : public Model {
       if (batch.labels.tokens[t] != kIgnoredLabel) add(batch.tokens.ids[t], batch.labels.tokens[t]);
     }
     for (int b = 0; !masked && b < batch.sequences(); ++b) {
-      add(batch.tokens.ids[batch.tokens.cu_seqlens[b]], batch.labels.classes.empty() ? 0 : batch.labels.classes[b]);
+      add(batch.tokens.ids[batch.tokens.cu_seqlens[b]], labelled ? batch.labels.classes[b] : 0);
     }
     ModelOutput output;
+    if (task() == Task::kMultipleChoice) {  // a score is the first id's sine
+      for (float& row : rows) row *= factor_;
+      output.logits = torch::tensor(rows);
+      std::vector<torch::Tensor> losses;
+      for (size_t e = 0; e < batch.labels.classes.size(); ++e)
+        losses.push_back(torch::cross_entropy_loss(
+            output.logits.slice(0, batch.labels.cu_choices[e], batch.labels.cu_choices[e + 1]).unsqueeze(0),
+            torch::tensor({int64_t{batch.labels.classes[e]}})));
+      if (!losses.empty()) output.terms = {{torch::stack(losses).mean(), batch.examples()}};
+      return output;
+    }
     output.logits = torch::tensor(rows).view({-1, classes}) * factor_;
     if (!labels.empty() && (masked || !batch.labels.classes.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
@@ -318,6 +330,38 @@ TEST(EvaluationKeys, AreThoseOfTheEvaluations) {
     same(EvaluateMaskedLm(pairs, classes, Masker(*tokenizer, 0.5, 1), options).metrics,
          EvaluationKeys(pairs.config(), pairs.task(), options));
   }
+}
+
+TEST(EvaluateMultipleChoice, CountsExamplesAndNotOptions) {
+  SequenceSet set, unlabelled;
+  double loss = 0, correct = 0;
+  for (int i = 0; i < 11; ++i) {
+    std::vector<Encoding> options;
+    std::vector<float> scores;
+    for (int o = 0; o < 2 + i % 3; ++o) {
+      options.push_back({{5 + 3 * i + o, 1}, {0, 0}, {}, false});
+      scores.push_back(FormulaModel::Row(1, 5 + 3 * i + o)[0]);
+    }
+    set.AddChoices(options);
+    unlabelled.AddChoices(options);
+    set.AddLabel(i % 2);
+    loss += CrossEntropy(scores, i % 2);
+    correct += ArgMax(scores) == i % 2;
+  }
+  FormulaModel model(Task::kMultipleChoice, 100);
+  model.set_outputs(1);
+  for (const int batch_size : {1, 2, 4, 100}) {
+    const Evaluation evaluation = EvaluateMultipleChoice(model, set, Quiet(batch_size));
+    EXPECT_NEAR(evaluation.metrics["eval_loss"].get<double>(), loss / 11, 1e-6) << batch_size;
+    EXPECT_DOUBLE_EQ(evaluation.metrics["eval_accuracy"].get<double>(), correct / 11);
+    EXPECT_EQ(evaluation.metrics["eval_samples"], 11);
+    EXPECT_EQ(evaluation.labelled, 11);
+    EXPECT_EQ(EvaluateMultipleChoice(model, unlabelled, Quiet(batch_size)).predictions, evaluation.predictions);
+  }
+  EXPECT_FALSE(EvaluateMultipleChoice(model, unlabelled, Quiet(3)).metrics.contains("eval_accuracy"));
+  model.set_factor(std::numeric_limits<float>::infinity());
+  EXPECT_THAT(ErrorOf([&] { EvaluateMultipleChoice(model, set, Quiet(3)); }),
+              HasSubstr("example 0: the model's output"));
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.vocab_size = tokenizer->vocab_size() - 1;  // its last id is one too many
   config.max_position_embeddings = 8, config.num_labels = 3;
   const testing::MemoryFile file(data, size, "batch.jsonl");
-  for (const auto labels :
-       {LabelKind::kNone, LabelKind::kToken, LabelKind::kClass, LabelKind::kValue, LabelKind::kSpan}) {
+  for (const auto labels : {LabelKind::kNone, LabelKind::kToken, LabelKind::kClass, LabelKind::kValue, LabelKind::kSpan,
+                            LabelKind::kChoice}) {
     InspectBatch result;
     const auto read = [&] { result = ReadInspectBatch(file.path(), config, labels, [] { return tokenizer; }); };
     if (!testing::Parses(read)) continue;
@@ -46,7 +46,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto expected = [&](LabelKind kind, size_t count) { return labels == kind ? labelled * count : 0; };
     Check(batch.labels.tokens.size() == expected(LabelKind::kToken, batch.tokens.ids.size()),
           "a label a token or none");
-    Check(batch.labels.classes.size() == expected(LabelKind::kClass, sequences), "a class a sequence or none");
+    const std::vector<int32_t>& choices = batch.labels.cu_choices;
+    Check(choices.empty() == (labels != LabelKind::kChoice), "borders of options where there are options");
+    Check(choices.empty() || static_cast<size_t>(choices.back()) == sequences, "they end with the sequences");
+    Check(batch.labels.classes.size() == expected(LabelKind::kClass, sequences) +
+                                             expected(LabelKind::kChoice, choices.empty() ? 0 : choices.size() - 1),
+          "a class a sequence or example, or none");
     Check(batch.labels.values.size() == expected(LabelKind::kValue, sequences), "a value a sequence or none");
     const size_t spans = expected(LabelKind::kSpan, sequences);
     Check(batch.labels.start_positions.size() == spans && batch.labels.end_positions.size() == spans,

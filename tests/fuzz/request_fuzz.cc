@@ -51,7 +51,8 @@ void CheckPrepared(const Outcome<Query>& outcome, size_t tokens) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Predictor predictors[] = {Predictor(PredictTask::kFillMask), Predictor(PredictTask::kTextClassification),
                                          Predictor(PredictTask::kQuestionAnswering),
-                                         Predictor(PredictTask::kFeatureExtraction)};
+                                         Predictor(PredictTask::kFeatureExtraction),
+                                         Predictor(PredictTask::kMultipleChoice)};
   if (size > 1 && data[0] == 0x1F && data[1] == 0x8B) return 0;  // the reader would unpack it: gzip_fuzz's matter
   for (const Predictor& predictor : predictors) CheckLines(predictor.pipeline, data, size);
   const std::string text(reinterpret_cast<const char*>(data), size), half = text.substr(size / 2);

@@ -2,6 +2,7 @@
 //
 //   masked LM:        logit(position, v) = v if v = 5 + position mod 8, else −v / 8
 //   classification:   logit(label)       = label · (tokens of the sequence)
+//   multiple choice:  logit              = (tokens of the sequence) / 4, times `scale`
 //   questions:        start, end logit   = id(t), times `scale`
 //   encoder:          hidden[t][h]       = id(t) + h / 10
 #pragma once
@@ -48,6 +49,12 @@ class FakeModel : public Model {
       output.logits = torch::tensor(logits).view({-1, config_.vocab_size});
       return output;
     }
+    if (task_ == Task::kMultipleChoice) {
+      for (size_t b = 1; b < batch.tokens.cu_seqlens.size(); ++b)
+        logits.push_back(scale * static_cast<float>(batch.tokens.cu_seqlens[b] - batch.tokens.cu_seqlens[b - 1]) / 4);
+      output.logits = torch::tensor(logits);
+      return output;
+    }
     for (int64_t b = 0; b < batch.sequences(); ++b) {
       const auto tokens = static_cast<float>(batch.tokens.cu_seqlens[static_cast<size_t>(b) + 1] -
                                              batch.tokens.cu_seqlens[static_cast<size_t>(b)]);
@@ -83,6 +90,7 @@ struct FakeSetup {
   Pipeline Make() {
     const Task task = options.task == PredictTask::kFillMask             ? Task::kMaskedLm
                       : options.task == PredictTask::kTextClassification ? Task::kSequenceClassification
+                      : options.task == PredictTask::kMultipleChoice     ? Task::kMultipleChoice
                       : options.task == PredictTask::kQuestionAnswering  ? Task::kQuestionAnswering
                                                                          : Task::kEncoder;
     model = std::make_shared<FakeModel>(config, task);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "infer/fake_model.h"
 #include "util/errors.h"
@@ -346,6 +347,54 @@ TEST(SoftmaxRowTest, LargeLogitsDoNotOverflow) {
   SoftmaxRow(logits, probabilities);
   EXPECT_NEAR(probabilities[0], 1 / (1 + std::exp(-1.0)), 1e-6);
   EXPECT_EQ(probabilities[2], 0);
+}
+
+// [CLS] context [SEP] question option [SEP]: the longest option wins by the fake model's rule.
+TEST(MultipleChoiceTest, ScoresAreASoftmaxOverTheOptions) {
+  FakeSetup setup(PredictTask::kMultipleChoice);
+  setup.options.batch_tokens = 12;  // an example's options in several calls
+  const Pipeline pipeline = setup.Make();
+  const Json answer =
+      Answer(pipeline,
+             R"({"id": 3, "context": "the cat", "question": "on", "options": ["a", "a mat .", "a mat"], "label": 0})");
+  EXPECT_EQ(answer["id"], 3);
+  const Json& results = answer["results"];
+  ASSERT_EQ(results.size(), 3U);
+  const double sum = std::exp(0.25 * 7) + std::exp(0.25 * 8) + std::exp(0.25 * 9);
+  const std::vector<std::pair<int, int>> want{{1, 9}, {2, 8}, {0, 7}};  // option, tokens
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(results[i]["label"], want[i].first);
+    EXPECT_NEAR(results[i]["score"].get<double>(), std::exp(0.25 * want[i].second) / sum, 1e-6);
+  }
+  EXPECT_GT(setup.model->calls.size(), 1u);
+}
+
+TEST(MultipleChoiceTest, InputsStandForThemselves) {
+  FakeSetup setup(PredictTask::kMultipleChoice);
+  const Pipeline pipeline = setup.Make();
+  const std::vector<ChoiceInput> inputs{{"on", "the cat", {"a", "a mat"}},
+                                        {"on", "the cat", {"a"}},
+                                        {"on", " ", {"a", "mat"}},
+                                        {"", "the", {"a", " "}},
+                                        {"on", "the cat the cat the cat the cat the cat the cat", {"a", "mat"}}};
+  const auto outcomes = pipeline.Choose(inputs);
+  ASSERT_TRUE(outcomes[0].ok()) << outcomes[0].error;
+  EXPECT_EQ(outcomes[0].value[0].option, 1);
+  EXPECT_EQ(outcomes[1].error, "\"options\": expected 2 to 26, got 1");
+  EXPECT_EQ(outcomes[2].error, "\"context\" has no tokens: it is blank");
+  EXPECT_EQ(outcomes[3].error, "\"question\" with \"options\"[1] has no tokens: they are blank");
+  EXPECT_TRUE(outcomes[4].ok());
+  EXPECT_TRUE(outcomes[4].truncated);
+  EXPECT_FALSE(outcomes[0].truncated);
+  for (const auto& [line, error] :
+       {std::pair(R"({"question": "a", "context": "a"})", "in:1: \"options\" is missing"),
+        {R"({"question": "a", "context": "a", "options": "b"})", "in:1: \"options\": expected a list, got \"b\""},
+        {R"({"question": "a", "context": "a", "options": ["b", 1]})", "in:1: \"options\"[1]: expected a string, got 1"},
+        {R"({"context": "a", "options": ["b", "c"]})", "in:1: \"question\" is missing"}})
+    EXPECT_THAT(Answer(pipeline, line)["error"].get<std::string>(), HasSubstr(error));
+  setup.model->scale = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(pipeline.Choose({inputs.data(), 1})[0].error, HasSubstr("not finite"));
+  EXPECT_THAT(ErrorOf([&] { pipeline.Classify({}); }), HasSubstr("another task"));
 }
 
 }  // namespace

@@ -126,5 +126,26 @@ TEST(InspectBatchTest, BadLabelsAreNamed) {
               HasSubstr("b.jsonl:2: has no \"labels\", but the lines before have them"));
 }
 
+TEST(InspectBatchTest, ALineOfChoicesIsSeveralSequences) {
+  const std::string lines =
+      "{\"input_ids\": [[7, 8], [9]], \"token_type_ids\": [[0, 1], [1]], \"labels\": 1}\n"
+      "{\"input_ids\": [[1], [2], [3, 4]], \"labels\": 2}";
+  const auto [batch, labelled] = Read(lines, LabelKind::kChoice);
+  EXPECT_TRUE(labelled);
+  EXPECT_THAT(batch.tokens.cu_seqlens, ElementsAre(0, 2, 3, 4, 5, 7));
+  EXPECT_THAT(batch.tokens.type_ids, ElementsAre(0, 1, 1, 0, 0, 0, 0));
+  EXPECT_THAT(batch.labels.cu_choices, ElementsAre(0, 2, 5));
+  EXPECT_THAT(batch.labels.classes, ElementsAre(1, 2));
+  EXPECT_FALSE(Read("{\"input_ids\": [[7], [8]]}", LabelKind::kChoice).labelled);
+  const auto error = [&](const std::string& line) { return ErrorIn(line, LabelKind::kChoice); };
+  EXPECT_THAT(error("{\"text\": \"a\"}"), HasSubstr("b.jsonl:1: expected \"input_ids\", a list for each option"));
+  EXPECT_THAT(error("{\"input_ids\": [[7]]}"), HasSubstr("b.jsonl:1: \"input_ids\": expected 2 to 26 options, got 1"));
+  EXPECT_THAT(error("{\"input_ids\": [7, 8]}"), HasSubstr("b.jsonl:1: option 0: \"input_ids\": expected a list"));
+  EXPECT_THAT(error("{\"input_ids\": [[7], []]}"), HasSubstr("b.jsonl:1: option 1: the sequence is empty"));
+  EXPECT_THAT(error("{\"input_ids\": [[7], [8]], \"labels\": 2}"), HasSubstr("b.jsonl:1: \"labels\""));
+  EXPECT_THAT(error("{\"input_ids\": [[7], [8]], \"token_type_ids\": [[0]]}"), HasSubstr("of 1 options for"));
+  EXPECT_THAT(error(lines + "\n{\"input_ids\": [[7], [8]]}"), HasSubstr("b.jsonl:3: has no \"labels\", but the lines"));
+}
+
 }  // namespace
 }  // namespace lshformer

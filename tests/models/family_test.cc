@@ -72,6 +72,8 @@ TEST(LossItems, CountsWhatEachTermIsAMeanOver) {
   labels.classes = {0, 1};
   EXPECT_THAT(LossItems(Task::kPretraining, labels), ElementsAre(3, 2));
   EXPECT_THAT(LossItems(Task::kSequenceClassification, labels), ElementsAre(2));
+  labels.cu_choices = {0, 3, 5};
+  EXPECT_THAT(LossItems(Task::kMultipleChoice, labels), ElementsAre(2)) << "examples, not options";
   labels = {};
   labels.values = {0.5f};
   EXPECT_THAT(LossItems(Task::kSequenceClassification, labels), ElementsAre(1));
@@ -103,6 +105,35 @@ TEST(LossTerms, AddUpToTheLoss) {
     EXPECT_NEAR(output.loss.item<double>(), sum, 1e-6 * sum);
   }
   EXPECT_THAT(CreateModel(config, Task::kEncoder, 3)->Forward(batch, {}).terms, IsEmpty());
+}
+
+// The loss is the mean over examples, however many options each has; a score is its own sequence's.
+TEST(MultipleChoice, IsASoftmaxOverEachExamplesOptions) {
+  for (const char* family : {"bert", "albert"}) {
+    ModelConfig config = DefaultModelConfig(family, "test");
+    config.vocab_size = 60, config.hidden_size = 16, config.num_hidden_layers = 1, config.num_attention_heads = 2;
+    config.intermediate_size = 20, config.max_position_embeddings = 40, config.initializer_range = 0.5;
+    if (config.embedding_size > 0) config.embedding_size = 8;
+    const ModelPtr model = CreateModel(config, Task::kMultipleChoice, 3);
+    PackedBatch batch;
+    for (int32_t b = 0; b < 5; ++b) AppendSequence(batch, {1 + b, 7, 9 + b}, {}, static_cast<uint64_t>(b));
+    const torch::Tensor scores = model->Forward(batch, {}).logits;
+    ASSERT_EQ(scores.sizes(), (std::vector<int64_t>{5}));
+    batch.labels.cu_choices = {0, 3, 5};
+    batch.labels.classes = {2, 0};
+    const auto nll = [&](int64_t begin, int64_t end, int64_t label) {
+      return (scores.slice(0, begin, end).logsumexp(0) - scores[begin + label]).item<double>();
+    };
+    const ModelOutput output = model->Forward(batch, {});
+    EXPECT_NEAR(output.loss.item<double>(), (nll(0, 3, 2) + nll(3, 5, 0)) / 2, 1e-6);
+    ASSERT_EQ(output.terms.size(), 1u);
+    EXPECT_EQ(output.terms[0].items, 2);
+    batch.labels.classes = {2, 2};
+    EXPECT_THAT(ErrorOf([&] { model->Forward(batch, {}); }),
+                ::testing::HasSubstr("example 1: label 2 is out of range, it has 2 options"));
+    batch.labels.cu_choices = {0, 3, 4};
+    EXPECT_THAT(ErrorOf([&] { model->Forward(batch, {}); }), ::testing::HasSubstr("2 labels for 3 borders"));
+  }
 }
 
 }  // namespace

@@ -29,6 +29,16 @@ PackedBatch ReadBatch(const std::string& path, Task task, const ModelConfig& con
   std::string line;
   while (std::getline(file, line)) {
     const Json object = ParseJson(line, path);
+    if (task == Task::kMultipleChoice) {
+      std::vector<int32_t>& borders = batch.labels.cu_choices;
+      if (borders.empty()) borders.push_back(0);
+      for (size_t option = 0; option < object.at("input_ids").size(); ++option)
+        AppendSequence(batch, object.at("input_ids")[option].get<std::vector<int32_t>>(),
+                       object.at("token_type_ids")[option].get<std::vector<int32_t>>(), batch.sequences());
+      borders.push_back(batch.sequences());
+      batch.labels.classes.push_back(object.at("labels").get<int32_t>());
+      continue;
+    }
     const auto ids = object.at("input_ids").get<std::vector<int32_t>>();
     AppendSequence(batch, ids, object.at("token_type_ids").get<std::vector<int32_t>>(), batch.sequences());
     if (task == Task::kEncoder) continue;
@@ -152,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                                            "classification_gamma_beta", "regression", "regression_deep",
                                            "question_answering", "encoder", "albert_masked_lm", "albert_groups",
                                            "albert_pretraining", "albert_classification", "albert_question_answering",
-                                           "albert_encoder"),
+                                           "albert_encoder", "multiple_choice", "albert_multiple_choice"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

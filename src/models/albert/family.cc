@@ -10,6 +10,7 @@ constexpr Head kHeads[] = {{Task::kEncoder, "AlbertModel"},
                            {Task::kMaskedLm, "AlbertForMaskedLM"},
                            {Task::kPretraining, "AlbertForPreTraining"},
                            {Task::kSequenceClassification, "AlbertForSequenceClassification"},
+                           {Task::kMultipleChoice, "AlbertForMultipleChoice"},
                            {Task::kQuestionAnswering, "AlbertForQuestionAnswering"}};
 constexpr std::string_view kStreams[] = {"tokens"};
 constexpr std::string_view kParts[] = {"embeddings.", "encoder.", "pooler."};

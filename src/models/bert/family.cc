@@ -12,6 +12,7 @@ constexpr Head kHeads[] = {{Task::kEncoder, "BertModel"},
                            {Task::kMaskedLm, "BertForMaskedLM"},
                            {Task::kPretraining, "BertForPreTraining"},
                            {Task::kSequenceClassification, "BertForSequenceClassification"},
+                           {Task::kMultipleChoice, "BertForMultipleChoice"},
                            {Task::kQuestionAnswering, "BertForQuestionAnswering"}};
 constexpr std::string_view kStreams[] = {"tokens"};
 constexpr std::string_view kParts[] = {"embeddings.", "encoder.", "pooler."};
