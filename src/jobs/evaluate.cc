@@ -143,10 +143,8 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   ValidateOptions(AnswerTable(), job.answers);
   if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
-  const auto need_task_name = [&] {
-    if (!job.data_dir.empty() && job.task_name.empty()) FailOption("data_dir", "needs {}", OptionName{"task_name"});
-  };
-  if (!job.task.empty() && job.task != "multiple-choice") need_task_name();
+  if (!job.data_dir.empty() && job.task_name.empty() && job.task != "multiple-choice")
+    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
   constexpr int64_t kMostPairs = INT64_MAX / 2;
   if (job.task == kSimilarity && job.max_eval_samples > kMostPairs)
     FailOption("max_eval_samples", "expected at most {}, got {}", kMostPairs, job.max_eval_samples);
@@ -169,7 +167,6 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
     if (!job.task_name.empty()) FailOption("task_name", "is for {} text-classification", OptionName{"task"});
     return task;
   }
-  need_task_name();
   if (task != Task::kSequenceClassification && job.validation_file.empty())
     FailOption("validation_file", "required for {}",
                task == Task::kQuestionAnswering ? "question-answering" : "fill-mask");

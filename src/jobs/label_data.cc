@@ -162,7 +162,7 @@ void CheckLabelSource(const TrainOptions& options) {
   if (!options.data_dir.empty() && options.question_answering())
     FailOption("data_dir", "is for {} text-classification and multiple-choice", OptionName{"task"});
   if (!options.data_dir.empty() && options.task_name.empty() && !choices)
-    FailOption("data_dir", "needs {}", OptionName{"task_name"});
+    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
   if (!options.task_name.empty() && options.do_regression &&
       *options.do_regression != FindGlueTask(options.task_name).regression())
     FailUsage("{} {}: {} {} decides otherwise", OptionName{"do_regression"}, *options.do_regression,
