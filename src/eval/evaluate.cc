@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "data/answer_beam.h"
 #include "data/sampler.h"
 #include "eval/answer_files.h"
 #include "eval/metrics.h"
@@ -91,10 +92,6 @@ std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int
     Fail("examples {} to {}: the model's output is not finite", example, example + examples - 1);
   const torch::Tensor best = logits.argmax(1).to(torch::kInt32).contiguous();
   return {best.data_ptr<int32_t>(), best.data_ptr<int32_t>() + best.numel()};
-}
-
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 
 // Of a task whose loss is one mean.
@@ -213,9 +210,9 @@ Evaluation EvaluateMultipleChoice(Model& model, const SequenceSet& set, const Ev
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
     const torch::Tensor scores = output.logits.contiguous();  // [B]
-    const std::vector<int32_t>& borders = batch.labels.cu_choices;
-    for (size_t e = 0; e + 1 < borders.size(); ++e) {
-      const std::span<const float> own = Part(scores, borders[e], borders[e + 1]);
+    const std::vector<int32_t>& offsets = batch.labels.cu_choices;
+    for (size_t e = 0; e + 1 < offsets.size(); ++e) {
+      const std::span<const float> own = Part(scores, offsets[e], offsets[e + 1]);
       if (!AllFinite(own)) Fail("example {}: the model's output is not finite", evaluation.predictions.size());
       evaluation.predictions.push_back(static_cast<int32_t>(std::max_element(own.begin(), own.end()) - own.begin()));
     }
