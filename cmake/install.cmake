@@ -39,4 +39,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lshformerConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lshformerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lshformerConfig.cmake ${PROJECT_BINARY_DIR}/lshformerConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake DESTINATION ${package})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/lshformer)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

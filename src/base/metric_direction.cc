@@ -6,14 +6,24 @@
 namespace lshformer {
 namespace {
 
-constexpr std::array kGreater{"samples_per_second", "steps_per_second", "tokens_per_second", "accuracy",      "f1",
-                              "matthews",           "pearson",          "spearman",          "combined_score"};
+constexpr std::array kGreater{"samples_per_second",
+                              "steps_per_second",
+                              "tokens_per_second",
+                              "accuracy",
+                              "f1",
+                              "matthews",
+                              "pearson",
+                              "spearman",
+                              "combined_score",
+                              "exact",
+                              "AvNA"};
 constexpr std::array kSmaller{"loss", "mse", "perplexity", "runtime"};
 
 }  // namespace
 
 int BetterDirection(std::string_view metric) {
   const auto in = [metric](const char* part) { return metric.find(part) != metric.npos; };
+  if (in("thresh")) return 0;
   if (std::any_of(kGreater.begin(), kGreater.end(), in)) return 1;
   return std::any_of(kSmaller.begin(), kSmaller.end(), in) ? -1 : 0;
 }

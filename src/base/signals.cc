@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/temporaries.h"
@@ -17,9 +18,16 @@ namespace {
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);  // what a signal handler may touch
 
+std::atomic<bool> stop_at_once{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 void OnStopSignal(int signal) {
   int none = 0;
-  if (stop_signal.compare_exchange_strong(none, signal)) return;
+  const bool first = stop_signal.compare_exchange_strong(none, signal);
+  if (first && !stop_at_once.load()) return;
+  constexpr std::string_view kLine = "lshformer: stopped; nothing was written\n";
+  if (first) [[maybe_unused]]
+    const auto written = write(STDERR_FILENO, kLine.data(), kLine.size());
   RemoveTemporaries();
   _exit(128 + signal);
 }
@@ -79,6 +87,14 @@ void InstallSignalHandlers() {
   sigaction(SIGXFSZ, &action, nullptr);  // and so is a file beyond ulimit -f
   HoldStopSignals(false);                // those that came while this program was loaded
 }
+
+StopAtOnce::StopAtOnce(const char* what) {
+  stop_at_once = true;
+  if (stop_signal.load() == 0) return;
+  stop_at_once = false;
+  ThrowIfStopped(what);
+}
+StopAtOnce::~StopAtOnce() { stop_at_once = false; }
 
 void HoldStopSignals(bool hold) {
   sigset_t stop;

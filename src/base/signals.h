@@ -12,6 +12,17 @@ void HoldStopSignals(bool hold);
 int StopSignal();                       // 0, or the signal that asked to stop
 void ThrowIfStopped(const char* what);  // throws Interrupted
 
+// While it lives the first signal ends the process at once, as the second does elsewhere, with one line on stderr: for
+// work inside another's library that cannot be asked to stop and leaves nothing behind. Throws Interrupted where a
+// signal came before.
+class StopAtOnce {
+ public:
+  explicit StopAtOnce(const char* what);
+  ~StopAtOnce();
+  StopAtOnce(const StopAtOnce&) = delete;
+  StopAtOnce& operator=(const StopAtOnce&) = delete;
+};
+
 // A file that somebody shortens while it is mapped cannot be read past its new end: the system sends SIGBUS. In a
 // program with InstallSignalHandlers that ends it with status 1 and one line that names the file; nothing can go on
 // from there, for the bytes are gone. In other programs SIGBUS does what they have decided.

@@ -88,14 +88,14 @@ class Reader {
     }
   }
 
-  // Of the two kinds of JSON files that `report` takes: timings and whatever else is no file of flags, which the
-  // command names in its own error.
+  // Of JSON files that may be meant as a positional argument: timings, recipes, and for `report` whatever else is no
+  // file of flags, which the command names in its own error.
   bool IsInput(const std::string& path) const {
     if (!HasPositionals()) return false;
     const auto lists =
         command().get_options([](auto* option) { return option->get_positional() && TakesList(*option); });
     const Json file = lists.empty() ? ParseFlagFile(path) : ReadJsonFile(path);
-    if (!file.is_object() || file.contains("results")) return true;
+    if (!file.is_object() || file.contains("results") || file.contains("columns")) return true;
     if (lists.empty() || file.empty()) return false;
     return !HasFlag(file, KnownFlags());
   }

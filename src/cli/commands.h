@@ -33,6 +33,7 @@ void AddPredict(CLI::App& app, CommonFlags& common);
 void AddPretrain(CLI::App& app, CommonFlags& common);
 void AddQuickstart(CLI::App& app, CommonFlags& common);
 void AddReport(CLI::App& app, CommonFlags& common);
+void AddReproduce(CLI::App& app, CommonFlags& common);
 void AddSynth(CLI::App& app, CommonFlags& common);
 void AddTokenizer(CLI::App& app, CommonFlags& common);
 void AddTrain(CLI::App& app, CommonFlags& common);

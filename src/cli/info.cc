@@ -37,8 +37,8 @@ void PrintModel(const Json& info) {
   out += "attention: " + config["attention"].dump() + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (config["attention"].is_array() || config["attention"]["type"] != "dense")
-    out += "hashed from this many tokens on" + std::string(config["attention"].is_array() ? ", by layer: " : ": ") +
-           Joined(info["hashed_from"]) + "\n";
+    out += "hashed from this many tokens on (0: every sequence)" +
+           std::string(config["attention"].is_array() ? ", by layer: " : ": ") + Joined(info["hashed_from"]) + "\n";
   const Json& weights = info["weights"];
   if (weights.is_object() && weights.contains("unreadable"))
     out += fmt::format("weights: {}, a format that is not read; save the model with safetensors first\n",

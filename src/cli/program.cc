@@ -141,6 +141,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
   AddBench(*program, common);
   AddTune(*program, common);
   AddSynth(*program, common);
+  AddReproduce(*program, common);
   AddReport(*program, common);
   ArrangeHelp(*program);
   program->require_subcommand(1);

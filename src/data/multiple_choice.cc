@@ -58,6 +58,8 @@ class ChoiceReader {
   bool full() const { return limit_ > 0 && static_cast<int64_t>(data_.questions.size()) >= limit_; }
   ChoiceData Take() { return std::move(data_); }
 
+  int64_t questions() const { return static_cast<int64_t>(data_.questions.size()); }
+
   void ReadFile(const std::string& path) {
     level_ = path == "-" ? RaceLevel::kNone : LevelOf(path);
     LineReader lines(path);
@@ -163,7 +165,9 @@ ChoiceData ReadChoices(const std::string& path, bool labelled, int64_t limit) {
   if (path != "-" && fs::is_directory(path, ignored)) {
     for (const fs::path& file : FilesIn(path)) {
       if (reader.full()) break;
+      const int64_t before = reader.questions();
       reader.ReadFile(file.string());
+      if (reader.questions() == before) Fail("{}: has no questions", file.string());
     }
   } else {
     reader.ReadFile(path);

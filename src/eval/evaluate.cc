@@ -68,11 +68,27 @@ class EvaluationLoop {
     metrics["eval_samples_per_second"] = Rounded(static_cast<double>(set_.size()) / seconds, 3);
     metrics["eval_steps_per_second"] = Rounded(static_cast<double>(steps) / seconds, 3);
     metrics["eval_samples"] = set_.size();
+    AddAttention(metrics);
     evaluation.samples = set_.size();
     evaluation.counts = counts_;
   }
 
  private:
+  // What a model that hashes computed of the pairs, and how many sequences were long enough to be hashed (of layers
+  // that differ in this, the mean).
+  void AddAttention(Json& metrics) const {
+    const std::vector<AttentionSpec>& layers = model_.config().attention;
+    const auto is_dense = [](const AttentionSpec& spec) { return ShortestHashed(spec) == kNeverHash; };
+    if (std::all_of(layers.begin(), layers.end(), is_dense) || counts_.pairs_total == 0) return;
+    int64_t hashed = 0;
+    for (const AttentionSpec& spec : layers)
+      for (int64_t i = 0; i < set_.sequences(); ++i) hashed += UsesHash(spec, set_.length(i)) ? 1 : 0;
+    metrics["eval_pairs_fraction"] =
+        static_cast<double>(counts_.pairs_computed) / static_cast<double>(counts_.pairs_total);
+    metrics["eval_hashed_fraction"] =
+        static_cast<double>(hashed) / static_cast<double>(set_.sequences() * static_cast<int64_t>(layers.size()));
+  }
+
   Model& model_;
   const SequenceSet& set_;
   const EvaluateOptions& options_;

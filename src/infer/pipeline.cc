@@ -161,7 +161,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
   CheckOptions();
   if (tokenizer_->vocab_size() > config().vocab_size) {
-    Fail("config.json: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens", config().vocab_size,
+    Fail("config.json: \"vocab_size\" is {}, but the tokenizer has {} tokens", config().vocab_size,
          tokenizer_->vocab_size());
   }
   if (model_->task() != HeadOf(options_.task)) Fail("the model has no head for this task");

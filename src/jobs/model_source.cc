@@ -101,8 +101,12 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     source.attention.Apply(config.attention);
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
-      Fail("{}: \"vocab_size\" is {}, but the tokenizer (vocab.txt) has {} tokens",
-           source.config_name.empty() ? "config.json" : source.config_name, config.vocab_size, tokenizer.vocab_size());
+      Fail("{}: \"vocab_size\" is {}, but the tokenizer of {} has {} tokens",
+           !source.config_name.empty() ? source.config_name
+           : folder.empty()            ? Marked("config_overrides")
+                                       : folder + "/config.json",
+           config.vocab_size, source.tokenizer_name.empty() ? source.model_name_or_path : source.tokenizer_name,
+           tokenizer.vocab_size());
     ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
   };
   ModelPtr model;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/logging.h"
 #include "data/corpus.h"
 
 namespace lshformer {
@@ -26,6 +27,11 @@ SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenize
   if (*options.pairs == PairKind::kSentenceOrder && pairs.single_sentences > 0)
     spdlog::info("{} of {} pairs have no order: their chunk was one sentence, so the other is from another document",
                  pairs.single_sentences, pairs.set.size());
+  if (pairs.single_sentences * 2 > pairs.set.size())
+    Warn(
+        "{} of {} pairs are of texts without a second sentence; what does not fit into {} tokens of a sentence is left "
+        "out. Is the end of a sentence marked?",
+        pairs.single_sentences, pairs.set.size(), options.max_seq_length);
   pairs.set.KeepFirst(limit);
   return std::move(pairs.set);
 }

@@ -1,5 +1,7 @@
 #include "jobs/train.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "jobs/question_data.h"
 #include "jobs/seeds.h"
 #include "jobs/training_run.h"
+#include "models/config.h"
 
 namespace lshformer {
 namespace {
@@ -20,6 +23,14 @@ void ForgetLabels(ModelConfig& config) {
   config.num_labels = ModelConfig{}.num_labels;
   config.labels.clear();
   config.problem_type.clear();
+}
+
+// What the training data decide.
+void CheckOverrides(const TrainOptions& options) {
+  constexpr const char* kOfTheData[] = {"architectures", "num_labels", "id2label", "label2id", "problem_type"};
+  for (const auto& [key, value] : SplitOverrides(options.model.config_overrides, Marked("config_overrides")))
+    if (std::find(std::begin(kOfTheData), std::end(kOfTheData), key) != std::end(kOfTheData))
+      FailOption("config_overrides", "\"{}\" follows from the training data and {}", key, OptionName{"task"});
 }
 
 JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
@@ -125,6 +136,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 JobResult RunTrain(const TrainOptions& options) {
   CheckTrainingJob(options, TrainTable());
   CheckLabelSource(options);
+  CheckOverrides(options);
   if (!options.folder.seeds.empty()) return RunEachSeed(options, RunTrain);
   HeldLog warnings;
   TrainingJob job =

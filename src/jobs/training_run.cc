@@ -62,9 +62,9 @@ TrainResult TrainShown(const TrainingJob& job, const std::string& title, const T
 
 // Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
 Json Plan(const TrainingJob& job, const TrainingData& data) {
-  constexpr int64_t kTrialSteps = 4;
+  constexpr int64_t kTrialSteps = 4, kManyParameters = 50'000'000;  // of many a step takes long enough to tell
   TrainingOptions trial = job.training;
-  trial.max_steps = kTrialSteps;
+  trial.max_steps = CountParameters(*job.model) > kManyParameters ? 2 : kTrialSteps;
   trial.logging_steps = trial.eval_steps = trial.save_steps = 0;
   trial.load_best_model_at_end = false;
   trial.metric_for_best_model = TrainingOptions().metric_for_best_model;

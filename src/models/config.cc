@@ -339,7 +339,10 @@ std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view
   for (const std::string& part : SplitAtCommas(overrides)) {
     const size_t equals = part.find('=');
     if (equals == part.npos) FailUsage("{}: expected key=value, got \"{}\"", where, Shown(part));
-    all.emplace_back(Trimmed(part.substr(0, equals)), Trimmed(part.substr(equals + 1)));
+    const std::string key = Trimmed(part.substr(0, equals));
+    if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.first == key; }))
+      FailUsage("{}: \"{}\" stands there twice", where, Shown(key));
+    all.emplace_back(key, Trimmed(part.substr(equals + 1)));
   }
   return all;
 }

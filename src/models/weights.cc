@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "base/logging.h"
@@ -122,16 +123,27 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
   return tensor.requires_grad_(true);
 }
 
-// More layers in the file than in config.json: the answers are not those of the model that was trained.
-void WarnOfFurtherLayers(const std::map<std::string, std::string>& by_name, const ModelConfig& config,
-                         const std::string& path) {
+// More in the file than config.json asks for: the answers are not those of the model that was trained.
+void WarnOfFurtherTensors(const std::map<std::string, std::string>& by_name, const ModelConfig& config,
+                          const std::vector<ParameterSpec>& specs, const std::string& path) {
   const Family& family = FamilyOf(config);
   if (family.layer_prefix.empty()) return;
   const std::string next = fmt::format("{}{}.", family.layer_prefix, family.layers(config));
   const auto found = by_name.lower_bound(next);
-  if (found != by_name.end() && found->first.starts_with(next))
+  if (found != by_name.end() && found->first.starts_with(next)) {
     spdlog::warn("{}: has more layers than the {} of config.json (\"{}\"); the rest is not used", path,
                  family.layers(config), family.layers_key);
+    return;
+  }
+  std::set<std::string_view> known;
+  for (const ParameterSpec& spec : specs) known.insert(spec.name);
+  const std::string own(family.weight_names.prefix), pooler = own + "pooler.";  // features do without a pooler
+  std::vector<std::string> unread;
+  for (const auto& [name, in_file] : by_name)
+    if (name.starts_with(own) && !name.starts_with(pooler) && !known.contains(name)) unread.push_back(in_file);
+  if (!unread.empty())
+    spdlog::warn("{}: config.json asks for a model without {} of its tensors, which are not used: \"{}\"{}", path,
+                 unread.size(), Shown(unread.front(), 120), unread.size() > 1 ? ", …" : "");
 }
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
@@ -141,7 +153,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
   const std::string& path = files->path();
   const Family& family = FamilyOf(config);
   const auto by_name = MapWeightNames(family.weight_names, files->names(), path);
-  WarnOfFurtherLayers(by_name, config, path);
+  WarnOfFurtherTensors(by_name, config, specs, path);
   ParameterMap parameters;
   std::vector<std::string> drawn, misfits;
   bool head = false;  // a pooler alone, under features that do not pass through it, is no news

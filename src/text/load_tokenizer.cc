@@ -11,7 +11,8 @@ namespace lshformer {
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
   if (!std::filesystem::is_directory(folder))
-    Fail("{}: no such folder; a tokenizer is a folder on this machine, names are not downloaded", Shown(folder, 120));
+    Fail("{}: no such folder; a model or tokenizer is a folder on this machine, names are not downloaded",
+         Shown(folder, 120));
   const auto has = [&](const char* name) { return std::filesystem::exists(InFolder(folder, name)); };
   if (has(kSentencePieceFile)) {
     if (has(kVocabularyFile))

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/signals.h"
 #include "text/sentence_piece.h"
 #include "text/sentence_piece_library.h"
 #include "text/utf8.h"
@@ -103,6 +104,10 @@ void SentencePieceSample::DropSome() {
 
 std::string TrainSentencePiece(const SentencePieceSample& sample, int32_t vocab_size) {
   if (sample.stretches().empty()) Fail("{}: expected text with words, got none", OptionName{"input"});
+  // <pad>, <unk>, [CLS], [SEP], [MASK]; the library does not bear less.
+  constexpr int32_t kSpecials = 5;
+  if (vocab_size <= kSpecials)
+    Fail("{}: expected more than the {} special tokens, got {}", OptionName{"vocab_size"}, kSpecials, vocab_size);
   const std::unordered_map<std::string, std::string> settings = {
       {"model_type", "unigram"},
       {"vocab_size", std::to_string(vocab_size)},
@@ -116,7 +121,8 @@ std::string TrainSentencePiece(const SentencePieceSample& sample, int32_t vocab_
       {"user_defined_symbols", "(,),\"\"\"\",-,.,–,£,€"},  // comma-separated, the quote quoted
       {"max_sentence_length", std::to_string(4 * kStretchLimit)},
       {"num_threads", kTrainerParts},
-      {"minloglevel", "3"}};  // of four: the library says nothing by itself
+      {"minloglevel", "3"}};                          // of four: the library says nothing by itself
+  const StopAtOnce stops("learning the vocabulary");  // the library works for minutes on long text without spaces
   try {
     return TrainWithSentencePieceLibrary(settings, sample.stretches());
   } catch (const Error&) {

@@ -266,6 +266,33 @@ TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
   EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
 }
 
+TEST(Signals, TheFirstEndsWhereNothingCanBeAskedToStop) {
+  EXPECT_EQ(StatusAfterSignals(
+                [] {
+                  const StopAtOnce stops("learn");
+                  raise(SIGTERM);
+                  return 5;
+                },
+                {}),
+            128 + SIGTERM);
+  EXPECT_EQ(StatusAfterSignals(
+                [] {
+                  { const StopAtOnce stops("learn"); }
+                  raise(SIGTERM);
+                  return StopSignal();
+                },
+                {}),
+            SIGTERM)
+      << "afterwards it asks again";
+  EXPECT_EQ(StatusAfterSignals(
+                [] {
+                  raise(SIGTERM);
+                  return ErrorOf([] { StopAtOnce("learn"); }) == "learn: stopped by SIGTERM" ? 5 : 6;
+                },
+                {}),
+            5);
+}
+
 // What a signal interrupts may have a stack with no room for its frame (oneDNN's kernels do).
 TEST(Signals, AreHandledOnAStackOfTheirOwn) {
   EXPECT_EXIT(

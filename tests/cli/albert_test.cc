@@ -118,6 +118,7 @@ TEST_F(AlbertTest, WhatWouldChangeTensorsIsRefused) {
               AllOf(HasSubstr("--config_overrides: a checkpoint's tensors stay as they are, \"albert.encoder."),
                     HasSubstr("would not")));
   EXPECT_THAT(overridden("embedding_size=16"), HasSubstr("word_embeddings.weight\" [300, 12] would not"));
+  EXPECT_THAT(overridden("hidden_dropout_prob=0,hidden_dropout_prob=0.1"), HasSubstr("stands there twice"));
   EXPECT_THAT(overridden("model_type=bert"), HasSubstr("--config_overrides: "));
   Succeeds(From({"--model_name_or_path", folder_ / "run", "--config_overrides", "hidden_dropout_prob=0"}, "new",
                 {"--max_steps", "1"}));

@@ -55,7 +55,7 @@ TEST_F(InfoTest, SaysFromWhichLengthOnSequencesAreHashed) {
                      {"type": "reformer", "min_length": 200}])"),
             Json::array({"never", 200}));
   EXPECT_THAT(Info(R"({"type": "simhash", "min_length": 40})", {}).out,
-              HasSubstr("hashed from this many tokens on: 40"));
+              HasSubstr("hashed from this many tokens on (0: every sequence): 40"));
   EXPECT_THAT(Info("\"dense\"", {}).out, Not(HasSubstr("hashed from")));
 }
 

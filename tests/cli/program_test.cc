@@ -58,8 +58,8 @@ class ProgramTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-const char* const kCommands[] = {"quickstart", "info",      "tokenizer", "pretrain", "train", "evaluate", "predict",
-                                 "inspect",    "attention", "bench",     "tune",     "synth", "report"};
+const char* const kCommands[] = {"quickstart", "info",      "tokenizer", "pretrain", "train", "evaluate",  "predict",
+                                 "inspect",    "attention", "bench",     "tune",     "synth", "reproduce", "report"};
 
 TEST_F(ProgramTest, Version) {
   const Result result = Run("--version");

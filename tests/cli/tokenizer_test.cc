@@ -164,6 +164,9 @@ TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
   EXPECT_THAT(large.err, StartsWith("lshformer: --vocab_size: expected at most "));
   EXPECT_EQ(std::count(large.err.begin(), large.err.end(), '\n'), 1);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
+  const CommandResult small = train("5", "small");
+  EXPECT_EQ(small.status, 1);
+  EXPECT_EQ(small.err, "lshformer: --vocab_size: expected more than the 5 special tokens, got 5\n");
   const CommandResult ignored = train("34", "other", {"--min_frequency", "3"});
   EXPECT_EQ(ignored.status, 2);
   EXPECT_THAT(ignored.err, HasSubstr("--min_frequency: is for --type wordpiece"));

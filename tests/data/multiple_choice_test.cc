@@ -102,6 +102,9 @@ TEST(ReadChoices, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error("\n[1]"), HasSubstr("expected a JSON object, got a list"));
   EXPECT_THAT(error("{\"context\": "), HasSubstr("a.jsonl"));
   EXPECT_THAT(error(""), HasSubstr("a.jsonl: has no questions"));
+  folder.Write("race/1.txt", R"({"article": "c", "questions": ["q"], "options": [["x", "y"]], "answers": ["A"]})");
+  folder.Write("race/2.txt", "");
+  EXPECT_THAT(testing::ErrorOf([&] { ReadChoices(folder / "race", true, 0); }), HasSubstr("2.txt: has no questions"));
   const auto race = [&](const char* questions, const char* options, const char* answers, bool labelled = true) {
     return error(fmt::format(R"({{"article": "c", "questions": {}, "options": {}, "answers": {}}})", questions, options,
                              answers),

@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
+#include <memory>
+#include <sstream>
 
 #include "models/albert/config.h"
 #include "util/errors.h"
@@ -292,8 +297,10 @@ TEST(AlbertFiles, OfAnotherFamily) {
   ModelConfig bert;
   bert.vocab_size = 60, bert.hidden_size = 16, bert.num_hidden_layers = 1, bert.num_attention_heads = 2;
   bert.intermediate_size = 20, bert.max_position_embeddings = 40;
-  EXPECT_THAT(load_as(bert, "albert"),
-              HasSubstr("tensor \"albert.embeddings.word_embeddings.weight\" is missing, expected shape [60, 128]"));
+  EXPECT_THAT(
+      load_as(bert, "albert"),
+      HasSubstr("tensor \"albert.embeddings.word_embeddings.weight\" is missing, expected shape [60, 128]: the file "
+                "has no tensor of an ALBERT model"));
 }
 
 TEST(AlbertFiles, AMapThatIsNotThereIsExplained) {
@@ -306,6 +313,35 @@ TEST(AlbertFiles, AMapThatIsNotThereIsExplained) {
   std::ofstream(folder.path() + "/config.json") << ToJson(config).dump();
   EXPECT_THAT(ErrorOf([&] { LoadModel(folder.path(), Task::kMaskedLm, 0, true); }),
               HasSubstr("say \"embedding_hidden_mapping\": false"));
+}
+
+// A config that asks for less than the file has makes another model, and says so.
+TEST(AlbertFiles, TensorsThatAreNotUsedAreTold) {
+  const auto warnings_of = [](ModelConfig config, const std::function<void(ModelConfig&)>& change) {
+    const TempFolder folder;
+    SaveModel(*CreateModel(config, Task::kSequenceClassification, 4), folder.path());
+    std::ostringstream log;
+    const auto previous = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    LoadModel(folder.path(), Task::kSequenceClassification, 0, /*require_head=*/true, change);
+    spdlog::set_default_logger(previous);
+    return log.str();
+  };
+  EXPECT_EQ(warnings_of(Small(), [](ModelConfig&) {}), "");
+  ModelConfig inner = Small();
+  inner.inner_group_num = 2;
+  EXPECT_THAT(warnings_of(inner, [](ModelConfig& config) { config.inner_group_num = 1; }),
+              HasSubstr("without 16 of its tensors, which are not used: "
+                        "\"albert.encoder.albert_layer_groups.0.albert_layers.1."));
+  ModelConfig square = Small();
+  square.embedding_size = square.hidden_size;
+  EXPECT_THAT(
+      warnings_of(square, [](ModelConfig& config) { config.own<AlbertConfig>().embedding_hidden_mapping = false; }),
+      HasSubstr("embedding_hidden_mapping_in"));
+  EXPECT_THAT(warnings_of(Shared(Small(), "none"),
+                          [](ModelConfig& config) { config.own<AlbertConfig>().parameter_sharing = "attention"; }),
+              HasSubstr("which are not used"));
 }
 
 }  // namespace

@@ -20,6 +20,15 @@ TEST(SplitSentences, EndAtFullStopsNotInNumbers) {
   EXPECT_THAT(SplitSentences(" \t "), IsEmpty());
 }
 
+// ICU's rules take a full stop before a small letter for an abbreviation. That is so in text that has capitals too.
+TEST(SplitSentences, LowerCasedTextHasSentencesToo) {
+  EXPECT_THAT(SplitSentences("it was 3.5 miles. (was it?) yes! \"so.\" said ann.. once"),
+              ElementsAre("it was 3.5 miles.", "(was it?)", "yes!", "\"so.\"", "said ann..", "once"));
+  EXPECT_THAT(SplitSentences("она шла. он стоял."), ElementsAre("она шла.", "он стоял."));
+  EXPECT_THAT(SplitSentences("Seen by him, i.e. not by me."), ElementsAre("Seen by him, i.e. not by me."));
+  EXPECT_THAT(SplitSentences("Он видел, т. е. не я."), ElementsAre("Он видел, т. е. не я."));
+}
+
 // Whatever the text, nothing but white space is lost and the pieces are in order.
 TEST(SplitSentences, LosesNothing) {
   const std::string text = "a. b! c?? “d.” e… 1.2.3 Mr. F. went (so I heard.) home.\n\nEND 🙂. x";

@@ -23,6 +23,9 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
 }
 
 std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
+  const auto own = by_name.lower_bound("albert.");
+  if (own == by_name.end() || !own->first.starts_with("albert."))
+    return ": the file has no tensor of an ALBERT model; is \"model_type\" another?";
   const bool reversible = by_name.contains("albert.encoder.LayerNorm.weight");
   if (reversible != config.reversible)
     return reversible ? ": the weights are those of a reversible model, which config.json does not say"

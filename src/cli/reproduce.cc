@@ -1,0 +1,108 @@
+// lshformer reproduce NAME: a published table or figure, ours beside what was published.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/commands.h"
+#include "jobs/recipe.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct ReproduceFlags {
+  std::string recipe;
+  std::vector<std::string> inputs;  // "NAME=PATH"
+  bool list = false, dry_run = false;
+  ReproduceOptions options;
+};
+
+// Where the installation put them, beside the program.
+std::string RecipeFolder() {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  return (self.parent_path() / LSHFORMER_RECIPES).lexically_normal().string();
+}
+
+void List() {
+  const std::string folder = RecipeFolder();
+  Table table{{"recipe", "title"}, {}};
+  for (const std::string& name : RecipeNames(folder)) table.Row({name, ReadRecipe(name, folder).title});
+  std::cout << PlainText(table);
+}
+
+std::map<std::string, std::string> Inputs(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> inputs;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
+      FailOption("input", "expected NAME=PATH, got \"{}\"", Shown(word));
+    if (!inputs.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
+      FailOption("input", "{} stands there twice", word.substr(0, equals));
+  }
+  return inputs;
+}
+
+// What of the common flags the recipe's commands are given too.
+std::vector<std::string> Inherited(const CommonFlags& common) {
+  std::vector<std::string> flags;
+  if (common.threads > 0) flags = {"--threads", std::to_string(common.threads)};
+  if (common.isa != "auto") flags.insert(flags.end(), {"--isa", common.isa});
+  if (common.quiet) flags.emplace_back("--quiet");
+  if (common.no_progress) flags.emplace_back("--no_progress");
+  return flags;
+}
+
+void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
+  if (flags.list) return List();
+  if (flags.recipe.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
+  ReproduceOptions& options = flags.options;
+  if (options.output_dir.empty()) FailOption("output_dir", "required");
+  options.inputs = Inputs(flags.inputs);
+  options.common_flags = Inherited(common);
+  const Recipe recipe = ReadRecipe(flags.recipe, RecipeFolder());
+  const std::vector<RecipeRun> runs = PlanRecipe(recipe, options);
+  if (flags.dry_run) {
+    for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";
+    return;
+  }
+  MakeFolder(options.output_dir);
+  RunRecipe(runs, options);
+  WriteFileAtomically(options.output_dir + "/report.html", RecipePage(recipe, options));
+  std::cout << recipe.title << "\n" << recipe.source << "\n\n" << PlainText(RecipeTable(recipe, options));
+  for (const std::string& note : recipe.notes) std::cout << "\n" << note << "\n";
+}
+
+}  // namespace
+
+void AddReproduce(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("reproduce", "a published table or figure, ours beside theirs");
+  auto flags = std::make_shared<ReproduceFlags>();
+  command->add_option("NAME", flags->recipe, "a recipe of --list, or a file of one's own (docs/formats.md)")
+      ->type_name("NAME")
+      ->group("Recipe");
+  command->add_flag("--list", flags->list, "the recipes that there are")->group("Recipe");
+  command->add_option("--input", flags->inputs, "what the recipe is to be run on; without it the error says what it needs")
+      ->type_name("NAME=PATH")
+      ->group("Recipe")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--row", flags->options.rows, "these rows only")
+      ->type_name("NAME")
+      ->group("Recipe")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--column", flags->options.columns, "these columns only")
+      ->type_name("NAME")
+      ->group("Recipe")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--output_dir", flags->options.output_dir,
+                      "folder for a run a cell, and report.html; finished runs in it are kept, a stopped one goes on")
+      ->type_name("DIR")
+      ->group("Output");
+  command->add_flag("--dry_run", flags->dry_run, "only print the commands")->group("Output");
+  command->callback([flags, &common] { Reproduce(*flags, common); });
+}
+
+}  // namespace lshformer::cli

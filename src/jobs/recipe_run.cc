@@ -1,0 +1,302 @@
+// What a recipe runs, its running, and its table.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/signals.h"
+#include "jobs/recipe.h"
+#include "report/page.h"
+
+namespace lshformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Names = std::map<std::string, std::string>;  // what stands in braces → its text
+
+// "{books}/train" with the names' texts in place. Braces around anything else stay: JSON has them too.
+std::string Filled(std::string text, const Names& names) {
+  for (const auto& [name, value] : names) {
+    const std::string place = "{" + name + "}";
+    for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += value.size())
+      text.replace(at, place.size(), value);
+  }
+  return text;
+}
+
+std::vector<std::string> FilesOf(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.is_regular_file(error)) files.push_back(entry.path().string());
+  if (files.empty()) Fail("{}: no folder with files", folder);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Json FilledFlags(const Json& flags, const Names& names) {
+  Json filled = Json::object();
+  for (const auto& [name, value] : flags.items()) {
+    if (!value.is_string()) {
+      filled[name] = value;
+      continue;
+    }
+    const std::string text = Filled(value.get<std::string>(), names);
+    filled[name] = text.ends_with("/*") ? Json(FilesOf(text.substr(0, text.size() - 2))) : Json(text);
+  }
+  return filled;
+}
+
+// Later flags win; null takes one away.
+void Merge(const Json& more, Json& flags) {
+  for (const auto& [name, value] : more.items()) {
+    if (value.is_null())
+      flags.erase(name);
+    else
+      flags[name] = value;
+  }
+}
+
+template <class Part>
+void RequireNames(const std::vector<std::string>& asked, const std::vector<Part>& parts, const char* option) {
+  std::vector<std::string> known;
+  for (const Part& part : parts) known.push_back(part.name);
+  for (const std::string& name : asked)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      FailOption(option, "expected some of {}, got \"{}\"{}", fmt::join(known, ", "), Shown(name),
+                 Suggestion(name, known));
+}
+
+bool Chosen(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The column whose command makes a column's figure.
+const std::string& SourceOf(const RecipeColumn& column) { return column.of.empty() ? column.name : column.of; }
+
+bool HasCell(const RecipeRow& row, const RecipeColumn& column) {
+  if (!row.published.empty()) return false;
+  const auto own = row.of_columns.find(SourceOf(column));
+  return own == row.of_columns.end() || !own->second.is_null();
+}
+
+// Whether the command of this column is to run for the columns that were asked for.
+bool Needed(const Recipe& recipe, const RecipeColumn& column, const ReproduceOptions& options) {
+  return column.of.empty() && std::any_of(recipe.columns.begin(), recipe.columns.end(), [&](const RecipeColumn& other) {
+           return SourceOf(other) == column.name && Chosen(options.columns, other.name);
+         });
+}
+
+Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
+  Names names{{"output", options.output_dir}};
+  std::vector<std::string> known;
+  for (const auto& [name, what] : recipe.inputs) {
+    known.push_back(name);
+    const auto given = options.inputs.find(name);
+    if (given == options.inputs.end()) FailUsage("{} {}=PATH: required: {}", OptionName{"input"}, name, what);
+    names[name] = given->second;
+  }
+  for (const auto& [name, path] : options.inputs)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      FailOption("input", "the recipe has no input \"{}\"{}", Shown(name), Suggestion(name, known));
+  return names;
+}
+
+std::string FolderOf(const RecipeRun& run, const ReproduceOptions& options) {
+  return options.output_dir + "/" + run.name;
+}
+
+bool Finished(const RecipeRun& run, const ReproduceOptions& options) {
+  const std::string folder = FolderOf(run, options);
+  // pretrain and train know their own; a run that one of them has finished ends at once.
+  const char* last = run.command == "evaluate" ? "eval_results.json" : "tokenizer_config.json";
+  return run.command != "pretrain" && run.command != "train" && fs::exists(folder + "/" + last);
+}
+
+// Refuses to take a result of other flags for this one.
+void WriteFlags(const RecipeRun& run, const std::string& path, bool finished) {
+  const std::string text = run.flags.dump(2) + "\n";
+  std::error_code error;
+  if (finished && fs::exists(path, error) && ReadFile(path) != text)
+    Fail("{}: another result of {} is there, made with other flags; give another {}", path, run.name,
+         OptionName{"output_dir"});
+  WriteFileAtomically(path, text);
+}
+
+// Waits for a process; a signal that asks this one to stop is handed on, once.
+int WaitFor(pid_t child) {
+  int status = 0;
+  bool told = false;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) Fail("waiting for a command: {}", std::strerror(errno));
+    if (StopSignal() != 0 && !told) kill(child, StopSignal());
+    told = StopSignal() != 0;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int RunProcess(const std::vector<std::string>& words, const std::string& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (output < 0) Fail("{}: {}", log, std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(output, STDOUT_FILENO);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  close(output);
+  if (child < 0) Fail("cannot start a command: {}", std::strerror(errno));
+  return WaitFor(child);
+}
+
+void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
+  const std::string base = FolderOf(run, options), flags = base + ".flags.json", log = base + ".log";
+  MakeFolder(fs::path(base).parent_path().string());
+  const bool finished = Finished(run, options);
+  WriteFlags(run, flags, finished);
+  if (finished) return;
+  std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string()};
+  for (size_t begin = 0; begin <= run.command.size();) {  // "tokenizer train" is two words
+    const size_t end = std::min(run.command.find(' ', begin), run.command.size());
+    words.push_back(run.command.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  words.push_back(flags);
+  words.insert(words.end(), options.common_flags.begin(), options.common_flags.end());
+  const int status = RunProcess(words, log);
+  ThrowIfStopped("reproduce");
+  if (status != 0) Fail("{}: lshformer {} ended with status {}; its output is {}", run.name, run.command, status, log);
+}
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+struct Figure {
+  double value = kNone, deviation = kNone;
+};
+
+// Of all_results.json or eval_results.json; {"mean", "std"} where there were several seeds.
+Figure ReadFigure(const std::string& folder, const std::string& metric) {
+  for (const char* name : {"all_results.json", "eval_results.json"}) {
+    const std::string path = folder + "/" + name;
+    std::error_code error;
+    if (!fs::exists(path, error)) continue;
+    const Json results = ReadJsonObject(path);
+    if (!HasValue(results, metric)) continue;
+    const Json& value = results.at(metric);
+    if (value.is_number()) return {value.get<double>(), kNone};
+    Figure figure;
+    if (value.is_object() && HasValue(value, "mean")) figure.value = GetNumber(value, "mean", path);
+    if (value.is_object() && HasValue(value, "std")) figure.deviation = GetNumber(value, "std", path);
+    return figure;
+  }
+  return {};
+}
+
+constexpr int kDigits = 4;
+
+std::string CellText(const RecipeRow& row, const RecipeColumn& column, const ReproduceOptions& options) {
+  if (const auto printed = row.published.find(column.name); printed != row.published.end())
+    return fmt::format("{}", printed->second);  // with as many digits as there
+  if (!HasCell(row, column)) return "–";
+  const Figure figure =
+      ReadFigure(fmt::format("{}/{}/{}", options.output_dir, row.name, SourceOf(column)), column.metric);
+  std::string text = FormatNumber(figure.value * column.times, kDigits);
+  if (std::isfinite(figure.deviation)) text += " ± " + FormatNumber(figure.deviation * column.times, 2);
+  return text;
+}
+
+}  // namespace
+
+std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options) {
+  RequireNames(options.rows, recipe.rows, "row");
+  RequireNames(options.columns, recipe.columns, "column");
+  Names names = KnownNames(recipe, options);
+  std::vector<RecipeRun> runs;
+  const auto add = [&](std::string name, const std::string& command, const Json& flags) {
+    RecipeRun run{std::move(name), command, FilledFlags(flags, names)};
+    if (command == "pretrain" || command == "train") run.flags["resume_from_checkpoint"] = "auto";
+    run.flags["output_dir"] = FolderOf(run, options);
+    runs.push_back(std::move(run));
+  };
+  for (const RecipeStep& step : recipe.steps) add(step.name, step.command, step.flags);
+  for (const RecipeRow& row : recipe.rows) {
+    if (!Chosen(options.rows, row.name)) continue;
+    names["row"] = row.name;
+    for (const RecipeColumn& column : recipe.columns) {
+      if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
+      Json flags = column.flags;
+      Merge(row.flags, flags);
+      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) Merge(own->second, flags);
+      add(row.name + "/" + column.name, column.command, flags);
+    }
+  }
+  return runs;
+}
+
+std::string CommandLine(const RecipeRun& run) {
+  std::string line = "lshformer " + run.command;
+  const auto quoted = [](const Json& value) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const bool plain = !text.empty() && text.find_first_of(" \"'{}[]*$&;|<>()\\`!#~?\n\t") == std::string::npos;
+    if (plain) return text;
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+  };
+  for (const auto& [name, value] : run.flags.items()) {
+    line += " --" + name;
+    if (value.is_boolean() && value.get<bool>()) continue;
+    for (const Json& item : value.is_array() ? value : Json::array({value})) line += " " + quoted(item);
+  }
+  return line;
+}
+
+void RunRecipe(const std::vector<RecipeRun>& runs, const ReproduceOptions& options) {
+  for (const RecipeRun& run : runs) {
+    ThrowIfStopped("reproduce");
+    RunOne(run, options);
+  }
+}
+
+Table RecipeTable(const Recipe& recipe, const ReproduceOptions& options) {
+  Table table;
+  table.columns = {""};
+  for (const RecipeColumn& column : recipe.columns)
+    if (Chosen(options.columns, column.name)) table.columns.push_back(column.title);
+  for (const RecipeRow& row : recipe.rows) {
+    if (!Chosen(options.rows, row.name)) continue;
+    std::vector<std::string> cells{row.title};
+    for (const RecipeColumn& column : recipe.columns)
+      if (Chosen(options.columns, column.name)) cells.push_back(CellText(row, column, options));
+    table.Row(std::move(cells));
+  }
+  return table;
+}
+
+std::string RecipePage(const Recipe& recipe, const ReproduceOptions& options) {
+  Page page(recipe.title, recipe.source);
+  page.Add(RecipeTable(recipe, options));
+  for (const std::string& note : recipe.notes) page.Paragraph(note);
+  std::vector<std::string> lines;
+  for (const RecipeRun& run : PlanRecipe(recipe, options)) lines.push_back(CommandLine(run));
+  page.Commands(lines);
+  return page.Html();
+}
+
+}  // namespace lshformer

@@ -1,0 +1,74 @@
+// The command `reproduce`, on a recipe of seconds.
+#include <filesystem>
+
+#include "cli/training_run.h"
+
+namespace lshformer::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ReproduceTest : public TrainingRunTest {
+ protected:
+  void SetUp() override {
+    TrainingRunTest::SetUp();
+    for (const auto& [name, seed] : {std::pair("train.tsv", "1"), {"dev.tsv", "2"}})
+      Succeeds({LSHFORMER_BINARY, "synth", "--task", "classification", "--examples", "40", "--seed", seed, "--output",
+                folder_ / name});
+    folder_.Write("small.json", R"({
+      "title": "A small table", "source": "nobody's", "notes": ["A note."], "inputs": {"data": "a folder"},
+      "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": "{data}/train.tsv", "vocab_size": 120}}],
+      "columns": [{"name": "sentiment", "command": "train", "metric": "eval_loss", "flags": {
+         "model_type": "bert", "tokenizer_name": "{output}/words", "train_file": "{data}/train.tsv",
+         "config_overrides": "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8",
+         "validation_file": "{data}/dev.tsv", "do_eval": true, "max_seq_length": 32, "max_steps": 2, "seeds": "1,2"}},
+        {"name": "pairs", "of": "sentiment", "metric": "eval_pairs_fraction"}],
+      "rows": [{"name": "exact"}, {"name": "hashed", "flags": {"attention": {"type": "reformer", "chunk": 8, "rounds": 1}}},
+               {"name": "paper", "published": {"sentiment": 0.125}}]})");
+  }
+  std::vector<std::string> Reproduce(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{LSHFORMER_BINARY, "reproduce",    folder_ / "small.json",
+                                   "--input",        "data=" + folder_.path(), "--output_dir",
+                                   folder_ / "out"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(ReproduceTest, MakesTheTableAndKeepsWhatIsFinished) {
+  const std::string first = Succeeds(Reproduce({"--quiet"})).out;
+  for (const char* text : {"A small table", "nobody's", "A note.", "exact", "hashed", "0.125", " ± "})
+    EXPECT_THAT(first, HasSubstr(text));
+  EXPECT_THAT(folder_.Read("out/report.html"), HasSubstr("0.125"));
+  EXPECT_LT(Results("out/hashed/sentiment/all_results.json")["eval_pairs_fraction"]["mean"], 1);
+  EXPECT_GT(Results("out/hashed/sentiment/all_results.json")["eval_hashed_fraction"]["mean"], 0);
+  EXPECT_FALSE(Results("out/exact/sentiment/all_results.json").contains("eval_pairs_fraction"));
+  const auto made = std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors");
+  EXPECT_EQ(Succeeds(Reproduce({"--quiet"})).out, first);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors"), made);
+}
+
+TEST_F(ReproduceTest, AFailureNamesTheRunAndItsLog) {
+  folder_.Write("dev.tsv", "sentence\tlabel\n");
+  const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("dev.tsv: holds no examples"));  // the run's own line, before this one
+  EXPECT_THAT(result.err, HasSubstr("exact/sentiment: lshformer train ended with status 1"));
+  EXPECT_THAT(result.err, HasSubstr("out/exact/sentiment.log"));
+}
+
+TEST_F(ReproduceTest, SaysWhatItWouldRun) {
+  const std::string lines = Succeeds(Reproduce({"--dry_run", "--row", "hashed"})).out;
+  EXPECT_THAT(lines, HasSubstr("lshformer tokenizer train --input "));
+  EXPECT_THAT(lines, HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8,\"rounds\":1}'"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+  EXPECT_THAT(Succeeds({LSHFORMER_BINARY, "reproduce", "--list"}).out, HasSubstr("albert-pretraining"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretrainin", "--output_dir", folder_ / "o"}, 2),
+              HasSubstr("did you mean \"albert-pretraining\"?"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretraining", "--output_dir", folder_ / "o"}, 2),
+              HasSubstr("--input text=PATH: required: folder of text files"));
+  EXPECT_THAT(Fails(Reproduce({"--input", "nothing"}), 2), HasSubstr("--input: expected NAME=PATH, got \"nothing\""));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
