@@ -85,7 +85,8 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
       ->type_name("NAME")
       ->group("Recipe");
   command->add_flag("--list", flags->list, "the recipes that there are")->group("Recipe");
-  command->add_option("--input", flags->inputs, "what the recipe is to be run on; without it the error says what it needs")
+  command
+      ->add_option("--input", flags->inputs, "what the recipe is to be run on; without it the error says what it needs")
       ->type_name("NAME=PATH")
       ->group("Recipe")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -97,8 +98,9 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
       ->type_name("NAME")
       ->group("Recipe")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--output_dir", flags->options.output_dir,
-                      "folder for a run a cell, and report.html; finished runs in it are kept, a stopped one goes on")
+  command
+      ->add_option("--output_dir", flags->options.output_dir,
+                   "folder for a run a cell, and report.html; finished runs in it are kept, a stopped one goes on")
       ->type_name("DIR")
       ->group("Output");
   command->add_flag("--dry_run", flags->dry_run, "only print the commands")->group("Output");

@@ -2,6 +2,7 @@
 #include "jobs/recipe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -52,7 +53,8 @@ std::string NameIn(const Json& object, const std::string& where, std::set<std::s
   Member(object, "name", where);
   const std::string name = GetString(object, "name", where);
   const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
   };
   if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), is_plain))
     Fail("{}: \"name\": expected letters, digits, '-', '_' and '.', got \"{}\"", where, Shown(name));
@@ -135,8 +137,8 @@ Recipe ReadRecipe(const std::string& name_or_file, const std::string& folder) {
     path = folder + "/" + name_or_file + ".json";
     if (name_or_file.find('/') != std::string::npos || !std::filesystem::is_regular_file(path, error)) {
       const std::vector<std::string> names = RecipeNames(folder);
-      FailUsage("no recipe \"{}\"{}; reproduce --list names them, and a file of one's own ends in .json",
-                Shown(name_or_file), Suggestion(name_or_file, names));
+      FailUsage("no recipe \"{}\"{}; those of the program are {}, and a file of one's own ends in .json",
+                Shown(name_or_file), Suggestion(name_or_file, names), fmt::join(names, ", "));
     }
   }
   Recipe recipe = ParseRecipe(ReadJsonFile(path), path);
@@ -182,8 +184,7 @@ Recipe ParseRecipe(const Json& json, const std::string& where) {
     if (!source->of.empty()) Fail("{}: column \"{}\": \"{}\" runs no command", where, column.name, column.of);
   }
   for (const Json& row : ListOf(json, "rows", where))
-    recipe.rows.push_back(
-        ParseRow(row, fmt::format("{}: row {}", where, recipe.rows.size() + 1), recipe, names));
+    recipe.rows.push_back(ParseRow(row, fmt::format("{}: row {}", where, recipe.rows.size() + 1), recipe, names));
   return recipe;
 }
 

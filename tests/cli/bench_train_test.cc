@@ -89,9 +89,9 @@ std::vector<std::string> Names(const std::vector<std::string>& overrides, const 
 }
 
 TEST(BenchTrain, AModelIsTimedOnceHoweverItIsWritten) {
-  EXPECT_THAT(Names({"num_hidden_layers=1,reversible=true", "reversible=True, num_hidden_layers=1",
-                     "num_hidden_layers=2,num_hidden_layers=1,reversible=true", "num_hidden_layers=2"}),
-              ElementsAre("dense, num_hidden_layers=1,reversible=true", "dense, num_hidden_layers=2"));
+  EXPECT_THAT(
+      Names({"num_hidden_layers=1,reversible=true", "reversible=True, num_hidden_layers=1", "num_hidden_layers=2"}),
+      ElementsAre("dense, num_hidden_layers=1,reversible=true", "dense, num_hidden_layers=2"));
 }
 
 TEST(BenchTrain, CommasInsideAnOverrideSeparateNothing) {

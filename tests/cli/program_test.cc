@@ -74,7 +74,7 @@ TEST_F(ProgramTest, HelpNamesEveryCommandAndOnlyThose) {
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* command : kCommands) EXPECT_THAT(result.out, HasSubstr(std::string("\n  ") + command + " "));
-  for (const char* later : {"convert", "reproduce", "serve"}) {
+  for (const char* later : {"convert", "serve"}) {
     EXPECT_THAT(result.out, Not(HasSubstr(std::string("\n  ") + later + " ")));
     EXPECT_THAT(Wrong(later), HasSubstr("unknown command"));
   }

@@ -27,9 +27,8 @@ class ReproduceTest : public TrainingRunTest {
                {"name": "paper", "published": {"sentiment": 0.125}}]})");
   }
   std::vector<std::string> Reproduce(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{LSHFORMER_BINARY, "reproduce",    folder_ / "small.json",
-                                   "--input",        "data=" + folder_.path(), "--output_dir",
-                                   folder_ / "out"};
+    std::vector<std::string> words{LSHFORMER_BINARY,         "reproduce",    folder_ / "small.json", "--input",
+                                   "data=" + folder_.path(), "--output_dir", folder_ / "out"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

@@ -29,13 +29,15 @@ class TrainingRunTest : public ::testing::Test {
     std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n,\n";
     for (char letter = 'a'; letter <= 'z'; ++letter) vocabulary += std::string(1, letter) + "\n##" + letter + "\n";
     folder_.Write("tokenizer/vocab.txt", vocabulary);
-    std::string text, table = "sentence\tlabel\n";
+    std::string text, pairs, table = "sentence\tlabel\n";
     for (int i = 0; i < 60; ++i) {
       const std::string noun(1, static_cast<char>('a' + i * 7 % 26));
       text += noun + "at sits on the " + noun + "ed, and the " + noun + "og sleeps.\n\n";
+      pairs += noun + (i % 6 == 0 ? "at sits.\n\n" : "at sits. Its " + noun + "ed is " + noun + "ot. It naps.\n\n");
       table += (i % 2 == 0 ? "good " : "bad ") + noun + "at\t" + (i % 2 == 0 ? "1" : "0") + "\n";
     }
     folder_.Write("text.txt", text);
+    folder_.Write("pairs.txt", pairs);
     folder_.Write("glue/train.tsv", table);
     folder_.Write("glue/dev.tsv", table.substr(0, table.find('\n', 200) + 1));
     folder_.Write("glue/test.tsv", "index\tsentence\n0\tgood cat\n1\tbad dog\n2\tgood bed\n");

@@ -43,7 +43,8 @@ TEST_F(TrainingRunTest, PretrainLeavesWhatTransformersLeaves) {
 }
 
 TEST_F(TrainingRunTest, PretrainingWithNextSentencePrediction) {
-  Succeeds(Pretrain("run", {"--objective", "mlm+nsp", "--do_eval", "--masking", "whole_word", "--max_steps", "20"}));
+  Succeeds(Pretrain("run", {"--train_file", folder_ / "pairs.txt", "--objective", "mlm+nsp", "--do_eval", "--masking",
+                            "whole_word", "--max_steps", "20"}));
   const Json all = Results("run/all_results.json");
   for (const char* key : {"eval_nsp_loss", "eval_nsp_accuracy", "eval_mlm_loss", "eval_mlm_accuracy", "perplexity"})
     EXPECT_TRUE(all.contains(key)) << key;
@@ -52,7 +53,7 @@ TEST_F(TrainingRunTest, PretrainingWithNextSentencePrediction) {
   EXPECT_NEAR(all["perplexity"].get<double>(), std::exp(all["eval_mlm_loss"].get<double>()), 1e-6);
   EXPECT_EQ(Results("run/config.json")["architectures"][0], "BertForPreTraining");
   const CommandResult evaluated = Succeeds({LSHFORMER_BINARY, "evaluate", "--no_progress", "--model_name_or_path",
-                                            folder_ / "run", "--validation_file", folder_ / "text.txt"});
+                                            folder_ / "run", "--validation_file", folder_ / "pairs.txt"});
   EXPECT_TRUE(Json::parse(evaluated.out).contains("eval_nsp_accuracy"));
   // Its encoder and masked-LM head serve other tasks.
   Succeeds({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder_ / "run", "--task", "fill-mask", "--text",
@@ -62,9 +63,9 @@ TEST_F(TrainingRunTest, PretrainingWithNextSentencePrediction) {
 }
 
 TEST_F(TrainingRunTest, PretrainingWithSentenceOrderPrediction) {
-  const CommandResult run =
-      RunCommand(Pretrain("run", {"--objective", "mlm+sop", "--do_eval", "--masking", "ngram", "--max_ngram", "2",
-                                  "--max_steps", "20", "--log_level", "info"}));
+  const CommandResult run = RunCommand(
+      Pretrain("run", {"--train_file", folder_ / "pairs.txt", "--objective", "mlm+sop", "--do_eval", "--masking",
+                       "ngram", "--max_ngram", "2", "--max_steps", "20", "--log_level", "info"}));
   EXPECT_EQ(run.status, 0);
   EXPECT_THAT(run.err, HasSubstr(" pairs have no order: their chunk was one sentence"));
   const Json all = Results("run/all_results.json");
@@ -74,8 +75,8 @@ TEST_F(TrainingRunTest, PretrainingWithSentenceOrderPrediction) {
   EXPECT_FALSE(all.contains("eval_nsp_accuracy"));
   // The head is scored on either kind of pairs, or not at all.
   const auto evaluate = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{LSHFORMER_BINARY, "evaluate",          "--no_progress",     "--model_name_or_path",
-                                   folder_ / "run",  "--validation_file", folder_ / "text.txt"};
+    std::vector<std::string> words{LSHFORMER_BINARY, "evaluate",          "--no_progress",      "--model_name_or_path",
+                                   folder_ / "run",  "--validation_file", folder_ / "pairs.txt"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };

@@ -91,7 +91,8 @@ TEST_F(RecipeTest, TheTableHasWhatThereIs) {
   EXPECT_THAT(table.lines[1].cells, ElementsAre("LSH", "50 ± 1", "–", "–"));
   EXPECT_THAT(table.lines[2].cells, ElementsAre("paper", "91.25", "0.5", "–"));
   const std::string page = RecipePage(recipe_, options_);
-  for (const char* text : {"T</h1>", "87.50", "91.25", "lshformer tokenizer train --input"}) EXPECT_THAT(page, HasSubstr(text));
+  for (const char* text : {"T</h1>", "87.50", "91.25", "lshformer tokenizer train --input"})
+    EXPECT_THAT(page, HasSubstr(text));
 }
 
 TEST_F(RecipeTest, InputsAreAskedForByName) {
