@@ -3,7 +3,7 @@
 
     python bench/fine_tuning.py --bin build/release/bin/lshformer --model MINILM --data_dir glue/SST-2 > fine_tuning.json
 
-Both: SST-2's sentences in random order, batches of 32, AdamW, dropout on, float32. Hugging Face pads a batch to its longest sentence
+--task_name mrpc: MRPC's pairs. Both: sentences in random order, batches of 32, AdamW, dropout on, float32. Hugging Face pads a batch to its longest sentence
 (dynamic padding); only real tokens count. Needs torch and transformers; nothing of this is needed to build, test or use lshformer.
 """
 import argparse
@@ -17,10 +17,17 @@ import tempfile
 import time
 
 
-def read_sentences(data_dir):
-    with open(os.path.join(data_dir, "train.tsv"), encoding="utf-8") as file:
+def read_rows(args):
+    """[(texts, label)], texts as a tokenizer takes them: one, or a pair."""
+    with open(os.path.join(args.data_dir, "train.tsv"), encoding="utf-8-sig") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
-    return [(row[0], int(row[1])) for row in rows]
+    if args.task_name == "mrpc":
+        return [((row[3], row[4]), int(row[0])) for row in rows]
+    return [((row[0],), int(row[1])) for row in rows]
+
+
+def tokenize(tokenizer, rows, **more):
+    return tokenizer(*map(list, zip(*(texts for texts, _ in rows))), truncation=True, max_length=128, **more)
 
 
 class HuggingFace:
@@ -40,7 +47,7 @@ class HuggingFace:
     def step(self):
         batch = self.rows[self.next : self.next + self.args.batch_size]
         self.next += self.args.batch_size
-        inputs = self.tokenizer([text for text, _ in batch], truncation=True, max_length=128, padding=True, return_tensors="pt")
+        inputs = tokenize(self.tokenizer, batch, padding=True, return_tensors="pt")
         loss = self.model(**inputs, labels=self.torch.tensor([label for _, label in batch])).loss
         loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -57,7 +64,7 @@ class HuggingFace:
 
 def ours(args, tokens_per_sentence, extra):
     with tempfile.TemporaryDirectory() as folder:
-        command = [args.bin, "train", "--task", "text-classification", "--task_name", "sst2", "--train_file", os.path.join(args.data_dir, "train.tsv"),
+        command = [args.bin, "train", "--task", "text-classification", "--task_name", args.task_name, "--train_file", os.path.join(args.data_dir, "train.tsv"),
                    "--model_name_or_path", args.model, "--max_seq_length", "128", "--per_device_train_batch_size", str(args.batch_size),
                    "--learning_rate", "2e-5", "--max_steps", str(args.steps), "--save_steps", "0", "--threads", str(args.threads), "--seed", str(args.seed),
                    "--output_dir", folder, "--overwrite_output_dir", "--quiet"] + extra
@@ -70,6 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--task_name", choices=["sst2", "mrpc"], default="sst2")
     parser.add_argument("--data_dir", required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch_size", type=int, default=32)
@@ -79,10 +87,10 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="lshformer also with --bf16")
     args = parser.parse_args()
 
-    rows = read_sentences(args.data_dir)
+    rows = read_rows(args)
     peer = HuggingFace(args, rows)
     sample = random.Random(args.seed).sample(rows, 2000)
-    tokens_per_sentence = sum(map(len, peer.tokenizer([text for text, _ in sample], truncation=True, max_length=128)["input_ids"])) / len(sample)
+    tokens_per_sentence = sum(map(len, tokenize(peer.tokenizer, sample)["input_ids"])) / len(sample)
     peer.step()
     runs = {"hf_fine_tuning_fp32": peer.tokens_per_second, "lshformer_fine_tuning_fp32": lambda: ours(args, tokens_per_sentence, [])}
     if args.bf16:

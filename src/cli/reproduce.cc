@@ -16,7 +16,7 @@ namespace {
 
 struct ReproduceFlags {
   std::string recipe;
-  std::vector<std::string> inputs;  // "NAME=PATH"
+  std::vector<std::string> inputs;  // "NAME=VALUE"
   bool list = false, dry_run = false;
   ReproduceOptions options;
 };
@@ -39,7 +39,7 @@ std::map<std::string, std::string> Inputs(const std::vector<std::string>& words)
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
-      FailOption("input", "expected NAME=PATH, got \"{}\"", Shown(word));
+      FailOption("input", "expected NAME=VALUE, got \"{}\"", Shown(word));
     if (!inputs.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
       FailOption("input", "{} stands there twice", word.substr(0, equals));
   }
@@ -87,7 +87,7 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
   command->add_flag("--list", flags->list, "the recipes that there are")->group("Recipe");
   command
       ->add_option("--input", flags->inputs, "what the recipe is to be run on; without it the error says what it needs")
-      ->type_name("NAME=PATH")
+      ->type_name("NAME=VALUE")
       ->group("Recipe")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--row", flags->options.rows, "these rows only")

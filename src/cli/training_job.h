@@ -34,7 +34,10 @@ void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobRes
   AddAttentionFlags(command, options.model.attention);
   command.callback([&command, &table, &common, run, flags] {
     Options& options = flags->options;
+    RefuseMeaningless(command, ModelSourceTable(), options.model);
     RefuseMeaningless(command, table, options);
+    RefuseMeaningless(command, RunFolderTable(), options.folder);
+    RefuseMeaningless(command, TrainingTable(), options.training);
     if (!options.folder.seeds.empty() && command.get_parent()->count("--seed") > 0)
       FailOption("seeds", "instead of {}, not beside it", OptionName{"seed"});
     options.training.seed = common.seed;

@@ -181,7 +181,14 @@ const OptionTable<ModelSource>& ModelSourceTable() {
             "changes to it, \"hidden_size=128,num_hidden_layers=2\"; to a checkpoint's, what leaves its tensors "
             "but a head's as they are")
            .Syntax("KEY=VALUE,…"),
-       Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"), BFloat16()},
+       Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"),
+       Text("reinitialize", &M::reinitialize,
+            "parameters of the checkpoint to draw anew, by parts of their names: \"layer.11.,attention.query\"")
+           .Syntax("PART,…")
+           .MeaninglessIf([](const M& source) {
+             return source.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"}) : "";
+           }),
+       BFloat16()},
       nullptr,
       {},
       kModel};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -49,6 +50,17 @@ void OverrideLoaded(const std::string& overrides, Task task, ModelConfig& config
     const ParameterSpec& first = i < has.size() ? has[i] : asked[i];
     FailOption("config_overrides", "a checkpoint's tensors stay as they are, \"{}\" {} would not", first.name,
                ShapeText(first.shape));
+  }
+}
+
+void Reinitialize(const std::string& parts, uint64_t seed, Model& model) {
+  std::vector<std::string> names;
+  std::istringstream list(parts);
+  for (std::string part; std::getline(list, part, ',');) names.push_back(part);
+  try {
+    RedrawParameters(model, names, seed);
+  } catch (const Error& error) {
+    FailOption("reinitialize", "{}", error.what());
   }
 }
 
@@ -117,6 +129,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   } else {
     model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all, WeightPlace::kMemory,
                       source.ignore_mismatched_sizes);
+    if (resume_from.empty() && !source.reinitialize.empty()) Reinitialize(source.reinitialize, seed, *model);
   }
   model->set_precision(source.precision);
   return model;

@@ -21,6 +21,7 @@ struct ModelSource {
   std::string config_name;         // with this config.json
   std::string config_overrides;    // and these changes, "hidden_size=128,num_hidden_layers=2"
   std::string tokenizer_name;      // default: model_name_or_path
+  std::string reinitialize;        // parameters of the checkpoint that are drawn again: parts of names, "a,b"
   AttentionChanges attention;
   Precision precision = Precision::kFloat32;
   bool ignore_mismatched_sizes = false;  // a head for other labels is drawn anew, not an error

@@ -164,6 +164,7 @@ Recipe ParseRecipe(const Json& json, const std::string& where) {
       recipe.inputs.emplace_back(name, GetString(json.at("inputs"), name, where + ": \"inputs\""));
     }
   }
+  recipe.flags = FlagsOf(json, where);
   std::set<std::string> names;
   if (json.contains("steps"))
     for (const Json& step : ListOf(json, "steps", where)) {

@@ -3,8 +3,9 @@
 //
 // A recipe's table has rows (models, settings) and columns (figures). Every cell is a command of this program with the
 // flags of the recipe, its column and its row, or a figure that another column's command left. In texts of flags
-// {output}, {row} and the names of the recipe's inputs stand for themselves in braces; a text that ends in "/*" stands
-// for the files of that folder, in order of their names.
+// {output}, {row} and the names of the recipe's inputs stand for themselves in braces, an input that is a number, alone
+// in its braces, for that number; a text that ends in "/*" stands for the files of that folder, in order of their
+// names.
 #pragma once
 #include <map>
 #include <string>
@@ -41,6 +42,7 @@ struct Recipe {
   std::string name, title, source;
   std::vector<std::string> notes;
   std::vector<std::pair<std::string, std::string>> inputs;  // name → what it is
+  Json flags = Json::object();                              // of every command of the table
   std::vector<RecipeStep> steps;                            // before the table, in order
   std::vector<RecipeColumn> columns;
   std::vector<RecipeRow> rows;
@@ -53,7 +55,7 @@ Recipe ReadRecipe(const std::string& name_or_file, const std::string& folder);
 Recipe ParseRecipe(const Json& json, const std::string& where);
 
 struct ReproduceOptions {
-  std::map<std::string, std::string> inputs;  // the recipe's, each a path
+  std::map<std::string, std::string> inputs;  // the recipe's: paths, numbers
   std::string output_dir;
   std::vector<std::string> rows, columns;  // these only; empty: all
   std::vector<std::string> common_flags;   // handed to every command: "--threads", "2"

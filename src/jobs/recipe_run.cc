@@ -47,16 +47,19 @@ std::vector<std::string> FilesOf(const std::string& folder) {
   return files;
 }
 
+// A text that is one name alone is a number where the name stands for one: a learning rate.
+Json FilledText(const std::string& text, const Names& names) {
+  const std::string filled = Filled(text, names);
+  if (filled.ends_with("/*")) return FilesOf(filled.substr(0, filled.size() - 2));
+  const bool one_name = text.starts_with('{') && text.find('}') == text.size() - 1;
+  const Json number = one_name ? Json::parse(filled, nullptr, /*allow_exceptions=*/false) : Json();
+  return number.is_number() ? number : Json(filled);
+}
+
 Json FilledFlags(const Json& flags, const Names& names) {
   Json filled = Json::object();
-  for (const auto& [name, value] : flags.items()) {
-    if (!value.is_string()) {
-      filled[name] = value;
-      continue;
-    }
-    const std::string text = Filled(value.get<std::string>(), names);
-    filled[name] = text.ends_with("/*") ? Json(FilesOf(text.substr(0, text.size() - 2))) : Json(text);
-  }
+  for (const auto& [name, value] : flags.items())
+    filled[name] = value.is_string() ? FilledText(value.get<std::string>(), names) : value;
   return filled;
 }
 
@@ -106,7 +109,7 @@ Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
   for (const auto& [name, what] : recipe.inputs) {
     known.push_back(name);
     const auto given = options.inputs.find(name);
-    if (given == options.inputs.end()) FailUsage("{} {}=PATH: required: {}", OptionName{"input"}, name, what);
+    if (given == options.inputs.end()) FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
     names[name] = given->second;
   }
   for (const auto& [name, path] : options.inputs)
@@ -240,7 +243,8 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
     names["row"] = row.name;
     for (const RecipeColumn& column : recipe.columns) {
       if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
-      Json flags = column.flags;
+      Json flags = recipe.flags;
+      Merge(column.flags, flags);
       Merge(row.flags, flags);
       if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) Merge(own->second, flags);
       add(row.name + "/" + column.name, column.command, flags);

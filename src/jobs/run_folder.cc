@@ -73,11 +73,16 @@ Json FinishedSettings(const std::string& output_dir) {
   }
 }
 
+// What an earlier run had; null where nothing tells.
+Json Earlier(const Json& before, const RunSettings& now, const std::string& key) {
+  return before.value(key, now.defaults.value(key, Json()));
+}
+
 // Every setting is as it was, or was asked for then and is not now.
 bool NothingLeftToDo(const Json& before, const RunSettings& now) {
   for (const auto& [key, value] : now.values.items()) {
     const bool needless = EffectOf(now, key) == Effect::kAfter && (value == false || value == "");
-    if (!needless && before.value(key, Json()) != value) return false;
+    if (!needless && Earlier(before, now, key) != value) return false;
   }
   return true;
 }
@@ -88,14 +93,16 @@ std::string Called(const std::string& key) { return key.find(' ') == std::string
 void CheckSettings(const std::string& where, const Json& before, const RunSettings& now) {
   for (const auto& [key, value] : now.values.items()) {
     const Effect effect = EffectOf(now, key);
-    if (!before.contains(key) || before[key] == value || effect == Effect::kAfter) continue;
+    if (!before.contains(key) && !now.defaults.contains(key)) continue;
+    const Json earlier = Earlier(before, now, key);
+    if (earlier == value || effect == Effect::kAfter) continue;
     const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
     if (effect == Effect::kCourse) {
       Warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key), where,
-           shown(before[key]), shown(value));
+           shown(earlier), shown(value));
     } else {
       FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", Called(key),
-                where, shown(before[key]), shown(value), OptionName{"output_dir"});
+                where, shown(earlier), shown(value), OptionName{"output_dir"});
     }
   }
 }

@@ -42,6 +42,7 @@ const OptionTable<RunFolder>& RunFolderTable();
 // The options that decide what a run is and what it leaves: kept in every checkpoint and compared on resuming.
 struct RunSettings {
   Json values = Json::object();
+  Json defaults = Json::object();         // what a run meant that was made before there was such an option
   std::map<std::string, Effect> effects;  // of the values; kRun of what is not here
 
   // Those of a table that matter and have a meaning.
@@ -51,6 +52,7 @@ struct RunSettings {
       if (option.effect == Effect::kNone) continue;
       if (option.without_meaning && !option.without_meaning(options).empty()) continue;
       values[option.name] = option.write(options);
+      defaults[option.name] = option.write(table.defaults);
       effects[option.name] = option.effect;
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/metric_direction.h"
@@ -16,7 +17,7 @@ namespace {
 bool IsMetric(const std::string& key) {
   if (key == "train_loss" || key == "perplexity") return true;
   if (!key.starts_with("eval_")) return false;
-  constexpr std::array kOthers{"runtime", "per_second", "samples", "total", "_thresh", "pairs_fraction"};
+  constexpr std::array kOthers{"runtime", "per_second", "samples", "total", "_thresh"};
   return std::none_of(kOthers.begin(), kOthers.end(),
                       [&](const char* part) { return key.find(part) != std::string::npos; });
 }
@@ -76,8 +77,10 @@ Json SummarizeSeeds(std::span<const SeedResult> results, const std::string& metr
   for (const SeedResult& result : results) seeds.push_back(result.seed);
   Json summary{{"seeds", seeds}};
   const Json& first = results.front().metrics;
+  std::set<std::string> keys;  // in one order, whether this run or an earlier one made them
   for (const auto& [key, value] : first.items())
-    if (IsMetric(key)) summary[key] = Statistics(results, key);
+    if (IsMetric(key)) keys.insert(key);
+  for (const std::string& key : keys) summary[key] = Statistics(results, key);
   const std::string main = metric.empty() ? MainMetric(first) : KeyOf(first, metric);
   if (main.empty()) return summary;
   const Json figures = summary.at(main);  // a copy: members that are added move the others
@@ -91,7 +94,8 @@ Json SummarizeSeeds(std::span<const SeedResult> results, const std::string& metr
 
 Table SeedsTable(const Json& summary) {
   Table table;
-  table.columns = {fmt::format("{} seeds", summary.at("seeds").size()), "mean", "std", "best", "seed"};
+  table.columns = {fmt::format("{} seed{}", summary.at("seeds").size(), summary.at("seeds").size() == 1 ? "" : "s"),
+                   "mean", "std", "best", "seed"};
   for (const auto& [key, value] : summary.items())
     if (value.is_object())
       table.Row({key, Cell(value["mean"]), Cell(value["std"]), Cell(value["best"]),

@@ -152,10 +152,22 @@ struct EncoderPart {
 
 }  // namespace
 
+namespace {
+
+Option<M> AttendedPadding() {
+  Option<M> option = Integer("attended_padding", &M::attended_padding, 0, kMostPositions,
+                             "of ours, to compare with code that passes no mask: sequences are filled up to so many "
+                             "tokens with `pad_token_id`, which attention sees; 0: nothing is padded");
+  option.write = [](const M& from) { return from.attended_padding == 0 ? Json() : Json(from.attended_padding); };
+  return option;
+}
+
+}  // namespace
+
 std::vector<Option<ModelConfig>> TokenOptions() {
   return {Integer("max_position_embeddings", &M::max_position_embeddings, 1, kMostPositions,
                   "rows of the table of positions: tokens of the longest sequence"),
-          Integer("type_vocab_size", &M::type_vocab_size, 1, kMostTypes, "kinds of segments")};
+          Integer("type_vocab_size", &M::type_vocab_size, 1, kMostTypes, "kinds of segments"), AttendedPadding()};
 }
 
 void RefuseOtherVariants(const Json& other, std::string_view where) {
@@ -221,6 +233,9 @@ void CheckTogether(const ModelConfig& config, std::string_view where) {
   const Family& family = FamilyOf(config);
   if (config.pad_token_id < 0 || config.pad_token_id >= config.vocab_size)
     Fail("{}: \"pad_token_id\": expected 0 to {}, got {}", where, config.vocab_size - 1, config.pad_token_id);
+  if (config.attended_padding > config.max_position_embeddings)
+    Fail("{}: \"attended_padding\" {} is more than \"max_position_embeddings\" {}", where, config.attended_padding,
+         config.max_position_embeddings);
   if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels)
     Fail("{}: \"num_labels\" is {}, but {} labels are named", where, config.num_labels, config.labels.size());
   if (family.encoder_layers) EncoderTable().check(config, where);

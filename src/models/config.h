@@ -26,6 +26,7 @@ struct ModelConfig : EncoderConfig {
   int64_t embedding_size = 0;              // width of the embeddings and the decoder; 0: hidden_size, no such key
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;
+  int64_t attended_padding = 0;     // models/attended_padding.h; 0: no padding anywhere
   int64_t num_labels = 2;           // from id2label, label2id or num_labels
   std::vector<std::string> labels;  // id2label in order of id; empty: LABEL_0 …
   std::string problem_type;         // "", "regression", "single_label_classification"

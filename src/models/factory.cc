@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/masking.h"
+#include "models/attended_padding.h"
 #include "models/model.h"
 #include "models/weights.h"
 
@@ -66,6 +67,30 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
   const ParameterMap parameters = LoadParameters(folder, family.parameters(config, task), config, seed, require_head,
                                                  place, ignore_mismatched_sizes);
   return Build(family, std::move(config), task, parameters);
+}
+
+void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<ParameterSpec> specs = FamilyOf(model.config()).parameters(model.config(), model.task());
+  const auto parameters = model.NamedParameters();
+  for (const std::string& part : parts) {
+    size_t found = 0;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (part.empty() || specs[i].name.find(part) == std::string::npos) continue;
+      parameters[i].second.copy_(DrawParameter(specs[i], model.config(), seed));
+      ++found;
+    }
+    if (found == 0) Fail("no parameter has \"{}\" in its name; one is \"{}\"", Shown(part), specs.back().name);
+  }
+}
+
+ModelOutput Model::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+  if (config_.attended_padding == 0) return Run(batch, options);
+  CheckStreams(batch, FamilyOf(config_));
+  const PackedBatch filled = FilledUp(batch, config_);
+  ModelOutput output = Run(filled, options);
+  CutPadding(batch, filled, output);
+  return output;
 }
 
 void SaveModel(const Model& model, const std::string& folder, DType dtype) {

@@ -69,7 +69,7 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   // Without gradients safe from several threads at once, as long as nobody writes weights or sets the precision.
-  virtual ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) = 0;
+  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options);
   const ModelConfig& config() const { return config_; }
   // In what the linear layers of the encoder multiply; attention and the masked-LM decoder follow kBFloat16. Other
   // heads, the pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
@@ -83,6 +83,9 @@ class Model {
   ModelConfig config_;
   Task task_;
   Precision precision_ = Precision::kFloat32;
+
+ private:
+  virtual ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) = 0;
 };
 
 using ModelPtr = std::shared_ptr<Model>;
@@ -94,6 +97,10 @@ std::string FileWeightName(const Model& model, std::string_view name);
 // Error unless the batch has the streams that the family reads, each with an id, a type and a position for every place
 // of its sequences, and at least one sequence.
 void CheckStreams(const PackedBatch& batch, const Family& family);
+
+// Draws again, from `seed`, every parameter whose name contains one of `parts` ("attention.query", "layer.11."). Error
+// naming a part that is in no name.
+void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint64_t seed);
 
 // Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);

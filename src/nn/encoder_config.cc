@@ -53,7 +53,17 @@ Option<E> WrittenIfSet(Option<E> option, Value E::*member) {
   return option;
 }
 
+Option<E> AttentionResidual() {
+  Option<E> option = Boolean("attention_residual", &E::attention_residual,
+                             "of ours, to compare with code that leaves them out: false takes the residual and the "
+                             "LayerNorm around attention away");
+  option.write = [](const E& from) { return from.attention_residual ? Json() : Json(false); };
+  return option;
+}
+
 void Check(const E& config, std::string_view where) {
+  if (config.reversible && !config.attention_residual)
+    Fail("{}: \"attention_residual\" false takes away what \"reversible\" layers consist of", where);
   if (config.hidden_size % config.num_attention_heads != 0)
     Fail("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}", where, config.hidden_size,
          config.num_attention_heads);
@@ -81,7 +91,7 @@ const OptionTable<EncoderConfig>& EncoderTable() {
        WrittenIfSet(Integer("chunk_size_feed_forward", &E::chunk_size_feed_forward, 0, INT32_MAX,
                             "tokens that go through the feed-forward at a time, 0: all at once"),
                     &E::chunk_size_feed_forward),
-       HiddenAct(),
+       AttentionResidual(), HiddenAct(),
        Number("hidden_dropout_prob", &E::hidden_dropout_prob, kProbability, "of embeddings and of what layers add"),
        Number("attention_probs_dropout_prob", &E::attention_probs_dropout_prob, kProbability,
               "of the weights of attention"),

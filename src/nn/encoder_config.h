@@ -14,6 +14,7 @@ struct EncoderConfig {
   int64_t num_hidden_layers = 12;
   int64_t inner_group_num = 1;          // layers that each of them is made of (ALBERT); others have no such key
   bool reversible = false;              // two-stream layers that the backward rebuilds (nn/reversible_layer.h)
+  bool attention_residual = true;       // false: a layer hands on what attention gives, not LayerNorm(input + that)
   int64_t chunk_size_feed_forward = 0;  // tokens that go through the feed-forward at a time; 0: all
   int64_t num_attention_heads = 12;
   int64_t intermediate_size = 3072;

@@ -105,6 +105,7 @@ EncoderLayer::EncoderLayer(const ParameterMap& parameters, const EncoderLayerNam
                            const EncoderLayerPlace& place)
     : layer_(place.visit),
       chunk_(config.chunk_size_feed_forward),
+      attention_residual_(config.attention_residual),
       hidden_dropout_(config.hidden_dropout_prob),
       attention_(parameters, names, config, place),
       feed_forward_(parameters, names, config),
@@ -120,12 +121,16 @@ torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& attended, Precision
   return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
 }
 
+torch::Tensor EncoderLayer::Attended(const torch::Tensor& hidden, const ForwardContext& context) const {
+  const DropoutSpec dropout = context.DropoutAt(DropoutSite::kAttentionOutput, layer_, hidden_dropout_, context.rows);
+  const torch::Tensor attention = attention_(hidden, context);  // [T, H]
+  return attention_residual_ ? attention_norm_(attention, hidden, dropout) : Dropout(attention, dropout);
+}
+
 torch::Tensor EncoderLayer::Run(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const auto dropout = [&](DropoutSite site) { return context.DropoutAt(site, layer_, hidden_dropout_, context.rows); };
-  const torch::Tensor attended = attention_norm_(attention_(hidden, context), hidden,
-                                                 dropout(DropoutSite::kAttentionOutput));  // [T, H]
+  const torch::Tensor attended = Attended(hidden, context);  // [T, H]
   return feed_forward_norm_(FeedForward(attended, context.precision), attended,
-                            dropout(DropoutSite::kFeedForwardOutput));  // [T, H]
+                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, context.rows));
 }
 
 torch::Tensor EncoderLayer::operator()(const torch::Tensor& hidden, const ForwardContext& context,

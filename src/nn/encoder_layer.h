@@ -59,6 +59,9 @@ class EncoderFeedForward {
 };
 
 //   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(W_2 · f(W_1 · a + b_1) + b_2))
+//
+// Without EncoderConfig::attention_residual a = dropout(W_o · attention(x) + b_o); that LayerNorm's parameters stay as
+// they are.
 class EncoderLayer {
  public:
   static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
@@ -71,9 +74,11 @@ class EncoderLayer {
 
  private:
   torch::Tensor Run(const torch::Tensor& hidden, const ForwardContext& context) const;
+  torch::Tensor Attended(const torch::Tensor& hidden, const ForwardContext& context) const;  // a
   torch::Tensor FeedForward(const torch::Tensor& attended, Precision precision) const;  // in pieces of chunk_ tokens
   uint32_t layer_;
   int64_t chunk_;
+  bool attention_residual_;
   double hidden_dropout_;
   EncoderAttention attention_;
   EncoderFeedForward feed_forward_;

@@ -39,8 +39,9 @@ TEST_F(ReproduceTest, MakesTheTableAndKeepsWhatIsFinished) {
   for (const char* text : {"A small table", "nobody's", "A note.", "exact", "hashed", "0.125", " ± "})
     EXPECT_THAT(first, HasSubstr(text));
   EXPECT_THAT(folder_.Read("out/report.html"), HasSubstr("0.125"));
-  EXPECT_LT(Results("out/hashed/sentiment/all_results.json")["eval_pairs_fraction"]["mean"], 1);
-  EXPECT_GT(Results("out/hashed/sentiment/all_results.json")["eval_hashed_fraction"]["mean"], 0);
+  const Json hashed = Results("out/hashed/sentiment/all_results.json");
+  EXPECT_LT(hashed.at("eval_pairs_fraction").at("mean"), 1);
+  EXPECT_GT(hashed.at("eval_hashed_fraction").at("mean"), 0);
   EXPECT_FALSE(Results("out/exact/sentiment/all_results.json").contains("eval_pairs_fraction"));
   const auto made = std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors");
   EXPECT_EQ(Succeeds(Reproduce({"--quiet"})).out, first);
@@ -65,8 +66,8 @@ TEST_F(ReproduceTest, SaysWhatItWouldRun) {
   EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretrainin", "--output_dir", folder_ / "o"}, 2),
               HasSubstr("did you mean \"albert-pretraining\"?"));
   EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretraining", "--output_dir", folder_ / "o"}, 2),
-              HasSubstr("--input text=PATH: required: folder of text files"));
-  EXPECT_THAT(Fails(Reproduce({"--input", "nothing"}), 2), HasSubstr("--input: expected NAME=PATH, got \"nothing\""));
+              HasSubstr("--input text=VALUE: required: folder of text files"));
+  EXPECT_THAT(Fails(Reproduce({"--input", "nothing"}), 2), HasSubstr("--input: expected NAME=VALUE, got \"nothing\""));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/training_run.h"
+#include "io/safetensors.h"
 
 namespace lshformer::cli {
 namespace {
@@ -167,6 +168,64 @@ TEST_F(TrainingRunTest, OtherEvaluationDataAreEvaluated) {
   EXPECT_EQ(other["eval_samples"], all["eval_samples"]);
   EXPECT_NEAR(other["eval_accuracy"].get<double>() + all["eval_accuracy"].get<double>(), 1, 1e-9);
   EXPECT_EQ(Weights("run"), weights);
+}
+
+TEST_F(TrainingRunTest, PartsOfACheckpointAreDrawnAgain) {
+  Succeeds(Pretrain("base", {"--max_steps", "2"}));
+  const auto from = [&](const std::string& output, const std::vector<std::string>& more) {
+    std::vector<std::string> words{LSHFORMER_BINARY,
+                                   "train",
+                                   "--no_progress",
+                                   "--model_name_or_path",
+                                   folder_ / "base",
+                                   "--task_name",
+                                   "sst2",
+                                   "--data_dir",
+                                   folder_ / "glue",
+                                   "--output_dir",
+                                   folder_ / output,
+                                   "--max_steps",
+                                   "1",
+                                   "--learning_rate",
+                                   "1e-20",
+                                   "--weight_decay",
+                                   "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_EQ(RunCommand(from("again", {"--reinitialize", "layer.1.,self.query"})).status, 0);
+  const SafetensorsFile base(folder_ / "base/model.safetensors"), again(folder_ / "again/model.safetensors");
+  int drawn = 0, kept = 0;
+  for (const auto& [name, before] : base.tensors()) {
+    if (name.find("encoder.layer") == name.npos || !name.ends_with("weight") || name.find("Norm") != name.npos)
+      continue;
+    const TensorView* after = again.Find(name);
+    ASSERT_NE(after, nullptr) << name;
+    const bool named = name.find("layer.1.") != name.npos || name.find("self.query") != name.npos;
+    EXPECT_EQ(std::equal(before.bytes.begin(), before.bytes.end(), after->bytes.begin()), !named) << name;
+    ++(named ? drawn : kept);
+  }
+  EXPECT_EQ(drawn, 6 + 1);
+  EXPECT_EQ(kept, 5);
+  EXPECT_THAT(Fails(from("third", {"--reinitialize", "layer.2."}), 2),
+              HasSubstr("--reinitialize: no parameter has \"layer.2.\" in its name"));
+  EXPECT_FALSE(fs::exists(folder_ / "third"));
+  EXPECT_THAT(Fails(Train("new", {"--reinitialize", "layer.1."}), 2),
+              HasSubstr("--reinitialize: needs --model_name_or_path"));
+}
+
+// Why published LSH encoders stay at chance: causal, the first token, which is classified, sees itself alone.
+TEST_F(TrainingRunTest, CausalAttentionClassifiesNothing) {
+  const std::vector<std::string> reformer{"--do_eval", "--attention", "reformer", "--lsh_chunk", "4"};
+  Succeeds(Train("sound", reformer));
+  EXPECT_GE(Results("sound/eval_results.json")["eval_accuracy"].get<double>(), 0.9);
+  EXPECT_GT(Results("sound/eval_results.json")["eval_hashed_fraction"].get<double>(), 0.9);
+  std::vector<std::string> causal = reformer;
+  causal.push_back("--lsh_causal");
+  Succeeds(Train("causal", causal));
+  const Json eval = Results("causal/eval_results.json");
+  EXPECT_NEAR(eval["eval_accuracy"].get<double>(), 0.5, 0.06) << "one answer to as many good as bad";
+  EXPECT_EQ(eval["eval_hashed_fraction"], Results("sound/eval_results.json")["eval_hashed_fraction"]);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class FormulaModel : public Model {
     return row;
   }
 
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override {
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override {
     EXPECT_FALSE(options.train);
     EXPECT_FALSE(torch::GradMode::is_enabled());
     std::vector<float> rows;

@@ -28,7 +28,7 @@ class FormulaModel : public Model {
   static float Start(int32_t id, int32_t position) { return static_cast<float>(std::sin(id + 0.1 * position)); }
   static float End(int32_t id, int32_t position) { return static_cast<float>(std::cos(2 * id + 0.3 * position)); }
 
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions&) override {
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions&) override {
     torch::Tensor logits = torch::empty({batch.tokens.size(), 2});
     auto z = logits.accessor<float, 2>();
     for (size_t t = 0; t < batch.tokens.ids.size(); ++t) {

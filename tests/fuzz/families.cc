@@ -1,4 +1,5 @@
 // The table of families with what reads config.json alone: the models need libtorch.
+#include "models/albert/config.h"
 #include "models/bert/config.h"
 #include "models/family.h"
 
@@ -7,7 +8,12 @@ namespace lshformer {
 std::span<const Family* const> Families() {
   static const Family bert{
       .model_type = "bert", .options = BertOptions, .encoder_layers = true, .check = CheckBertConfig};
-  static const Family* const families[] = {&bert};
+  static const Family albert{.model_type = "albert",
+                             .options = AlbertOptions,
+                             .encoder_layers = true,
+                             .set_defaults = SetAlbertDefaults,
+                             .check = CheckAlbertConfig};
+  static const Family* const families[] = {&bert, &albert};
   return families;
 }
 

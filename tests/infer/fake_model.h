@@ -19,7 +19,7 @@ class FakeModel : public Model {
  public:
   FakeModel(const ModelConfig& config, Task task) : Model(config, task) {}
 
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override {
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override {
     calls.push_back(batch.tokens.size());
     ModelOutput output;
     if (task_ == Task::kEncoder) {

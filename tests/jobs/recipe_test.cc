@@ -16,14 +16,15 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 
 constexpr const char* kText = R"({
-  "title": "T", "source": "S", "notes": ["n"], "inputs": {"data": "a folder", "start": "a model"},
+  "title": "T", "source": "S", "notes": ["n"], "inputs": {"data": "a folder", "start": "a model", "rate": "a number"},
+  "flags": {"learning_rate": "{rate}", "seed": 4},
   "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": "{data}/*", "vocab_size": 30}}],
   "columns": [
     {"name": "learn", "command": "train", "metric": "eval_accuracy", "times": 100,
      "flags": {"model_name_or_path": "{start}", "train_file": "{data}/a.tsv", "max_steps": 3, "seed": 1}},
     {"name": "loss", "title": "its loss", "of": "learn", "metric": "eval_loss"},
     {"name": "again", "command": "evaluate", "metric": "eval_f1",
-     "flags": {"model_name_or_path": "{output}/{row}/learn"}}],
+     "flags": {"model_name_or_path": "{output}/{row}/learn", "learning_rate": null}}],
   "rows": [
     {"name": "exact", "flags": {"attention": "dense"}},
     {"name": "hashed", "title": "LSH", "flags": {"attention": {"type": "reformer", "chunk": 8}},
@@ -35,7 +36,7 @@ class RecipeTest : public ::testing::Test {
   RecipeTest() {
     folder_.Write("data/b.txt", "");
     folder_.Write("data/a.tsv", "");
-    options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}};
+    options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"rate", "1e-4"}};
     options_.output_dir = folder_ / "out";
   }
   TempFolder folder_;
@@ -55,20 +56,24 @@ TEST_F(RecipeTest, RunsStepsThenRowsWithTheirFlags) {
                                              "hashed/learn: train"));
   EXPECT_EQ(runs[0].flags["input"], Json({folder_ / "data/a.tsv", folder_ / "data/b.txt"}));
   EXPECT_EQ(runs[0].flags["output_dir"], folder_ / "out/words");
-  EXPECT_EQ(runs[1].flags, (Json{{"model_name_or_path", "m"},
+  EXPECT_EQ(runs[1].flags, (Json{{"learning_rate", 1e-4},
+                                 {"seed", 1},
+                                 {"model_name_or_path", "m"},
                                  {"train_file", folder_ / "data/a.tsv"},
                                  {"max_steps", 3},
-                                 {"seed", 1},
                                  {"attention", "dense"},
                                  {"resume_from_checkpoint", "auto"},
                                  {"output_dir", folder_ / "out/exact/learn"}}));
   EXPECT_EQ(runs[2].flags["model_name_or_path"], folder_ / "out/exact/learn");
   EXPECT_FALSE(runs[2].flags.contains("resume_from_checkpoint"));
+  EXPECT_FALSE(runs[2].flags.contains("learning_rate"));
+  EXPECT_EQ(runs[2].flags["seed"], 4) << "of the table, as its column has no other";
   EXPECT_EQ(runs[3].flags["max_steps"], 5);
   EXPECT_FALSE(runs[3].flags.contains("seed"));
-  EXPECT_THAT(CommandLine(runs[3]),
-              HasSubstr("lshformer train --model_name_or_path m --train_file " + folder_ / "data/a.tsv" +
-                        " --max_steps 5 --attention '{\"type\":\"reformer\",\"chunk\":8}' --resume"));
+  EXPECT_THAT(
+      CommandLine(runs[3]),
+      HasSubstr("lshformer train --learning_rate 0.0001 --model_name_or_path m --train_file " + folder_ / "data/a.tsv" +
+                " --max_steps 5 --attention '{\"type\":\"reformer\",\"chunk\":8}' --resume"));
 }
 
 TEST_F(RecipeTest, RowsAndColumnsCanBeChosen) {
@@ -97,11 +102,11 @@ TEST_F(RecipeTest, TheTableHasWhatThereIs) {
 
 TEST_F(RecipeTest, InputsAreAskedForByName) {
   options_.inputs.erase("data");
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input data=PATH: required: a folder"));
-  options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"stat", "m"}};
+  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input data=VALUE: required: a folder"));
+  options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"rate", "1"}, {"stat", "m"}};
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
               HasSubstr("the recipe has no input \"stat\" (did you mean \"start\"?)"));
-  options_.inputs = {{"data", folder_ / "none"}, {"start", "m"}};
+  options_.inputs = {{"data", folder_ / "none"}, {"start", "m"}, {"rate", "1"}};
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("none: no folder with files"));
 }
 

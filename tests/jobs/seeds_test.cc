@@ -107,7 +107,7 @@ TEST(SummarizeSeedsTest, RatesTimesAndCountsAreNoMetrics) {
   const Json summary = SummarizeSeeds({&result, 1}, "", "out");
   for (const auto& [key, value] : summary.items())
     if (value.is_object()) objects.push_back(key);
-  EXPECT_THAT(objects, ElementsAre("eval_loss", "eval_best_f1"));
+  EXPECT_THAT(objects, ElementsAre("eval_best_f1", "eval_loss"));
 }
 
 TEST(SeedsTextTest, ATableAndWhereTheBestModelIs) {
@@ -115,8 +115,8 @@ TEST(SeedsTextTest, ATableAndWhereTheBestModelIs) {
   EXPECT_EQ(text,
             "3 seeds        mean  std    best  seed\n"
             "--------------------------------------\n"
-            "train_loss        1    0       1    10\n"
             "eval_accuracy     –    –  0.7500    11\n"
+            "train_loss        1    0       1    10\n"
             "best by eval_accuracy: out/seed-11\n");
 }
 

@@ -83,7 +83,7 @@ AlbertModel::AlbertModel(ModelConfig config, Task task, const ParameterMap& para
       encoder_(parameters, LayersOf(config_), config_),
       heads_(parameters, HeadsOf(config_), config_, task, DropoutOf(config_), embeddings_.words()) {}
 
-ModelOutput AlbertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+ModelOutput AlbertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckTokens(batch, config_);
   ModelOutput output;
   const ForwardContext context = MakeContext(batch, options, precision_, output);

@@ -23,10 +23,10 @@ std::vector<ParameterSpec> AlbertParameters(const ModelConfig& config, Task task
 class AlbertModel final : public Model {
  public:
   AlbertModel(ModelConfig config, Task task, const ParameterMap& parameters);
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override;
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }
 
  private:
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override;
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   Embeddings embeddings_;
   std::optional<Linear> embedding_map_;

@@ -117,6 +117,9 @@ void CheckAlbertConfig(const ModelConfig& config, std::string_view where) {
   if (!own.embedding_hidden_mapping && config.embedding_size != config.hidden_size)
     Fail("{}: \"embedding_hidden_mapping\" false needs \"embedding_size\" {} to be \"hidden_size\" {}", where,
          config.embedding_size, config.hidden_size);
+  if (config.attended_padding > 0 && own.question_answering_head == AnswerHead::kConditional)
+    Fail("{}: \"attended_padding\": \"question_answering_head\" \"conditional\" would find answers in the padding",
+         where);
   CheckParameterCount(ParameterCount(config), where);
 }
 

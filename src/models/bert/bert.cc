@@ -63,7 +63,7 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
       encoder_(parameters, LayersOf(config_), config_),
       heads_(parameters, HeadsOf(), config_, task, DropoutOf(config_), embeddings_.words()) {}
 
-ModelOutput BertModel::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+ModelOutput BertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckTokens(batch, config_);
   ModelOutput output;
   const ForwardContext context = MakeContext(batch, options, precision_, output);

@@ -19,10 +19,10 @@ EncoderLayerNames BertLayerNames(int64_t layer, bool reversible);
 class BertModel final : public Model {
  public:
   BertModel(ModelConfig config, Task task, const ParameterMap& parameters);
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options) override;
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }
 
  private:
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override;
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   Embeddings embeddings_;
   Encoder encoder_;

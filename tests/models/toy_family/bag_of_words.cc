@@ -50,7 +50,7 @@ class BagOfWords final : public Model {
       named_.emplace_back(spec.name, parameters.Get(spec.name));
   }
 
-  ModelOutput Forward(const PackedBatch& batch, const ForwardOptions&) override {
+  ModelOutput Run(const PackedBatch& batch, const ForwardOptions&) override {
     CheckStreams(batch, FamilyOf(config_));
     ModelOutput output;
     const double weight = config_.own<BagOfWordsConfig>().character_weight;
