@@ -210,7 +210,7 @@ OptionTable<ModelConfig> ConfigTable(const Family& family) {
       Architectures(), ModelTypeKey(), Integer("vocab_size", &M::vocab_size, 1, kMostVocab, "ids that there are"),
       OfPart<M>(Integer("hidden_size", &EncoderConfig::hidden_size, 1, kMostHidden, "width"), EncoderPart())};
   encoder("num_hidden_layers", "num_attention_heads", "intermediate_size", "reversible", "chunk_size_feed_forward",
-          "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob");
+          "attention_residual", "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob");
   if (family.options != nullptr)
     for (Option<M>& own : family.options()) table.options.push_back(std::move(own));
   table.options.push_back(

@@ -104,8 +104,9 @@ TEST(AttendedPadding, BadInput) {
   EXPECT_THAT(ErrorOf([&] { CreateModel(config, Task::kEncoder, 7); }),
               HasSubstr("\"attended_padding\" 41 is more than \"max_position_embeddings\" 40"));
   ModelConfig conditional = Small("albert");
-  ApplyOverrides(conditional, "question_answering_head=conditional,attended_padding=8", "test");
-  EXPECT_THAT(ErrorOf([&] { CreateModel(conditional, Task::kQuestionAnswering, 7); }), HasSubstr("\"conditional\""));
+  EXPECT_THAT(
+      ErrorOf([&] { ApplyOverrides(conditional, "question_answering_head=conditional,attended_padding=8", "test"); }),
+      HasSubstr("\"conditional\""));
   config.attended_padding = 8;
   PackedBatch torn = Texts({5});
   torn.tokens.ids.pop_back();
@@ -124,10 +125,10 @@ TEST(AttentionResidual, LeftOut) {
     return torch::matmul(x, named.at(prefix + ".weight").t()) + named.at(prefix + ".bias");
   };
   const ModelOutput got = model->Forward(Texts({9}), {.hidden_states = true, .attentions = true});
-  const Tensor x = got.hidden_states[0].detach().to(torch::kFloat64);                           // [9, 16]
-  const Tensor values = map(x, "attention.self.value").view({9, 2, 8}).transpose(0, 1);         // [2, 9, 8]
-  const Tensor weights = got.attentions[0][0].to(torch::kFloat64);                              // [2, 9, 9]
-  const Tensor mixed = torch::matmul(weights, values).transpose(0, 1).reshape({9, 16});         // [9, 16]
+  const Tensor x = got.hidden_states[0].detach().to(torch::kFloat64);                    // [9, 16]
+  const Tensor values = map(x, "attention.self.value").view({9, 2, 8}).transpose(0, 1);  // [2, 9, 8]
+  const Tensor weights = got.attentions[0][0].to(torch::kFloat64);                       // [2, 9, 9]
+  const Tensor mixed = torch::matmul(weights, values).transpose(0, 1).reshape({9, 16});  // [9, 16]
   const Tensor a = map(mixed, "attention.output.dense");
   const Tensor sum = a + map(torch::relu(map(a, "intermediate.dense")), "output.dense");
   const Tensor want = torch::layer_norm(sum, {16}, {}, {}, config.layer_norm_eps);
