@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -49,6 +50,10 @@ constexpr int64_t kAmxRowBlock = 192;
 // a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
 // primitives. A weight gradient's sum over tokens is cut alike.
 constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
+// Wider rows of a plain second factor than this are read at a third to two thirds of the speed of packed ones, so that
+// packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
+// bits are those of the plain factor (tests/ops/matmul_test.cc).
+constexpr int64_t kWidePlain = 2048, kRowsToPack = 256;
 // Primitives kept, by us and by oneDNN. A step of training uses about 30.
 constexpr size_t kPrimitives = 256;
 
@@ -165,6 +170,11 @@ dnnl::matmul::primitive_desc Describe(const Signature& s) {
 #endif
 }
 
+bool PaysToPack(const Signature& s) {
+  return s.precision == Precision::kFloat32 && s.layout == kStrided && s.b_column == 1 && s.columns > kWidePlain &&
+         !std::has_single_bit(static_cast<uint64_t>(s.columns)) && s.rows >= kRowsToPack;
+}
+
 std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
   static std::mutex mutex;
   static std::map<Signature, std::shared_ptr<const Primitive>> primitives;
@@ -263,6 +273,36 @@ void ExecuteInPieces(Signature signature, const Operands& operands) {
   }
 }
 
+// The layout that oneDNN prefers for a float32 factor of this size.
+int PreferredLayout(int64_t inner, int64_t columns) {
+  static std::mutex mutex;
+  static std::map<std::pair<int64_t, int64_t>, int> layouts;
+  const std::lock_guard lock(mutex);
+  const auto [found, fresh] = layouts.try_emplace({inner, columns}, kStrided);
+  if (fresh) {
+    const WithThreads one(1);  // as PackedMatrix::Pack
+    found->second =
+        LayoutNumber(Describe(PackingSignature(Precision::kFloat32, columns, inner, kPreferred)).weights_desc());
+  }
+  return found->second;
+}
+
+// The plain factor b of `signature` in the layout that oneDNN prefers, in memory of this thread; the signature is then
+// of that.
+const void* PackSecond(const void* b, Signature& signature) {
+  const int number = PreferredLayout(signature.inner, signature.columns);
+  const Desc layout = LayoutOf(number);
+  const Desc plain_desc = Strided(Type::f32, signature.inner, signature.columns, signature.b_row, signature.b_column);
+  if (layout == plain_desc) return b;
+  dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
+  dnnl::memory packed(layout, Engine(), WorkspaceOf(WorkspaceUse::kPackedSecond, layout.get_size()));
+  const WithThreads threads(signature.threads);
+  dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
+  Stream().wait();
+  signature.layout = number, signature.b_row = signature.b_column = 0;
+  return packed.get_data_handle();
+}
+
 // A copy of `tokens` packed rows, and zero rows up to `filled`.
 const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t filled, int64_t row_bytes,
                               WorkspaceUse use) {
@@ -285,7 +325,9 @@ void ExecuteTokensInPieces(Signature signature, const Operands& o) {
       a = FillUpTokens(a, piece, signature.inner, a_row, WorkspaceUse::kFilledFactor);
       b = FillUpTokens(b, piece, signature.inner, b_row, WorkspaceUse::kFilledSecond);
     }
-    Execute(*FindPrimitive(signature), a, b, o.bias, o.c);
+    Signature product = signature;
+    const void* second = PaysToPack(product) ? PackSecond(b, product) : b;
+    Execute(*FindPrimitive(product), a, second, o.bias, o.c);
     signature.accumulate = true;
     signature.bias = false;
   }
@@ -306,21 +348,20 @@ template <class T>
 void Multiply(Precision precision, const ProductOf<T>& p) {
   if (p.rows == 0 || p.columns == 0) return;
   if (p.inner == 0) return AddNothing(p);
-  const Signature signature{.precision = precision,
-                            .rows = p.rows,
-                            .columns = p.columns,
-                            .inner = p.inner,
-                            .a_row = p.a.row_stride,
-                            .a_column = p.a.column_stride,
-                            .b_row = p.b.row_stride,
-                            .b_column = p.b.column_stride,
-                            .c_stride = p.c_stride,
-                            .bias = p.bias != nullptr,
-                            .accumulate = p.accumulate,
-                            .layout = kStrided,
-                            .threads = ThreadsHere()};
-  const Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias,
-                          reinterpret_cast<std::byte*>(p.c)};
+  Signature signature{.precision = precision,
+                      .rows = p.rows,
+                      .columns = p.columns,
+                      .inner = p.inner,
+                      .a_row = p.a.row_stride,
+                      .a_column = p.a.column_stride,
+                      .b_row = p.b.row_stride,
+                      .b_column = p.b.column_stride,
+                      .c_stride = p.c_stride,
+                      .bias = p.bias != nullptr,
+                      .accumulate = p.accumulate,
+                      .layout = kStrided,
+                      .threads = ThreadsHere()};
+  Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias, reinterpret_cast<std::byte*>(p.c)};
   const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
                          p.b.row_stride == p.columns;  // both packed, token after token
   if (p.inner_is_tokens && of_tokens) return ExecuteTokensInPieces(signature, operands);
@@ -330,7 +371,9 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
   probe.rows = FilledUp(PieceOf(p.rows));
   probe.a_row = p.inner, probe.a_column = 1, probe.c_stride = p.columns;
   const int64_t block = FindPrimitive(probe)->row_block;
-  block == 0 ? ExecuteInPieces(signature, operands) : ExecuteInBlocks(signature, block, operands);
+  if (block != 0) return ExecuteInBlocks(signature, block, operands);
+  if (PaysToPack(signature)) operands.b = PackSecond(p.b.data, signature);
+  ExecuteInPieces(signature, operands);
 }
 
 }  // namespace

@@ -33,11 +33,12 @@ enum class WorkspaceUse {
   kFilledFactor,
   kFilledSecond,
   kFilledResult,
+  kPackedSecond,
   kLowFactor,
   kRowScales,
   kInner
 };
-inline constexpr int kWorkspaceUses = 8;
+inline constexpr int kWorkspaceUses = 9;
 float* WorkspaceOf(WorkspaceUse use, size_t bytes);
 
 }  // namespace lshformer

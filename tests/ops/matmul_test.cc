@@ -158,8 +158,12 @@ TEST_F(MatmulTest, TransposedFactorsAndAccumulation) {
 
 // A weight gradient sums over tokens in pieces: any number of them, added to what is there or not.
 TEST_F(MatmulTest, WeightGradientsOfAnyNumberOfTokens) {
-  const int64_t out = 33, in = 20;
-  for (const int64_t tokens : {0, 1, 15, 16, 127, 129, 1024, 1500, 2177}) {
+  struct Case {
+    int64_t out, in, tokens;
+  };
+  std::vector<Case> cases{{256, 2304, 40}, {256, 2304, 130}};  // wide enough to be packed
+  for (const int64_t tokens : {0, 1, 15, 16, 127, 129, 1024, 1500, 2177}) cases.push_back({33, 20, tokens});
+  for (const auto& [out, in, tokens] : cases) {
     const auto grad = Random(tokens * out, 1), x = Random(tokens * in, 2), start = Random(out * in, 3);
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(::testing::Message() << tokens << " tokens, accumulate " << accumulate);
@@ -204,6 +208,46 @@ TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
         std::vector<float> c(want.size(), NAN);
         matrix.Multiply(rows, operands.a.data(), shape.inner, operands.bias.data(), c.data(), shape.columns);
         EXPECT_THAT(c, WithinRounding(exact, bounds)) << threads << " threads";
+      }
+    }
+  }
+}
+
+// Many rows by a wide plain factor pack it, few do not: the same bits, at one thread and at two. Wide ones that are and
+// that are not powers of two, and one that ends inside a vector.
+TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
+  constexpr int64_t kRows = 300;
+  for (const Shape& shape : {Shape{2304, 40}, {3072, 96}, {2051, 7}, {4096, 24}}) {
+    SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
+    const std::vector<float> a = Random(kRows * shape.inner, 1), b = Random(shape.inner * shape.columns, 2);
+    const auto product = [&](int64_t first, int64_t rows) {
+      std::vector<float> c(rows * shape.columns, NAN);
+      Multiply({.rows = rows,
+                .columns = shape.columns,
+                .inner = shape.inner,
+                .a = {a.data() + first * shape.inner, shape.inner, 1},
+                .b = {b.data(), shape.columns, 1},
+                .c = c.data(),
+                .c_stride = shape.columns});
+      return c;
+    };
+    SetAllThreads(1);
+    const std::vector<float> all = product(0, kRows);
+    for (int64_t j = 0; j < shape.columns; j += 97) {
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < shape.inner; ++k) {
+        const double term = static_cast<double>(a[k]) * b[k * shape.columns + j];
+        sum += term, size += std::abs(term);
+      }
+      EXPECT_NEAR(all[j], sum, 1e-5 * size) << j;
+    }
+    for (const int threads : {1, 2}) {
+      SetAllThreads(threads);
+      EXPECT_EQ(product(0, kRows), all) << threads << " threads";
+      for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {17, 48}, {40, 255}, {44, 256}}) {
+        const std::vector<float> part = product(first, rows);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + first * shape.columns))
+            << rows << " rows from " << first << ", " << threads << " threads";
       }
     }
   }
