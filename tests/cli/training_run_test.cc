@@ -248,6 +248,22 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
               HasSubstr("training data"));
 }
 
+// A run of a program that had no such option yet is one with the option's default.
+TEST_F(TrainingRunTest, OptionsThatAreNewerThanARunHaveTheirDefault) {
+  Succeeds(Pretrain("run", {"--max_steps", "5"}));
+  for (const char* state : {"run/trainer_state.json", "run/checkpoint-5/trainer_state.json"}) {
+    Json json = Json::parse(folder_.Read(state));
+    ASSERT_EQ(json.at("lshformer").at("run_settings").erase("line_by_line"), 1U) << state;
+    folder_.Write(state, json.dump());
+  }
+  const auto made = fs::last_write_time(folder_ / "run/model.safetensors");
+  Succeeds(Pretrain("run", {"--max_steps", "5", "--resume_from_checkpoint", "auto"}));
+  EXPECT_EQ(fs::last_write_time(folder_ / "run/model.safetensors"), made) << "nothing was left to do";
+  EXPECT_THAT(
+      Fails(Pretrain("run", {"--max_steps", "5", "--resume_from_checkpoint", "auto", "--line_by_line", "true"}), 2),
+      AllOf(HasSubstr("--line_by_line: "), HasSubstr("was made with false, got true")));
+}
+
 TEST_F(TrainingRunTest, WhatAKilledRunLeftIsCleared) {
   Succeeds(Pretrain("run", {"--max_steps", "5"}));
   for (const char* flags : {"--resume_from_checkpoint=auto", "--overwrite_output_dir"}) {
