@@ -17,7 +17,7 @@ constexpr std::array kGreater{"samples_per_second",
                               "combined_score",
                               "exact",
                               "AvNA"};
-constexpr std::array kSmaller{"loss", "mse", "perplexity", "runtime"};
+constexpr std::array kSmaller{"loss", "mse", "perplexity", "runtime", "pairs_fraction"};
 
 }  // namespace
 

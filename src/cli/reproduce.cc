@@ -46,14 +46,21 @@ std::map<std::string, std::string> Inputs(const std::vector<std::string>& words)
   return inputs;
 }
 
-// What of the common flags the recipe's commands are given too.
+// The common flags, which the recipe's commands are given too.
 std::vector<std::string> Inherited(const CommonFlags& common) {
-  std::vector<std::string> flags;
-  if (common.threads > 0) flags = {"--threads", std::to_string(common.threads)};
+  std::vector<std::string> flags{"--device",       common.device,  "--log_level",
+                                 common.log_level, "--log_format", common.log_format};
+  if (common.threads > 0) flags.insert(flags.end(), {"--threads", std::to_string(common.threads)});
   if (common.isa != "auto") flags.insert(flags.end(), {"--isa", common.isa});
   if (common.quiet) flags.emplace_back("--quiet");
   if (common.no_progress) flags.emplace_back("--no_progress");
   return flags;
+}
+
+void PrintTable(const Recipe& recipe, const ReproduceOptions& options) {
+  WriteFileAtomically(options.output_dir + "/report.html", RecipePage(recipe, options));
+  std::cout << recipe.title << "\n" << recipe.source << "\n\n" << PlainText(RecipeTable(recipe, options));
+  for (const std::string& note : recipe.notes) std::cout << "\n" << note << "\n";
 }
 
 void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
@@ -61,6 +68,7 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
   if (flags.recipe.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
   ReproduceOptions& options = flags.options;
   if (options.output_dir.empty()) FailOption("output_dir", "required");
+  while (options.output_dir.size() > 1 && options.output_dir.ends_with('/')) options.output_dir.pop_back();
   options.inputs = Inputs(flags.inputs);
   options.common_flags = Inherited(common);
   const Recipe recipe = ReadRecipe(flags.recipe, RecipeFolder());
@@ -70,10 +78,13 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
     return;
   }
   MakeFolder(options.output_dir);
-  RunRecipe(runs, options);
-  WriteFileAtomically(options.output_dir + "/report.html", RecipePage(recipe, options));
-  std::cout << recipe.title << "\n" << recipe.source << "\n\n" << PlainText(RecipeTable(recipe, options));
-  for (const std::string& note : recipe.notes) std::cout << "\n" << note << "\n";
+  try {
+    RunRecipe(runs, options);
+  } catch (const Error&) {
+    PrintTable(recipe, options);  // of what there is
+    throw;
+  }
+  PrintTable(recipe, options);
 }
 
 }  // namespace
@@ -104,7 +115,10 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
       ->type_name("DIR")
       ->group("Output");
   command->add_flag("--dry_run", flags->dry_run, "only print the commands")->group("Output");
-  command->callback([flags, &common] { Reproduce(*flags, common); });
+  command->callback([command, flags, &common] {
+    if (command->get_parent()->count("--seed") > 0) FailOption("seed", "a recipe says its own");
+    Reproduce(*flags, common);
+  });
 }
 
 }  // namespace lshformer::cli

@@ -255,7 +255,9 @@ void Pipeline::ForEachOutput(std::span<const Sequence> sequences, const Visit& v
   // Similar lengths together: a call's time and memory then follow its tokens.
   std::vector<size_t> order(sequences.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto length = [&](size_t number) { return sequences[number].text->ids.size(); };
+  const auto length = [&](size_t number) {
+    return std::max(sequences[number].text->ids.size(), static_cast<size_t>(config().attended_padding));
+  };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) < length(b); });
   // Masked-LM logits are [masks, vocabulary]: 2^24 floats are 64 MiB, as much as one text of 512 masks needs.
   const int64_t most_masks = std::max<int64_t>(1, (int64_t{1} << 24) / config().vocab_size);

@@ -183,7 +183,7 @@ const OptionTable<ModelSource>& ModelSourceTable() {
            .Syntax("KEY=VALUE,…"),
        Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"),
        Text("reinitialize", &M::reinitialize,
-            "parameters of the checkpoint to draw anew, by parts of their names: \"layer.11.,attention.query\"")
+            "parameters of the checkpoint to draw anew, by parts of their names: \"layer.11.,attention.self.query\"")
            .Syntax("PART,…")
            .MeaninglessIf([](const M& source) {
              return source.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"}) : "";

@@ -39,11 +39,16 @@ std::string TextOr(const Json& object, const char* key, const std::string& where
   return object.contains(key) ? GetString(object, key, where) : absent;
 }
 
+void RefuseOwnFlags(const Json& flags, const std::string& where) {
+  for (const char* name : {"output_dir", "resume_from_checkpoint"})
+    if (flags.contains(name)) Fail("{}: \"{}\" is reproduce's to choose", where, name);
+}
+
 Json FlagsOf(const Json& object, const std::string& where) {
   if (!object.contains("flags")) return Json::object();
   const Json& flags = object.at("flags");
   if (!flags.is_object()) Fail("{}: \"flags\": expected an object, got {}", where, ShownValue(flags));
-  if (flags.contains("output_dir")) Fail("{}: \"output_dir\" is the recipe's to choose", where);
+  RefuseOwnFlags(flags, where);
   return flags;
 }
 
@@ -56,6 +61,7 @@ std::string NameIn(const Json& object, const std::string& where, std::set<std::s
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';
   };
+  if (name == "report.html") Fail("{}: \"name\": {} is what reproduce writes", where, name);
   if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), is_plain))
     Fail("{}: \"name\": expected letters, digits, '-', '_' and '.', got \"{}\"", where, Shown(name));
   if (!names.insert(name).second) Fail("{}: \"{}\" stands there twice", where, name);
@@ -87,10 +93,10 @@ RecipeColumn ParseColumn(const Json& json, const std::string& where, std::set<st
   return column;
 }
 
-void RequireColumn(const Recipe& recipe, const std::string& name, const std::string& where) {
-  const auto is_named = [&](const RecipeColumn& column) { return column.name == name; };
-  if (std::none_of(recipe.columns.begin(), recipe.columns.end(), is_named))
-    Fail("{}: the recipe has no column \"{}\"", where, Shown(name));
+const RecipeColumn& RequireColumn(const Recipe& recipe, const std::string& name, const std::string& where) {
+  for (const RecipeColumn& column : recipe.columns)
+    if (column.name == name) return column;
+  Fail("{}: the recipe has no column \"{}\"", where, Shown(name));
 }
 
 RecipeRow ParseRow(const Json& json, const std::string& where, const Recipe& recipe, std::set<std::string>& names) {
@@ -103,13 +109,17 @@ RecipeRow ParseRow(const Json& json, const std::string& where, const Recipe& rec
     const Json& columns = json.at("columns");
     if (!columns.is_object()) Fail("{}: \"columns\": expected an object, got {}", where, ShownValue(columns));
     for (const auto& [column, flags] : columns.items()) {
-      RequireColumn(recipe, column, where);
+      const RecipeColumn& known = RequireColumn(recipe, column, where);
       if (!flags.is_null() && !flags.is_object())
         Fail("{}: \"{}\": expected flags or null, got {}", where, column, ShownValue(flags));
+      if (flags.is_object()) RefuseOwnFlags(flags, where);
+      if (flags.is_object() && !known.of.empty())
+        Fail("{}: \"{}\": a figure \"of\" another column has no flags", where, column);
       row.of_columns[column] = flags;
     }
   }
   if (!json.contains("published")) return row;
+  row.is_published = true;
   const Json& published = json.at("published");
   if (!published.is_object()) Fail("{}: \"published\": expected an object, got {}", where, ShownValue(published));
   for (const auto& [column, value] : published.items()) {

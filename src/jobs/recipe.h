@@ -35,7 +35,8 @@ struct RecipeRow {
   std::string name, title;
   Json flags;                               // for all columns
   std::map<std::string, Json> of_columns;   // column → flags for it, or null: the row has no such cell
-  std::map<std::string, double> published;  // column → the figure as printed; such a row runs nothing
+  bool is_published = false;                // such a row runs nothing
+  std::map<std::string, double> published;  // column → the figure as printed
 };
 
 struct Recipe {

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -56,10 +58,16 @@ Json FilledText(const std::string& text, const Names& names) {
   return number.is_number() ? number : Json(filled);
 }
 
+// Without those that are null.
 Json FilledFlags(const Json& flags, const Names& names) {
   Json filled = Json::object();
-  for (const auto& [name, value] : flags.items())
+  for (const auto& [name, value] : flags.items()) {
+    if (value.is_null()) continue;
     filled[name] = value.is_string() ? FilledText(value.get<std::string>(), names) : value;
+    if (!value.is_array()) continue;
+    for (Json& item : filled[name])
+      if (item.is_string()) item = Filled(item.get<std::string>(), names);
+  }
   return filled;
 }
 
@@ -91,9 +99,12 @@ bool Chosen(const std::vector<std::string>& names, const std::string& name) {
 const std::string& SourceOf(const RecipeColumn& column) { return column.of.empty() ? column.name : column.of; }
 
 bool HasCell(const RecipeRow& row, const RecipeColumn& column) {
-  if (!row.published.empty()) return false;
-  const auto own = row.of_columns.find(SourceOf(column));
-  return own == row.of_columns.end() || !own->second.is_null();
+  if (row.is_published) return false;
+  const auto left_out = [&](const std::string& name) {
+    const auto own = row.of_columns.find(name);
+    return own != row.of_columns.end() && own->second.is_null();
+  };
+  return !left_out(column.name) && !left_out(SourceOf(column));
 }
 
 // Whether the command of this column is to run for the columns that were asked for.
@@ -122,31 +133,47 @@ std::string FolderOf(const RecipeRun& run, const ReproduceOptions& options) {
   return options.output_dir + "/" + run.name;
 }
 
-bool Finished(const RecipeRun& run, const ReproduceOptions& options) {
-  const std::string folder = FolderOf(run, options);
-  // pretrain and train know their own; a run that one of them has finished ends at once.
-  const char* last = run.command == "evaluate" ? "eval_results.json" : "tokenizer_config.json";
-  return run.command != "pretrain" && run.command != "train" && fs::exists(folder + "/" + last);
+// An evaluation of a model that was made anew since is none.
+bool IsStale(const RecipeRun& run, const std::string& results) {
+  const Json model = run.flags.value("model_name_or_path", Json());
+  std::error_code error;
+  const auto made = fs::last_write_time(results, error);
+  if (error || !model.is_string()) return false;
+  const auto model_made = fs::last_write_time(model.get<std::string>() + "/model.safetensors", error);
+  return !error && model_made > made;
 }
 
-// Refuses to take a result of other flags for this one.
-void WriteFlags(const RecipeRun& run, const std::string& path, bool finished) {
-  const std::string text = run.flags.dump(2) + "\n";
-  std::error_code error;
-  if (finished && fs::exists(path, error) && ReadFile(path) != text)
-    Fail("{}: another result of {} is there, made with other flags; give another {}", path, run.name,
+bool Finished(const RecipeRun& run, const ReproduceOptions& options) {
+  // pretrain and train know their own; a run that one of them has finished ends at once.
+  if (run.command == "pretrain" || run.command == "train") return false;
+  const bool evaluation = run.command == "evaluate";
+  const std::string last = FolderOf(run, options) + (evaluation ? "/eval_results.json" : "/tokenizer_config.json");
+  return fs::exists(last) && !(evaluation && IsStale(run, last));
+}
+
+// Refuses to take what was made with other flags for this one; but further seeds may join those that there are.
+void WriteFlags(const RecipeRun& run, const std::string& path, const std::string& folder) {
+  const auto but_seeds = [](Json flags) {
+    flags.erase("seeds");
+    return flags;
+  };
+  if (fs::exists(folder) && fs::exists(path) && but_seeds(ReadJsonObject(path)) != but_seeds(run.flags))
+    Fail("{}: was made with other flags, those in {}; remove both or give another {}", folder, path,
          OptionName{"output_dir"});
-  WriteFileAtomically(path, text);
+  WriteFileAtomically(path, run.flags.dump(2) + "\n");
 }
 
 // Waits for a process; a signal that asks this one to stop is handed on, once.
 int WaitFor(pid_t child) {
   int status = 0;
   bool told = false;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) Fail("waiting for a command: {}", std::strerror(errno));
+  for (;;) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended < 0) Fail("waiting for a command: {}", std::strerror(errno));
+    if (ended > 0) break;
     if (StopSignal() != 0 && !told) kill(child, StopSignal());
     told = StopSignal() != 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -159,6 +186,7 @@ int RunProcess(const std::vector<std::string>& words, const std::string& log) {
   if (output < 0) Fail("{}: {}", log, std::strerror(errno));
   const pid_t child = fork();
   if (child == 0) {
+    setpgid(0, 0);  // Ctrl-C reaches this process alone, which hands it on: two would end the child at once
     dup2(output, STDOUT_FILENO);
     execv(arguments[0], arguments.data());
     _exit(127);
@@ -171,9 +199,8 @@ int RunProcess(const std::vector<std::string>& words, const std::string& log) {
 void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
   const std::string base = FolderOf(run, options), flags = base + ".flags.json", log = base + ".log";
   MakeFolder(fs::path(base).parent_path().string());
-  const bool finished = Finished(run, options);
-  WriteFlags(run, flags, finished);
-  if (finished) return;
+  WriteFlags(run, flags, base);
+  if (Finished(run, options)) return;
   std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string()};
   for (size_t begin = 0; begin <= run.command.size();) {  // "tokenizer train" is two words
     const size_t end = std::min(run.command.find(' ', begin), run.command.size());

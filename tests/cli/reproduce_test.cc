@@ -48,6 +48,54 @@ TEST_F(ReproduceTest, MakesTheTableAndKeepsWhatIsFinished) {
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors"), made);
 }
 
+// What stands there was made with other flags: a cell with them is not that one. Seeds may join.
+TEST_F(ReproduceTest, OtherFlagsAreAnotherRun) {
+  const auto change = [&](const std::string& from, const std::string& to) {
+    std::string text = folder_.Read("small.json");
+    text.replace(text.find(from), from.size(), to);
+    folder_.Write("small.json", text);
+  };
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  const std::string state = folder_.Read("out/exact/sentiment/seed-1/trainer_state.json");
+  change("\"max_steps\": 2", "\"max_steps\": 1");
+  const testing::CommandResult other = testing::RunCommand(Reproduce({"--quiet", "--row", "exact"}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("out/exact/sentiment: was made with other flags"));
+  EXPECT_THAT(other.out, HasSubstr("A small table")) << "what there is";
+  EXPECT_EQ(folder_.Read("out/exact/sentiment/seed-1/trainer_state.json"), state);
+  change("\"max_steps\": 1", "\"max_steps\": 2");
+  change("\"seeds\": \"1,2\"", "\"seeds\": \"1,2,3\"");
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  EXPECT_EQ(Results("out/exact/sentiment/all_results.json").at("seeds"), Json({1, 2, 3}));
+}
+
+// An evaluation is made again where its model was.
+TEST_F(ReproduceTest, AnEvaluationIsOfTheModelThatIsThere) {
+  folder_.Write("small.json", R"({
+    "title": "T", "inputs": {"data": "a folder"}, "flags": {"validation_file": "{data}/dev.tsv", "max_seq_length": 32},
+    "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": ["{data}/train.tsv"], "vocab_size": 120}}],
+    "columns": [
+      {"name": "train", "command": "train", "metric": "train_loss", "flags": {
+       "model_type": "bert", "tokenizer_name": "{output}/words", "train_file": "{data}/train.tsv",
+       "config_overrides": "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8",
+       "do_eval": true, "max_steps": 2}},
+      {"name": "again", "command": "evaluate", "metric": "eval_loss",
+       "flags": {"model_name_or_path": "{output}/{row}/train", "task": "text-classification"}}],
+    "rows": [{"name": "one"}]})");
+  Succeeds(Reproduce({"--quiet"}));
+  EXPECT_EQ(Results("out/one/again/eval_results.json").at("eval_loss"),
+            Results("out/one/train/eval_results.json").at("eval_loss"));
+  const Json first = Results("out/one/again/eval_results.json").at("eval_loss");
+  std::string text = folder_.Read("small.json");
+  text.replace(text.find("\"max_steps\": 2"), 14, "\"max_steps\": 9");
+  folder_.Write("small.json", text);
+  std::filesystem::remove_all(folder_ / "out/one/train");
+  Succeeds(Reproduce({"--quiet"}));
+  EXPECT_NE(Results("out/one/again/eval_results.json").at("eval_loss"), first);
+  EXPECT_EQ(Results("out/one/again/eval_results.json").at("eval_loss"),
+            Results("out/one/train/eval_results.json").at("eval_loss"));
+}
+
 TEST_F(ReproduceTest, AFailureNamesTheRunAndItsLog) {
   folder_.Write("dev.tsv", "sentence\tlabel\n");
   const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));

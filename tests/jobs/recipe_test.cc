@@ -124,11 +124,34 @@ TEST_F(RecipeTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(column(R"({"name": "a", "command": "train"})"), HasSubstr("\"metric\" is missing"));
   EXPECT_THAT(column(R"({"name": "a", "of": "b", "metric": "m"})"), HasSubstr("the recipe has no column \"b\""));
   EXPECT_THAT(column(R"({"name": "a", "command": "train", "metric": "m", "flags": {"output_dir": "x"}})"),
-              HasSubstr("\"output_dir\" is the recipe's"));
+              HasSubstr("\"output_dir\" is reproduce's"));
+  EXPECT_THAT(column(R"({"name": "report.html"})"), HasSubstr("report.html is what reproduce writes"));
   EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a"}, {"name": "a"}]})"),
               HasSubstr("row 2: \"a\" stands there twice"));
   EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a", "columns": {"c": {}}}]})"),
               HasSubstr("the recipe has no column \"c\""));
+  const std::string columns = R"({"title": "x", "columns": [{"name": "c", "command": "train", "metric": "m"},
+                                  {"name": "d", "of": "c", "metric": "n"}], "rows": [{"name": "a", "columns": )";
+  EXPECT_THAT(error((columns + R"({"d": {"seed": 1}}}]})").c_str()), HasSubstr("\"of\" another column has no flags"));
+  EXPECT_THAT(error((columns + R"({"c": {"resume_from_checkpoint": "x"}}}]})").c_str()), HasSubstr("is reproduce's"));
+}
+
+TEST_F(RecipeTest, NullsAreNoFlagsAndListsAreFilled) {
+  const Recipe recipe = ParseRecipe(ParseJson(R"({"title": "T", "inputs": {"data": "a folder"}, "flags": {"seed": null},
+    "columns": [{"name": "c", "command": "train", "metric": "m",
+                 "flags": {"train_file": ["{data}/a", "{data}/b"], "max_steps": null}},
+                {"name": "d", "of": "c", "metric": "n"}],
+    "rows": [{"name": "a"}, {"name": "b", "columns": {"d": null}}, {"name": "p", "published": {}}]})",
+                                              "r"),
+                                    "r.json");
+  options_.inputs = {{"data", "x"}};
+  const std::vector<RecipeRun> runs = PlanRecipe(recipe, options_);
+  ASSERT_EQ(runs.size(), 2u) << "a row of published figures runs nothing, also of none";
+  EXPECT_EQ(
+      runs[0].flags,
+      (Json{{"train_file", {"x/a", "x/b"}}, {"resume_from_checkpoint", "auto"}, {"output_dir", folder_ / "out/a/c"}}));
+  folder_.Write("out/b/c/all_results.json", R"({"m": 1, "n": 2})");
+  EXPECT_THAT(RecipeTable(recipe, options_).lines[1].cells, ElementsAre("b", "1", "–"));
 }
 
 // Those that are shipped, with whatever they ask for.
