@@ -157,9 +157,10 @@ namespace {
 Option<M> AttendedPadding() {
   Option<M> option = Integer("attended_padding", &M::attended_padding, 0, kMostPositions,
                              "of ours, to compare with code that passes no mask: sequences are filled up to so many "
-                             "tokens with `pad_token_id`, which attention sees; 0: nothing is padded");
+                             "tokens with `pad_token_id`, which attention sees; 0: nothing is padded. At most "
+                             "`max_position_embeddings`, and not with ALBERT's conditional head");
   option.write = [](const M& from) { return from.attended_padding == 0 ? Json() : Json(from.attended_padding); };
-  return option;
+  return std::move(option).NullIsAbsent();
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "nn/encoder_config.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace lshformer {
@@ -50,15 +52,15 @@ Option<E> Attention() {
 template <class Value>
 Option<E> WrittenIfSet(Option<E> option, Value E::*member) {
   option.write = [member](const E& from) { return from.*member == Value() ? Json() : Json(from.*member); };
-  return option;
+  return std::move(option).NullIsAbsent();
 }
 
 Option<E> AttentionResidual() {
   Option<E> option = Boolean("attention_residual", &E::attention_residual,
                              "of ours, to compare with code that leaves them out: false takes the residual and the "
-                             "LayerNorm around attention away");
+                             "LayerNorm around attention away; not with `reversible`");
   option.write = [](const E& from) { return from.attention_residual ? Json() : Json(false); };
-  return option;
+  return std::move(option).NullIsAbsent();
 }
 
 void Check(const E& config, std::string_view where) {

@@ -154,6 +154,17 @@ TEST(AttentionResidual, StandsInTheFileWhereItIsLeftOut) {
   EXPECT_EQ(read.attended_padding, 16);
 }
 
+// As everywhere where the default is not written.
+TEST(ComparisonKeys, NullIsAbsent) {
+  const Json json{
+      {"model_type", "albert"}, {"attention_residual", nullptr},      {"attended_padding", nullptr},
+      {"reversible", nullptr},  {"chunk_size_feed_forward", nullptr}, {"embedding_hidden_mapping", nullptr}};
+  const ModelConfig config = ParseModelConfig(json, "test");
+  EXPECT_TRUE(config.attention_residual);
+  EXPECT_EQ(config.attended_padding, 0);
+  EXPECT_EQ(ToJson(config), ToJson(DefaultModelConfig("albert", "test")));
+}
+
 TEST(RedrawParameters, ThoseNamedAndNoOthers) {
   const ModelPtr model = CreateModel(Small(), Task::kMaskedLm, 7), seven = CreateModel(Small(), Task::kMaskedLm, 7),
                  eight = CreateModel(Small(), Task::kMaskedLm, 8);

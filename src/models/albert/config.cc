@@ -27,7 +27,7 @@ Option<A> EmbeddingHiddenMapping() {
               "of ours: false leaves out the map from embeddings to layers, as ALBERT's own code does where "
               "`embedding_size` is `hidden_size`; HF always has it");
   option.write = [](const A& from) { return from.embedding_hidden_mapping ? Json() : Json(false); };
-  return option;
+  return std::move(option).NullIsAbsent();
 }
 
 Option<A> QuestionAnsweringHead() {
