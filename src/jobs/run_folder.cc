@@ -78,11 +78,13 @@ Json Earlier(const Json& before, const RunSettings& now, const std::string& key)
   return before.value(key, now.defaults.value(key, Json()));
 }
 
-// Every setting is as it was, or was asked for then and is not now.
+// Every setting is as it was, or was asked for then and is not now, or would have been heeded by steps that are done.
 bool NothingLeftToDo(const Json& before, const RunSettings& now) {
   for (const auto& [key, value] : now.values.items()) {
-    const bool needless = EffectOf(now, key) == Effect::kAfter && (value == false || value == "");
-    if (!needless && Earlier(before, now, key) != value) return false;
+    const Effect effect = EffectOf(now, key);
+    const bool of_steps = effect == Effect::kCourse && key != "max_steps" && key != "num_train_epochs";
+    const bool needless = effect == Effect::kAfter && (value == false || value == "");
+    if (!of_steps && !needless && Earlier(before, now, key) != value) return false;
   }
   return true;
 }
@@ -90,7 +92,7 @@ bool NothingLeftToDo(const Json& before, const RunSettings& now) {
 // "--max_steps", or what is no flag: "training data".
 std::string Called(const std::string& key) { return key.find(' ') == std::string::npos ? Marked(key) : key; }
 
-void CheckSettings(const std::string& where, const Json& before, const RunSettings& now) {
+void CheckSettings(const std::string& where, const Json& before, const RunSettings& now, bool finished) {
   for (const auto& [key, value] : now.values.items()) {
     const Effect effect = EffectOf(now, key);
     if (!before.contains(key) && !now.defaults.contains(key)) continue;
@@ -98,8 +100,8 @@ void CheckSettings(const std::string& where, const Json& before, const RunSettin
     if (earlier == value || effect == Effect::kAfter) continue;
     const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
     if (effect == Effect::kCourse) {
-      Warn("{}: {} was made with {}, now {}: the result will not be that of one uninterrupted run", Called(key), where,
-           shown(earlier), shown(value));
+      Warn("{}: {} was made with {}, now {}: {}", Called(key), where, shown(earlier), shown(value),
+           finished ? "it is finished and stays as it is" : "the result will not be that of one uninterrupted run");
     } else {
       FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", Called(key),
                 where, shown(earlier), shown(value), OptionName{"output_dir"});
@@ -181,8 +183,8 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
   if (resume) {
     const Json before = FinishedSettings(folder.output_dir);
     if (folder.resume_from_checkpoint == "auto" && before.is_object()) {
-      CheckSettings(folder.output_dir, before, settings);
       start.finished = NothingLeftToDo(before, settings);
+      CheckSettings(folder.output_dir, before, settings, start.finished);
       if (start.finished && !dry_run) RemoveLeftoversOfRun(folder.output_dir);
       if (start.finished) return start;
     }
@@ -206,7 +208,8 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
 
 void CheckSameRun(const std::string& checkpoint, const RunSettings& settings) {
   const std::string path = checkpoint + "/" + kState;
-  CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings);
+  CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings,
+                /*finished=*/false);
 }
 
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {

@@ -248,6 +248,18 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
               HasSubstr("training data"));
 }
 
+// What steps would have heeded is not written into a run whose steps are done.
+TEST_F(TrainingRunTest, AFinishedRunKeepsTheRateItWasMadeWith) {
+  Succeeds(Pretrain("run", {"--max_steps", "5"}));
+  const std::string state = folder_.Read("run/trainer_state.json"), arguments = folder_.Read("run/training_args.json");
+  const CommandResult again =
+      RunCommand(Pretrain("run", {"--max_steps", "5", "--resume_from_checkpoint", "auto", "--learning_rate", "0.5"}));
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(again.err, HasSubstr("was made with 0.001, now 0.5: it is finished and stays as it is"));
+  EXPECT_EQ(folder_.Read("run/trainer_state.json"), state);
+  EXPECT_EQ(folder_.Read("run/training_args.json"), arguments);
+}
+
 // A run of a program that had no such option yet is one with the option's default.
 TEST_F(TrainingRunTest, OptionsThatAreNewerThanARunHaveTheirDefault) {
   Succeeds(Pretrain("run", {"--max_steps", "5"}));
