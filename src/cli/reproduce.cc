@@ -1,6 +1,4 @@
 // lshformer reproduce NAME: a published table or figure, ours beside what was published.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>

@@ -189,10 +189,8 @@ Recipe ParseRecipe(const Json& json, const std::string& where) {
         ParseColumn(column, fmt::format("{}: column {}", where, recipe.columns.size() + 1), column_names));
   for (const RecipeColumn& column : recipe.columns) {
     if (column.of.empty()) continue;
-    RequireColumn(recipe, column.of, fmt::format("{}: column \"{}\"", where, column.name));
-    const auto source = std::find_if(recipe.columns.begin(), recipe.columns.end(),
-                                     [&](const RecipeColumn& other) { return other.name == column.of; });
-    if (!source->of.empty()) Fail("{}: column \"{}\": \"{}\" runs no command", where, column.name, column.of);
+    const std::string place = fmt::format("{}: column \"{}\"", where, column.name);
+    if (!RequireColumn(recipe, column.of, place).of.empty()) Fail("{}: \"{}\" runs no command", place, column.of);
   }
   for (const Json& row : ListOf(json, "rows", where))
     recipe.rows.push_back(ParseRow(row, fmt::format("{}: row {}", where, recipe.rows.size() + 1), recipe, names));

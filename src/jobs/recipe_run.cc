@@ -58,7 +58,7 @@ Json FilledText(const std::string& text, const Names& names) {
   return number.is_number() ? number : Json(filled);
 }
 
-// Without those that are null.
+// Without those that are null: a null takes away what stood there before.
 Json FilledFlags(const Json& flags, const Names& names) {
   Json filled = Json::object();
   for (const auto& [name, value] : flags.items()) {
@@ -69,16 +69,6 @@ Json FilledFlags(const Json& flags, const Names& names) {
       if (item.is_string()) item = Filled(item.get<std::string>(), names);
   }
   return filled;
-}
-
-// Later flags win; null takes one away.
-void Merge(const Json& more, Json& flags) {
-  for (const auto& [name, value] : more.items()) {
-    if (value.is_null())
-      flags.erase(name);
-    else
-      flags[name] = value;
-  }
 }
 
 template <class Part>
@@ -271,9 +261,9 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
     for (const RecipeColumn& column : recipe.columns) {
       if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
       Json flags = recipe.flags;
-      Merge(column.flags, flags);
-      Merge(row.flags, flags);
-      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) Merge(own->second, flags);
+      flags.update(column.flags);
+      flags.update(row.flags);
+      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) flags.update(own->second);
       add(row.name + "/" + column.name, column.command, flags);
     }
   }

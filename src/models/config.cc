@@ -150,10 +150,6 @@ struct EncoderPart {
   const EncoderConfig& operator()(const M& config) const { return config; }
 };
 
-}  // namespace
-
-namespace {
-
 Option<M> AttendedPadding() {
   Option<M> option = Integer("attended_padding", &M::attended_padding, 0, kMostPositions,
                              "of ours, to compare with code that passes no mask: sequences are filled up to so many "
