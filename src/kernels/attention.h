@@ -139,7 +139,7 @@ AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
 // (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
 enum class Operands { kFloat32, kBFloat16 };
-// kBFloat16: the instruction set in force is AVX-512 and the CPU has AVX512_BF16.
+// kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16.
 bool Supports(Operands operands);
 
 // Plan and work memory of a forward + backward call, and of a forward alone.
@@ -165,11 +165,12 @@ struct AttentionBackward {
 };
 void RunAttentionBackward(const AttentionBackward& call);
 
-// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"avx512",
-// "avx2", "sse4"}.
+// The instruction sets the kernels were compiled for and this machine can run, best first, for example {"amx",
+// "avx512", "avx2", "sse4"}: the first one is AVX-512 with products in bfloat16 in matrix tiles.
 std::vector<std::string> SupportedIsas();
 std::string ActiveIsa();
 void ForceIsa(const std::string& name);   // "auto" or one of SupportedIsas(), in any case; UsageError otherwise
 std::string IsaName(int64_t hwy_target);  // of one of Highway's HWY_AVX3 …
+std::string WhyNoTiles();                 // one line where "amx" is not among SupportedIsas(), else empty
 
 }  // namespace lshformer

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
+#include "kernels/cpu/matrix_tiles.h"
 
 namespace lshformer::testing {
 namespace {
@@ -115,8 +116,20 @@ TEST_F(BFloat16, PairsOfATransposedTile) {
   }
 }
 
+// Attention: in vectors, and in the model of matrix tiles.
+class BFloat16Attention : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    UseTileModel(GetParam());
+    if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  }
+  void TearDown() override { UseTileModel(false); }
+};
+INSTANTIATE_TEST_SUITE_P(Products, BFloat16Attention, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "tile_model" : "vectors"; });
+
 // The kernels round their operands, no more: numbers that are rounded already give the same bits.
-TEST_F(BFloat16, OperandsAreRoundedWhereTheyAreGathered) {
+TEST_P(BFloat16Attention, OperandsAreRoundedWhereTheyAreGathered) {
   for (const AttentionSpec& spec :
        {AttentionSpec{}, SimHash(Pairs::kFull, Fill::kNone, 2), SimHash(Pairs::kReference, Fill::kNone, 1)}) {
     AttentionCase c = RandomCase(spec, {70, 33}, 2, 20, 8);
@@ -130,7 +143,7 @@ TEST_F(BFloat16, OperandsAreRoundedWhereTheyAreGathered) {
 }
 
 // Infinity, and what becomes infinite by rounding, reaches what the formulas carry it to.
-TEST_F(BFloat16, InfinityStaysInItsRow) {
+TEST_P(BFloat16Attention, InfinityStaysInItsRow) {
   for (const AttentionSpec& spec : {SimHash(Pairs::kFull, Fill::kNone, 2), Reformer(2), Sorted(Fill::kNone, 2)}) {
     for (const float large : {kInfinity, kLargest}) {
       AttentionCase c = RandomCase(spec, {90}, 1, 8, 9);
@@ -150,7 +163,7 @@ TEST_F(BFloat16, AnotherInstructionSetIsRefused) {
     ForceIsa(isa);
     AttentionCase c = RandomCase({}, {5}, 1, 8, 10);
     c.operands = Operands::kBFloat16;
-    if (isa.starts_with("avx512")) {
+    if (isa == "amx" || isa.starts_with("avx512")) {
       EXPECT_NO_THROW(RunKernels(c));
     } else {
       EXPECT_FALSE(Supports(Operands::kBFloat16));
@@ -159,7 +172,7 @@ TEST_F(BFloat16, AnotherInstructionSetIsRefused) {
   }
 }
 
-TEST_F(BFloat16, TakesLessWorkMemory) {
+TEST_P(BFloat16Attention, TakesLessWorkMemory) {
   const std::vector<int32_t> borders{0, 4096};
   const AttentionPlanPtr plan = BuildDensePlan({borders, 2, 64});
   EXPECT_LT(ForwardWorkBytes(*plan, Operands::kBFloat16), 0.7 * ForwardWorkBytes(*plan));

@@ -9,31 +9,46 @@
 #include "kernels/attention.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
+#include "kernels/cpu/matrix_tiles.h"
 
 namespace lshformer::testing {
 
 using SpecAndIsa = std::tuple<AttentionSpec, std::string>;
 
-// Stands for the best instruction set with operands in bfloat16.
-inline const std::string kBFloat16Name = "bfloat16";
+// Stand for operands in bfloat16: in vectors of AVX-512, in matrix tiles by their instructions, and by their model on
+// the best instruction set and on the least.
+inline const std::string kBFloat16Name = "bfloat16", kTilesName = "tiles", kTileModelName = "tile_model",
+                         kLeastTileModelName = "least_tile_model";
+
+inline std::string BestAvx512() {
+  for (const std::string& isa : SupportedIsas()) {
+    if (isa.starts_with("avx512")) return isa;
+  }
+  return "auto";
+}
 
 class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
  protected:
   void SetUp() override {
     const std::string& isa = std::get<1>(GetParam());
-    if (isa != kBFloat16Name) {
-      ForceIsa(isa);
-    } else if (Supports(Operands::kBFloat16)) {
-      operands_ = Operands::kBFloat16;
-    } else {
-      GTEST_SKIP() << "this CPU has no AVX512_BF16";
-    }
+    const bool model = isa == kTileModelName || isa == kLeastTileModelName;
+    operands_ = model || isa == kTilesName || isa == kBFloat16Name ? Operands::kBFloat16 : Operands::kFloat32;
+    if (operands_ == Operands::kFloat32) ForceIsa(isa);
+    if (isa == kBFloat16Name) ForceIsa(BestAvx512());
+    if (isa == kLeastTileModelName) ForceIsa(SupportedIsas().back());
+    UseTileModel(model);
+    if (isa == kTilesName && ActiveMatrixTiles() != MatrixTiles::kInstructions) GTEST_SKIP() << WhyNoTiles();
+    if (!Supports(operands_)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   }
-  void TearDown() override { ForceIsa("auto"); }
+  void TearDown() override {
+    UseTileModel(false);
+    ForceIsa("auto");
+  }
   const AttentionSpec& spec() const { return std::get<0>(GetParam()); }
   // The case with the operands to be tested; its numbers are rounded to them, so that the oracle gets the same.
   AttentionCase WithOperands(AttentionCase c) const {
     c.operands = operands_;
+    c.in_tiles = operands_ == Operands::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
     if (operands_ == Operands::kBFloat16) RoundToBFloat16(c);
     return c;
   }
@@ -44,7 +59,10 @@ class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
 
 inline std::vector<std::string> IsasAndBFloat16() {
   std::vector<std::string> names = SupportedIsas();
-  names.push_back(kBFloat16Name);
+  names.insert(names.end(), {kBFloat16Name, kTilesName, kTileModelName});
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have the model's memory seen once
+  names.push_back(kLeastTileModelName);
+#endif
   return names;
 }
 

@@ -21,6 +21,15 @@ namespace {
 
 int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
 
+MatrixTiles TilesOf(Operands operands) {
+  return operands == Operands::kBFloat16 ? ActiveMatrixTiles() : MatrixTiles::kNone;
+}
+
+// Room for so many columns wherever the first of them is, with all of the panels that they lie in.
+int64_t WithWholePanels(int64_t columns) {
+  return (columns + kTilePadding - 1) / kTilePadding * kTilePadding + 2 * kTilePadding;
+}
+
 Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
   Columns columns;
   columns.count = pass.columns;
@@ -32,9 +41,11 @@ Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
 
 Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memory, int64_t count) {
   Columns columns = OrderOfColumns(work, pass);
+  if (work.in_tiles()) count = WithWholePanels(count);
   const int64_t bytes = count * work.padded() * BytesOf(work.call->operands);
   columns.operand = memory.Get<uint8_t>(Slot::kColumns, bytes);
-  columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
+  if (work.in_tiles()) columns.panels = memory.Get<BFloat16Pair>(Slot::kColumnPanels, bytes / 4);
+  if (!work.in_tiles() || work.backward) columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
   columns.not_finite = memory.Get<uint8_t>(Slot::kNotFiniteColumns, count);
   if (work.plan->shared_keys) columns.key_scale = memory.Get<float>(Slot::kKeyScales, count);
   if (work.call->dropout.probability > 0) columns.dropout = memory.Get<DropoutWords>(Slot::kDropoutColumns, count);
@@ -69,6 +80,7 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
   const AttentionPlan& plan = *call.plan;
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
+  const MatrixTiles tiles = TilesOf(call.operands);
   std::vector<int32_t> shared, single;
   for (size_t u = 0; u < plan.units.size(); ++u) {
     (IsShared(plan.units[u], total, Threads()) ? shared : single).push_back(static_cast<int32_t>(u));
@@ -82,6 +94,7 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
     work.plan = &plan;
     work.unit = &unit;
     work.memory = &ThreadWorkspace();
+    work.tiles = tiles;
     work.shared = is_shared;
     if (call.dropout.probability > 0) {
       const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
@@ -111,8 +124,10 @@ int64_t WindowOf(const AttentionPlan& plan, const TilePass& pass) {
 }
 
 void GatherWhole(UnitWork& work, const TilePass& pass) {
+  constexpr int64_t kPiece = 1024;
+  static_assert(kPiece % kTilePadding == 0);  // a panel is gathered by one thread
   work.columns = HoldColumns(work, pass, *work.memory, pass.columns);
-  Step(work, pass.columns, 1024,
+  Step(work, pass.columns, kPiece,
        [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
 }
 
@@ -161,8 +176,9 @@ void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
 void RunBackward(UnitWork& work) {
   const int64_t length = work.unit->length, columns = MostColumns(*work.plan, *work.unit);
   const int groups = ColumnGroups(work.unit->length);
-  work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, columns * work.padded());
-  work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, columns * work.padded());
+  const int64_t held = work.in_tiles() ? WithWholePanels(columns) : columns;
+  work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, held * work.padded());
+  work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, held * work.padded());
   work.row_gradients =
       work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * length * work.padded());
   work.row_gradient_sums = work.memory->Get<float>(Slot::kRowGradientSums, (work.shared ? groups : 1) * length);
@@ -191,7 +207,7 @@ void RunBackward(UnitWork& work) {
 
 void Require(Operands operands) {
   if (!Supports(operands))
-    Fail("attention: bfloat16 operands need AVX-512 with AVX512_BF16, the instruction set is {}", ActiveIsa());
+    Fail("attention: bfloat16 operands need AMX, or AVX-512 with AVX512_BF16; the instruction set is {}", ActiveIsa());
 }
 
 }  // namespace
@@ -225,8 +241,11 @@ int64_t MostColumnsHeld(const AttentionPlan& plan, const Unit& unit, bool shared
 int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, bool shared, bool backward,
                    Operands operands) {
   // Columns, their dropout words, key scales and whether they are finite; row sums and the fill's scores.
-  const int64_t columns = backward ? MostColumns(plan, unit) : MostColumnsHeld(plan, unit, shared);
-  const int64_t vectors = 2 * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
+  const bool in_tiles = TilesOf(operands) != MatrixTiles::kNone;
+  const int64_t held = backward ? MostColumns(plan, unit) : MostColumnsHeld(plan, unit, shared);
+  const int64_t columns = in_tiles ? held + 3 * kTilePadding * (shared ? Threads() : 1) : held;
+  const int kinds = in_tiles && backward ? 3 : 2;  // of vectors: operands, values, panels of the operands
+  const int64_t vectors = kinds * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
   int64_t floats = columns * (vectors + 4) + 2 * int64_t{unit.length};
   // Gradients of columns and of rows, their sums, the fill's weights.
   if (backward) {
@@ -247,7 +266,8 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
                            sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() +
                            sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
                            sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
-  const int64_t padded = (plan.head_dim + kRowPadding - 1) / kRowPadding * kRowPadding;
+  const bool in_tiles = TilesOf(operands) != MatrixTiles::kNone;
+  const int64_t padded = PaddedHeadDim(plan.head_dim, in_tiles);
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
   std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
@@ -265,6 +285,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
   units.resize(std::min<size_t>(units.size(), Threads()));
   int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
   if (operands == Operands::kBFloat16) tile += kTileRows * (padded + kBlockColumns);  // pairs of rows, columns, weights
+  if (in_tiles) tile += kTileRows * (2 * padded + kBlockColumns);  // rows to be turned round, sums; more weights
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;

@@ -17,6 +17,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/backward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/matrix_blocks-inl.h"
 #include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
@@ -32,6 +33,9 @@ struct RowGradients {
   alignas(64) float gradient_sum[kTileRows];
   alignas(64) float self_score[kTileRows];  // units of log 2
   float *scores, *gradients;                // [columns][rows padded]
+  // Matrix tiles: what those become, in rows of kTileRows, and the gradients in pairs; Σ_c ds_cr k_c, [padded][rows].
+  BFloat16Pair *weight_rows, *gradient_rows, *gradient_pairs;
+  float* transposed;
 };
 
 template <class T>
@@ -76,6 +80,46 @@ void GradientBlock(const Dropout& dropout, RowGradients& tile, const DropoutWord
       hn::Store(ds, d, gradient);
     }
     hn::Store(sum, d, tile.gradient_sum + r);
+  }
+}
+
+// The same for matrix tiles: p (for dV) and ds in rows, ds in pairs too. scale: of the scores. kPlain: every pair
+// counts, as it stands; otherwise scores and gradients hold p and ds, unrounded, in the end.
+template <class M, bool kPlain>
+void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWords* words, int columns,
+                   bool subtract_fill, float scale) {
+  const Floats d;
+  const int stride = tile.rows.padded;
+  const auto factor = hn::Set(d, scale);
+  float *const scores = tile.scores, *const gradients = tile.gradients;
+  uint16_t *const weight_rows = NumbersOf(tile.weight_rows), *const gradient_rows = NumbersOf(tile.gradient_rows);
+  for (int r = 0; r < stride; r += kLanes) {
+    BFloat16Pair* pairs = tile.gradient_pairs + r;
+    const auto lse = hn::Load(d, tile.lse + r), delta = hn::Load(d, tile.delta + r);
+    const auto fill = !kPlain && subtract_fill ? hn::Load(d, tile.fill_weight + r) : hn::Zero(d);
+    auto sum = hn::Load(d, tile.gradient_sum + r);
+    const auto gradient_of = [&](int c) {
+      float *score = scores + c * stride + r, *gradient = gradients + c * stride + r;
+      const auto p = Exp2ForBFloat16(d, hn::MulSub(hn::Load(d, score), factor, lse));
+      auto weight = p, ds = hn::Mul(p, hn::Sub(hn::Load(d, gradient), delta));
+      if (!kPlain) {
+        const auto left_out = hn::Le(hn::Load(d, score), hn::Set(d, kMasked));
+        const auto keep = dropout.on ? KeepFactor(dropout, tile.rows, r, words[c]) : hn::Set(d, 1.0f);
+        ds = hn::IfThenZeroElse(left_out, hn::Mul(p, hn::MulSub(hn::Load(d, gradient), keep, delta)));
+        weight = hn::IfThenZeroElse(left_out, hn::MulSub(p, keep, fill));
+        sum = hn::Add(sum, ds);
+        hn::Store(weight, d, score);
+        hn::Store(ds, d, gradient);
+      }
+      StoreRounded<M>(weight, weight_rows + c * kTileRows + r);
+      StoreRounded<M>(ds, gradient_rows + c * kTileRows + r);
+      return ds;
+    };
+    for (int c = 0; c < columns; c += 2, pairs += stride) {
+      const auto even = gradient_of(c), odd = gradient_of(c + 1);
+      hn::Store(RoundedPairs<M>(even, odd), Words(), pairs);
+    }
+    if (!kPlain) hn::Store(sum, d, tile.gradient_sum + r);
   }
 }
 
@@ -146,6 +190,61 @@ void BackwardBlock(const UnitWork& work, const TilePass& pass, const Tile& range
                                   operand, count, row_gradient);
 }
 
+// Of rows that only fill up the tile the factors are zeros: 0 · ∞ would reach what is summed over rows.
+void ClearPaddingRows(const RowGradients& tile, int columns) {
+  for (int c = 0; c < columns && tile.rows.count < tile.rows.padded; ++c) {
+    for (int r = tile.rows.count; r < tile.rows.padded; ++r) {
+      NumbersOf(tile.weight_rows)[c * kTileRows + r] = 0;
+      NumbersOf(tile.gradient_rows)[c * kTileRows + r] = 0;
+    }
+  }
+}
+
+template <class T>
+void BackwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& range, BackwardRows<T>& tile,
+                       const TileBlock& block, bool every_pair, float* row_gradient) {
+  using M = MultiplierOf<T>;
+  const int padded = work.padded(), stride = tile.rows.padded, before = block.begin - block.first;
+  const Columns& columns = work.columns;
+  MultiplyColumnsByRows(work, tile.rows, columns.OperandAt<T>(block.first, padded), tile.operand, block, tile.scores);
+  MultiplyColumnsByRows(work, tile.rows, columns.ValueAt<T>(block.first, padded), tile.grad_out, block, tile.gradients);
+  const float scale = SetOwnScores(work, pass, range, tile.rows, block, every_pair, tile.operand.scale, tile.scores,
+                                   [&](int row) { return tile.self_score[row]; });
+  const bool zeros = HasPairsThatDoNotCount(block, every_pair);
+  const Dropout dropout = MakeDropout(work.call->dropout);
+  const auto gradients = !zeros && !dropout.on && !work.fill_score ? GradientPairs<M, true> : GradientPairs<M, false>;
+  gradients(dropout, tile, columns.dropout_at(block.first), block.columns, work.subtract_fill, scale);
+  ClearPaddingRows(tile, block.columns);
+  float *weights = tile.scores + before * stride, *score_gradients = tile.gradients + before * stride;
+  ForEachSelf(work, pass, range, tile.rows, block.begin, block.count, [&](int column, int row) {
+    const int c = before + column;
+    score_gradients[column * stride + row] = 0;
+    NumbersOf(tile.gradient_rows)[c * kTileRows + row] = 0;
+    NumbersOf(tile.gradient_pairs)[(c / 2 * stride + row) * 2 + c % 2] = 0;
+  });
+  const int64_t offset = int64_t{block.begin} * padded;
+  if (zeros && !tile.grad_out.finite) {
+    KeepSelf(work, pass, range, tile.rows, block.begin, block.count, weights);
+    MultiplyNonzero<Store::kAdd, false>({weights, stride}, tile.grad_out.rows, padded,
+                                        {work.value_gradients + offset, padded}, block.count, padded, tile.rows.count);
+  } else {
+    AddWeightsByRows(work, tile.rows, block, tile.weight_rows, tile.grad_out, work.value_gradients);
+  }
+  if (zeros && !tile.operand.finite) {
+    MultiplyNonzero<Store::kAdd, false>({score_gradients, stride}, tile.operand.rows, padded,
+                                        {work.operand_gradients + offset, padded}, block.count, padded,
+                                        tile.rows.count);
+  } else {
+    AddWeightsByRows(work, tile.rows, block, tile.gradient_rows, tile.operand, work.operand_gradients);
+  }
+  if (zeros && !columns.AllFinite(block.first, block.columns)) {
+    MultiplyNonzero<Store::kAdd, true>({score_gradients, stride}, columns.OperandAt<T>(block.begin, padded), padded / 2,
+                                       {row_gradient, padded}, tile.rows.count, padded, block.count);
+  } else {
+    AddPanelsByWeights<T>(work, tile.rows, block, columns, tile.gradient_pairs, tile.transposed);
+  }
+}
+
 // The part of a segment that lies in a group of columns.
 Segment InGroup(const UnitWork& work, const Segment& segment, int group) {
   return {std::max(segment.column_begin, work.GroupBegin(group)),
@@ -160,6 +259,25 @@ bool Meets(const UnitWork& work, const Tile& tile, int group) {
   return false;
 }
 
+// Room for what matrix tiles need beside, and the sums at 0.
+void StartTransposedSums(RowGradients& tile, int padded) {
+  constexpr int64_t kPairs = int64_t{kBlockColumns} * kTileRows / 2;
+  Workspace& memory = ThreadWorkspace();
+  tile.weight_rows = memory.Get<BFloat16Pair>(Slot::kWeightRows, kPairs);
+  tile.gradient_rows = memory.Get<BFloat16Pair>(Slot::kGradientRows, kPairs);
+  tile.gradient_pairs = memory.Get<BFloat16Pair>(Slot::kGradientPairs, kPairs);
+  tile.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
+  std::memset(tile.transposed, 0, sizeof(float) * tile.rows.padded * padded);
+}
+
+void AddTransposedSums(const RowGradients& tile, int padded, float* row_gradient) {
+  const Floats d;
+  float* sums = ThreadWorkspace().Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
+  TransposeWords(tile.transposed, tile.rows.padded, padded, tile.rows.padded, sums, padded);
+  for (int i = 0; i < tile.rows.count * padded; i += kLanes)
+    hn::Store(hn::Add(hn::Load(d, row_gradient + i), hn::Load(d, sums + i)), d, row_gradient + i);
+}
+
 template <class T>
 void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, int group) {
   const int padded = work.padded();
@@ -169,13 +287,21 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   const int64_t row = part * work.unit->length + tile.row_begin;
   float* row_gradient = work.row_gradients + row * padded;
   std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
+  if constexpr (kInTiles<T>) StartTransposedSums(into, padded);
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment segment = InGroup(work, work.plan->segments[s], group);
-    for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
-      const int count = std::min(kBlockColumns, segment.column_end - begin);
-      BackwardBlock(work, pass, tile, into, begin, count, segment.every_pair, row_gradient);
+    if constexpr (kInTiles<T>) {
+      ForEachTileBlock(segment.column_begin, segment.column_end, [&](const TileBlock& block) {
+        BackwardTileBlock(work, pass, tile, into, block, segment.every_pair, row_gradient);
+      });
+    } else {
+      for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
+        const int count = std::min(kBlockColumns, segment.column_end - begin);
+        BackwardBlock(work, pass, tile, into, begin, count, segment.every_pair, row_gradient);
+      }
     }
   }
+  if constexpr (kInTiles<T>) AddTransposedSums(into, padded, row_gradient);
   std::memcpy(work.row_gradient_sums + row, into.gradient_sum, sizeof(float) * into.rows.count);
 }
 
@@ -183,13 +309,15 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
 
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
   const int64_t begin = work.GroupBegin(group), end = work.GroupBegin(group + 1);
-  const size_t bytes = sizeof(float) * (end - begin) * work.padded();
+  const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
+  const size_t bytes = sizeof(float) * held * work.padded();
   std::memset(work.operand_gradients + begin * work.padded(), 0, bytes);
   std::memset(work.value_gradients + begin * work.padded(), 0, bytes);
   WithOperands(work, [&](auto number) {
+    using T = decltype(number);
+    [[maybe_unused]] const TilesOf<T> tiles;
     for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
-      if (Meets(work, work.plan->tiles[t], group))
-        BackwardTile<decltype(number)>(work, pass, work.plan->tiles[t], group);
+      if (Meets(work, work.plan->tiles[t], group)) BackwardTile<T>(work, pass, work.plan->tiles[t], group);
     }
   });
 }

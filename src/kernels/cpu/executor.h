@@ -12,6 +12,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/dropout.h"
 #include "kernels/plan.h"
@@ -20,6 +21,10 @@ namespace lshformer {
 
 inline constexpr int kBlockColumns = 64;  // columns whose scores are held at a time; see docs/numerics.md, "Tiles"
 inline constexpr int kRowPadding = 16;    // rows of work memory are whole vectors on every instruction set
+// Where products go through matrix tiles, work memory is in whole tiles: rows of numbers, rows of a tile of the plan,
+// and columns, of which a block begins at a multiple of this.
+inline constexpr int kTilePadding = kTileRowNumbers;
+static_assert(kBlockColumns % kTilePadding == 0 && kTileRows % kTilePadding == 0);
 inline constexpr float kLog2E = 1.44269504088896341f;
 inline constexpr double kLn2 = 0.693147180559945309;
 // Scores are in units of log 2. A pair that does not count gets kMasked; a row that saw nothing has the maximum
@@ -35,20 +40,29 @@ inline constexpr auto kKeyNormEpsilon = static_cast<float>(ReformerAttention::kK
 // by side. Their number depends on the length alone, never on threads.
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
+// What a row of head_dim numbers takes in work memory.
+inline int PaddedHeadDim(int head_dim, bool in_tiles) {
+  const int padding = in_tiles ? kTilePadding : kRowPadding;
+  return (head_dim + padding - 1) / padding * padding;
+}
+
 // Numbers that a T holds.
 template <class T>
-inline constexpr int kNumbers = std::is_same_v<T, BFloat16Pair> ? 2 : 1;
+inline constexpr int kNumbers = std::is_same_v<T, float> ? 1 : 2;
 
 // Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
-// Column c lies at c − first. Their numbers are float or BFloat16Pair (Operands).
+// Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In matrix tiles `first` is a
+// multiple of kTilePadding, whole panels are held, and the last one ends in zeros.
 struct Columns {
   int32_t count = 0;                          // of the pass
   int64_t first = 0;                          // the first one held
   void *operand = nullptr, *value = nullptr;  // [held][padded]
-  float* key_scale = nullptr;                 // [held] what normalised a shared key; nullptr: keys are their own
-  uint8_t* not_finite = nullptr;              // [held] pairs that do not count must be left out, not multiplied by 0
-  DropoutWords* dropout = nullptr;            // [held]; nullptr: none
-  const int32_t* order = nullptr;             // of all columns; nullptr: natural
+  // Matrix tiles: panels of the values (forward, which holds no others) or of the operands (backward).
+  BFloat16Pair* panels = nullptr;
+  float* key_scale = nullptr;       // [held] what normalised a shared key; nullptr: keys are their own
+  uint8_t* not_finite = nullptr;    // [held] pairs that do not count must be left out, not multiplied by 0
+  DropoutWords* dropout = nullptr;  // [held]; nullptr: none
+  const int32_t* order = nullptr;   // of all columns; nullptr: natural
 
   template <class T>
   T* OperandAt(int64_t column, int padded) const {
@@ -58,6 +72,7 @@ struct Columns {
   T* ValueAt(int64_t column, int padded) const {
     return static_cast<T*>(value) + (column - first) * (padded / kNumbers<T>);
   }
+  BFloat16Pair* PanelAt(int64_t column, int padded) const { return panels + (column - first) * (padded / 2); }
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
   const DropoutWords* dropout_at(int64_t column) const { return dropout ? dropout + (column - first) : nullptr; }
   bool AllFinite(int64_t begin, int count_of) const {
@@ -69,12 +84,13 @@ struct UnitWork {
   const AttentionForward* call = nullptr;
   const AttentionPlan* plan = nullptr;
   const Unit* unit = nullptr;
-  Workspace* memory = nullptr;  // of the unit; tiles use the workspace of the thread that runs them
-  bool shared = false;          // all threads work on this unit
-  uint64_t dropout_key = 0;     // of this sequence and head
-  float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
-  Columns columns;              // of the pass; none are held where it has a window
-  int64_t window = 0;           // > 0: tiles hold so many columns at a time instead (ColumnWindow)
+  Workspace* memory = nullptr;             // of the unit; tiles use the workspace of the thread that runs them
+  MatrixTiles tiles = MatrixTiles::kNone;  // that its products go through
+  bool shared = false;                     // all threads work on this unit
+  uint64_t dropout_key = 0;                // of this sequence and head
+  float* row_sum = nullptr;                // [length] Σ exp2(s − maximum) by position, between passes
+  Columns columns;                         // of the pass; none are held where it has a window
+  int64_t window = 0;                      // > 0: tiles hold so many columns at a time instead (ColumnWindow)
 
   // A fill's share of the unseen keys, null without a fill. Where every row of a bucket sees the same keys (one hash
   // function), `unseen_values` is Σ v over the keys that the bucket run does not see; otherwise Σ v over all keys, and
@@ -94,12 +110,16 @@ struct UnitWork {
 
   int head() const { return unit->head; }
   int head_dim() const { return call->shape.head_dim; }
-  int padded() const { return (head_dim() + kRowPadding - 1) / kRowPadding * kRowPadding; }
+  bool in_tiles() const { return tiles != MatrixTiles::kNone; }
+  int padded() const { return PaddedHeadDim(head_dim(), in_tiles()); }
   const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }
   int64_t token(int64_t position) const { return unit->token_begin + position; }
   float lse(int64_t position) const { return call->lse[token(position) * call->shape.heads + head()]; }
   int32_t GroupBegin(int group) const {
-    return static_cast<int32_t>(int64_t{columns.count} * group / ColumnGroups(unit->length));
+    const int groups = ColumnGroups(unit->length);
+    const auto begin = static_cast<int32_t>(int64_t{columns.count} * group / groups);
+    // Groups run side by side, and a block of sums in tiles is one thread's.
+    return in_tiles() && group < groups ? begin / kTilePadding * kTilePadding : begin;
   }
 };
 

@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/matrix_blocks-inl.h"
 #include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
@@ -24,6 +25,7 @@ struct RowState {
   alignas(64) float rescale[kTileRows];  // what the block's new maximum makes of the old sums
   alignas(64) float fill[kTileRows];     // score of unseen pairs; kNothing where there are none
   float* accumulator;                    // [rows][padded] Σ exp2(s − maximum) v
+  float* transposed;                     // matrix tiles: [padded][rows] instead, while blocks are worked through
 };
 
 // Turns the scores of a block into probabilities relative to the new maximum.
@@ -65,6 +67,80 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
       }
     }
     hn::Store(hn::MulAdd(hn::Load(d, state.sum + r), rescale, sum), d, state.sum + r);
+  }
+}
+
+// The same for matrix tiles: probabilities go to `pairs` [columns / 2][rows], in bfloat16. scale: of the scores, > 0.
+// kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become what
+// the pairs hold, unrounded.
+template <class M, bool kPlain>
+void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWords* words, int columns,
+                  bool subtract_fill, float scale, float* scores, RowState& state, BFloat16Pair* pairs) {
+  const Floats d;
+  const int stride = rows.padded;
+  const auto factor = hn::Set(d, scale);
+  for (int r = 0; r < stride; r += kLanes) {
+    auto first = hn::Load(d, scores + r), second = hn::Load(d, scores + stride + r);
+    for (int c = 2; c < columns; c += 2) {
+      first = hn::Max(first, hn::Load(d, scores + c * stride + r));
+      second = hn::Max(second, hn::Load(d, scores + (c + 1) * stride + r));
+    }
+    const auto old_maximum = hn::Load(d, state.maximum + r);
+    const auto maximum = hn::Max(old_maximum, hn::Mul(factor, hn::Max(first, second)));
+    hn::Store(maximum, d, state.maximum + r);
+    const auto rescale = Exp2(d, hn::Sub(old_maximum, maximum));
+    hn::Store(rescale, d, state.rescale + r);
+    const auto fill = !kPlain && subtract_fill ? Exp2(d, hn::Sub(hn::Load(d, state.fill + r), maximum)) : hn::Zero(d);
+    auto even_sum = hn::Zero(d), odd_sum = hn::Zero(d);
+    const auto probability = [&](int c, FloatVec& sum) {
+      float* at = scores + c * stride + r;
+      const auto score = hn::Load(d, at);
+      auto p = Exp2ForBFloat16(d, hn::MulSub(score, factor, maximum));
+      sum = hn::Add(sum, p);
+      if (kPlain) return p;
+      if (dropout.on) p = hn::Mul(p, KeepFactor(dropout, rows, r, words[c]));
+      p = hn::Sub(p, hn::IfThenZeroElse(hn::Le(score, hn::Set(d, kMasked)), fill));
+      hn::Store(p, d, at);
+      return p;
+    };
+    BFloat16Pair* to = pairs + r;
+    for (int c = 0; c < columns; c += 2, to += stride) {
+      const auto even = probability(c, even_sum), odd = probability(c + 1, odd_sum);
+      hn::Store(RoundedPairs<M>(even, odd), Words(), to);
+    }
+    const auto sum = hn::Add(even_sum, odd_sum);
+    hn::Store(hn::MulAdd(hn::Load(d, state.sum + r), rescale, sum), d, state.sum + r);
+  }
+}
+
+// sums[k] ← rescale · sums[k], [padded][rows]. Past its first blocks a tile mostly has its maxima.
+void RescaleTransposed(const RowState& state, int stride, int padded, float* sums) {
+  const Floats d;
+  bool any = false;
+  for (int r = 0; r < stride && !any; r += kLanes)
+    any = !hn::AllTrue(d, hn::Eq(hn::Load(d, state.rescale + r), hn::Set(d, 1.0f)));
+  for (int k = 0; k < padded && any; ++k, sums += stride) {
+    for (int r = 0; r < stride; r += kLanes)
+      hn::Store(hn::Mul(hn::Load(d, state.rescale + r), hn::Load(d, sums + r)), d, sums + r);
+  }
+}
+
+// sums[k][r] += Σ_c values[c][k] weights[c][r] over the pairs whose weight is not 0; weights [count][stride], values in
+// panels, from column `begin` on.
+void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int padded, const float* weights,
+                          int stride, float* sums) {
+  const Floats d;
+  for (int32_t c = begin; c < begin + count; ++c, weights += stride) {
+    const BFloat16Pair* panel = columns.PanelAt(c / kTilePadding * kTilePadding, padded);
+    for (int k = 0; k < padded; ++k) {
+      const BFloat16Pair pair = panel[k * kTilePadding / 2 + c % kTilePadding / 2];
+      const auto value = hn::BitCast(d, hn::Set(Words(), c % 2 == 0 ? pair << 16 : pair & 0xFFFF0000));
+      for (int r = 0; r < stride; r += kLanes) {
+        const auto weight = hn::Load(d, weights + r), sum = hn::Load(d, sums + k * stride + r);
+        const auto counts = hn::Ne(weight, hn::Zero(d));
+        hn::Store(hn::IfThenElse(counts, hn::MulAdd(weight, value, sum), sum), d, sums + k * stride + r);
+      }
+    }
   }
 }
 
@@ -155,7 +231,11 @@ class ColumnWindow {
 
   const Columns& For(const Tile& tile) {
     if (work_.window == 0) return work_.columns;
-    const auto [begin, end] = ColumnsMet(*work_.plan, tile);
+    auto [begin, end] = ColumnsMet(*work_.plan, tile);
+    if (work_.in_tiles()) {  // whole panels
+      begin = begin / kTilePadding * kTilePadding;
+      end = std::min<int64_t>((end + kTilePadding - 1) / kTilePadding * kTilePadding, pass_.columns);
+    }
     if (begin < held_.first || begin > end_) {
       held_.first = end_ = begin;
     } else if (end - held_.first > work_.window) {
@@ -178,7 +258,7 @@ class ColumnWindow {
     WithOperands(work_, [&](auto number) {
       const int64_t row_bytes = int64_t{work_.padded()} / kNumbers<decltype(number)> * sizeof(number);
       move(held_.operand, row_bytes);
-      move(held_.value, row_bytes);
+      move(kInTiles<decltype(number)> ? held_.panels : held_.value, row_bytes);
     });
     move(held_.key_scale, sizeof(*held_.key_scale));
     move(held_.not_finite, sizeof(*held_.not_finite));
@@ -191,6 +271,50 @@ class ColumnWindow {
   Columns held_;
   int64_t end_ = 0;  // columns first … end − 1 are held
 };
+
+template <class T>
+void ForwardBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
+                  const RowFactors<T>& factors, const Columns& columns, int32_t begin, int count, bool every_pair,
+                  float* scores, RowState& state) {
+  const int padded = work.padded();
+  MultiplyScores(work, rows, factors, columns.OperandAt<T>(begin, padded), count, scores);
+  ForEachSelf(work, pass, tile, rows, begin, count,
+              [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
+  if (!every_pair) ApplyRule(work, pass, rows, begin, count, scores);
+  SoftmaxBlock(MakeDropout(work.call->dropout), rows, columns.dropout_at(begin), count, work.subtract_fill, scores,
+               state);
+  const bool leave_out_zeros = !every_pair && !columns.AllFinite(begin, count);
+  if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
+  AddWeightedColumns<Store::kScaleAndAdd>(work, rows, leave_out_zeros, scores, columns.ValueAt<T>(begin, padded), count,
+                                          state.accumulator, state.rescale);
+}
+
+template <class T>
+void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
+                      const RowFactors<T>& factors, const Columns& columns, const TileBlock& block, bool every_pair,
+                      float* scores, RowState& state) {
+  using M = MultiplierOf<T>;
+  const int padded = work.padded(), stride = rows.padded;
+  auto* pairs = ThreadWorkspace().Get<BFloat16Pair>(Slot::kWeightPairs, int64_t{kBlockColumns} * kTileRows / 2);
+  MultiplyColumnsByRows(work, rows, columns.OperandAt<T>(block.first, padded), factors, block, scores);
+  const float scale =
+      SetOwnScores(work, pass, tile, rows, block, every_pair, factors.scale, scores, [](int) { return kSelfScore; });
+  const bool leave_out_zeros =
+      HasPairsThatDoNotCount(block, every_pair) && !columns.AllFinite(block.first, block.columns);
+  const Dropout dropout = MakeDropout(work.call->dropout);
+  const auto softmax =
+      dropout.on || work.subtract_fill || leave_out_zeros ? SoftmaxPairs<M, false> : SoftmaxPairs<M, true>;
+  softmax(dropout, rows, columns.dropout_at(block.first), block.columns, work.subtract_fill, scale, scores, state,
+          pairs);
+  RescaleTransposed(state, stride, padded, state.transposed);
+  if (!leave_out_zeros) {
+    AddPanelsByWeights<T>(work, rows, block, columns, pairs, state.transposed);
+    return;
+  }
+  float* counted = scores + (block.begin - block.first) * stride;
+  KeepSelf(work, pass, tile, rows, block.begin, block.count, counted);
+  AddNonzeroTransposed(columns, block.begin, block.count, padded, counted, stride, state.transposed);
+}
 
 template <class T>
 void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool first, bool last,
@@ -207,22 +331,25 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
-  const Dropout dropout = MakeDropout(call.dropout);
+  if constexpr (kInTiles<T>) {
+    state.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
+    TransposeWords(state.accumulator, padded, rows.padded, padded, state.transposed, rows.padded);
+  }
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment& segment = work.plan->segments[s];
-    for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
-      const int count = std::min(kBlockColumns, segment.column_end - begin);
-      MultiplyScores(work, rows, factors, columns.OperandAt<T>(begin, padded), count, scores);
-      ForEachSelf(work, pass, tile, rows, begin, count,
-                  [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
-      if (!segment.every_pair) ApplyRule(work, pass, rows, begin, count, scores);
-      SoftmaxBlock(dropout, rows, columns.dropout_at(begin), count, work.subtract_fill, scores, state);
-      const bool leave_out_zeros = !segment.every_pair && !columns.AllFinite(begin, count);
-      if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
-      AddWeightedColumns<Store::kScaleAndAdd>(work, rows, leave_out_zeros, scores, columns.ValueAt<T>(begin, padded),
-                                              count, state.accumulator, state.rescale);
+    if constexpr (kInTiles<T>) {
+      ForEachTileBlock(segment.column_begin, segment.column_end, [&](const TileBlock& block) {
+        ForwardTileBlock(work, pass, tile, rows, factors, columns, block, segment.every_pair, scores, state);
+      });
+    } else {
+      for (int32_t begin = segment.column_begin; begin < segment.column_end; begin += kBlockColumns) {
+        const int count = std::min(kBlockColumns, segment.column_end - begin);
+        ForwardBlock(work, pass, tile, rows, factors, columns, begin, count, segment.every_pair, scores, state);
+      }
     }
   }
+  if constexpr (kInTiles<T>)
+    TransposeWords(state.transposed, rows.padded, padded, rows.padded, state.accumulator, padded);
   last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
 }
 
@@ -263,15 +390,28 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
   const bool queries = pass.swapped || work.plan->shared_keys;
-  std::fill_n(columns.not_finite + (begin - columns.first), end - begin, uint8_t{0});
+  const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
+  std::fill_n(columns.not_finite + (begin - columns.first), held, uint8_t{0});
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
     const auto& operand = queries ? call.query : call.key;
-    GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
-    GatherColumnRows(call.value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
+    if constexpr (kInTiles<T>) {
+      auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
+      BFloat16Pair* panels = columns.PanelAt(begin, padded);
+      auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
+      GatherColumnsInTiles<MultiplierOf<T>>(operand, work, columns, begin, end, operands, values ? panels : nullptr,
+                                            columns.key_scale);
+      GatherColumnsInTiles<MultiplierOf<T>>(call.value, work, columns, begin, end, values, values ? nullptr : panels,
+                                            nullptr);
+    } else {
+      GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
+      GatherColumnRows(call.value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
+    }
   });
-  for (int64_t c = begin; c < end && columns.dropout; ++c)
+  if (!columns.dropout) return;
+  for (int64_t c = begin; c < end; ++c)
     columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, columns.position(c), 1);
+  std::fill_n(columns.dropout + (end - columns.first), held - (end - begin), DropoutWords{});
 }
 
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
@@ -279,8 +419,10 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
   const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
   ColumnWindow window(work, pass);
   WithOperands(work, [&](auto number) {
+    using T = decltype(number);
+    [[maybe_unused]] const TilesOf<T> tiles;
     for (int64_t t = tile_begin; t < tile_end; ++t)
-      ForwardTile<decltype(number)>(work, pass, work.plan->tiles[t], first, last, window);
+      ForwardTile<T>(work, pass, work.plan->tiles[t], first, last, window);
   });
 }
 

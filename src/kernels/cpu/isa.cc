@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/matrix_tiles.h"
 
 namespace lshformer {
 namespace {
@@ -27,6 +28,16 @@ std::atomic<int64_t>& AllowedTargets() {
   return targets;
 }
 
+// Matrix tiles are no target of Highway's: "amx" is the best that has them, and a flag.
+const std::string kTilesName = "amx";
+bool HasTiles() {
+  static const bool has =
+      !Targets().empty() && (Targets().front() & (HWY_AVX3 | HWY_AVX3_DL)) != 0 && AskForTiles().granted;
+  return has;
+}
+std::atomic<bool> tiles_allowed = true;
+std::atomic<bool> tile_model = false;
+
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -42,23 +53,39 @@ std::string IsaName(int64_t target) {
 
 std::vector<std::string> SupportedIsas() {
   std::vector<std::string> names;
+  if (HasTiles()) names.push_back(kTilesName);
   for (const int64_t target : Targets()) names.push_back(IsaName(target));
   return names;
 }
 
 std::string ActiveIsa() {
   const int64_t supported = AllowedTargets();
+  if (tiles_allowed && HasTiles()) return kTilesName;
   return IsaName(supported & -supported);
 }
 
+std::string WhyNoTiles() {
+  if (HasTiles()) return "";
+  return AskForTiles().granted ? "AVX-512 is not compiled in" : AskForTiles().refusal;
+}
+
+MatrixTiles ActiveMatrixTiles() {
+  if (tile_model) return MatrixTiles::kModel;
+  return tiles_allowed && HasTiles() ? MatrixTiles::kInstructions : MatrixTiles::kNone;
+}
+
+void UseTileModel(bool on) { tile_model = on; }
+
 bool Supports(Operands operands) {
   const bool avx512 = (AllowedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;  // the best there are
-  return operands == Operands::kFloat32 || (avx512 && HasBFloat16Products());
+  return operands == Operands::kFloat32 || ActiveMatrixTiles() != MatrixTiles::kNone ||
+         (avx512 && HasBFloat16Products());
 }
 
 void ForceIsa(const std::string& name) {
   const std::string wanted = Lower(name);
-  int64_t mask = wanted == "auto" ? -1 : 0;
+  const bool tiles = HasTiles() && (wanted == "auto" || wanted == kTilesName);
+  int64_t mask = wanted == "auto" || tiles ? -1 : 0;
   for (const int64_t target : Targets()) {
     if (IsaName(target) == wanted) mask = target;
   }
@@ -70,6 +97,7 @@ void ForceIsa(const std::string& name) {
   hwy::SetSupportedTargetsForTest(mask == -1 ? 0 : mask);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   AllowedTargets() = AskedTargets();
+  tiles_allowed = tiles;
 }
 
 }  // namespace lshformer

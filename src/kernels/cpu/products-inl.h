@@ -1,5 +1,5 @@
 // The products of forward and backward, which are written once for both kinds of operands (Operands): T is float, or
-// BFloat16Pair.
+// BFloat16Pair. Where T is a TilePair, they go through matrix tiles (matrix_blocks-inl.h).
 //
 //   scores[c][r] = Σ_k columns[c][k] rows[r][k]     sums[r] += Σ_c weights[c][r] columns[c]
 //                                                   sums[c] += Σ_r weights[c][r] rows[r]
@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/matrix_products-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +25,15 @@ inline constexpr bool kInPairs = std::is_same_v<T, BFloat16Pair>;
 // Calls body(T()) with the T that the call's operands are held in.
 template <class Body>
 HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
+  if (work.tiles == MatrixTiles::kModel) {
+    body(TilePair<ModelTiles>());
+    return;
+  }
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if (work.tiles == MatrixTiles::kInstructions) {
+    body(TilePair<AmxTiles>());
+    return;
+  }
   if (work.call->operands == Operands::kBFloat16) {
     body(BFloat16Pair());
     return;
@@ -39,7 +48,7 @@ struct RowFactors {
   float* rows = nullptr;  // [count][padded]; with pairs, rounded
   // [head_dim][rows padded], times the scale that scores get; pairs: [padded / 2][rows padded], without
   T* transposed = nullptr;
-  BFloat16Pair* pairs = nullptr;  // [count / 2][padded]: neighbouring rows; made by PairRows
+  BFloat16Pair* pairs = nullptr;  // [count / 2][padded]: neighbouring rows, zeros after them; made by PairRows
   float scale = 1;
   bool finite = true;
 };
@@ -53,7 +62,15 @@ RowFactors<T> GatherRowFactors(HeadTensor<const float> from, const UnitWork& wor
   factors.scale = scale;
   factors.rows = memory.Get<float>(row_slot, int64_t{kTileRows} * padded);
   factors.finite = GatherRows(from, work, rows.positions, 0, rows.count, factors.rows);
-  if constexpr (kInPairs<T>) {
+  if constexpr (kInTiles<T>) {
+    std::fill(factors.rows + rows.count * padded, factors.rows + rows.padded * padded, 0.0f);
+    const int64_t numbers = int64_t{rows.padded} * padded;
+    factors.finite = RoundNumbers(factors.rows, numbers) && factors.finite;
+    auto* natural = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
+    RowsOfPairs<MultiplierOf<T>>(factors.rows, numbers, natural);
+    factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2);
+    TransposeWords(natural, padded / 2, rows.padded, padded / 2, &factors.transposed->numbers, rows.padded);
+  } else if constexpr (kInPairs<T>) {
     factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2);
     factors.finite = RoundInPlace(factors.rows, int64_t{rows.count} * padded) && factors.finite;
     TransposePairs(factors.rows, rows.count, padded, rows.padded, factors.transposed);
@@ -67,7 +84,10 @@ RowFactors<T> GatherRowFactors(HeadTensor<const float> from, const UnitWork& wor
 // What AddWeightedRows needs beside.
 template <class T>
 void PairRows(const UnitWork& work, const TileRows& rows, Slot slot, RowFactors<T>& factors) {
-  if constexpr (kInPairs<T>) {
+  if constexpr (kInTiles<T>) {
+    factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * work.padded() / 2);
+    PairsDown<MultiplierOf<T>>(factors.rows, rows.padded, work.padded(), factors.pairs);
+  } else if constexpr (kInPairs<T>) {
     factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * work.padded() / 2);
     PairDownColumns(factors.rows, rows.count, work.padded(), factors.pairs);
   }
@@ -95,6 +115,10 @@ HWY_INLINE FloatVec LoadNumbers(const BFloat16Pair* row, int n) {
   const hn::Rebind<uint16_t, Words> halves;
   const auto upper = hn::PromoteTo(words, hn::LoadU(halves, reinterpret_cast<const uint16_t*>(row) + n));
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(upper));
+}
+template <class M>
+HWY_INLINE FloatVec LoadNumbers(const TilePair<M>* row, int n) {
+  return LoadNumbers(&row->numbers, n);
 }
 
 // A product whose left factor may hold pairs that do not count (exact zeros), where the right factor is not finite:

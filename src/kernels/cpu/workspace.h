@@ -40,6 +40,13 @@ enum class Slot {
   kGradOutPairs,
   kWeightPairs,
   kColumnPairs,
+  // where products go through matrix tiles
+  kColumnPanels,
+  kNaturalRows,
+  kWeightRows,
+  kGradientRows,
+  kGradientPairs,
+  kTransposedSums,
   kCount
 };
 

@@ -1,0 +1,131 @@
+// Blocks of the executor whose products go through matrix tiles: what forward and backward share.
+//
+// Scores lie transposed here too, [columns][rows]. So the scores' first factor is the columns in rows, their second the
+// tile's rows in pairs, turned round once; sums over columns come out turned round, outᵀ = Vᵀ·P and dQᵀ = Kᵀ·dS, with
+// Vᵀ and Kᵀ in panels; sums over rows, dV = P·dO and dK = dS·Q, take probabilities as they lie. A block begins at a
+// panel. Of its columns those outside of the plan's segment have the score kMasked: zeros in one factor, and where the
+// other may hold no finite number, the product is done without tiles, one pair that counts after another.
+#if defined(LSHFORMER_MATRIX_BLOCKS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_MATRIX_BLOCKS_INL
+#undef LSHFORMER_MATRIX_BLOCKS_INL
+#else
+#define LSHFORMER_MATRIX_BLOCKS_INL
+#endif
+
+#include <algorithm>
+
+#include "kernels/cpu/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+
+// Columns first … first + columns − 1, of which begin … begin + count − 1 are the segment's.
+struct TileBlock {
+  int32_t first;
+  int columns;  // a multiple of kTilePadding
+  int32_t begin;
+  int count;
+
+  bool IsWhole() const { return count == columns; }
+};
+
+// Calls visit(block) for the blocks that a segment lies in.
+template <class Visit>
+void ForEachTileBlock(int32_t segment_begin, int32_t segment_end, const Visit& visit) {
+  for (int32_t first = segment_begin / kTilePadding * kTilePadding; first < segment_end; first += kBlockColumns) {
+    const int32_t begin = std::max(first, segment_begin), end = std::min(first + kBlockColumns, segment_end);
+    visit(TileBlock{first, RoundUp(end - first, kTilePadding), begin, end - begin});
+  }
+}
+
+// Whether zeros among a block's probabilities must be left out of a product instead of multiplied.
+HWY_INLINE bool HasPairsThatDoNotCount(const TileBlock& block, bool every_pair) {
+  return !every_pair || !block.IsWhole();
+}
+
+// products[c][r] ← Σ_k columns[c][k] rows[r][k]
+template <class T>
+void MultiplyColumnsByRows(const UnitWork& work, const TileRows& rows, const T* columns, const RowFactors<T>& factors,
+                           const TileBlock& block, float* products) {
+  MultiplyTiles<MultiplierOf<T>, false>({columns, 2 * work.padded(), kTileRowBytes, &factors.transposed->numbers,
+                                         rows.padded, products, rows.padded, block.columns, rows.padded,
+                                         work.padded()});
+}
+
+// sums[k][r] += Σ_c columns[c][k] weights[c][r], with the columns in panels and the weights in pairs.
+template <class T>
+void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const TileBlock& block, const Columns& columns,
+                        const BFloat16Pair* weights, float* sums) {
+  const int padded = work.padded();
+  MultiplyTiles<MultiplierOf<T>, true>({columns.PanelAt(block.first, padded), kTileRowBytes, padded * kTileRowBytes,
+                                        weights, rows.padded, sums, rows.padded, padded, rows.padded, block.columns});
+}
+
+// sums[c] += Σ_r weights[c][r] rows[r], with the weights in rows of kTileRows.
+template <class T>
+void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const TileBlock& block, const BFloat16Pair* weights,
+                      const RowFactors<T>& factors, float* sums) {
+  const int padded = work.padded();
+  MultiplyTiles<MultiplierOf<T>, true>({weights, 2 * kTileRows, kTileRowBytes, factors.pairs, padded,
+                                        sums + int64_t{block.first} * padded, padded, block.columns, padded,
+                                        rows.padded});
+}
+
+// Gives the pairs of a block that have a score of their own that score: those that do not count, rows that meet
+// themselves (self_score(row)), columns outside of the segment. Such values are in the units that scores have with
+// their scale, so the scale is applied to all then. Returns the one that is left to apply.
+template <class SelfScore>
+float SetOwnScores(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
+                   const TileBlock& block, bool every_pair, float scale, float* scores, const SelfScore& self_score) {
+  const bool own_scores = HasPairsThatDoNotCount(block, every_pair) || (pass.rule & kSelfPenalty) != 0;
+  if (!own_scores && scale > 0) return scale;
+  const Floats d;
+  const int stride = rows.padded;
+  const auto factor = hn::Set(d, scale);
+  for (int i = 0; i < block.columns * stride; i += kLanes)
+    hn::Store(hn::Mul(factor, hn::Load(d, scores + i)), d, scores + i);
+  const int before = block.begin - block.first, end = before + block.count;
+  float* counted = scores + before * stride;
+  ForEachSelf(work, pass, tile, rows, block.begin, block.count,
+              [&](int column, int row) { counted[column * stride + row] = self_score(row); });
+  if (!every_pair) ApplyRule(work, pass, rows, block.begin, block.count, counted);
+  std::fill(scores, counted, kMasked);
+  std::fill(scores + end * stride, scores + block.columns * stride, kMasked);
+  return 1;
+}
+
+// Gathers columns [begin, end) of one tensor, where begin is a panel's, as rows and as panels (nullptr: not so). The
+// last panel ends in zeros. key_scale: normalises them, in float32.
+template <class M>
+void GatherColumnsInTiles(HeadTensor<const float> from, const UnitWork& work, const Columns& columns, int64_t begin,
+                          int64_t end, BFloat16Pair* to_rows, BFloat16Pair* to_panels, float* key_scale) {
+  const int padded = work.padded();
+  Workspace& memory = ThreadWorkspace();
+  float* rows = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
+  auto* pairs = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
+  for (int64_t first = begin; first < end; first += kTileRows) {
+    const auto count = static_cast<int>(std::min<int64_t>(kTileRows, end - first)), held = RoundUp(count, kTilePadding);
+    const int64_t at = (first - begin) * padded / 2;
+    uint8_t* not_finite = columns.not_finite + (first - columns.first);
+    GatherRows(from, work, columns.order, first, first + count, rows, not_finite);
+    std::fill(rows + count * padded, rows + held * padded, 0.0f);
+    if (key_scale) {
+      NormalizeRows(rows, count, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
+                    key_scale + (first - columns.first));
+    }
+    // Rounding makes the largest floats infinite: then it is asked which rows had one.
+    if (!RoundNumbers(rows, int64_t{held} * padded)) {
+      for (int row = 0; row < count; ++row) not_finite[row] |= RoundNumbers(rows + row * padded, padded) ? 0 : 1;
+    }
+    if (to_rows) RowsOfPairs<M>(rows, int64_t{held} * padded, to_rows + at);
+    for (int c = 0; c < held && to_panels; c += kTilePadding) {
+      PairsDown<M>(rows + c * padded, kTilePadding, padded, pairs);
+      TransposeWords(pairs, padded, kTilePadding / 2, padded, to_panels + at + c * padded / 2, kTilePadding / 2);
+    }
+  }
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

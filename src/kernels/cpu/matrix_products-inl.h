@@ -1,0 +1,233 @@
+// Products in matrix tiles, and what gives their factors the tiles' layouts. M: AmxTiles or ModelTiles.
+//
+// Three layouts of numbers in bfloat16, all of them 32-bit words that hold two:
+//   rows    [r][k]             as they lie: the first factor, with depth along its rows
+//   pairs   [k / 2][n]         of each two rows: the second factor, with depth down its columns
+//   panels  [c / 32][k][32]    turned round, 32 rows at a time: the first factor, with depth along what were rows
+#if defined(LSHFORMER_MATRIX_PRODUCTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_MATRIX_PRODUCTS_INL
+#undef LSHFORMER_MATRIX_PRODUCTS_INL
+#else
+#define LSHFORMER_MATRIX_PRODUCTS_INL
+#endif
+
+#include <type_traits>
+
+#include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+
+// Two numbers that M multiplies.
+template <class M>
+struct TilePair {
+  BFloat16Pair numbers;
+};
+template <class T>
+inline constexpr bool kInTiles = false;
+template <class M>
+inline constexpr bool kInTiles<TilePair<M>> = true;
+template <class T>
+struct MultiplierOfPair;
+template <class M>
+struct MultiplierOfPair<TilePair<M>> {
+  using Type = M;
+};
+template <class T>
+using MultiplierOf = typename MultiplierOfPair<T>::Type;
+
+// The tiles that products of T need configured, nothing where they need none.
+template <class T>
+struct TilesOf {};
+template <class M>
+struct TilesOf<TilePair<M>> : ConfiguredTiles<M> {};
+
+using Halves = hn::Rebind<uint16_t, Words>;
+using WordVec = hn::Vec<Words>;
+
+// x in bfloat16, to nearest even, in the upper halves; what the lower ones hold is to be cleared. A NaN stays one.
+HWY_INLINE WordVec RoundedAbove(FloatVec x) {
+  const Words w;
+  const auto bits = hn::BitCast(w, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(w, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(w, 0x7FFF)));
+  return hn::IfThenElse(hn::RebindMask(w, hn::Ne(x, x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
+}
+
+template <class M>
+inline constexpr bool kRoundsInVectors = !std::is_same_v<M, ModelTiles>;
+
+// (low[i], high[i]), rounded. Processors with tiles have an instruction; here it is written out, since Highway's target
+// does without AVX512_BF16. It takes numbers below 2⁻¹²⁶ for 0, as the tiles do.
+template <class M>
+HWY_INLINE WordVec RoundedPairs(FloatVec low, FloatVec high) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if constexpr (kRoundsInVectors<M>) {
+    alignas(64) static constexpr uint16_t kNeighbours[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                             21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                             11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low.raw), "v"(high.raw));
+    return WordVec{_mm512_permutexvar_epi16(_mm512_load_si512(kNeighbours), both)};
+  }
+#endif
+  const Words w;
+  return hn::Or(hn::And(RoundedAbove(high), hn::Set(w, 0xFFFF0000)), hn::ShiftRight<16>(RoundedAbove(low)));
+}
+
+HWY_INLINE uint16_t* NumbersOf(BFloat16Pair* pairs) { return reinterpret_cast<uint16_t*>(pairs); }
+
+// Stores kLanes numbers, rounded, one after another.
+template <class M>
+HWY_INLINE void StoreRounded(FloatVec x, uint16_t* to) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if constexpr (kRoundsInVectors<M>) {
+    __m256i halves;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(x.raw));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves);
+    return;
+  }
+#endif
+  hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(RoundedAbove(x))), Halves(), to);
+}
+
+// Numbers in place; true if all are finite once rounded. count: a multiple of 16.
+HWY_INLINE bool RoundNumbers(float* numbers, int64_t count) {
+  const Floats d;
+  const Words w;
+  const auto exponent = hn::Set(w, 0x7F800000);
+  auto infinite = hn::Zero(w);  // bits of those of which the exponent is full
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const auto rounded = hn::And(RoundedAbove(hn::Load(d, numbers + i)), hn::Set(w, 0xFFFF0000));
+    infinite = hn::Or(infinite, hn::VecFromMask(w, hn::Eq(hn::And(rounded, exponent), exponent)));
+    hn::Store(hn::BitCast(d, rounded), d, numbers + i);
+  }
+  return hn::AllTrue(w, hn::Eq(infinite, hn::Zero(w)));
+}
+
+// Rows: of floats, one after another. count: a multiple of 16.
+template <class M>
+void RowsOfPairs(const float* HWY_RESTRICT from, int64_t count, BFloat16Pair* HWY_RESTRICT to) {
+  for (int64_t i = 0; i < count; i += kLanes) StoreRounded<M>(hn::Load(Floats(), from + i), NumbersOf(to) + i);
+}
+
+// Pairs: to[r / 2][c] of from [rows][stride], rows a multiple of 2, stride of 16.
+template <class M>
+void PairsDown(const float* HWY_RESTRICT from, int rows, int stride, BFloat16Pair* HWY_RESTRICT to) {
+  const Floats d;
+  for (int r = 0; r < rows; r += 2, from += 2 * stride, to += stride) {
+    for (int c = 0; c < stride; c += kLanes)
+      hn::Store(RoundedPairs<M>(hn::Load(d, from + c), hn::Load(d, from + stride + c)), Words(), to + c);
+  }
+}
+
+// to[c][r] ← from[r][c], a block of 16 × 16.
+HWY_INLINE void TransposeBlock(const uint32_t* HWY_RESTRICT from, ptrdiff_t stride, uint32_t* HWY_RESTRICT to,
+                               ptrdiff_t to_stride) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  __m512i quarters[4][4];  // [i][j]: of rows 4i …, columns j, 4 + j, 8 + j, 12 + j, one in each 128 bits
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t* row = from + 4 * i * stride;
+    const __m512i r0 = _mm512_loadu_si512(row), r1 = _mm512_loadu_si512(row + stride);
+    const __m512i r2 = _mm512_loadu_si512(row + 2 * stride), r3 = _mm512_loadu_si512(row + 3 * stride);
+    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpackhi_epi32(r0, r1);
+    const __m512i c = _mm512_unpacklo_epi32(r2, r3), e = _mm512_unpackhi_epi32(r2, r3);
+    quarters[i][0] = _mm512_unpacklo_epi64(a, c);
+    quarters[i][1] = _mm512_unpackhi_epi64(a, c);
+    quarters[i][2] = _mm512_unpacklo_epi64(b, e);
+    quarters[i][3] = _mm512_unpackhi_epi64(b, e);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    constexpr int kEven = 0x88, kOdd = 0xDD;
+    const __m512i a = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kEven);
+    const __m512i b = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kEven);
+    const __m512i c = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kOdd);
+    const __m512i e = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kOdd);
+    _mm512_storeu_si512(to + j * to_stride, _mm512_shuffle_i32x4(a, b, kEven));
+    _mm512_storeu_si512(to + (4 + j) * to_stride, _mm512_shuffle_i32x4(c, e, kEven));
+    _mm512_storeu_si512(to + (8 + j) * to_stride, _mm512_shuffle_i32x4(a, b, kOdd));
+    _mm512_storeu_si512(to + (12 + j) * to_stride, _mm512_shuffle_i32x4(c, e, kOdd));
+  }
+#else
+  for (int c = 0; c < 16; ++c) {
+    for (int r = 0; r < 16; ++r) std::memcpy(to + c * to_stride + r, from + r * stride + c, sizeof(uint32_t));
+  }
+#endif
+}
+
+// to[c][r] ← from[r][c]; rows and columns multiples of 16. T: any of 32 bits.
+template <class T>
+void TransposeWords(const T* from, ptrdiff_t stride, int rows, int columns, T* to, ptrdiff_t to_stride) {
+  static_assert(sizeof(T) == sizeof(uint32_t));
+  for (int r = 0; r < rows; r += 16) {
+    for (int c = 0; c < columns; c += 16) {
+      TransposeBlock(reinterpret_cast<const uint32_t*>(from + r * stride + c), stride,
+                     reinterpret_cast<uint32_t*>(to + c * to_stride + r), to_stride);
+    }
+  }
+}
+
+// C[m][n] (+)= Σ_k A[m][k] B[k][n] in whole tiles. A is in rows or panels, B in pairs.
+struct TileProduct {
+  const void* a;
+  ptrdiff_t a_row, a_depth;  // bytes from one row to the next, and from 32 numbers of depth to the next
+  const BFloat16Pair* b;     // [depth / 2][b_stride]
+  ptrdiff_t b_stride;        // words
+  float* c;
+  ptrdiff_t c_stride;
+  int rows, columns, depth;  // multiples of 32
+};
+
+// 32 × 32 sums in four tiles; four more hold two of each factor.
+template <class M, bool kAdd>
+HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const BFloat16Pair* b, float* c) {
+  const ptrdiff_t lower = kTileSide * p.c_stride, c_bytes = 4 * p.c_stride, b_bytes = 4 * p.b_stride;
+  if constexpr (kAdd) {
+    M::template Load<0>(c, c_bytes);
+    M::template Load<1>(c + kTileSide, c_bytes);
+    M::template Load<2>(c + lower, c_bytes);
+    M::template Load<3>(c + lower + kTileSide, c_bytes);
+  } else {
+    M::template Zero<0>();
+    M::template Zero<1>();
+    M::template Zero<2>();
+    M::template Zero<3>();
+  }
+  // Not of p any more: to the compiler every load of a tile may have changed that.
+  const ptrdiff_t a_row = p.a_row, a_lower = kTileSide * p.a_row, a_depth = p.a_depth;
+  const ptrdiff_t b_depth = kTileSide * p.b_stride;
+  for (int k = p.depth; k > 0; k -= kTileRowNumbers) {
+    M::template Load<4>(a, a_row);
+    M::template Load<6>(b, b_bytes);
+    M::template MultiplyBFloat16<0, 4, 6>();
+    M::template Load<7>(b + kTileSide, b_bytes);
+    M::template MultiplyBFloat16<1, 4, 7>();
+    M::template Load<5>(a + a_lower, a_row);
+    M::template MultiplyBFloat16<2, 5, 6>();
+    M::template MultiplyBFloat16<3, 5, 7>();
+    a += a_depth;
+    b += b_depth;
+  }
+  M::template Store<0>(c, c_bytes);
+  M::template Store<1>(c + kTileSide, c_bytes);
+  M::template Store<2>(c + lower, c_bytes);
+  M::template Store<3>(c + lower + kTileSide, c_bytes);
+}
+
+template <class M, bool kAdd>
+void MultiplyTiles(const TileProduct& p) {
+  for (int m = 0; m < p.rows; m += 2 * kTileSide) {
+    const uint8_t* a = static_cast<const uint8_t*>(p.a) + m * p.a_row;
+    for (int n = 0; n < p.columns; n += 2 * kTileSide)
+      MultiplyFourTiles<M, kAdd>(p, a, p.b + n, p.c + m * p.c_stride + n);
+  }
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,373 @@
+// Matrix tiles: the software model against hand-computed cases and plain sums, the instructions against the model.
+#include "kernels/cpu/matrix_tiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "base/philox.h"
+#include "kernels/attention.h"
+
+namespace lshformer::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kSums = kTileSide * kTileSide;
+
+struct TileBytes {
+  alignas(64) uint8_t bytes[kTileSide * kTileRowBytes] = {};
+
+  uint32_t Word(int row, int column) const {
+    uint32_t word;
+    std::memcpy(&word, bytes + row * kTileRowBytes + 4 * column, sizeof(word));
+    return word;
+  }
+  float Sum(int row, int column) const { return std::bit_cast<float>(Word(row, column)); }
+  void SetWord(int row, int column, uint32_t word) {
+    std::memcpy(bytes + row * kTileRowBytes + 4 * column, &word, sizeof(word));
+  }
+  void SetSum(int row, int column, float sum) { SetWord(row, column, std::bit_cast<uint32_t>(sum)); }
+};
+
+uint16_t Upper(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
+uint32_t Pair(float even, float odd) { return Upper(even) | static_cast<uint32_t>(Upper(odd)) << 16; }
+
+// Tiles 0 (C), 1 (A) and 2 (B) of a product of rows × columns sums over `words` words.
+TileShapes ProductShapes(int rows, int columns, int words) {
+  TileShapes shapes;
+  const auto set = [&](int tile, int r, int bytes) {
+    shapes.rows[tile] = static_cast<uint8_t>(r);
+    shapes.row_bytes[tile] = static_cast<uint16_t>(bytes);
+  };
+  set(0, rows, 4 * columns);
+  set(1, rows, 4 * words);
+  set(2, words, 4 * columns);
+  return shapes;
+}
+
+template <class M>
+TileBytes MultiplyBFloat16(const TileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
+  M::Configure(shapes);
+  M::template Load<0>(c.bytes, kTileRowBytes);
+  M::template Load<1>(a.bytes, kTileRowBytes);
+  M::template Load<2>(b.bytes, kTileRowBytes);
+  M::template MultiplyBFloat16<0, 1, 2>();
+  M::template Store<0>(c.bytes, kTileRowBytes);
+  M::Release();
+  return c;
+}
+template <class M, Signs kSigns>
+TileBytes MultiplyInt8(const TileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
+  M::Configure(shapes);
+  M::template Load<0>(c.bytes, kTileRowBytes);
+  M::template Load<1>(a.bytes, kTileRowBytes);
+  M::template Load<2>(b.bytes, kTileRowBytes);
+  M::template MultiplyInt8<0, 1, 2, kSigns>();
+  M::template Store<0>(c.bytes, kTileRowBytes);
+  M::Release();
+  return c;
+}
+
+// c + Σ_k even_k + Σ_k odd_k of one element, by the model; pairs of (a, b).
+float OneSum(float c, const std::vector<std::pair<float, float>>& even,
+             const std::vector<std::pair<float, float>>& odd = {}) {
+  TileBytes a, b, sums;
+  for (size_t k = 0; k < even.size(); ++k) {
+    const auto second = k < odd.size() ? odd[k] : std::pair<float, float>{0, 0};
+    a.SetWord(0, static_cast<int>(k), Pair(even[k].first, second.first));
+    b.SetWord(static_cast<int>(k), 0, Pair(even[k].second, second.second));
+  }
+  sums.SetSum(0, 0, c);
+  return MultiplyBFloat16<ModelTiles>(ProductShapes(1, 1, static_cast<int>(even.size())), a, b, sums).Sum(0, 0);
+}
+
+TEST(TileModel, SumsEvenAndOddMembersApart) {
+  EXPECT_EQ(OneSum(10, {{2, 3}}, {{4, 5}}), 36);
+  // Alone 1 is lost beside 2²⁵; with its like it is not: (1 + 1 + 1 + 1) + 2²⁵.
+  const std::vector<std::pair<float, float>> ones(4, {1, 1});
+  EXPECT_EQ(OneSum(0, ones, {{0x1p25f, 1}}), 0x1p25f + 4);
+  EXPECT_EQ(OneSum(0, {{0x1p25f, 1}, {1, 1}, {1, 1}, {1, 1}}), 0x1p25f);
+  // C comes last: 2²⁵ + (1 + 1 + 1 + 1).
+  EXPECT_EQ(OneSum(0x1p25f, ones), 0x1p25f + 4);
+}
+
+TEST(TileModel, FusesAndRoundsToNearestEven) {
+  // (1 + 2⁻⁷)² = 1 + 2⁻⁶ + 2⁻¹⁴, to which 2⁻²⁴ is half a last bit: it goes to the even neighbour, below.
+  EXPECT_EQ(OneSum(0, {{0x1p-12f, 0x1p-12f}, {1.0078125f, 1.0078125f}}), 1 + 0x1p-6f + 0x1p-14f);
+  EXPECT_EQ(OneSum(0, {{0x1.8p-12f, 0x1p-12f}, {1.0078125f, 1.0078125f}}), 1 + 0x1p-6f + 0x1p-14f + 0x1p-23f);
+  // The product is not rounded before it is added: 1 − (1 + 2⁻⁷)² · 2⁰ …
+  EXPECT_EQ(OneSum(0, {{-1, 1}, {1.0078125f, 1.0078125f}}), 0x1p-6f + 0x1p-14f);
+  EXPECT_EQ(OneSum(0, {{3.3895314e38f, 1}, {3.3895314e38f, 1}}), kInfinity);
+  EXPECT_EQ(OneSum(-kInfinity, {{1, 1}}), -kInfinity);
+  EXPECT_TRUE(std::isnan(OneSum(0, {{kInfinity, 0}})));
+  EXPECT_TRUE(std::isnan(OneSum(-kInfinity, {{kInfinity, 1}})));
+  EXPECT_TRUE(std::isnan(OneSum(0, {{1, 1}}, {{NAN, 1}})));
+}
+
+TEST(TileModel, TakesSmallNumbersForZero) {
+  const float least = 0x1p-126f, small = std::bit_cast<float>(0x00400000u);
+  EXPECT_EQ(OneSum(0, {{small, 0x1p100f}}), 0);             // a factor
+  EXPECT_EQ(OneSum(small, {{least, 1}}), least);            // a sum that goes in
+  EXPECT_EQ(OneSum(0, {{least, 0.5f}, {least, 0.5f}}), 0);  // each that comes out
+  EXPECT_TRUE(std::signbit(OneSum(-0.0f, {{-0x1p-100f, 0x1p-100f}}, {{-0x1p-100f, 0x1p-100f}})));
+  // Whether a result is too small is judged after rounding to 24 bits with an exponent of any size.
+  EXPECT_EQ(OneSum(0, {{least, 1}, {-0x1p-75f, 0x1p-75f}}), 0);      // 2⁻¹²⁶ − 2⁻¹⁵⁰ has 24 bits
+  EXPECT_EQ(OneSum(0, {{least, 1}, {-0x1p-75f, 0x1p-76f}}), least);  // 2⁻¹²⁶ − 2⁻¹⁵¹ rounds up
+  EXPECT_EQ(FusedWithoutSubnormals(-0x1p-75f, 0x1p-75f, least), 0);
+  EXPECT_EQ(FusedWithoutSubnormals(-0x1p-75f, 0x1p-76f, least), least);
+}
+
+// Any bits: as many numbers of every kind as there are exponents, and some that are near one another.
+float AnyNumber(PhiloxStream& stream) {
+  const auto exponent = [&stream](uint64_t from, uint64_t count) {
+    return static_cast<uint32_t>(from + stream.Below(count)) << 23;
+  };
+  const auto bits = static_cast<uint32_t>(stream.Below(1u << 16)) << 16;
+  const auto kind = stream.Below(8);
+  if (kind == 0) return std::bit_cast<float>(bits);
+  if (kind == 1) return std::bit_cast<float>((bits & 0x807F0000) | exponent(0, 2));   // around 2⁻¹²⁶
+  if (kind == 2) return std::bit_cast<float>((bits & 0x807F0000) | exponent(62, 3));  // squares so
+  if (kind == 3 && stream.Below(16) == 0) return std::bit_cast<float>(bits | 0x7F800000);
+  return std::bit_cast<float>((bits & 0x807F0000) | exponent(120, 15));
+}
+TileBytes RandomPairs(PhiloxStream& stream) {
+  TileBytes tile;
+  for (int i = 0; i < kSums; ++i)
+    tile.SetWord(i / kTileSide, i % kTileSide, Pair(AnyNumber(stream), AnyNumber(stream)));
+  return tile;
+}
+TileBytes RandomSums(PhiloxStream& stream) {
+  TileBytes tile;
+  for (int i = 0; i < kSums; ++i) {
+    const uint32_t lower = static_cast<uint32_t>(stream.Below(1u << 16));
+    tile.SetWord(i / kTileSide, i % kTileSide, std::bit_cast<uint32_t>(AnyNumber(stream)) | lower);
+  }
+  return tile;
+}
+TileBytes RandomBytes(PhiloxStream& stream) {
+  TileBytes tile;
+  for (uint8_t& byte : tile.bytes) byte = static_cast<uint8_t>(stream.Below(256));
+  return tile;
+}
+
+void ExpectSameSums(const TileBytes& got, const TileBytes& want) {
+  for (int i = 0; i < kSums; ++i) {
+    const float mine = got.Sum(i / kTileSide, i % kTileSide), other = want.Sum(i / kTileSide, i % kTileSide);
+    if (std::isnan(mine) && std::isnan(other)) continue;
+    ASSERT_EQ(got.Word(i / kTileSide, i % kTileSide), want.Word(i / kTileSide, i % kTileSide)) << "sum " << i;
+  }
+}
+
+// Calls visit(shapes, stream) for every shape of a product in turn and again, `count` times.
+template <class Visit>
+void ForShapes(int count, const Visit& visit) {
+  PhiloxStream stream(StreamKey(1, 0, 0, 0, Purpose::kSynthetic));
+  for (int i = 0; i < count; ++i) {
+    const auto side = [&] { return static_cast<int>(1 + stream.Below(16)); };
+    const int rows = side(), columns = side(), words = side();
+    visit(ProductShapes(rows, columns, words), stream);
+  }
+}
+
+// The model by the steps that it is defined by, in double and integers, for every shape.
+TEST(TileModel, IsWhatItsStepsSay) {
+  ForShapes(400, [](const TileShapes& shapes, PhiloxStream& stream) {
+    const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
+    TileBytes want = c;
+    const auto number = [](uint32_t pair, bool odd) {
+      return std::bit_cast<float>(odd ? pair & 0xFFFF0000 : pair << 16);
+    };
+    for (int m = 0; m < shapes.rows[0]; ++m) {
+      for (int n = 0; n < shapes.row_bytes[0] / 4; ++n) {
+        float sums[2] = {0, 0};
+        for (int k = 0; k < shapes.rows[2]; ++k) {
+          for (const bool odd : {false, true})
+            sums[odd] = FusedWithoutSubnormals(number(a.Word(m, k), odd), number(b.Word(k, n), odd), sums[odd]);
+        }
+        want.SetSum(m, n, FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, sums[0], sums[1]), c.Sum(m, n)));
+      }
+    }
+    ExpectSameSums(MultiplyBFloat16<ModelTiles>(shapes, a, b, c), want);
+  });
+}
+
+TEST(TileModel, MultipliesEightBitsOfEverySign) {
+  ForShapes(50, [](const TileShapes& shapes, PhiloxStream& stream) {
+    const TileBytes a = RandomBytes(stream), b = RandomBytes(stream), c = RandomBytes(stream);
+    const auto expect = [&](const TileBytes& got, bool first_signed, bool second_signed) {
+      TileBytes want = c;
+      for (int m = 0; m < shapes.rows[0]; ++m) {
+        for (int n = 0; n < shapes.row_bytes[0] / 4; ++n) {
+          int64_t sum = c.Word(m, n);
+          for (int k = 0; k < 4 * shapes.rows[2]; ++k) {
+            const uint8_t left = a.bytes[m * kTileRowBytes + k];
+            const uint8_t right = b.bytes[k / 4 * kTileRowBytes + 4 * n + k % 4];
+            sum += (first_signed ? static_cast<int8_t>(left) : int64_t{left}) *
+                   (second_signed ? static_cast<int8_t>(right) : int64_t{right});
+          }
+          want.SetWord(m, n, static_cast<uint32_t>(sum));
+        }
+      }
+      EXPECT_EQ(std::memcmp(got.bytes, want.bytes, sizeof(want.bytes)), 0) << first_signed << second_signed;
+    };
+    expect(MultiplyInt8<ModelTiles, Signs::kBoth>(shapes, a, b, c), true, true);
+    expect(MultiplyInt8<ModelTiles, Signs::kFirst>(shapes, a, b, c), true, false);
+    expect(MultiplyInt8<ModelTiles, Signs::kSecond>(shapes, a, b, c), false, true);
+    expect(MultiplyInt8<ModelTiles, Signs::kNone>(shapes, a, b, c), false, false);
+  });
+}
+
+// Rounding upwards, and numbers below 2⁻¹²⁶ taken for 0: the thread's own affair.
+TEST(TileModel, DoesNotAskHowTheThreadRounds) {
+  ForShapes(20, [](const TileShapes& shapes, PhiloxStream& stream) {
+    const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
+    const TileBytes want = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    std::fesetround(FE_UPWARD);
+    const TileBytes upwards = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    EXPECT_EQ(std::fegetround(), FE_UPWARD);
+    std::fesetround(FE_TONEAREST);
+    ExpectSameSums(upwards, want);
+#if defined(__x86_64__)
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    const TileBytes flushed = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    _mm_setcsr(before);
+    ExpectSameSums(flushed, want);
+#endif
+  });
+}
+
+TEST(TileModel, RefusesWhatTheInstructionsRefuse) {
+  ModelTiles::Release();
+  TileBytes memory;
+  EXPECT_THROW(ModelTiles::Zero<0>(), std::logic_error);
+  EXPECT_THROW((ModelTiles::Load<3>(memory.bytes, kTileRowBytes)), std::logic_error);
+  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 1, 2>()), std::logic_error);
+  ModelTiles::Configure(ProductShapes(3, 4, 5));
+  EXPECT_THROW(ModelTiles::Zero<3>(), std::logic_error);
+  EXPECT_NO_THROW((ModelTiles::MultiplyBFloat16<0, 1, 2>()));
+  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 2, 1>()), std::logic_error);
+  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 0, 2>()), std::logic_error);
+  TileShapes wrong = ProductShapes(3, 4, 5);
+  wrong.rows[1] = 17;
+  EXPECT_THROW(ModelTiles::Configure(wrong), std::logic_error);
+  ModelTiles::Release();
+}
+
+TEST(TileModel, LoadsAndStoresItsShapeAlone) {
+  TileShapes shapes;
+  shapes.rows[5] = 3;
+  shapes.row_bytes[5] = 12;
+  ModelTiles::Configure(shapes);
+  TileBytes from, to;
+  std::fill(std::begin(from.bytes), std::end(from.bytes), uint8_t{7});
+  std::fill(std::begin(to.bytes), std::end(to.bytes), uint8_t{9});
+  ModelTiles::Load<5>(from.bytes, kTileRowBytes);
+  ModelTiles::Store<5>(to.bytes, kTileRowBytes);
+  ModelTiles::Release();
+  for (int i = 0; i < kTileSide * kTileRowBytes; ++i)
+    ASSERT_EQ(to.bytes[i], i / kTileRowBytes < 3 && i % kTileRowBytes < 12 ? 7 : 9) << i;
+}
+
+TEST(TileAccess, FollowsFromTheProcessorAndTheKernel) {
+  constexpr uint32_t kAll = 1u << 22 | 1u << 24 | 1u << 25;
+  EXPECT_TRUE(AccessFrom(kAll, true, 0).granted);
+  EXPECT_EQ(AccessFrom(kAll, true, 0).refusal, "");
+  EXPECT_EQ(AccessFrom(0, false, 0).refusal, "the processor lacks amx_tile, amx_bf16, amx_int8, avx512_bf16");
+  EXPECT_EQ(AccessFrom(1u << 24, true, 0).refusal, "the processor lacks amx_bf16, amx_int8");
+  EXPECT_EQ(AccessFrom(kAll, false, 0).refusal, "the processor lacks avx512_bf16");
+  EXPECT_THAT(AccessFrom(kAll, true, ENOSPC).refusal, ::testing::HasSubstr("signal stack"));
+  EXPECT_THAT(AccessFrom(kAll, true, EINVAL).refusal, ::testing::HasSubstr("the kernel refuses"));
+  EXPECT_FALSE(AccessFrom(kAll, true, EINVAL).granted);
+}
+
+// What was found out is what the instruction sets and the report of the build say.
+TEST(TileAccess, IsToldByTheInstructionSets) {
+  const std::vector<std::string> isas = SupportedIsas();
+  EXPECT_EQ(isas.front() == "amx", WhyNoTiles().empty());
+  EXPECT_EQ(ActiveMatrixTiles(), isas.front() == "amx" ? MatrixTiles::kInstructions : MatrixTiles::kNone);
+  for (const std::string& isa : isas) {
+    ForceIsa(isa);
+    EXPECT_EQ(ActiveMatrixTiles() == MatrixTiles::kInstructions, isa == "amx");
+    EXPECT_EQ(ActiveIsa(), isa);
+  }
+  ForceIsa("auto");
+  UseTileModel(true);
+  EXPECT_EQ(ActiveMatrixTiles(), MatrixTiles::kModel);
+  EXPECT_TRUE(Supports(Operands::kBFloat16));
+  UseTileModel(false);
+}
+
+#if defined(__x86_64__)
+class TileInstructions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!AskForTiles().granted) GTEST_SKIP() << AskForTiles().refusal;
+  }
+};
+
+TEST_F(TileInstructions, AreWhatTheModelSays) {
+  ForShapes(8000, [](const TileShapes& shapes, PhiloxStream& stream) {  // about half a million sums
+    const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
+    ExpectSameSums(MultiplyBFloat16<AmxTiles>(shapes, a, b, c), MultiplyBFloat16<ModelTiles>(shapes, a, b, c));
+  });
+  ForShapes(1000, [](const TileShapes& shapes, PhiloxStream& stream) {
+    const TileBytes a = RandomBytes(stream), b = RandomBytes(stream), c = RandomBytes(stream);
+    const auto same = [](const TileBytes& x, const TileBytes& y) {
+      EXPECT_EQ(std::memcmp(x.bytes, y.bytes, sizeof(x.bytes)), 0);
+    };
+    same(MultiplyInt8<AmxTiles, Signs::kBoth>(shapes, a, b, c),
+         MultiplyInt8<ModelTiles, Signs::kBoth>(shapes, a, b, c));
+    same(MultiplyInt8<AmxTiles, Signs::kFirst>(shapes, a, b, c),
+         MultiplyInt8<ModelTiles, Signs::kFirst>(shapes, a, b, c));
+    same(MultiplyInt8<AmxTiles, Signs::kSecond>(shapes, a, b, c),
+         MultiplyInt8<ModelTiles, Signs::kSecond>(shapes, a, b, c));
+    same(MultiplyInt8<AmxTiles, Signs::kNone>(shapes, a, b, c),
+         MultiplyInt8<ModelTiles, Signs::kNone>(shapes, a, b, c));
+  });
+}
+
+TEST_F(TileInstructions, JudgeTininessAfterRounding) {
+  const TileShapes shapes = ProductShapes(1, 1, 2);
+  for (const float small : {0x1p-75f, 0x1p-76f}) {
+    TileBytes a, b;
+    a.SetWord(0, 0, Pair(0x1p-126f, 0));
+    a.SetWord(0, 1, Pair(-0x1p-75f, 0));
+    b.SetWord(0, 0, Pair(1, 0));
+    b.SetWord(1, 0, Pair(small, 0));
+    EXPECT_EQ(MultiplyBFloat16<AmxTiles>(shapes, a, b, {}).Sum(0, 0), small == 0x1p-75f ? 0 : 0x1p-126f);
+  }
+}
+
+// Permission is for the process: one that is forked has it.
+TEST_F(TileInstructions, WorkInAForkedProcess) {
+  const pid_t child = fork();
+  if (child == 0) {
+    TileBytes a, b;
+    a.SetWord(0, 0, Pair(2, 3));
+    b.SetWord(0, 0, Pair(4, 5));
+    _exit(MultiplyBFloat16<AmxTiles>(ProductShapes(1, 1, 1), a, b, {}).Sum(0, 0) == 23 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
+}  // namespace
+}  // namespace lshformer::testing
