@@ -122,7 +122,10 @@ std::string Defined(std::vector<std::string> words, bool has_body) {
   static const std::set<std::string> kNot{"static_assert", "extern", "friend", "public", "private"};
   if (equals == words.cend() && !has_body) return "";
   if (kNot.contains(*begin) || equals == begin) return "";
-  return *(equals - 1);
+  auto name = equals - 1;
+  while (*name == "]" && name != begin)
+    name = std::find(std::make_reverse_iterator(name), words.crend(), "[").base() - 2;
+  return *name;
 }
 
 // Qualified names of what a file defines at namespace scope. Names in unnamed namespaces are the file's own; so are, in
@@ -199,6 +202,8 @@ TEST(OneDefinition, FindsWhatIsDefined) {
       ElementsAre("A", "B"));
   EXPECT_THAT(Definitions("struct A::B { int c; };\nint A::F(int a, C b = {}) const { return 1; }", true),
               ElementsAre("A :: B", "A :: F ( int a , C b = { } )"));
+  EXPECT_THAT(Definitions("constexpr int a[] = {1}; constexpr int b[2][3] = {}; constexpr int c[N]{};", true),
+              ElementsAre("a", "b", "c"));
   EXPECT_THAT(Definitions("const int n = 1'000'000; const char* raw = R\"x(struct A {};)x\"; struct B {};", true),
               ElementsAre("B", "n", "raw"));
 }

@@ -9,6 +9,7 @@
 #pragma once
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ template <>
 struct fmt::formatter<lshformer::OptionName> : fmt::formatter<std::string_view> {
   template <class Context>
   auto format(const lshformer::OptionName& option, Context& context) const {
-    return fmt::format_to(context.out(), "{}{}", lshformer::kOptionMark, option.name);
+    const auto name = std::copy(lshformer::kOptionMark.begin(), lshformer::kOptionMark.end(), context.out());
+    return std::copy(option.name.begin(), option.name.end(), name);
   }
 };
 

@@ -28,17 +28,27 @@ std::string Joined(const Json& values) {
   return out;
 }
 
-void PrintModel(const Json& info) {
+// What a model with encoder layers is, and of one without what all models have.
+std::string Shape(const Json& info) {
   const Json& config = info["config"];
+  const std::string type = config["model_type"].get<std::string>(), width = config["hidden_size"].dump(),
+                    vocabulary = config["vocab_size"].dump();
+  if (!config.contains("num_hidden_layers") || !config.contains("attention"))
+    return fmt::format("{}, {} wide, {} words in the vocabulary\n", type, width, vocabulary);
   std::string out = fmt::format("{} with {} layers, {} wide, {} heads, {} tokens in the vocabulary, {} positions\n",
-                                config["model_type"].get<std::string>(), config["num_hidden_layers"].dump(),
-                                config["hidden_size"].dump(), config["num_attention_heads"].dump(),
-                                config["vocab_size"].dump(), config["max_position_embeddings"].dump());
+                                type, config["num_hidden_layers"].dump(), width, config["num_attention_heads"].dump(),
+                                vocabulary, config["max_position_embeddings"].dump());
   out += "attention: " + config["attention"].dump() + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (config["attention"].is_array() || config["attention"]["type"] != "dense")
     out += "hashed from this many tokens on (0: every sequence)" +
            std::string(config["attention"].is_array() ? ", by layer: " : ": ") + Joined(info["hashed_from"]) + "\n";
+  return out;
+}
+
+void PrintModel(const Json& info) {
+  const Json& config = info["config"];
+  std::string out = Shape(info);
   const Json& weights = info["weights"];
   if (weights.is_object() && weights.contains("unreadable"))
     out += fmt::format("weights: {}, a format that is not read; save the model with safetensors first\n",
@@ -62,7 +72,8 @@ void PrintModel(const Json& info) {
                mega("attention_flops"), mega("linear_flops"), mega("activation_bytes"), mega("training_bytes"),
                mega("attention_work_bytes")});
   }
-  out += "\n" + PlainText(parameters) + "\n" + PlainText(costs);
+  out += "\n" + PlainText(parameters);
+  if (!info["costs"].empty()) out += "\n" + PlainText(costs);
   if (beyond)
     out += fmt::format("* beyond the {} positions of this model: what it would cost with a longer table\n",
                        config["max_position_embeddings"].dump());
@@ -77,6 +88,7 @@ void PrintBuild(const Json& info) {
                      text(info["cpu"]["threads"]));
   out += fmt::format("instruction sets: {} in use; this machine runs {}; compiled {}\n", text(info["isa"]["active"]),
                      Joined(info["isa"]["available"]), Joined(info["isa"]["compiled"]));
+  if (!info["isa"]["no_amx"].is_null()) out += fmt::format("no amx: {}\n", text(info["isa"]["no_amx"]));
   out += fmt::format("devices: {}\nlibraries:\n", Joined(info["devices"]));
   for (const auto& [name, version] : info["libraries"].items()) out += fmt::format("  {:<14}{}\n", name, text(version));
   std::fputs(out.c_str(), stdout);

@@ -30,7 +30,7 @@ Operands ParseOperandsFlag(const std::string& value) {
   if (value == "float32") return Operands::kFloat32;
   if (value != "bfloat16") FailUsage("--dtype: expected float32 or bfloat16, got \"{}\"", Shown(value));
   if (!Supports(Operands::kBFloat16))
-    FailUsage("--dtype bfloat16: needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}",
+    FailUsage("--dtype bfloat16: needs amx, or avx512 on a CPU with AVX512_BF16, the instruction set in force is {}",
               ActiveIsa());
   return Operands::kBFloat16;
 }

@@ -29,11 +29,16 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
   command->add_option("--length", options->length, "qa: words of a document, about")
       ->check(IntegerIn(1, 10'000'000))
       ->group("Data");
+  command
+      ->add_option("--unanswerable", options->unanswerable,
+                   "qa: share of the questions that their document does not answer, as in SQuAD 2.0")
+      ->check(NumberIn({.low = 0, .high = 1}))
+      ->group("Data");
   command->footer("The same seed writes the same data; a larger file begins with the smaller one.");
   command->callback([options, command, &common] {
     const std::string foreign = "does not belong to --task " + options->task;
     RefuseFlags(*command, {options->task == "text" ? "--examples" : "--words"}, foreign.c_str());
-    if (options->task != "qa") RefuseFlags(*command, {"--length"}, foreign.c_str());
+    if (options->task != "qa") RefuseFlags(*command, {"--length", "--unanswerable"}, foreign.c_str());
     options->seed = common.seed;
     RunSynth(*options);
   });

@@ -30,7 +30,7 @@ struct Labels {
 
 // B sequences, each an example, but in multiple choice an option of one. A model reads `tokens`, and some read further
 // streams beside it, in the order that their family tells (models/family.h): a question apart from its context,
-// characters beside words. Such a stream may have sequences of its own (a word's characters).
+// characters beside words (data/words.h). Such a stream may have sequences of its own (a word's characters).
 struct PackedBatch {
   TokenStream tokens;
   std::vector<TokenStream> further_streams;

@@ -93,6 +93,13 @@ void SequenceSet::AddChoices(std::span<const Encoding> options) {
   choices_.push_back(sequences());
 }
 
+void SequenceSet::AddWords(std::span<const int32_t> context, std::span<const int32_t> question) {
+  if (!questions_) questions_ = std::make_unique<SequenceSet>();
+  if (questions_->sequences() != sequences()) throw std::logic_error("SequenceSet::AddWords after Add");
+  Add(context);
+  questions_->Add(question);
+}
+
 std::pair<int64_t, int64_t> SequenceSet::SequencesOf(int64_t example) const {
   if (!has_choices()) return {example, example + 1};
   return {choices_[example], choices_[example + 1]};
@@ -109,6 +116,7 @@ void SequenceSet::KeepFirst(int64_t examples) {
   if (has_choices()) choices_.resize(static_cast<size_t>(examples) + 1);
   offsets_.resize(sequences + 1);
   first_type_.resize(sequences);
+  if (has_words()) questions_->KeepFirst(static_cast<int64_t>(sequences));
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
   if (has_values()) values_.resize(static_cast<size_t>(examples));
   if (has_spans()) spans_.resize(static_cast<size_t>(examples));
@@ -128,6 +136,8 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
   offsets_.erase(offsets_.begin(), offsets_.begin() + sequences);
   front.first_type_.assign(first_type_.begin(), first_type_.begin() + sequences);
   first_type_.erase(first_type_.begin(), first_type_.begin() + sequences);
+  front.words_ = words_;
+  if (has_words()) front.questions_ = std::make_unique<SequenceSet>(questions_->SplitFront(sequences));
   if (labelled()) {
     front.labels_.assign(labels_.begin(), labels_.begin() + examples);
     labels_.erase(labels_.begin(), labels_.begin() + examples);
@@ -153,6 +163,8 @@ uint64_t SequenceSet::Fingerprint() const {
       add(static_cast<uint64_t>(length(s)));
       for (const int32_t id : ids(s)) add(static_cast<uint32_t>(id));
       add(static_cast<uint32_t>(first_type_[s]));
+      if (has_words())
+        for (const int32_t number : question(s)) add(static_cast<uint32_t>(number));
     }
     if (labelled()) add(static_cast<uint32_t>(labels_[i]));
     if (has_values()) add(std::bit_cast<uint32_t>(values_[i]));
@@ -160,6 +172,10 @@ uint64_t SequenceSet::Fingerprint() const {
       add(static_cast<uint32_t>(spans_[i].first));
       add(static_cast<uint32_t>(spans_[i].second));
     }
+  }
+  for (int32_t number = 0; has_words() && number < words_->size(); ++number) {
+    add(static_cast<uint32_t>(words_->id(number)));
+    for (const int32_t character : words_->characters(number)) add(static_cast<uint32_t>(character));
   }
   return hash;
 }
@@ -182,11 +198,16 @@ std::vector<int32_t> SequenceSet::type_ids(int64_t i) const {
 
 PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples) {
   PackedBatch batch;
+  WordBatch streams;
   if (set.has_choices()) batch.labels.cu_choices.push_back(0);
   for (const int64_t example : examples) {
     const auto [first, end] = set.SequencesOf(example);
     for (int64_t sequence = first; sequence < end; ++sequence) {
       const std::span<const int32_t> ids = set.ids(sequence);
+      if (set.has_words()) {
+        streams.Append(batch, set.words(), ids, set.question(sequence), static_cast<uint64_t>(sequence));
+        continue;
+      }
       AppendSequence(batch, {ids.begin(), ids.end()}, set.type_ids(sequence), static_cast<uint64_t>(sequence));
     }
     if (set.has_choices()) batch.labels.cu_choices.push_back(batch.sequences());
@@ -196,6 +217,7 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
     batch.labels.start_positions.push_back(set.span(example).first);
     batch.labels.end_positions.push_back(set.span(example).second);
   }
+  if (set.has_words()) streams.Finish(batch);
   return batch;
 }
 

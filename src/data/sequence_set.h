@@ -11,6 +11,7 @@
 
 #include "data/batch.h"
 #include "data/masking.h"
+#include "data/words.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
@@ -28,6 +29,8 @@ class SequenceSet {
 
   void Add(std::span<const int32_t> ids, std::span<const int32_t> type_ids = {});  // type_ids empty: all 0
   void AddChoices(std::span<const Encoding> options);  // one example; a set has only such, or none
+  // A context and a question for a model that reads words, both numbers in words(); a set has only such, or none.
+  void AddWords(std::span<const int32_t> context, std::span<const int32_t> question);
   void AddLabel(int32_t label) { labels_.push_back(label); }
   void AddValue(float value) { values_.push_back(value); }                       // a label to regress on
   void AddSpan(int32_t start, int32_t end) { spans_.emplace_back(start, end); }  // of an answer: first and last token
@@ -38,6 +41,9 @@ class SequenceSet {
   int64_t tokens() const { return offsets_.back() - offsets_.front(); }
   uint64_t Fingerprint() const;  // of all tokens, types, labels, values and spans in their order; reads everything
   bool has_choices() const { return choices_.size() > 1; }
+  bool has_words() const { return questions_ != nullptr; }
+  DistinctWords& words() { return *words_; }
+  const DistinctWords& words() const { return *words_; }
   // The sequences [first, second) of an example, and their tokens.
   std::pair<int64_t, int64_t> SequencesOf(int64_t example) const;
   int64_t TokensOf(int64_t example) const;
@@ -47,7 +53,8 @@ class SequenceSet {
   int length(int64_t i) const { return static_cast<int>(offsets_[i + 1] - offsets_[i]); }
   int max_length() const;
   std::span<const int32_t> ids(int64_t i) const;
-  std::vector<int32_t> type_ids(int64_t i) const;  // [length]
+  std::vector<int32_t> type_ids(int64_t i) const;                                    // [length]
+  std::span<const int32_t> question(int64_t i) const { return questions_->ids(i); }  // of a set of words
 
   // By the number of an example:
   bool labelled() const { return !labels_.empty(); }
@@ -65,9 +72,11 @@ class SequenceSet {
   std::vector<int64_t> offsets_{0};  // [sequences + 1] into tokens_
   std::vector<int32_t> first_type_;  // [sequences] number of leading tokens of type 0; the others have type 1
   std::vector<int64_t> choices_{0};  // [size + 1] sequences; {0}: each is an example
-  std::vector<int32_t> labels_;      // [size] or empty
-  std::vector<float> values_;        // [size] or empty
-  std::vector<std::pair<int32_t, int32_t>> spans_;  // [size] or empty
+  std::shared_ptr<DistinctWords> words_ = std::make_shared<DistinctWords>();  // shared by the two halves of a split
+  std::unique_ptr<SequenceSet> questions_;                                    // [sequences] or null
+  std::vector<int32_t> labels_;                                               // [size] or empty
+  std::vector<float> values_;                                                 // [size] or empty
+  std::vector<std::pair<int32_t, int32_t>> spans_;                            // [size] or empty
 };
 
 // The chosen examples in the given order. sequence_ids are the numbers of their sequences; class labels, values, spans

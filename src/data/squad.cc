@@ -55,7 +55,7 @@ class SquadFile {
       for (size_t p = 0; p < paragraphs.size(); ++p) {
         const std::string where = fmt::format("{}.paragraphs[{}]", article_where, p);
         Json& questions = ListOf(paragraphs[p], "qas", where);
-        paragraph(paragraphs[p], where);
+        paragraph(paragraphs[p], a, where);
         for (size_t q = 0; q < questions.size(); ++q) {
           std::string id = IdOf(questions[q], fmt::format("{}.qas[{}]", where, q));
           const std::string question_where = fmt::format("{}: question \"{}\"", name_, Shown(id, 60));
@@ -98,17 +98,20 @@ SquadData ReadSquad(const std::string& path, SquadUse use, int64_t limit) {
   const auto within_limit = [&] { return limit == 0 || static_cast<int64_t>(data.questions.size()) < limit; };
   std::string context;
   CodePointIndex index{""};
+  int32_t article = 0;
   bool kept = false;  // the context is in data.contexts
   const auto keep = [&] {
     if (std::exchange(kept, true)) return;
     data.contexts.push_back(context);
+    data.articles.push_back(article);
   };
-  const auto paragraph = [&](Json& json, const std::string& where) {
+  const auto paragraph = [&](Json& json, size_t place, const std::string& where) {
     context = std::move(TextOf(json, "context", where));
     if (context.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
       Fail("{}: \"context\" has more than 2^31 - 1 bytes", where);
     if (IsBlank(context)) Fail("{}: \"context\" is blank", where);
     index = CodePointIndex(context);
+    article = static_cast<int32_t>(place);
     kept = false;
   };
   file.Visit(paragraph, [&](std::string id, Json& json, const std::string& where) {
@@ -135,7 +138,7 @@ std::vector<SquadReference> ReadSquadReferences(const std::string& path) {
   SquadFile file(path);
   std::vector<SquadReference> references;
   file.Visit(
-      [](Json&, const std::string&) {},
+      [](Json&, size_t, const std::string&) {},
       [&](std::string id, Json& json, const std::string& where) {
         SquadReference reference{std::move(id), {}};
         Json& answers = ListOf(json, "answers", where);

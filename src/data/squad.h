@@ -27,6 +27,7 @@ struct SquadData {
   std::string path;
   std::vector<std::string> contexts;  // as many as there are paragraphs
   std::vector<SquadQuestion> questions;
+  std::vector<int32_t> articles = {};  // [contexts], the place in "data" of the article that each is a paragraph of
 };
 
 enum class SquadUse {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/words.h"
 #include "text/albert_text.h"
 #include "text/code_points.h"
 #include "text/utf8.h"
@@ -28,22 +29,37 @@ Piece NextPiece(const SquadData& data, const Piece& last) {
   return piece;
 }
 
+// Whether an answer begins and ends where words do.
+bool BetweenWords(const SquadAnswer& answer, const TokenPlaces& places) {
+  const int32_t end = answer.start + static_cast<int32_t>(CountCodePoints(answer.text));
+  const auto begins = [&](const auto& place) { return place.first == answer.start; };
+  const auto ends = [&](const auto& place) { return place.second == end; };
+  return std::any_of(places.begin(), places.end(), begins) && std::any_of(places.begin(), places.end(), ends);
+}
+
 void AddQuestion(const SquadData& data, size_t number, const Encoding& question, const Encoding& context,
                  const Tokenizer& tokenizer, const WindowOptions& options, SquadWindows& out) {
   const SquadQuestion& asked = data.questions[number];
   const auto fail = [&](const char* what) { Fail("{}: question \"{}\": {}", data.path, Shown(asked.id, 60), what); };
   if (question.ids.empty()) fail("\"question\" has no tokens");
   if (context.ids.empty()) fail("\"context\" has no tokens");
-  const auto first = static_cast<int32_t>(question.ids.size()) + 2;
+  const auto question_tokens = static_cast<int64_t>(question.ids.size());
+  const WindowLayout layout = LayoutOf(tokenizer, question_tokens);
+  const auto first = static_cast<int32_t>(layout.first);
+  if (layout.apart && !asked.answers.empty()) out.within_words += !BetweenWords(asked.answers[0], context.offsets);
   std::vector<ContextWindow> windows;
   try {
-    windows = CutContext(static_cast<int64_t>(question.ids.size()), static_cast<int64_t>(context.ids.size()), options);
+    windows = CutContext(question_tokens, static_cast<int64_t>(context.ids.size()), layout, options);
   } catch (const Error& error) {
     fail(error.what());
   }
   for (const ContextWindow& window : windows) {
     const WindowSequence sequence = MakeWindow(question.ids, context.ids, window, tokenizer);
-    out.set.Add(sequence.ids, sequence.type_ids);
+    if (layout.apart) {
+      out.set.AddWords(sequence.ids, sequence.question);
+    } else {
+      out.set.Add(sequence.ids, sequence.type_ids);
+    }
     const auto [start, end] = LabelWindow(asked, context.offsets, window, first);
     out.set.AddSpan(start, end);
     out.windows.push_back({static_cast<int32_t>(number), first, window});
@@ -63,9 +79,21 @@ int DocStride(const WindowOptions& options) {
   return options.doc_stride >= 0 ? options.doc_stride : std::min(kHfStride, options.max_seq_length / 3);
 }
 
-std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowOptions& options) {
-  const int64_t room = options.max_seq_length - kSpecials - question_tokens, stride = DocStride(options);
+WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
+  if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1};
+  return {/*apart=*/false, question_tokens + 2, question_tokens + kSpecials};
+}
+
+std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowLayout& layout,
+                                      const WindowOptions& options) {
+  const int64_t room = options.max_seq_length - layout.others, stride = DocStride(options);
+  if (layout.apart && question_tokens >= options.max_seq_length)
+    Fail("the question has {} tokens, expected at most {} (max_seq_length {})", question_tokens,
+         options.max_seq_length - 1, options.max_seq_length);
   if (room >= context_tokens) return {{0, static_cast<int32_t>(context_tokens)}};
+  if (room <= stride && layout.apart)
+    Fail("the context has {} tokens and windows of it would not get on: max_seq_length {}, doc_stride {}",
+         context_tokens, options.max_seq_length, stride);
   if (room <= stride)
     Fail("the question has {} tokens, at most {} leave room for the context (max_seq_length {}, doc_stride {})",
          question_tokens, std::max<int64_t>(0, options.max_seq_length - kSpecials - stride - 1), options.max_seq_length,
@@ -83,6 +111,13 @@ WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int
   WindowSequence sequence;
   std::vector<int32_t>& ids = sequence.ids;
   const auto part = context.subspan(static_cast<size_t>(window.begin), static_cast<size_t>(window.end - window.begin));
+  if (LayoutOf(tokenizer, /*question_tokens=*/0).apart) {
+    sequence.question.push_back(DistinctWords::kStart);
+    sequence.question.insert(sequence.question.end(), question.begin(), question.end());
+    ids.push_back(DistinctWords::kStart);
+    ids.insert(ids.end(), part.begin(), part.end());
+    return sequence;
+  }
   ids.reserve(question.size() + part.size() + kSpecials);
   ids.push_back(tokenizer.cls_id());
   ids.insert(ids.end(), question.begin(), question.end());
@@ -131,7 +166,11 @@ void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const Wi
     for (size_t q = piece.first_question; q < piece.end_question; ++q) asked.push_back(data.questions[q].text);
     std::vector<Encoding> contexts = EncodeAll(tokenizer, texts, {}, bare);
     for (size_t i = 0; i < texts.size(); ++i) TrimPlaces(texts[i], contexts[i].offsets);
-    const std::vector<Encoding> questions = EncodeAll(tokenizer, asked, {}, bare);
+    std::vector<Encoding> questions = EncodeAll(tokenizer, asked, {}, bare);
+    if (tokenizer.character_vocab_size() > 0) {
+      for (std::vector<Encoding>* encodings : {&contexts, &questions})
+        for (Encoding& encoding : *encodings) encoding.ids = windows.set.words().Numbers(encoding);
+    }
     for (size_t q = 0; q < questions.size(); ++q) {
       const size_t number = piece.first_question + q;
       const auto context = static_cast<size_t>(data.questions[number].context) - piece.begin;

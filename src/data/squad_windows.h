@@ -3,7 +3,10 @@
 //   [CLS] question [SEP] window of the context [SEP]        types 0 … 0 1 … 1
 //
 // as HF's run_qa.py cuts them: the question is never cut; windows of the same size follow one another with doc_stride
-// tokens in common, until one reaches the end of the context.
+// tokens in common, until one reaches the end of the context. Models that read words have the question apart from the
+// sequence, each behind the start word (data/words.h):
+//
+//   start window of the context        start question
 #pragma once
 #include <cstdint>
 #include <span>
@@ -29,13 +32,24 @@ struct ContextWindow {
   int32_t begin = 0, end = 0;  // tokens of the context
 };
 
-// The windows of a context of `context_tokens` ≥ 1 beside a question of `question_tokens`. Error if the context has to
-// be cut and the question leaves no more than doc_stride tokens for it.
-std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowOptions& options);
+// What stands around the context in a window's sequence.
+struct WindowLayout {
+  bool apart = false;  // the question is not in it
+  int64_t first = 0;   // place of the context's first token
+  int64_t others = 0;  // tokens that are not the context's
+};
+WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens);
 
-// The sequence; its token question.size() + 2 + i is token window.begin + i of the context.
+// The windows of a context of `context_tokens` ≥ 1. Error if the context has to be cut and the question leaves no more
+// than doc_stride tokens for it, or, apart from it, is itself longer than max_seq_length.
+std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowLayout& layout,
+                                      const WindowOptions& options);
+
+// The sequence; its token LayoutOf(…).first + i is token window.begin + i of the context. Of a tokenizer with
+// characters question and context are numbers of a DistinctWords.
 struct WindowSequence {
   std::vector<int32_t> ids, type_ids;
+  std::vector<int32_t> question;  // where it stands apart
 };
 WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int32_t> context,
                           const ContextWindow& window, const Tokenizer& tokenizer);
@@ -58,6 +72,7 @@ struct SquadWindows {
   SequenceSet set;
   std::vector<SquadWindow> windows;  // [set.size()]
   std::vector<TokenPlaces> places;   // [contexts], where kept
+  int64_t within_words = 0;  // of a tokenizer of words: questions whose first answer begins or ends inside a word
 };
 // Encodes on all cores, some MiB of text at a time. Error naming file and question: no tokens, a question that is too
 // long for CutContext.

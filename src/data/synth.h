@@ -25,14 +25,14 @@ struct SyntheticReview {
 SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index);
 
 struct SyntheticQuestion {
-  std::string context, question, answer;  // ASCII
+  std::string context, question, answer;  // ASCII; no answer: ""
   int64_t answer_start = 0;
 };
 // A document of about `words` words of SyntheticDocument's grammar, in which four people each hide something somewhere
 // ("Karla hid the canary behind the old mill."), each a thing of another kind, and a question about one kind ("Which
 // bird was hidden? Name the bird."). The sentence that answers it lies in the second half of the document, the other
-// three anywhere.
-SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words);
+// three anywhere. With the probability `unanswerable` the same document is asked for a kind of which it names no thing.
+SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words, double unanswerable = 0);
 
 struct SyntheticChoice {
   std::string context, question;     // ASCII
@@ -52,10 +52,10 @@ int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed);
 // "sentence<TAB>label" and `examples` rows, numbered from `first`.
 void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64_t seed, uint64_t first = 0);
 
-// `examples` documents of about `words` words with one question each, as SQuAD 1.1 JSON, one document a line. `look`
-// sees each of them.
+// `examples` documents of about `words` words with one question each, as SQuAD JSON, one document a line: 1.1, or 2.0
+// where some may be unanswerable. `look` sees each of them.
 void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed,
-                             const std::function<void(const SyntheticQuestion&)>& look = {});
+                             const std::function<void(const SyntheticQuestion&)>& look = {}, double unanswerable = 0);
 
 // `examples` lines {"context", "question", "options", "label"}.
 void WriteSyntheticChoices(const TextSink& sink, int64_t examples, uint64_t seed);

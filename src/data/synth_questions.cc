@@ -14,11 +14,13 @@ namespace lshformer {
 namespace {
 
 constexpr int kFacts = 4;
-constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3;  // after those of synth.cc: keep the streams apart
+constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3,
+                   kUnanswerableKind = 4;  // after those of synth.cc: keep the streams apart
 
 class Dice {
  public:
   explicit Dice(uint64_t key) : random_(key) {}
+  bool Chance(double probability) { return random_.Uniform() < probability; }
   size_t Below(size_t bound) { return static_cast<size_t>(random_.Below(bound)); }
   template <class T>
   const T& Pick(std::span<const T> list) {
@@ -52,6 +54,16 @@ std::vector<Fact> MakeFacts(Dice& dice) {
   return facts;
 }
 
+// One that none of the facts is about.
+std::string_view OtherKind(const std::vector<Fact>& facts, Dice& dice) {
+  std::vector<std::string_view> kinds;
+  for (const synth::Kind& kind : synth::Kinds()) {
+    const auto told = [&](const Fact& fact) { return fact.kind == kind.name; };
+    if (std::none_of(facts.begin(), facts.end(), told)) kinds.push_back(kind.name);
+  }
+  return kinds[dice.Below(kinds.size())];
+}
+
 int64_t CountWords(std::string_view sentence) { return 1 + std::count(sentence.begin(), sentence.end(), ' '); }
 
 // Sentences of one document after another, until they have `words` words; at least one.
@@ -72,7 +84,7 @@ std::vector<std::string> MakeFiller(uint64_t seed, int64_t words) {
 
 }  // namespace
 
-SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words) {
+SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words, double unanswerable) {
   const uint64_t key = StreamKey(seed, index, kQuestionKind, 0, Purpose::kSynthetic);
   Dice dice(key);
   const std::vector<Fact> facts = MakeFacts(dice);
@@ -83,7 +95,6 @@ SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t w
   const size_t half = (sentences.size() + 1) / 2, place = half + dice.Below(sentences.size() + 1 - half);
   SyntheticQuestion made;
   made.answer = facts[0].thing;
-  made.question = fmt::format("Which {0} was hidden? Name the {0}.", facts[0].kind);
   const std::string fact = facts[0].Sentence();
   for (size_t i = 0; i <= sentences.size(); ++i) {
     if (i == place) {
@@ -95,18 +106,29 @@ SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t w
     if (!made.context.empty()) made.context += ' ';
     made.context += sentences[i];
   }
+  std::string_view kind = facts[0].kind;
+  // Of a stream of its own: the documents are the same, whatever the share.
+  Dice none(StreamKey(seed, index, kUnanswerableKind, 0, Purpose::kSynthetic));
+  if (none.Chance(unanswerable)) {
+    kind = OtherKind(facts, none);
+    made.answer.clear();
+    made.answer_start = 0;
+  }
+  made.question = fmt::format("Which {0} was hidden? Name the {0}.", kind);
   return made;
 }
 
 void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed,
-                             const std::function<void(const SyntheticQuestion&)>& look) {
-  sink("{\"version\": \"1.1\", \"data\": [", 0);
+                             const std::function<void(const SyntheticQuestion&)>& look, double unanswerable) {
+  const bool version_2 = unanswerable > 0;
+  sink(fmt::format("{{\"version\": \"{}\", \"data\": [", version_2 ? "v2.0" : "1.1"), 0);
   for (int64_t i = 0; i < examples; ++i) {
-    const SyntheticQuestion made = MakeSyntheticQuestion(seed, static_cast<uint64_t>(i), words);
+    const SyntheticQuestion made = MakeSyntheticQuestion(seed, static_cast<uint64_t>(i), words, unanswerable);
     if (look) look(made);
-    const Json answer = {{"text", made.answer}, {"answer_start", made.answer_start}};
-    const Json question = {
-        {"id", fmt::format("synth-{}-{}", seed, i)}, {"question", made.question}, {"answers", Json::array({answer})}};
+    Json answers = Json::array();
+    if (!made.answer.empty()) answers.push_back({{"text", made.answer}, {"answer_start", made.answer_start}});
+    Json question = {{"id", fmt::format("synth-{}-{}", seed, i)}, {"question", made.question}, {"answers", answers}};
+    if (version_2) question["is_impossible"] = made.answer.empty();
     const Json paragraph = {{"context", made.context}, {"qas", Json::array({question})}};
     const Json article = {{"title", fmt::format("document {}", i)}, {"paragraphs", Json::array({paragraph})}};
     sink((i == 0 ? "\n" : ",\n") + article.dump(), i + 1);

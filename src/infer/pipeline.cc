@@ -160,6 +160,7 @@ std::vector<std::pair<int32_t, float>> BestOf(std::span<const float> scores, int
 Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
   CheckOptions();
+  CheckTokenizer(FamilyOf(config()), *tokenizer_, "config.json");
   if (tokenizer_->vocab_size() > config().vocab_size) {
     Fail("config.json: \"vocab_size\" is {}, but the tokenizer has {} tokens", config().vocab_size,
          tokenizer_->vocab_size());

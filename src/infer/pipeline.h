@@ -126,8 +126,10 @@ struct ChooseQuery {
 struct QuestionQuery {
   using Answer = std::vector<SpanAnswer>;  // best first
   std::string context;
-  std::vector<int32_t> question, context_ids;  // tokens
-  TokenPlaces places;                          // of the context's
+  std::vector<int32_t> question, context_ids;  // tokens; of a model that reads words numbers in `words`
+  DistinctWords words;
+  int64_t first = 0;   // place of the context's first token in a window's sequence
+  TokenPlaces places;  // of the context's
   std::vector<ContextWindow> windows;
   int top_k = 0;
 };

@@ -18,6 +18,7 @@ struct WindowBatch {
     ContextWindow tokens;
   };
   PackedBatch packed;
+  WordBatch streams;  // of a model that reads words
   std::vector<Place> places;
 };
 
@@ -65,7 +66,12 @@ class QuestionRun {
   void Add(size_t number, const ContextWindow& window, const WindowSequence& sequence) {
     const auto tokens = batch_.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
     if (!batch_.places.empty() && tokens > options_.batch_tokens) RunBatch(number);
-    AppendSequence(batch_.packed, sequence.ids, sequence.type_ids, batch_.places.size());
+    if (sequence.question.empty()) {
+      AppendSequence(batch_.packed, sequence.ids, sequence.type_ids, batch_.places.size());
+    } else {
+      batch_.streams.Append(batch_.packed, queries_[number].words, sequence.ids, sequence.question,
+                            batch_.places.size());
+    }
     batch_.places.push_back({number, window});
   }
 
@@ -76,12 +82,13 @@ class QuestionRun {
  private:
   // After it the windows of all questions before `complete` have been run.
   void RunBatch(size_t complete) {
+    if (!batch_.packed.further_streams.empty()) batch_.streams.Finish(batch_.packed);
     const ModelOutput output = model_.Forward(batch_.packed, {});
     const WindowAnswers answers(batch_.packed, output);
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];
       const QuestionQuery& query = queries_[number];
-      const auto first = static_cast<int32_t>(query.question.size()) + 2;
+      const auto first = static_cast<int32_t>(query.first);
       if (!answers.AddTo(searches_[number], static_cast<int>(b), {0, first, tokens}, query.places))
         outcomes_[number].error = "the model's output for this question is not finite";
     }
@@ -125,17 +132,22 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     query.top_k = top_k == 0 ? options_.top_k : top_k;
     if (query.top_k < 1 || query.top_k > options_.answers.n_best_size)
       Fail("\"top_k\": expected 1 to {}, got {}", options_.answers.n_best_size, query.top_k);
-    query.question = EncodeField(*tokenizer_, input.question, "question").ids;
+    Encoding question = EncodeField(*tokenizer_, input.question, "question");
     if (input.context.size() > kLongestContext)
       Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kLongestContext);
     Encoding context = EncodeField(*tokenizer_, input.context, "context");
     TrimPlaces(input.context, context.offsets);
+    if (tokenizer_->character_vocab_size() > 0)
+      for (Encoding* encoding : {&context, &question}) encoding->ids = query.words.Numbers(*encoding);
     query.context = std::move(input.context);
+    query.question = std::move(question.ids);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);
-    query.windows =
-        CutContext(static_cast<int64_t>(query.question.size()), static_cast<int64_t>(query.context_ids.size()),
-                   {options_.max_seq_length, options_.answers.doc_stride});
+    const auto tokens = static_cast<int64_t>(query.question.size());
+    const WindowLayout layout = LayoutOf(*tokenizer_, tokens);
+    query.first = layout.first;
+    query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout,
+                               {options_.max_seq_length, options_.answers.doc_stride});
   } catch (const Error& error) {
     query = QuestionQuery();
     outcome.error = error.what();

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "data/file_kind.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
+#include "jobs/model_source.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -17,7 +20,7 @@ namespace {
 
 ModelPtr LoadVariant(const BenchModelOptions& options, const ModelVariant& variant) {
   const ModelPtr model = LoadModel(
-      options.model_name_or_path, Task::kEncoder, /*seed=*/0, /*require_head=*/false,
+      options.model_name_or_path, TaskOf(variant.config, Task::kEncoder), /*seed=*/0, /*require_head=*/false,
       [&](ModelConfig& config) { config.attention = variant.config.attention; }, WeightPlace::kMappedFile);
   model->set_precision(variant.precision);
   return model;
@@ -107,7 +110,7 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
     ModelVariant variant{"", config};
     AttentionChanges changes = lsh;
     if (!attention.empty()) changes.attention = attention[v];
-    changes.Apply(variant.config.attention);
+    ApplyAttention(changes, variant.config);
     ValidateModelConfig(variant.config, where);
     specs.push_back(variant.config.layer_attention(0));
     variants.push_back(std::move(variant));
@@ -124,9 +127,70 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
   return all;
 }
 
-PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
+Task TaskOf(const ModelConfig& config, Task wanted) {
+  const std::span<const Head> heads = FamilyOf(config).heads;
+  const auto found = std::find_if(heads.begin(), heads.end(), [&](const Head& head) { return head.task == wanted; });
+  return found == heads.end() ? heads.front().task : wanted;
+}
+
+namespace {
+
+// Words one after another, each as often as its rank in a text's vocabulary lets expect (Zipf's law): a context has
+// words more than once. Their letters do not matter to the time.
+class RandomWords {
+ public:
+  RandomWords(int64_t vocab_size, uint64_t key) : vocab_size_(static_cast<double>(vocab_size)), stream_(key) {
+    Place(kOutOfVocabulary, /*letters=*/1);
+  }
+  // Sequences begin with the out-of-vocabulary word.
+  std::vector<int32_t> Draw(int length) {
+    std::vector<int32_t> places{0};
+    while (static_cast<int>(places.size()) < length) {
+      const auto id = static_cast<int32_t>(std::pow(vocab_size_, stream_.Uniform()));
+      places.push_back(Place(std::max(id, kOutOfVocabulary), 1 + id % kMostLetters));
+    }
+    return places;
+  }
+  void AppendTo(PackedBatch& batch) const {
+    AppendSequence(batch.further_streams[1], ids_);
+    for (const int letters : letters_)
+      AppendSequence(batch.further_streams[2], std::vector<int32_t>(static_cast<size_t>(letters), 1));
+  }
+
+ private:
+  static constexpr int32_t kOutOfVocabulary = 1, kMostLetters = 9;
+  int32_t Place(int32_t id, int letters) {
+    const auto [found, fresh] = places_.try_emplace(id, static_cast<int32_t>(ids_.size()));
+    if (fresh) ids_.push_back(id), letters_.push_back(letters);
+    return found->second;
+  }
+  double vocab_size_;
+  PhiloxStream stream_;
+  std::unordered_map<int32_t, int32_t> places_;
+  std::vector<int32_t> ids_;
+  std::vector<int> letters_;
+};
+
+// The streams of models of words (nn/word_streams.h).
+PackedBatch RandomQuestions(const ModelConfig& config, int sequences, int length, uint64_t key) {
   PackedBatch batch;
-  PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark));
+  batch.further_streams.resize(3);
+  RandomWords words(config.vocab_size, key);
+  for (int b = 0; b < sequences; ++b) {
+    AppendSequence(batch, words.Draw(length), {}, static_cast<uint64_t>(b));
+    AppendSequence(batch.further_streams[0], words.Draw(kBenchQuestion));
+  }
+  words.AppendTo(batch);
+  return batch;
+}
+
+}  // namespace
+
+PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
+  const uint64_t key = StreamKey(seed, 0, 0, 0, Purpose::kBenchmark);
+  if (!FamilyOf(config).word_table.empty()) return RandomQuestions(config, sequences, length, key);
+  PackedBatch batch;
+  PhiloxStream stream(key);
   for (int b = 0; b < sequences; ++b) {
     std::vector<int32_t> ids(static_cast<size_t>(length));
     for (int32_t& id : ids) id = static_cast<int32_t>(stream.Below(static_cast<uint64_t>(config.vocab_size)));

@@ -9,6 +9,7 @@
 #include "data/batch.h"
 #include "jobs/measure.h"
 #include "models/config.h"
+#include "models/task.h"
 #include "ops/precision.h"
 
 namespace lshformer {
@@ -43,7 +44,11 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
                                         const AttentionChanges& lsh, const std::vector<Precision>& precisions,
                                         const std::string& where);
 
-// `sequences` sequences of `length` random ids.
+// `wanted` where models of the config's type have its head, else their first head's.
+Task TaskOf(const ModelConfig& config, Task wanted);
+
+// `sequences` sequences of `length` random ids; of a model of words contexts of so many words, and questions.
+inline constexpr int kBenchQuestion = 12;  // words of a question, about SQuAD's mean
 PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, uint64_t seed);
 
 // UsageError: a length beyond the position table, or a batch of too many tokens (`batch_name` sets its sequences).

@@ -24,7 +24,7 @@ constexpr double kLabelled = 0.15;
 class Trainee {
  public:
   Trainee(const ModelVariant& variant, PackedBatch batch, const TrainingOptions& options)
-      : model_(CreateModel(variant.config, Task::kMaskedLm, options.seed)),
+      : model_(CreateModel(variant.config, TaskOf(variant.config, Task::kMaskedLm), options.seed)),
         step_(*model_, options),
         batch_(std::move(batch)),
         options_(options) {
@@ -69,6 +69,13 @@ class Trainee {
 PackedBatch LabelledBatch(const ModelConfig& config, int sequences, int length, uint64_t seed) {
   PackedBatch batch = RandomBatch(config, sequences, length, seed);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kBenchmark), /*substream=*/1);
+  if (TaskOf(config, Task::kMaskedLm) == Task::kQuestionAnswering) {
+    for (int b = 0; b < sequences; ++b) {
+      batch.labels.start_positions.push_back(static_cast<int32_t>(stream.Below(static_cast<uint64_t>(length))));
+      batch.labels.end_positions.push_back(batch.labels.start_positions.back());
+    }
+    return batch;
+  }
   for (const int32_t id : batch.tokens.ids)
     batch.labels.tokens.push_back(stream.Uniform() < kLabelled ? id : kIgnoredLabel);
   batch.labels.tokens[0] = batch.tokens.ids[0];  // a short batch may have drawn none
@@ -94,6 +101,8 @@ std::vector<Overridden> OverriddenConfigs(const BenchTrainOptions& options) {
   for (const std::string& text : overrides) {
     Overridden one{SplitOverrides(text, where), base};
     ApplyOverrides(one.config, text, where);
+    if (!options.attention.empty() && !FamilyOf(one.config).encoder_layers)
+      FailOption("attention", "a model of type \"{}\" has no self-attention", one.config.model_type);
     if (options.gradient_checkpointing && one.config.reversible)
       FailOption("gradient_checkpointing", "a reversible model keeps no layer's activations anyway");
     for (const auto& [key, value] : one.changes) {

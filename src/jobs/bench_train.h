@@ -1,4 +1,5 @@
-// Masked-LM steps on random ids, 15 % of them labelled, timed: forward, backward and AdamW.
+// Masked-LM steps on random ids, 15 % of them labelled, timed: forward, backward and AdamW. Models of words, which have
+// no such head, answer questions of 12 words about contexts of so many as a length says.
 #pragma once
 #include <cstdint>
 #include <string>

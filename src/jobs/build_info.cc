@@ -44,12 +44,21 @@ Json Libraries() {
               {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
 }
 
-// Highway numbers its instruction sets by bits.
+// Highway numbers its instruction sets by bits; matrix tiles are none of them.
 std::vector<std::string> CompiledIsas() {
   std::vector<std::string> names;
+  if (HWY_ARCH_X86_64) names.push_back("amx");
   for (auto bits = static_cast<uint64_t>(HWY_TARGETS); bits != 0; bits &= bits - 1)
     names.push_back(IsaName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
   return names;
+}
+
+Json Isas() {
+  const std::string refusal = WhyNoTiles();
+  return Json{{"active", ActiveIsa()},
+              {"available", SupportedIsas()},
+              {"compiled", CompiledIsas()},
+              {"no_amx", refusal.empty() ? Json() : Json(refusal)}};
 }
 
 }  // namespace
@@ -72,7 +81,7 @@ Json BuildInfo() {
   return Json{{"version", LSHFORMER_VERSION},
               {"compiler", std::string(HWY_COMPILER_CLANG ? "Clang " : "GCC ") + __VERSION__},
               {"build", build},
-              {"isa", {{"active", ActiveIsa()}, {"available", SupportedIsas()}, {"compiled", CompiledIsas()}}},
+              {"isa", Isas()},
               {"cpu", {{"name", CpuName()}, {"cores", HardwareThreads()}, {"threads", Threads()}}},
               {"libraries", Libraries()},
               {"devices", {"cpu"}}};

@@ -11,6 +11,7 @@
 #include "eval/evaluate.h"
 #include "jobs/choice_data.h"
 #include "jobs/label_data.h"
+#include "jobs/model_source.h"
 #include "jobs/question_data.h"
 #include "jobs/text_data.h"
 #include "models/family.h"
@@ -180,7 +181,8 @@ Json RunEvaluate(const EvaluateJob& job) {
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
   const ModelPtr model = LoadModel(
       job.model.model_name_or_path, task, job.seed, /*require_head=*/task != Task::kEncoder,
-      [&](ModelConfig& config) { job.model.attention.Apply(config.attention); }, WeightPlace::kMappedFile);
+      [&](ModelConfig& config) { ApplyAttention(job.model.attention, config); }, WeightPlace::kMappedFile);
+  CheckTokenizer(FamilyOf(model->config()), *tokenizer, job.model.model_name_or_path);
   model->set_precision(job.model.precision);
   EvaluateOptions options;
   options.batch_size = job.batch_size;

@@ -78,7 +78,7 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 void RunInspect(const InspectOptions& options) {
   const Task task = NamedTask(options.task, options.model_name_or_path);
   const ModelPtr model = LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
-                                   [&](ModelConfig& config) { options.attention.Apply(config.attention); });
+                                   [&](ModelConfig& config) { ApplyAttention(options.attention, config); });
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
   if (options.gradients && !labelled) FailOption("gradients", "needs labels, no line of {} has any", options.input);

@@ -1,6 +1,7 @@
 #include "jobs/inspect_batch.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "base/json.h"
 #include "data/masking.h"
 #include "data/multiple_choice.h"
+#include "data/words.h"
 #include "io/gzip.h"
 #include "models/family.h"
 
@@ -41,7 +43,11 @@ class Reader {
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, Shown(object.dump()));
     const int32_t begin = result_.batch.tokens.cu_seqlens.back();
     if (labels_ == LabelKind::kChoice) return AddChoices(object, where);
-    AddTokens(object, where);
+    if (FamilyOf(config_).take_words != nullptr) {
+      AddWords(object, where);
+    } else {
+      AddTokens(object, where);
+    }
     AddLabels(object, where, result_.batch.tokens.cu_seqlens.back() - begin);
   }
 
@@ -50,6 +56,7 @@ class Reader {
     // A batch whose lines only have the other label of pretraining has none of these.
     const bool tokens = std::any_of(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoredLabel; });
     if (!result_.labelled || (labels_ == LabelKind::kTokenAndNext && !tokens)) result_.batch.labels.tokens.clear();
+    if (!result_.batch.further_streams.empty()) streams_.Finish(result_.batch);
     return std::move(result_);
   }
 
@@ -60,13 +67,41 @@ class Reader {
       Fail("{}: expected \"input_ids\" or \"text\", got {}", where, has_ids ? "both" : "neither");
     if (has_ids)
       return AddIds(object["input_ids"], HasValue(object, "token_type_ids") ? object["token_type_ids"] : Json(), where);
-    if (!tokenizer_) tokenizer_ = make_tokenizer_();
+    LoadTokenizer();
     const std::string pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
     const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
     for (const int32_t id : encoding.ids)
       if (id >= config_.vocab_size)
         Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);
     AddSequence(encoding.ids, encoding.type_ids, where);
+  }
+
+  // "text" is a question, "text_pair" its context: models that read words have the two apart.
+  void AddWords(const Json& object, const std::string& where) {
+    if (HasValue(object, "input_ids"))
+      Fail(
+          "{}: \"input_ids\": a model of type \"{}\" reads words, expected \"text\", the question, and "
+          "\"text_pair\", the context",
+          where, config_.model_type);
+    LoadTokenizer();
+    std::array<std::vector<int32_t>, 2> numbers;
+    for (size_t part = 0; part < numbers.size(); ++part) {
+      const char* key = part == 0 ? "text" : "text_pair";
+      const Encoding encoding = Encode(GetString(object, key, where), "", where);
+      if (encoding.ids.empty()) Fail("{}: \"{}\" has no tokens", where, key);
+      if (static_cast<int64_t>(encoding.ids.size()) >= config_.max_position_embeddings)
+        Fail("{}: \"{}\" has {} tokens, expected less than max_position_embeddings {}", where, key, encoding.ids.size(),
+             config_.max_position_embeddings);
+      numbers[part] = words_.Numbers(encoding);
+      numbers[part].insert(numbers[part].begin(), DistinctWords::kStart);
+    }
+    streams_.Append(result_.batch, words_, numbers[1], numbers[0], static_cast<uint64_t>(result_.batch.sequences()));
+  }
+
+  void LoadTokenizer() {
+    if (tokenizer_) return;
+    tokenizer_ = make_tokenizer_();
+    CheckTokenizer(FamilyOf(config_), *tokenizer_, "config.json");
   }
 
   // type_ids: null where the line has none.
@@ -190,6 +225,8 @@ class Reader {
   std::function<std::shared_ptr<const Tokenizer>()> make_tokenizer_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   InspectBatch result_;
+  DistinctWords words_;  // of models that read them
+  WordBatch streams_;
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ struct InspectBatch {
 // a list, and the family's label of sentence pairs ("next_sentence_label": 0 or 1) on all lines or on none; kSpan:
 // "start_positions" and "end_positions", tokens, both on all lines or on none; kChoice: "input_ids" and
 // "token_type_ids" are lists of lists, an option each, and "labels" is the right one's number, on all lines or on none.
+// Models that read words take texts alone: "text" is a question, "text_pair" its context, and places count the words of
+// the context from 1, 0 being the start word.
 // `tokenizer` is called for the first line with text. Error names the line: blank, not JSON, no token, ids out of
 // range, too long.
 InspectBatch ReadInspectBatch(const std::string& path, const ModelConfig& config, LabelKind labels,

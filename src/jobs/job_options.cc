@@ -126,6 +126,34 @@ Option<TrainOptions> IgnoreMismatchedSizes() {
   });
 }
 
+Option<TrainOptions> WordVectors() {
+  return Path("word_vectors", &TrainOptions::word_vectors, "FILE",
+              "vectors for the words of a new model that reads words, text as GloVe and word2vec have it; they stay as "
+              "they are, words without one are unknown words")
+      .Group(kModel)
+      .MeaninglessIf([](const TrainOptions& options) {
+        const std::string reason = OnlyForQuestions(options);
+        if (!reason.empty()) return reason;
+        if (!options.model.model_name_or_path.empty())
+          return fmt::format("is for a new model, {} has its own", OptionName{"model_name_or_path"});
+        if (!options.model.tokenizer_name.empty())
+          return fmt::format("decides which words the vocabulary has, so does {}", OptionName{"tokenizer_name"});
+        return std::string();
+      });
+}
+
+Option<TrainOptions> UnanswerablePairs() {
+  return Number("unanswerable_pairs", &TrainOptions::unanswerable_pairs, {.low = 0, .high = 1},
+                "share of the training questions that are asked once more, of another paragraph of their article, "
+                "which has no answer to them")
+      .Group(AnswerTable().group)
+      .MeaninglessIf([](const TrainOptions& options) {
+        const std::string reason = OnlyForQuestions(options);
+        if (!reason.empty() || options.answers.version_2) return reason;
+        return fmt::format("needs {}", OptionName{"version_2_with_negative"});
+      });
+}
+
 // Of the search for answers a run keeps what it does after the training as one setting.
 Option<TrainOptions> Answers() {
   return Custom<TrainOptions>(
@@ -153,6 +181,7 @@ void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
     row.group = AnswerTable().group;
     rows.push_back(std::move(row));
   }
+  rows.push_back(UnanswerablePairs());
   rows.push_back(Answers());
 }
 
@@ -273,7 +302,7 @@ const OptionTable<TrainOptions>& TrainTable() {
                  "predict_predictions.json")
              .Group(kRun)
              .WorksAfter(),
-         DryRun<T>(), DoRegression(), IgnoreMismatchedSizes()},
+         DryRun<T>(), DoRegression(), IgnoreMismatchedSizes(), WordVectors()},
         nullptr,
         {},
         kData};

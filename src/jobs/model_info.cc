@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "eval/cost.h"
 #include "io/weight_files.h"
+#include "jobs/model_source.h"
 #include "models/config.h"
 #include "models/model.h"
 
@@ -58,8 +59,11 @@ ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& f
 }
 
 // One row per length and attention: the model's own, beside exact attention where that differs. Lengths that the
-// position table does not reach are marked: they tell what a longer table would cost.
+// position table does not reach are marked: they tell what a longer table would cost. None of a model that is made of
+// other layers than BERT's, whose costs these are.
 Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
+  const Family& family = FamilyOf(config);
+  if (!family.encoder_layers || !family.without_encoder_keys.empty()) return Json::array();
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   variants[0].second.attention = {AttentionSpec{}};
   if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return Hashes(s); }))
@@ -86,13 +90,14 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
 
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
   ModelConfig config = ReadModelConfig(folder + "/config.json");
-  attention.Apply(config.attention);
+  ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
   Json parameters = Json::object();
   for (const auto& [name, count] : blocks) parameters[name] = count;
   Json hashed_from = Json::array();  // of each attention object
-  for (const AttentionSpec& spec : config.attention) {
+  const bool encoder = FamilyOf(config).encoder_layers;
+  for (const AttentionSpec& spec : encoder ? config.attention : std::vector<AttentionSpec>()) {
     const int shortest = ShortestHashed(spec);
     hashed_from.push_back(shortest == kNeverHash ? Json("never") : Json(shortest));
   }

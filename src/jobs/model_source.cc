@@ -14,17 +14,23 @@
 namespace lshformer {
 namespace {
 
+// What a new model starts from.
+ModelConfig BaseConfig(const ModelSource& source) {
+  if (!source.config_name.empty()) return ReadModelConfig(ConfigPath(source.config_name));
+  return source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, Marked("model_type"));
+}
+
 ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
-  ModelConfig config =
-      source.model_type.empty() ? ModelConfig() : DefaultModelConfig(source.model_type, Marked("model_type"));
-  if (!source.config_name.empty()) {
-    config = ReadModelConfig(ConfigPath(source.config_name));
-  }
+  ModelConfig config = BaseConfig(source);
   if (!source.model_type.empty() && source.model_type != config.model_type)
     FailUsage("{} {}: {} {} is of model_type \"{}\"", OptionName{"model_type"}, source.model_type,
               OptionName{"config_name"}, source.config_name, config.model_type);
+  const Family& family = FamilyOf(config);
+  CheckTokenizer(family, tokenizer, source.tokenizer_name);
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
+  if (family.take_words != nullptr)
+    family.take_words(config, {.words = tokenizer.vocab_size(), .characters = tokenizer.character_vocab_size()});
   if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, Marked("config_overrides"));
   return config;
 }
@@ -77,6 +83,11 @@ Task NamedTask(const std::string& name, const std::string& folder) {
   return TaskFromArchitectures(ReadModelConfig(path), path);
 }
 
+bool MakesVocabulary(const ModelSource& source) {
+  if (!source.tokenizer_name.empty() || !source.model_name_or_path.empty()) return false;
+  return FamilyOf(BaseConfig(source)).take_words != nullptr;
+}
+
 std::string ConfigPath(const std::string& config_name) {
   std::error_code error;
   return std::filesystem::is_directory(config_name, error) ? config_name + "/config.json" : config_name;
@@ -94,7 +105,8 @@ void CheckModelSource(const ModelSource& source) {
     if (!fresh && source.config_overrides.empty())
       FailUsage("{} DIR, or for a new model {} {}: required", OptionName{"model_name_or_path"},
                 OptionName{"model_type"}, fmt::join(ModelTypes(), "|"));
-    if (source.tokenizer_name.empty()) FailOption("tokenizer_name", "required for a new model");
+    if (source.tokenizer_name.empty() && !MakesVocabulary(source))
+      FailOption("tokenizer_name", "required for a new model");
   } else if (fresh) {
     FailOption("model_name_or_path", "has its own config; {} and {} make a new model", OptionName{"model_type"},
                OptionName{"config_name"});
@@ -110,14 +122,17 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
   const auto adjust_all = [&](ModelConfig& config) {
     if (!folder.empty() && !source.config_overrides.empty()) OverrideLoaded(source.config_overrides, task, config);
-    source.attention.Apply(config.attention);
+    ApplyAttention(source.attention, config);
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
       Fail("{}: \"vocab_size\" is {}, but the tokenizer of {} has {} tokens",
            !source.config_name.empty() ? source.config_name
            : folder.empty()            ? Marked("config_overrides")
                                        : folder + "/config.json",
-           config.vocab_size, source.tokenizer_name.empty() ? source.model_name_or_path : source.tokenizer_name,
+           config.vocab_size,
+           !source.tokenizer_name.empty()       ? source.tokenizer_name
+           : !source.model_name_or_path.empty() ? source.model_name_or_path
+                                                : "the training data",
            tokenizer.vocab_size());
     ValidateModelConfig(config, source.config_name.empty() ? "model config" : source.config_name);
   };
@@ -129,6 +144,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   } else {
     model = LoadModel(folder, task, seed, /*require_head=*/!resume_from.empty(), adjust_all, WeightPlace::kMemory,
                       source.ignore_mismatched_sizes);
+    CheckTokenizer(FamilyOf(model->config()), tokenizer, folder);
     if (resume_from.empty() && !source.reinitialize.empty()) Reinitialize(source.reinitialize, seed, *model);
   }
   model->set_precision(source.precision);
@@ -144,6 +160,14 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
   const int64_t positions = config.max_position_embeddings, own = tokenizer.model_max_length();
   return new_model || own == 0 ? positions : std::min(own, positions);
+}
+
+void ApplyAttention(const AttentionChanges& changes, ModelConfig& config) {
+  const bool some = !changes.attention.empty() || !changes.keys.empty();
+  if (some && !FamilyOf(config).encoder_layers)
+    FailOption(changes.attention.empty() ? "lsh_" + changes.keys.begin()->first : "attention",
+               "a model of type \"{}\" has no self-attention", config.model_type);
+  changes.Apply(config.attention);
 }
 
 Json AttentionSettings(const AttentionChanges& changes) {

@@ -39,6 +39,10 @@ void CheckModelSource(const ModelSource& source);
 // "": the one that the model in `folder` has. UsageError for another name.
 Task NamedTask(const std::string& name, const std::string& folder);
 
+// Whether it is a new model of a family that reads words, and no tokenizer is named: the job then makes the vocabulary
+// of its training data (jobs/word_source.h).
+bool MakesVocabulary(const ModelSource& source);
+
 // config_name as a file: a config.json, or the one of a folder.
 std::string ConfigPath(const std::string& config_name);
 
@@ -53,6 +57,9 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
 
 // max_seq_length within max_position_embeddings; 0: as many. OptionError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
+
+// Lays `changes` over the attention of a config. UsageError where there are some and the family has no such attention.
+void ApplyAttention(const AttentionChanges& changes, ModelConfig& config);
 
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);

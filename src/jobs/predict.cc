@@ -82,7 +82,7 @@ void RunPredict(const PredictJob& job) {
   CheckPrecision(job.options.precision);
   const Pipeline pipeline =
       Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
-        job.attention.Apply(config.attention);
+        ApplyAttention(job.attention, config);
         ValidateModelConfig(config, job.model_name_or_path);
       });
   if (job.text || job.question) {

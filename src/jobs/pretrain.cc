@@ -46,6 +46,7 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
 
 JobResult RunPretrain(const PretrainOptions& options) {
   CheckTrainingJob(options, PretrainTable());
+  if (MakesVocabulary(options.model)) FailOption("model_type", "a model that reads words has no masked-LM head");
   const std::optional<PairKind> pairs = PairsOf(options.objective);
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+#include "base/logging.h"
 #include "data/corpus.h"
+#include "data/unanswerable_pairs.h"
 
 namespace lshformer {
 namespace {
@@ -12,7 +15,7 @@ namespace {
 SquadData SplitQuestions(SquadData& train, const TrainOptions& options) {
   const auto size = static_cast<int64_t>(train.questions.size());
   const auto first = train.questions.begin() + ValidationShare(size, options.validation_split_percentage, "question");
-  SquadData validation{train.path, train.contexts, {train.questions.begin(), first}};
+  SquadData validation{train.path, train.contexts, {train.questions.begin(), first}, train.articles};
   train.questions.erase(train.questions.begin(), first);
   const auto limit = [](std::vector<SquadQuestion>& questions, int64_t most) {
     if (most > 0 && most < static_cast<int64_t>(questions.size())) questions.resize(static_cast<size_t>(most));
@@ -20,6 +23,20 @@ SquadData SplitQuestions(SquadData& train, const TrainOptions& options) {
   limit(validation.questions, options.max_eval_samples);
   limit(train.questions, options.max_train_samples);
   return validation;
+}
+
+// Of one file; what was drawn and could not be made is told, not dropped in silence.
+void AddPairs(SquadData& data, const TrainOptions& options, size_t file) {
+  if (!options.answers.version_2 || options.unanswerable_pairs == 0) return;
+  const auto before = data.questions.size();
+  const int64_t without =
+      AddUnanswerablePairs(data, options.unanswerable_pairs, options.training.seed, static_cast<uint64_t>(file));
+  if (without > 0)
+    Warn(
+        "{}: {}: of {} questions drawn {} are not asked again, no other paragraph of their article is free of "
+        "their answers",
+        data.path, Marked("unanswerable_pairs"), data.questions.size() - before + static_cast<size_t>(without),
+        without);
 }
 
 QuestionSet WithWindows(SquadData data, const Tokenizer& tokenizer, const WindowOptions& window) {
@@ -50,13 +67,19 @@ QuestionData ReadQuestionData(const TrainOptions& options, bool do_eval, const T
   SquadData validation;  // of the split
   SquadWindows train;
   int64_t left = options.max_train_samples;
-  for (const std::string& path : options.train_files) {
+  for (size_t file = 0; file < options.train_files.size(); ++file) {
     if (options.max_train_samples > 0 && left == 0) break;
-    SquadData data = ReadSquad(path, use, split ? 0 : left);
+    SquadData data = ReadSquad(options.train_files[file], use, split ? 0 : left);
     if (split) validation = SplitQuestions(data, options);
-    AddSquadWindows(data, tokenizer, window, train);
     left -= std::min(left, static_cast<int64_t>(data.questions.size()));
+    AddPairs(data, options, file);
+    AddSquadWindows(data, tokenizer, window, train);
   }
+  if (train.within_words > 0)
+    Warn(
+        "of the training questions {} have an answer that begins or ends inside a word; the words around it are its "
+        "label",
+        train.within_words);
   questions.train = std::move(train.set);
   if (split) {
     questions.validation = WithWindows(std::move(validation), tokenizer, window);

@@ -23,7 +23,7 @@ void RunSynth(const SynthOptions& options) {
   if (text) {
     WriteSyntheticText(sink, options.words, options.seed);
   } else if (questions) {
-    WriteSyntheticQuestions(sink, options.examples, options.length, options.seed);
+    WriteSyntheticQuestions(sink, options.examples, options.length, options.seed, /*look=*/{}, options.unanswerable);
   } else if (choices) {
     WriteSyntheticChoices(sink, options.examples, options.seed);
   } else {

@@ -11,6 +11,7 @@ struct SynthOptions {
   int64_t words = 1'000'000;  // of text, at least
   int64_t examples = 10'000;  // reviews, questions with options, or documents with a question
   int64_t length = 1000;      // qa: words of a document, about
+  double unanswerable = 0;    // qa: share of the questions that have no answer
   uint64_t seed = 42;
 };
 

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -12,21 +14,27 @@
 #include "base/logging.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "data/corpus.h"
+#include "data/file_kind.h"
+#include "data/squad.h"
+#include "data/word_vectors.h"
 #include "io/gzip.h"
 #include "jobs/tokenizer_encode.h"
 #include "text/sentence_piece_trainer.h"
+#include "text/word_vocabulary.h"
 
 namespace lshformer {
 namespace {
+
+using AddTexts = std::function<void(const std::vector<std::string>&)>;
+constexpr size_t kBlock = size_t{1} << 24;  // bytes of text that are worked on together
 
 void WarnReplaced(const std::string& path, int64_t replaced) {
   if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", InputName(path), replaced);
 }
 
 // Hands the lines of a file to `add` in blocks of bounded size.
-void ReadBlocks(const std::string& path, const char* what,
-                const std::function<void(const std::vector<std::string>&)>& add) {
-  constexpr size_t kBlock = size_t{1} << 24;
+void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
@@ -43,6 +51,31 @@ void ReadBlocks(const std::string& path, const char* what,
   }
   progress.Finish();
   WarnReplaced(path, replaced);
+}
+
+// Hands the paragraphs of a text, the rows of JSONL, or the contexts and questions of SQuAD's JSON to `add`, in blocks
+// of bounded size. Invalid UTF-8 in a text is replaced, which a warning counts.
+void ReadTexts(const std::string& path, const AddTexts& add) {
+  if (DataExtension(path) == "json") {
+    SquadData squad = ReadSquad(path, SquadUse::kQuestionsOnly);
+    add(squad.contexts);
+    std::vector<std::string> questions;
+    for (SquadQuestion& question : squad.questions) questions.push_back(std::move(question.text));
+    return add(questions);
+  }
+  RowReader rows(path, /*line_by_line=*/false);
+  Progress progress("reading " + InputName(path), rows.bytes_total(), "bytes");
+  std::vector<std::string> block;
+  for (bool more = true; more;) {
+    ThrowIfStopped("reading text");
+    std::string row;
+    for (size_t bytes = 0; bytes < kBlock && (more = rows.Next(row)); bytes += row.size() + 1) block.push_back(row);
+    add(block);
+    block.clear();
+    progress.Update(rows.bytes_read());
+  }
+  progress.Finish();
+  WarnReplaced(path, rows.replaced());
 }
 
 // A list of ids, or {"input_ids"} or {"ids"}.
@@ -70,7 +103,28 @@ void TrainUnigram(const TokenizerTrainOptions& options) {
   SaveSentencePiece(options.output_dir, TrainSentencePiece(sample, options.training.vocab_size), text);
 }
 
+void TrainWords(const TokenizerTrainOptions& options) {
+  WordVocabularyBuilder builder;
+  for (const std::string& path : options.input)
+    ReadTexts(path, [&](const std::vector<std::string>& texts) { builder.Add(texts); });
+  builder.Build(options.training.min_frequency, options.training.vocab_size)
+      ->Save(options.output_dir, /*max_length=*/0);
+}
+
 }  // namespace
+
+void RunTokenizerVectors(const WordVectorOptions& options) {
+  AtomicFile file(options.output);  // before hours of work, not after
+  SkipGramText text(options.lowercase);
+  for (const std::string& path : options.input)
+    ReadTexts(path, [&](const std::vector<std::string>& texts) { text.Add(texts); });
+  const WordVectors vectors = TrainSkipGram(text, options.training);
+  if (!std::all_of(vectors.values.begin(), vectors.values.end(), [](float value) { return std::isfinite(value); }))
+    Fail("the vectors grew without bound: expected a lower {} than {} or fewer {} than {}", OptionName{"learning_rate"},
+         options.training.learning_rate, OptionName{"negative"}, options.training.negative);
+  WriteWordVectors(file, vectors);
+  file.Commit();
+}
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
   if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
@@ -78,6 +132,7 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
          OptionName{"overwrite_output_dir"});
   }
   if (options.type == TokenizerType::kUnigram) return TrainUnigram(options);
+  if (options.type == TokenizerType::kWords) return TrainWords(options);
   WordPieceTraining training = options.training;
   training.normalizer.strip_accents = training.normalizer.lowercase;
   WordCounter counter(training.normalizer);

@@ -1,26 +1,38 @@
-// Tokenizers at work on files: a vocabulary from text, text to ids, ids to text.
+// Tokenizers at work on files: a vocabulary or word vectors from text, text to ids, ids to text.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "text/skip_gram.h"
 #include "text/tokenizer.h"
 #include "text/wordpiece_trainer.h"
 
 namespace lshformer {
 
-enum class TokenizerType { kWordPiece, kUnigram };
+enum class TokenizerType { kWordPiece, kUnigram, kWords };
 
 struct TokenizerTrainOptions {
   std::vector<std::string> input;  // text, plain or gzip; "-": stdin
-  std::string output_dir;          // gets vocab.txt or spiece.model, and its settings
+  std::string output_dir;          // gets vocab.txt, spiece.model or words.txt with characters.txt, and its settings
   bool overwrite_output_dir = false;
   WordPieceTraining training;  // accents are stripped where case is folded
   // kUnigram: ALBERT's SentencePiece (text/sentence_piece_trainer.h); of `training` it heeds vocab_size and whether
-  // case is folded.
+  // case is folded. kWords: whole words (text/word_tokenizer.h); it heeds vocab_size and min_frequency, and `input` may
+  // be SQuAD's JSON (.json), of which it reads contexts and questions.
   TokenizerType type = TokenizerType::kWordPiece;
 };
 // Error if the folder is not empty and is not to be overwritten. Error if vocab_size does not fit the text.
 void RunTokenizerTrain(const TokenizerTrainOptions& options);
+
+struct WordVectorOptions {
+  std::vector<std::string>
+      input;              // text, plain or gzip; .jsonl: rows with a "text"; .json: SQuAD's contexts and questions
+  std::string output;     // word2vec's text format (data/word_vectors.h)
+  bool lowercase = true;  // vectors of words in lower case
+  SkipGramOptions training;
+};
+// Words around each other are those of one paragraph, row, context or question.
+void RunTokenizerVectors(const WordVectorOptions& options);
 
 struct TokenizerEncodeOptions {
   std::string tokenizer;  // its folder

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "jobs/question_data.h"
 #include "jobs/seeds.h"
 #include "jobs/training_run.h"
+#include "jobs/word_source.h"
 #include "models/config.h"
 
 namespace lshformer {
@@ -25,12 +27,15 @@ void ForgetLabels(ModelConfig& config) {
   config.problem_type.clear();
 }
 
-// What the training data decide.
+// What the training data and the word vectors decide.
 void CheckOverrides(const TrainOptions& options) {
   constexpr const char* kOfTheData[] = {"architectures", "num_labels", "id2label", "label2id", "problem_type"};
-  for (const auto& [key, value] : SplitOverrides(options.model.config_overrides, Marked("config_overrides")))
+  for (const auto& [key, value] : SplitOverrides(options.model.config_overrides, Marked("config_overrides"))) {
     if (std::find(std::begin(kOfTheData), std::end(kOfTheData), key) != std::end(kOfTheData))
       FailOption("config_overrides", "\"{}\" follows from the training data and {}", key, OptionName{"task"});
+    if (key == "fixed_word_embeddings" || (key == "embedding_size" && !options.word_vectors.empty()))
+      FailOption("config_overrides", "\"{}\" follows from {}", key, OptionName{"word_vectors"});
+  }
 }
 
 JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
@@ -59,9 +64,25 @@ JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
   });
 }
 
-JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
+// The model, and for a new one that reads words the vocabulary.
+void MakeQuestionModel(const TrainOptions& options, TrainingJob& job) {
+  std::optional<WordSource> words;
+  if (MakesVocabulary(options.model)) {
+    words = ReadWordSource(options.train_files, LabelledUse(options.answers), options.word_vectors);
+    job.tokenizer = words->tokenizer;
+  } else if (!options.word_vectors.empty()) {
+    FailOption("word_vectors", "is for a model that reads words (bidaf, qanet)");
+  }
   job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
-                        options.training.seed, ForgetLabels);
+                        options.training.seed, [&](ModelConfig& config) {
+                          ForgetLabels(config);
+                          if (words && words->vectors) TakeVectors(*words, config);
+                        });
+  if (words && words->vectors && job.start.resume_from.empty()) CopyVectors(*words->vectors, *job.model);
+}
+
+JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
+  MakeQuestionModel(options, job);
   job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, options.answers.version_2);
   CheckBestMetric(job.training, job.metrics);  // before the questions are read
   const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
@@ -137,6 +158,8 @@ JobResult RunTrain(const TrainOptions& options) {
   CheckTrainingJob(options, TrainTable());
   CheckLabelSource(options);
   CheckOverrides(options);
+  if (!options.question_answering() && MakesVocabulary(options.model))
+    FailOption("model_type", "a model that reads words is for {} question-answering", OptionName{"task"});
   if (!options.folder.seeds.empty()) return RunEachSeed(options, RunTrain);
   HeldLog warnings;
   TrainingJob job =

@@ -22,7 +22,9 @@ struct TrainOptions {
   std::vector<std::string> train_files;  // or files of one's own: .tsv, .jsonl; question answering: SQuAD .json;
                                          // multiple choice: .jsonl, RACE's files or folders
   std::string validation_file, test_file;
+  std::string word_vectors;  // of a new model that reads words: a text file of vectors, which stay as they are
   double validation_split_percentage = 0;  // this share of the training rows or questions; 0: none
+  double unanswerable_pairs = 0;           // with version_2: of unanswerable_pairs.h
   int64_t max_train_samples = 0, max_eval_samples = 0;
   int max_seq_length = 0;  // 0: the position table
   bool do_eval = false, do_predict = false, dry_run = false;

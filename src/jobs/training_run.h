@@ -64,7 +64,7 @@ TrainingJob BeginTrainingJob(const char* title, const Options& options, const Op
   job.settings.Add(TrainingTable(), options.training);
   job.settings.Add(table, options);
   job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
-  if (!job.start.finished) job.tokenizer = LoadTokenizer(options.model);
+  if (!job.start.finished && !MakesVocabulary(options.model)) job.tokenizer = LoadTokenizer(options.model);
   return job;
 }
 

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "jobs/attention_operands.h"
 #include "jobs/measure.h"
+#include "jobs/model_source.h"
 
 namespace lshformer {
 namespace {
@@ -129,7 +130,7 @@ TuneResult RunTune(const TuneOptions& options) {
   const Json read = ReadModelConfigJson(path);
   TuneResult result;
   result.config = ParseModelConfig(WithoutTunedLengths(read), Shown(path, 120));
-  options.attention.Apply(result.config.attention);
+  ApplyAttention(options.attention, result.config);
   ValidateModelConfig(result.config, Shown(path, 120));
   result.tuned = SpecsToTune(result.config, path);
   if (!options.dry_run) AtomicFile probe(path);  // a folder that cannot be written to fails now, not in a minute

@@ -195,13 +195,23 @@ std::string ModelConfig::label_name(int64_t id) const {
   return named ? labels[static_cast<size_t>(id)] : DefaultLabel(id);
 }
 
+namespace {
+
+bool IsWithout(const Family& family, std::string_view encoder_key) {
+  const auto& keys = family.without_encoder_keys;
+  return std::find(keys.begin(), keys.end(), encoder_key) != keys.end();
+}
+
+}  // namespace
+
 OptionTable<ModelConfig> ConfigTable(const Family& family) {
   OptionTable<M> table;
   table.defaults.model_type = family.model_type;
   if (family.set_defaults != nullptr) family.set_defaults(table.defaults);
   const auto encoder = [&](auto&&... names) {
     for (const char* name : {names...})
-      if (family.encoder_layers) table.options.push_back(OfPart<M>(*FindOption(EncoderTable(), name), EncoderPart()));
+      if (family.encoder_layers && !IsWithout(family, name))
+        table.options.push_back(OfPart<M>(*FindOption(EncoderTable(), name), EncoderPart()));
   };
   table.options = {
       Architectures(), ModelTypeKey(), Integer("vocab_size", &M::vocab_size, 1, kMostVocab, "ids that there are"),
@@ -235,6 +245,9 @@ void CheckTogether(const ModelConfig& config, std::string_view where) {
          config.max_position_embeddings);
   if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels)
     Fail("{}: \"num_labels\" is {}, but {} labels are named", where, config.num_labels, config.labels.size());
+  for (const std::string_view key : family.without_encoder_keys)
+    if (config.other.contains(key))
+      Fail("{}: \"{}\": models of type \"{}\" have nothing that it could say", where, key, config.model_type);
   if (family.encoder_layers) EncoderTable().check(config, where);
   if (family.check != nullptr) family.check(config, where);
 }

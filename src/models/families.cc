@@ -3,11 +3,13 @@
 
 #include "models/albert/family.h"
 #include "models/bert/family.h"
+#include "models/bidaf/family.h"
+#include "models/qanet/family.h"
 
 namespace lshformer {
 
 std::span<const Family* const> Families() {
-  static constexpr std::array<const Family*, 2> kFamilies{&kBertFamily, &kAlbertFamily};
+  static constexpr std::array<const Family*, 4> kFamilies{&kBertFamily, &kAlbertFamily, &kBidafFamily, &kQanetFamily};
   return kFamilies;
 }
 

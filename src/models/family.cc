@@ -25,4 +25,12 @@ const Family& FindFamily(std::string_view model_type, std::string_view where) {
 
 const Family& FamilyOf(const ModelConfig& config) { return FindFamily(config.model_type, "model config"); }
 
+void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where) {
+  const bool reads_words = family.take_words != nullptr;
+  if (reads_words == (tokenizer.character_vocab_size() > 0)) return;
+  Fail("{}: a model of type \"{}\" reads {}, the tokenizer gives {}", where, family.model_type,
+       reads_words ? "words and their characters (words.txt, characters.txt)" : "pieces of words",
+       reads_words ? "pieces of words" : "words (words.txt)");
+}
+
 }  // namespace lshformer

@@ -12,6 +12,7 @@
 #include "io/weight_names.h"
 #include "models/config.h"
 #include "models/task.h"
+#include "text/tokenizer.h"
 
 namespace lshformer {
 
@@ -31,13 +32,21 @@ struct SentencePairHead {
   const char* label = "";                   // and of Labels::classes
 };
 
+// Of a new model of words: what its tables are made for.
+struct WordTables {
+  int64_t words = 0, characters = 0;  // in the vocabularies
+  int64_t vector_width = 0;           // of given vectors; 0: as the config says
+  bool fixed = false;                 // vectors are given and stay as they are
+};
+
 struct Family {
   const char* model_type;
 
   // config.json. Its own keys: of its own part (OwnOption), or members of ModelConfig that not all families have
   // (max_position_embeddings).
   std::vector<Option<ModelConfig>> (*options)() = nullptr;
-  bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config
+  bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config,
+  std::span<const std::string_view> without_encoder_keys = {};  // but these, which say nothing of its layers: refused
   void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null, as of the first family: the members'
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
@@ -46,6 +55,10 @@ struct Family {
   SentencePairHead sentence_pairs = {};  // of pretraining
   std::span<const std::string_view> streams =
       {};  // what a batch must have: its tokens, then its further streams, by name
+  // Of families that read words: the parameter that holds their vectors, "" of others; and what changes in a config
+  // that a new model of these words is made of.
+  std::string_view word_table = "";
+  void (*take_words)(ModelConfig&, const WordTables&) = nullptr;
   WeightNames weight_names = {};
   std::string_view layer_prefix = "";  // of layer i's parameters, before "<i>."; "": layers are not told apart so
   int64_t (*layers)(const ModelConfig&) = nullptr;  // how many of them the config asks for, under this key
@@ -65,5 +78,7 @@ std::span<const Family* const> Families();
 std::vector<std::string> ModelTypes();                                          // by name
 const Family& FindFamily(std::string_view model_type, std::string_view where);  // Error naming the known types
 const Family& FamilyOf(const ModelConfig& config);
+// Error unless the tokenizer, of `where`, gives what models of the family read: pieces, or words and characters.
+void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where);
 
 }  // namespace lshformer

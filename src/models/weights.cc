@@ -27,12 +27,14 @@ uint64_t HashName(const std::string& name) {
 // Values of one Philox substream: blocks of this many are drawn independently, so that large tables use all cores.
 constexpr int64_t kDrawBlock = 1 << 14;
 
-void DrawNormal(torch::Tensor& tensor, double deviation, uint64_t seed, const std::string& name) {
+// draw: a number of a stream.
+template <class Draw>
+void DrawNumbers(torch::Tensor& tensor, uint64_t seed, const std::string& name, const Draw& draw) {
   const uint64_t key = StreamKey(seed, HashName(name), 0, 0, Purpose::kInitialization);
   float* values = tensor.data_ptr<float>();
   ParallelFor(tensor.numel(), kDrawBlock, [&](int64_t begin, int64_t end) {
     PhiloxStream stream(key, static_cast<uint64_t>(begin / kDrawBlock));
-    for (int64_t i = begin; i < end; ++i) values[i] = static_cast<float>(deviation * stream.Normal());
+    for (int64_t i = begin; i < end; ++i) values[i] = static_cast<float>(draw(stream));
   });
 }
 
@@ -115,12 +117,17 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
       break;
     case Initial::kNormal:
     case Initial::kNormalPaddingRow:
-      DrawNormal(tensor, config.initializer_range, seed, spec.name);
+      DrawNumbers(tensor, seed, spec.name,
+                  [&](PhiloxStream& stream) { return config.initializer_range * stream.Normal(); });
+      break;
+    case Initial::kUniform:
+      DrawNumbers(tensor, seed, spec.name,
+                  [&](PhiloxStream& stream) { return spec.bound * (2 * stream.Uniform() - 1); });
       break;
   }
   if (spec.initial == Initial::kNormalPaddingRow && config.pad_token_id >= 0 && config.pad_token_id < spec.shape[0])
     tensor[config.pad_token_id].zero_();
-  return tensor.requires_grad_(true);
+  return tensor.requires_grad_(spec.role.trained);
 }
 
 // More in the file than config.json asks for: the answers are not those of the model that was trained.
@@ -170,7 +177,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
         parameters[spec.name] = DrawParameter(spec, config, seed);
         continue;
       }
-      parameters[spec.name] = Read(view, spec, files, name, place).requires_grad_(true);
+      parameters[spec.name] = Read(view, spec, files, name, place).requires_grad_(spec.role.trained);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";

@@ -1,6 +1,5 @@
 #include "nn/encoder_layer.h"
 
-#include "base/philox.h"
 #include "ops/recompute.h"
 
 namespace lshformer {
@@ -25,35 +24,13 @@ Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& na
 
 EncoderAttention::EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names,
                                    const EncoderConfig& config, const EncoderLayerPlace& place)
-    : layer_(place.visit),
-      heads_(static_cast<int>(config.num_attention_heads)),
-      attention_(place.attention),
-      attention_dropout_(config.attention_probs_dropout_prob),
-      query_key_value_(QueryKeyValue(parameters, names, attention_)),
+    : attention_(config, place.attention, place.visit),
+      query_key_value_(QueryKeyValue(parameters, names, place.attention)),
       attention_output_(parameters.LinearOf(names.attention_output)) {}
 
-torch::Tensor EncoderAttention::Attend(const torch::Tensor& hidden, const ForwardContext& context) const {
-  auto options = std::make_shared<AttentionOptions>();
-  options->spec = attention_;
-  options->heads = heads_;
-  options->layer = layer_;
-  options->planes_step = context.train && attention_.resample == Resample::kCall ? context.step : 0;
-  options->operands = OperandsOf(context.precision);
-  options->cu_seqlens = context.sequences->cu_seqlens;
-  options->counts = context.counts;
-  options->drawn = drawn_;
-  if (context.train && attention_dropout_ > 0) {
-    options->dropout = attention_dropout_;
-    options->dropout_key = StreamKey(context.seed, context.dropout_step, layer_, 0, Purpose::kAttentionDropout);
-    options->sequence_ids = context.sequences->ids;
-  }
-  const torch::Tensor qkv = query_key_value_(hidden, context.precision);  // [T, 3·H], Reformer [T, 2·H]
-  if (context.attentions != nullptr) context.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
-  return SelfAttention(qkv, std::move(options));
-}
-
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context) const {
-  return attention_output_(Attend(hidden, context), context.precision);
+  const torch::Tensor qkv = query_key_value_(hidden, context.precision);  // [T, 3·H], Reformer [T, 2·H]
+  return attention_output_(attention_(qkv, context), context.precision);
 }
 
 namespace {

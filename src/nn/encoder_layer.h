@@ -7,6 +7,7 @@
 #include "nn/forward_context.h"
 #include "nn/layer_norm.h"
 #include "nn/parameters.h"
+#include "nn/self_attention.h"
 
 namespace lshformer {
 
@@ -34,12 +35,7 @@ class EncoderAttention {
   torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, H] → [T, H]
 
  private:
-  torch::Tensor Attend(const torch::Tensor& hidden, const ForwardContext& context) const;  // the same before W_o
-  uint32_t layer_;
-  int heads_;
-  AttentionSpec attention_;
-  double attention_dropout_;
-  std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();  // shared by copies of the layer
+  LayerAttention attention_;
   Linear query_key_value_, attention_output_;
 };
 

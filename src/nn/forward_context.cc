@@ -20,6 +20,14 @@ ForwardContext::ForwardContext(const TokenStream& stream, const std::vector<uint
   rows = std::move(identities);
 }
 
+ForwardContext ForwardContext::Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const {
+  const ForwardContext other(stream, sequence_ids);
+  ForwardContext over = *this;
+  over.sequences = other.sequences;
+  over.rows = other.rows;
+  return over;
+}
+
 ForwardContext ForwardContext::Replay() const {
   ForwardContext replay = *this;
   replay.counts = nullptr;

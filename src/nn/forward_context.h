@@ -11,7 +11,20 @@
 namespace lshformer {
 
 // Places with their own dropout stream; part of reproducibility, never renumber.
-enum class DropoutSite : uint32_t { kEmbeddings = 0, kAttentionOutput = 1, kFeedForwardOutput = 2, kHead = 3 };
+enum class DropoutSite : uint32_t {
+  kEmbeddings = 0,
+  kAttentionOutput = 1,
+  kFeedForwardOutput = 2,
+  kHead = 3,
+  kWords = 4,       // word vectors
+  kCharacters = 5,  // of words
+  kHighway = 6,
+  kRecurrent = 7,       // what a recurrent layer reads
+  kSublayerInput = 8,   // of a convolution block, behind its LayerNorm
+  kSublayerOutput = 9,  // of a convolution block, what it adds
+  kSublayer = 10,       // whether it adds anything: one number a forward
+  kPass = 11,           // what a pass through layers that several passes share reads
+};
 
 // How the rows of a stream fall into sequences, and which these are.
 struct PackedSequences {
@@ -36,6 +49,8 @@ struct ForwardContext {
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
 
+  // The same forward over another stream of the batch.
+  ForwardContext Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const;
   // The same for layers that are computed again in the backward (ops/recompute.h): it neither counts nor records.
   ForwardContext Replay() const;
   // Dropout of `which` rows at one place of one layer; none outside training.

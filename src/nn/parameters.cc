@@ -1,5 +1,7 @@
 #include "nn/parameters.h"
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace lshformer {
@@ -33,9 +35,10 @@ Linear ParameterMap::LinearOf(const std::vector<std::string>& prefixes) const {
   std::vector<const c10::TensorImpl*> key;
   for (const std::string& prefix : prefixes) {
     weights.push_back(Get(prefix + ".weight"));
-    biases.push_back(Get(prefix + ".bias"));
     key.push_back(weights.back().unsafeGetTensorImpl());
-    key.push_back(biases.back().unsafeGetTensorImpl());
+    const auto bias = tensors_.find(prefix + ".bias");
+    biases.push_back(bias == tensors_.end() ? torch::zeros({weights.back().size(0)}) : bias->second);
+    key.push_back(bias == tensors_.end() ? nullptr : biases.back().unsafeGetTensorImpl());
   }
   return linears_.try_emplace(std::move(key), std::move(weights), std::move(biases)).first->second;
 }
@@ -44,6 +47,14 @@ void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, 
                   const std::string& block, const std::string& reason) {
   specs.push_back({prefix + ".weight", {out, in}, Initial::kNormal, block, reason});
   specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
+}
+
+void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
+                         Bias bias, const std::string& block, const std::string& reason) {
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  specs.push_back({prefix + ".weight", {out, in}, Initial::kUniform, block, reason, {}, bound});
+  if (bias == Bias::kOne)
+    specs.push_back({prefix + ".bias", {out}, Initial::kUniform, block, reason, {.decays = false}, bound});
 }
 
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,

@@ -13,13 +13,16 @@
 
 namespace lshformer {
 
-enum class Initial { kNormal, kNormalPaddingRow, kZero, kOne };  // kNormalPaddingRow: row pad_token_id is 0
+// kNormalPaddingRow: row pad_token_id is 0. kUniform: between −bound and bound, where BERT's one deviation for all
+// would not do: a recurrent layer, say, starts with 1/√d whatever its input's width.
+enum class Initial { kNormal, kNormalPaddingRow, kZero, kOne, kUniform };
 
 // What a parameter is to those who train and count, whatever its name.
 struct ParameterRole {
   bool decays = true;      // takes weight decay; biases and normalisations do not
   bool embedding = false;  // rows are looked up, nothing is multiplied with it: no FLOPs
   int uses = 1;            // how many times a forward multiplies with it: layers that share it
+  bool trained = true;     // false: given, and left as it is; no gradient, no optimizer state, no average
 };
 
 // One parameter of a model, before it has numbers.
@@ -30,6 +33,7 @@ struct ParameterSpec {
   std::string block;   // "embeddings", "encoder.layer.0", "pooler", "head"
   std::string reason;  // which config keys make the shape: "intermediate_size 512"
   ParameterRole role{};
+  double bound = 0;  // of kUniform
   int64_t elements() const;
 };
 
@@ -42,9 +46,9 @@ class ParameterMap {
   // The same with their names.
   std::vector<std::pair<std::string, torch::Tensor>> Named(const std::vector<ParameterSpec>& specs) const;
 
-  // The linear map of "<prefix>.weight" and "<prefix>.bias", or of several prefixes side by side. Whoever asks for the
-  // same tensors gets a copy of one map, so that layers that share weights share their packed form too.
-  // Not from several threads: models are built by one.
+  // The linear map of "<prefix>.weight" and "<prefix>.bias", or of several prefixes side by side; a prefix without
+  // ".bias" has none. Whoever asks for the same tensors gets a copy of one map, so that layers that share weights share
+  // their packed form too. Not from several threads: models are built by one.
   Linear LinearOf(const std::string& prefix) const { return LinearOf(std::vector<std::string>{prefix}); }
   Linear LinearOf(const std::vector<std::string>& prefixes) const;
 
@@ -57,6 +61,11 @@ class ParameterMap {
 // config's `size_key`.
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                   const std::string& block, const std::string& reason);
+// The same numbers of "<prefix>.weight" and, where it has one, "<prefix>.bias", drawn as torch's layers draw them:
+// uniform in ±1/√in, whatever the model's initializer_range.
+enum class Bias { kNone, kOne };
+void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
+                         Bias bias, const std::string& block, const std::string& reason);
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
                      const std::string& block, const char* size_key = "hidden_size");
 

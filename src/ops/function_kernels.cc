@@ -11,7 +11,6 @@
 #include <hwy/foreach_target.h>
 
 // After foreach_target.h.
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include "ops/row_kernels-inl.h"
@@ -42,16 +41,6 @@ HWY_INLINE Float NormalDensity(Float x) {
   return hn::Mul(hn::Set(kTag, 0.39894228040143268f), hn::Exp(kTag, hn::Mul(hn::Mul(x, x), hn::Set(kTag, -0.5f))));
 }
 
-// σ(x) and its derivative σ(x)·(1 − σ(x)), both without cancellation.
-struct Logistic {
-  HWY_INLINE explicit Logistic(Float x) {
-    const Float one = hn::Set(kTag, 1.0f), e = hn::Exp(kTag, hn::Neg(hn::Abs(x))), r = hn::Div(one, hn::Add(one, e));
-    value = hn::IfThenElse(hn::Lt(x, hn::Zero(kTag)), hn::Mul(e, r), r);
-    slope = hn::Mul(e, hn::Mul(r, r));
-  }
-  Float value, slope;
-};
-
 // Twice the argument of gelu_new's tanh, and its derivative: ½(1 + tanh y) = σ(2y). Beyond 40 the function is x or 0 to
 // the last bit, and x³ must not overflow.
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308f, kCubic = 0.044715f;
@@ -72,6 +61,7 @@ HWY_INLINE Float Value(Float x) {
   if constexpr (function == UnaryFunction::kRelu) return hn::Max(x, hn::Zero(kTag));
   if constexpr (function == UnaryFunction::kTanh) return hn::Tanh(kTag, x);
   if constexpr (function == UnaryFunction::kSilu) return hn::Mul(x, Logistic(x).value);
+  if constexpr (function == UnaryFunction::kSigmoid) return Logistic(x).value;
 }
 
 template <UnaryFunction function>
@@ -92,6 +82,7 @@ HWY_INLINE Float Derivative(Float x) {
     const Logistic sigma(x);
     return hn::MulAdd(x, sigma.slope, sigma.value);
   }
+  if constexpr (function == UnaryFunction::kSigmoid) return Logistic(x).slope;
 }
 
 template <UnaryFunction function>
@@ -119,6 +110,8 @@ void Apply(UnaryFunction function, const float* x, const float* grad_out, float*
       return ApplyPiece<UnaryFunction::kTanh>(x, grad_out, out, count);
     case UnaryFunction::kSilu:
       return ApplyPiece<UnaryFunction::kSilu>(x, grad_out, out, count);
+    case UnaryFunction::kSigmoid:
+      return ApplyPiece<UnaryFunction::kSigmoid>(x, grad_out, out, count);
   }
 }
 

@@ -99,9 +99,12 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
       bf16 ? InputGradient<BFloat16>(factor, w, grad_x) : InputGradient<float>(factor, w, grad_x);
     }
     const int64_t rows = x.size(0), in = w.size(1), out = w.size(0);
-    torch::Tensor grad_w = torch::empty({out, in}, grad_y.options()), grad_b = torch::empty({out}, grad_y.options());
+    torch::Tensor grad_w = torch::empty({out, in}, grad_y.options()), grad_b;
     bf16 ? WeightGradient<BFloat16>(factor, x, grad_w) : WeightGradient<float>(factor, x, grad_w);
-    SumRows(grad_y.data_ptr<float>(), out, rows, out, grad_b.data_ptr<float>());
+    if (context->needs_input_grad(2)) {  // a map without bias has a constant 0
+      grad_b = torch::empty({out}, grad_y.options());
+      SumRows(grad_y.data_ptr<float>(), out, rows, out, grad_b.data_ptr<float>());
+    }
     return {grad_x, grad_w, grad_b, {}};
   }
 };

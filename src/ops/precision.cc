@@ -80,7 +80,7 @@ void RequirePrecision(Precision precision, const char* flag) {
     FailUsage("{}: this CPU has no instructions for bfloat16 products (AVX512_BF16 or AMX); {}", flag, cost);
   } else if (precision == Precision::kBFloat16 && !Supports(Operands::kBFloat16)) {
     FailUsage(
-        "{}: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the instruction set in force is {}; "
+        "{}: attention in bfloat16 needs amx, or avx512 on a CPU with AVX512_BF16, the instruction set in force is {}; "
         "emulated, "
         "it would take float32's time and that of rounding on top",
         flag, ActiveIsa());

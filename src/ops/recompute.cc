@@ -88,8 +88,11 @@ RowGradients Differentiate(const RowFunction& function, const torch::Tensor& x, 
     {
       const torch::AutoGradMode on(true);
       y = function.run(inputs[0], {begin, /*again=*/true});
-      pieces = torch::autograd::grad({y}, inputs, {grad.slice(0, begin, end)}, /*retain_graph=*/false,
-                                     /*create_graph=*/false, /*allow_unused=*/true);
+      if (y.requires_grad())
+        pieces = torch::autograd::grad({y}, inputs, {grad.slice(0, begin, end)}, /*retain_graph=*/false,
+                                       /*create_graph=*/false, /*allow_unused=*/true);
+      else
+        pieces.resize(inputs.size());  // it used none of them: a constant
     }
     const torch::NoGradGuard no_grad;
     Place(y.detach(), begin, rows, result.value);

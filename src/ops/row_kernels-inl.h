@@ -6,6 +6,7 @@
 #define LSHFORMER_OPS_ROW_KERNELS_INL_H_
 #endif
 
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -38,6 +39,16 @@ HWY_INLINE void StorePart(Float v, float* HWY_RESTRICT p, size_t count) {
 }
 
 HWY_INLINE float Sum(Float v) { return hn::GetLane(hn::SumOfLanes(kTag, v)); }
+
+// σ(x) and its derivative σ(x)·(1 − σ(x)), both without cancellation.
+struct Logistic {
+  HWY_INLINE explicit Logistic(Float x) {
+    const Float one = hn::Set(kTag, 1.0f), e = hn::Exp(kTag, hn::Neg(hn::Abs(x))), r = hn::Div(one, hn::Add(one, e));
+    value = hn::IfThenElse(hn::Lt(x, hn::Zero(kTag)), hn::Mul(e, r), r);
+    slope = hn::Mul(e, hn::Mul(r, r));
+  }
+  Float value, slope;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace lshformer

@@ -9,7 +9,7 @@
 
 namespace lshformer {
 
-enum class UnaryFunction { kGelu, kGeluNew, kRelu, kTanh, kSilu };
+enum class UnaryFunction { kGelu, kGeluNew, kRelu, kTanh, kSilu, kSigmoid };
 
 // out = f(x). kGelu: x·Φ(x), relative error of Φ ≤ 2e-7. kGeluNew: ½x(1 + tanh(√(2/π)(x + 0.044715x³))). out may be x.
 void ApplyFunction(UnaryFunction function, std::span<const float> x, float* out);

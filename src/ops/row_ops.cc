@@ -130,23 +130,23 @@ void ScatterAdd(const torch::Tensor& grad, const std::vector<int32_t>& targets, 
 
 // The rows of a word table's gradient that are not zero, in torch's sparse layout: the words of the batch, ascending
 // and each once, and their sums.
-torch::Tensor WordGradient(const torch::Tensor& grad, const EmbeddingIndices& indices, int64_t words) {
-  std::vector<int32_t> used = indices.words;
+torch::Tensor WordGradient(const torch::Tensor& grad, const std::vector<int32_t>& ids, int32_t padding, int64_t words) {
+  std::vector<int32_t> used = ids;
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::erase(used, indices.padding_word);
+  std::erase(used, padding);
   constexpr int32_t kNone = -1;
-  std::vector<int32_t> targets(indices.words.size());
+  std::vector<int32_t> targets(ids.size());
   for (size_t row = 0; row < targets.size(); ++row) {
-    const int32_t word = indices.words[row];
+    const int32_t word = ids[row];
     const auto place = std::lower_bound(used.begin(), used.end(), word) - used.begin();
-    targets[row] = word == indices.padding_word ? kNone : static_cast<int32_t>(place);
+    targets[row] = word == padding ? kNone : static_cast<int32_t>(place);
   }
   torch::Tensor sums = torch::zeros({static_cast<int64_t>(used.size()), grad.size(1)}, grad.options());
   ScatterAdd(grad, targets, kNone, sums);
-  const torch::Tensor ids = torch::tensor(std::vector<int64_t>(used.begin(), used.end()), torch::kInt64).unsqueeze(0);
+  const torch::Tensor rows = torch::tensor(std::vector<int64_t>(used.begin(), used.end()), torch::kInt64).unsqueeze(0);
   torch::Tensor gradient =
-      at::_sparse_coo_tensor_unsafe(ids, sums, {words, grad.size(1)}, grad.options().layout(torch::kSparse));
+      at::_sparse_coo_tensor_unsafe(rows, sums, {words, grad.size(1)}, grad.options().layout(torch::kSparse));
   return gradient._coalesced_(true);
 }
 
@@ -176,7 +176,32 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
     torch::Tensor types = torch::zeros({rows[2], grad.size(1)}, grad.options());
     ScatterAdd(grad, indices.positions, -1, positions);
     ScatterAdd(grad, indices.types, -1, types);
-    return {WordGradient(grad, indices, rows[0]), positions, types, {}};
+    return {WordGradient(grad, indices.words, indices.padding_word, rows[0]), positions, types, {}};
+  }
+};
+
+struct LookedUp {
+  std::vector<int32_t> ids;
+  int32_t padding;
+  int64_t table_rows;
+};
+
+struct LookUpOp : torch::autograd::Function<LookUpOp> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& table, LookedUp looked_up) {
+    const int64_t rows = static_cast<int64_t>(looked_up.ids.size()), columns = table.size(1);
+    torch::Tensor found = torch::empty({rows, columns}, table.options());
+    const float* from = table.data_ptr<float>();
+    float* to = found.data_ptr<float>();
+    ParallelFor(rows, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        std::copy_n(from + looked_up.ids[row] * columns, columns, to + row * columns);
+    });
+    Keep(context, std::move(looked_up));
+    return found;
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const LookedUp& kept = GetKept<LookedUp>(context);
+    return {WordGradient(grads[0].contiguous(), kept.ids, kept.padding, kept.table_rows), {}};
   }
 };
 
@@ -200,6 +225,8 @@ torch::Tensor ApplyReference(UnaryFunction function, const torch::Tensor& x) {
       return torch::tanh(x);
     case UnaryFunction::kSilu:
       return x * torch::sigmoid(x);
+    case UnaryFunction::kSigmoid:
+      return torch::sigmoid(x);
   }
   Fail("unknown activation function {}", static_cast<int>(function));
 }
@@ -262,6 +289,15 @@ torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Ten
   return torch::embedding(words, IndexTensor(indices.words), indices.padding_word) +
          torch::embedding(types, IndexTensor(indices.types)) +
          torch::embedding(positions, IndexTensor(indices.positions));
+}
+
+torch::Tensor LookUp(const torch::Tensor& table, std::vector<int32_t> ids, int32_t padding) {
+  const int64_t rows = table.size(0);
+  return LookUpOp::apply(table.contiguous(), LookedUp{std::move(ids), padding, rows});
+}
+
+torch::Tensor LookUpReference(const torch::Tensor& table, const std::vector<int32_t>& ids, int32_t padding) {
+  return torch::embedding(table, IndexTensor(ids), padding);
 }
 
 }  // namespace lshformer

@@ -51,4 +51,9 @@ torch::Tensor EmbeddingSum(const torch::Tensor& words, const torch::Tensor& posi
 torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Tensor& positions,
                                     const torch::Tensor& types, const EmbeddingIndices& indices);
 
+// table[ids] → [ids.size(), columns]; ids are in range (checked by the caller). The gradient by the table, a leaf, is
+// as EmbeddingSum's by `words`: sparse, the same bits for any number of threads, none for the row `padding`.
+torch::Tensor LookUp(const torch::Tensor& table, std::vector<int32_t> ids, int32_t padding);
+torch::Tensor LookUpReference(const torch::Tensor& table, const std::vector<int32_t>& ids, int32_t padding);
+
 }  // namespace lshformer

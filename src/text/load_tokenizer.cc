@@ -5,6 +5,7 @@
 #include "text/sentence_piece.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_files.h"
+#include "text/word_tokenizer.h"
 #include "text/wordpiece.h"
 
 namespace lshformer {
@@ -14,13 +15,18 @@ std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
     Fail("{}: no such folder; a model or tokenizer is a folder on this machine, names are not downloaded",
          Shown(folder, 120));
   const auto has = [&](const char* name) { return std::filesystem::exists(InFolder(folder, name)); };
+  if (has(kWordsFile)) {
+    for (const char* other : {kVocabularyFile, kSentencePieceFile, kTokenizerJsonFile})
+      if (has(other)) Fail("{}: both words.txt and {} in this folder, expected one of them", Shown(folder), other);
+    return LoadWordTokenizer(folder);
+  }
   if (has(kSentencePieceFile)) {
     if (has(kVocabularyFile))
       Fail("{}: both vocab.txt and spiece.model in this folder, expected one of them", Shown(folder));
     return LoadSentencePiece(folder);
   }
   if (!has(kVocabularyFile) && !has(kTokenizerJsonFile))
-    Fail("{}: no vocab.txt and no tokenizer.json in this folder, and no spiece.model", Shown(folder));
+    Fail("{}: no vocab.txt and no tokenizer.json in this folder, and no spiece.model or words.txt", Shown(folder));
   return LoadWordPiece(folder);
 }
 

@@ -37,6 +37,13 @@ void Append(Encoding& encoding, const Encoding& tail) {
   encoding.ids.insert(encoding.ids.end(), tail.ids.begin(), tail.ids.end());
   encoding.type_ids.insert(encoding.type_ids.end(), tail.type_ids.begin(), tail.type_ids.end());
   encoding.offsets.insert(encoding.offsets.end(), tail.offsets.begin(), tail.offsets.end());
+  if (!tail.cu_characters.empty()) {
+    const auto before = static_cast<int32_t>(encoding.characters.size());
+    if (encoding.cu_characters.empty()) encoding.cu_characters.push_back(0);
+    for (size_t i = 1; i < tail.cu_characters.size(); ++i)
+      encoding.cu_characters.push_back(before + tail.cu_characters[i]);
+    encoding.characters.insert(encoding.characters.end(), tail.characters.begin(), tail.characters.end());
+  }
   encoding.truncated = encoding.truncated || tail.truncated;
 }
 
@@ -74,24 +81,25 @@ Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const E
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
   }
   const bool has_pair = !pair.empty();
-  const int specials = !options.add_special_tokens ? 0 : has_pair ? 3 : 2;
+  const bool adds_specials = options.add_special_tokens && cls_id() >= 0;
+  const int specials = !adds_specials ? 0 : has_pair ? 3 : 2;
   if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
     Fail("maximal length: expected at least {}, the number of special tokens, got {}", specials, options.max_length);
   }
-  const auto lead = static_cast<size_t>(options.add_special_tokens);
+  const auto lead = static_cast<size_t>(adds_specials);
   const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
   Encoding first, second;
-  if (options.add_special_tokens) first.Push(cls_id(), 0, 0, 0);
+  if (adds_specials) first.Push(cls_id(), 0, 0, 0);
   // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
   first.truncated = AppendText(text, 0, has_pair ? kMaxText : room + lead, first);
   if (has_pair) second.truncated = AppendText(pair, 1, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
   Cut(first, first_size + lead);
   Cut(second, second_size);
-  if (options.add_special_tokens) first.Push(sep_id(), 0, 0, 0);
+  if (adds_specials) first.Push(sep_id(), 0, 0, 0);
   if (has_pair) {
     Append(first, second);
-    if (options.add_special_tokens) first.Push(sep_id(), 1, 0, 0);
+    if (adds_specials) first.Push(sep_id(), 1, 0, 0);
   }
   return first;
 }

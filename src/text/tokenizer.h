@@ -1,4 +1,4 @@
-// Text to token ids with offsets, as Hugging Face's BERT and ALBERT tokenizers do it.
+// Text to token ids with offsets: as Hugging Face's BERT and ALBERT tokenizers do it, or whole words.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,6 +16,10 @@ struct Encoding {
   std::vector<std::pair<int32_t, int32_t>>
       offsets;  // code points, half-open, into the text (or pair) the token is from; specials {0, 0}
   bool truncated = false;
+  // Of a tokenizer with characters (character_vocab_size() > 0): those of token i are characters[cu_characters[i]] to
+  // characters[cu_characters[i + 1] − 1], at least one; cu_characters has one entry more than there are tokens. Of
+  // others, and of a text without a token, both may be empty.
+  std::vector<int32_t> characters{}, cu_characters{};
 
   void Push(int32_t id, int32_t type, int32_t begin, int32_t end) {
     ids.push_back(id);
@@ -26,6 +30,9 @@ struct Encoding {
     ids.resize(tokens);
     type_ids.resize(tokens);
     offsets.resize(tokens);
+    if (cu_characters.empty()) return;
+    cu_characters.resize(tokens + 1, static_cast<int32_t>(characters.size()));
+    characters.resize(static_cast<size_t>(cu_characters.back()));
   }
 };
 
@@ -41,13 +48,14 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0)
 class Tokenizer {
  public:
   // By what the folder holds: vocab.txt or tokenizer.json is WordPiece, spiece.model SentencePiece (beside which a
-  // tokenizer.json is not read); tokenizer_config.json and special_tokens_map.json are read where present. Error names
-  // the file and line. A tokenizer.json's own truncation and padding are ignored.
+  // tokenizer.json is not read), words.txt with characters.txt whole words; tokenizer_config.json and
+  // special_tokens_map.json are read where present. Error names the file and line. A tokenizer.json's own truncation
+  // and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
-  // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]. Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty
-  // pair counts as absent.
+  // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; a tokenizer without these tokens (cls_id() is −1) adds none.
+  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair counts as absent.
   Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const;
   Encoding Encode(std::string_view text) const { return Encode(text, {}, {}); }
   // Joins pieces to text as HF does, with its clean-up of spaces where the settings ask for it; specials left out when
@@ -55,14 +63,15 @@ class Tokenizer {
   virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;
 
   virtual int32_t vocab_size() const = 0;
-  virtual const std::string& Token(int32_t id) const = 0;  // Error if out of range
-  virtual int32_t Id(std::string_view token) const = 0;    // −1 if absent
+  virtual int32_t character_vocab_size() const { return 0; }  // 0: it gives no characters of its tokens
+  virtual const std::string& Token(int32_t id) const = 0;     // Error if out of range
+  virtual int32_t Id(std::string_view token) const = 0;       // −1 if absent
   virtual int32_t pad_id() const = 0;
   virtual int32_t unk_id() const = 0;
-  virtual int32_t cls_id() const = 0;
+  virtual int32_t cls_id() const = 0;  // these three: −1 of a tokenizer that has none
   virtual int32_t sep_id() const = 0;
   virtual int32_t mask_id() const = 0;
-  bool IsSpecial(int32_t id) const;
+  virtual bool IsSpecial(int32_t id) const;
   // Whether the token goes on with the word of the token before it: masking of whole words and n-grams asks. Means
   // nothing of special tokens.
   virtual bool ContinuesWord(int32_t id) const = 0;

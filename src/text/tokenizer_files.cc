@@ -16,8 +16,8 @@ namespace lshformer {
 namespace {
 
 // What a tokenizer's folder may have; the last is of early releases.
-constexpr const char* kAllFiles[] = {kVocabularyFile,      kSentencePieceFile, kTokenizerJsonFile,
-                                     kTokenizerConfigFile, kSpecialTokensFile, "added_tokens.json"};
+constexpr const char* kAllFiles[] = {kVocabularyFile, kSentencePieceFile,   kTokenizerJsonFile, kWordsFile,
+                                     kCharactersFile, kTokenizerConfigFile, kSpecialTokensFile, "added_tokens.json"};
 
 struct NamedToken {
   const char* key;

@@ -13,6 +13,8 @@ namespace lshformer {
 inline constexpr const char* kVocabularyFile = "vocab.txt";
 inline constexpr const char* kTokenizerJsonFile = "tokenizer.json";
 inline constexpr const char* kSentencePieceFile = "spiece.model";
+inline constexpr const char* kWordsFile = "words.txt";
+inline constexpr const char* kCharactersFile = "characters.txt";
 inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 

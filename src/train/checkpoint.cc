@@ -126,9 +126,15 @@ void WriteOptimizer(const std::string& folder, const CheckpointParts& parts) {
   for (const NamedTensors* list : {&state, &parts.more_state})
     for (const auto& [name, tensor] : *list) tensors.push_back({name, ViewOf(tensor)});
   WriteSafetensors(OptimizerPath(folder), tensors, {{"format", "pt"}});
-  const Json json = {{"type", Name(options.optim)},          {"steps", optimizer.steps()},
-                     {"adam_beta1", options.adam_beta1},     {"adam_beta2", options.adam_beta2},
-                     {"adam_epsilon", options.adam_epsilon}, {"weight_decay", options.weight_decay}};
+  Json json = {{"type", Name(options.optim)}, {"steps", optimizer.steps()}};
+  if (options.optim == OptimizerType::kAdadelta) {
+    json.update({{"adadelta_rho", options.adadelta_rho}, {"adadelta_epsilon", options.adadelta_epsilon}});
+  } else {
+    json.update({{"adam_beta1", options.adam_beta1},
+                 {"adam_beta2", options.adam_beta2},
+                 {"adam_epsilon", options.adam_epsilon}});
+  }
+  json["weight_decay"] = options.weight_decay;
   WriteFileAtomically(folder + "/optimizer.json", json.dump(2) + "\n");
 }
 

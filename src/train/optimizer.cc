@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -79,15 +81,16 @@ std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
   return gradients;
 }
 
-// What all of them keep: two moments of each gradient.
-class MomentOptimizer : public Optimizer {
+// What all of them keep: two running means for each element.
+class TwoMeansOptimizer : public Optimizer {
  public:
-  MomentOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
-      : options_(options), parameters_(std::move(parameters)) {
+  TwoMeansOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles,
+                    const char* first_name, const char* second_name)
+      : options_(options), parameters_(std::move(parameters)), first_name_(first_name), second_name_(second_name) {
     for (const auto& [name, parameter] : parameters_) {
       RequirePlainFloats(name, parameter);
-      averages_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-      squares_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      firsts_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      seconds_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
     }
     for (const ParameterRole& role : roles) decays_.push_back(role.decays);
     blocks_ = CutIntoBlocks(parameters_);
@@ -106,8 +109,8 @@ class MomentOptimizer : public Optimizer {
   NamedTensors State() const final {
     NamedTensors state;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      state.emplace_back("exp_avg." + parameters_[i].first, averages_[i]);
-      state.emplace_back("exp_avg_sq." + parameters_[i].first, squares_[i]);
+      state.emplace_back(fmt::format("{}.{}", first_name_, parameters_[i].first), firsts_[i]);
+      state.emplace_back(fmt::format("{}.{}", second_name_, parameters_[i].first), seconds_[i]);
     }
     return state;
   }
@@ -118,13 +121,13 @@ class MomentOptimizer : public Optimizer {
  protected:
   virtual void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) = 0;
 
-  // A block's part of its tensor, and of its gradient and moments.
+  // A block's part of its tensor, and of its gradient and running means.
   struct Part {
     size_t block;
     bool decays;
     const Gradient& gradient;
-    int64_t begin, end;                   // elements of the tensor
-    float *parameter, *average, *square;  // the tensor's first
+    int64_t begin, end;                 // elements of the tensor
+    float *parameter, *first, *second;  // at the tensor's first element
   };
   // Calls visit(Part) for every block with a gradient, on all threads.
   template <class Visit>
@@ -134,29 +137,18 @@ class MomentOptimizer : public Optimizer {
         const auto& [tensor, first, last] = blocks_[i];
         if (!gradients[tensor].defined()) continue;
         visit(Part{static_cast<size_t>(i), decays_[tensor], gradients[tensor], first, last,
-                   parameters_[tensor].second.data_ptr<float>(), averages_[tensor].data_ptr<float>(),
-                   squares_[tensor].data_ptr<float>()});
+                   parameters_[tensor].second.data_ptr<float>(), firsts_[tensor].data_ptr<float>(),
+                   seconds_[tensor].data_ptr<float>()});
       }
     });
   }
 
-  // Without bias correction and decay.
-  AdamWUpdate PlainUpdate(double learning_rate, double gradient_scale) const {
-    AdamWUpdate update;
-    update.beta1 = static_cast<float>(options_.adam_beta1);
-    update.beta2 = static_cast<float>(options_.adam_beta2);
-    update.one_minus_beta1 = static_cast<float>(1 - options_.adam_beta1);
-    update.one_minus_beta2 = static_cast<float>(1 - options_.adam_beta2);
-    update.gradient_scale = static_cast<float>(gradient_scale);
-    update.keep = 1;
-    update.step_size = static_cast<float>(learning_rate);
-    update.root_scale = 1;
-    update.epsilon = static_cast<float>(options_.adam_epsilon);
-    return update;
-  }
-  static void Apply(const AdamWUpdate& update, const Part& part) {
+  // Calls visit(gradient, parameter, first, second, count) for the pieces of a part; gradient: nullptr stands for
+  // zeros.
+  template <class Visit>
+  static void ForEachPiece(const Part& part, const Visit& visit) {
     part.gradient.ForEachPiece(part.begin, part.end, [&](int64_t place, const float* gradient, int64_t count) {
-      UpdateAdamW(update, gradient, part.parameter + place, part.average + place, part.square + place, count);
+      visit(gradient, part.parameter + place, part.first + place, part.second + place, count);
     });
   }
 
@@ -166,10 +158,47 @@ class MomentOptimizer : public Optimizer {
  private:
   TrainingOptions options_;
   NamedTensors parameters_;
-  std::vector<torch::Tensor> averages_, squares_;  // of the shapes of the parameters
+  const char *first_name_, *second_name_;
+  std::vector<torch::Tensor> firsts_, seconds_;  // of the shapes of the parameters
   std::vector<bool> decays_;
   std::vector<Block> blocks_;
   int64_t steps_ = 0;
+};
+
+// Those of two moments of the gradient.
+class MomentOptimizer : public TwoMeansOptimizer {
+ public:
+  MomentOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
+      : TwoMeansOptimizer(options, std::move(parameters), roles, "exp_avg", "exp_avg_sq") {}
+
+ protected:
+  // Without bias correction and decay.
+  AdamWUpdate PlainUpdate(double learning_rate, double gradient_scale) const {
+    AdamWUpdate update;
+    update.beta1 = static_cast<float>(options().adam_beta1);
+    update.beta2 = static_cast<float>(options().adam_beta2);
+    update.one_minus_beta1 = static_cast<float>(1 - options().adam_beta1);
+    update.one_minus_beta2 = static_cast<float>(1 - options().adam_beta2);
+    update.gradient_scale = static_cast<float>(gradient_scale);
+    update.keep = 1;
+    update.step_size = static_cast<float>(learning_rate);
+    update.root_scale = 1;
+    update.epsilon = static_cast<float>(options().adam_epsilon);
+    return update;
+  }
+  static void Apply(const AdamWUpdate& update, const Part& part) {
+    ForEachPiece(part, [&](const float* gradient, float* parameter, float* average, float* square, int64_t count) {
+      UpdateAdamW(update, gradient, parameter, average, square, count);
+    });
+  }
+  // With bias correction, without decay.
+  AdamWUpdate CorrectedUpdate(double learning_rate, double gradient_scale) const {
+    AdamWUpdate update = PlainUpdate(learning_rate, gradient_scale);
+    const double t = static_cast<double>(steps());
+    update.step_size = static_cast<float>(learning_rate / (1 - std::pow(options().adam_beta1, t)));
+    update.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options().adam_beta2, t)));
+    return update;
+  }
 };
 
 class AdamW : public MomentOptimizer {
@@ -178,15 +207,52 @@ class AdamW : public MomentOptimizer {
 
  protected:
   void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
-    AdamWUpdate update = PlainUpdate(learning_rate, gradient_scale);
-    if (options().optim == OptimizerType::kAdamW) {
-      const double t = static_cast<double>(steps());
-      update.step_size = static_cast<float>(learning_rate / (1 - std::pow(options().adam_beta1, t)));
-      update.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options().adam_beta2, t)));
-    }
+    const bool corrected = options().optim == OptimizerType::kAdamW;
+    const AdamWUpdate update =
+        corrected ? CorrectedUpdate(learning_rate, gradient_scale) : PlainUpdate(learning_rate, gradient_scale);
     AdamWUpdate decaying = update;
     decaying.keep = static_cast<float>(1 - learning_rate * options().weight_decay);
     ForEachBlock(gradients, [&](const Part& part) { Apply(part.decays ? decaying : update, part); });
+  }
+};
+
+class Adam : public MomentOptimizer {
+ public:
+  using MomentOptimizer::MomentOptimizer;
+
+ protected:
+  void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
+    const AdamWUpdate update = CorrectedUpdate(learning_rate, gradient_scale);
+    const auto decay = static_cast<float>(options().weight_decay);
+    ForEachBlock(gradients, [&](const Part& part) {
+      if (!part.decays) return Apply(update, part);
+      ForEachPiece(part, [&](const float* gradient, float* parameter, float* average, float* square, int64_t count) {
+        UpdateAdam(update, decay, gradient, parameter, average, square, count);
+      });
+    });
+  }
+};
+
+class Adadelta : public TwoMeansOptimizer {
+ public:
+  Adadelta(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
+      : TwoMeansOptimizer(options, std::move(parameters), roles, "square_avg", "acc_delta") {}
+
+ protected:
+  void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
+    const AdadeltaUpdate update{.rho = static_cast<float>(options().adadelta_rho),
+                                .one_minus_rho = static_cast<float>(1 - options().adadelta_rho),
+                                .gradient_scale = static_cast<float>(gradient_scale),
+                                .decay = 0,
+                                .learning_rate = static_cast<float>(learning_rate),
+                                .epsilon = static_cast<float>(options().adadelta_epsilon)};
+    AdadeltaUpdate decaying = update;
+    decaying.decay = static_cast<float>(options().weight_decay);
+    ForEachBlock(gradients, [&](const Part& part) {
+      ForEachPiece(part, [&](const float* gradient, float* parameter, float* square, float* delta, int64_t count) {
+        UpdateAdadelta(part.decays ? decaying : update, gradient, parameter, square, delta, count);
+      });
+    });
   }
 };
 
@@ -207,12 +273,12 @@ class Lamb : public MomentOptimizer {
       std::vector<float> room;
       squares[part.block] =
           UpdateLambMoments(update, part.gradient.InOnePiece(part.begin, part.end, room), part.parameter + part.begin,
-                            part.average + part.begin, part.square + part.begin, part.end - part.begin);
+                            part.first + part.begin, part.second + part.begin, part.end - part.begin);
     });
     const std::vector<float> step_sizes = StepSizes(learning_rate, squares, gradients.size());
     ForEachBlock(gradients, [&](const Part& part) {
       if (part.decays)
-        StepLamb(update, step_sizes[blocks()[part.block].tensor], part.average + part.begin, part.square + part.begin,
+        StepLamb(update, step_sizes[blocks()[part.block].tensor], part.first + part.begin, part.second + part.begin,
                  part.parameter + part.begin, part.end - part.begin);
     });
   }
@@ -245,6 +311,10 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTe
       return std::make_unique<AdamW>(options, std::move(parameters), roles);
     case OptimizerType::kLamb:
       return std::make_unique<Lamb>(options, std::move(parameters), roles);
+    case OptimizerType::kAdam:
+      return std::make_unique<Adam>(options, std::move(parameters), roles);
+    case OptimizerType::kAdadelta:
+      return std::make_unique<Adadelta>(options, std::move(parameters), roles);
   }
   Fail("unknown optimizer");
 }

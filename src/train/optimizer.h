@@ -4,6 +4,8 @@
 // that are added up in blocks of fixed size: so a result does not depend on the number of threads.
 //
 // adamw, adamw_bert: AdamWUpdate (update_kernels.h), with bias correction and without.
+// adam: UpdateAdam for what decays, AdamWUpdate with bias correction and without decay for the rest.
+// adadelta: AdadeltaUpdate; its rate multiplies Δ, so that it is large (PyTorch 1, BiDAF 0.5).
 // lamb: per parameter with decay, w ← w − learning_rate · r · u, u = m / (√v + ε) + weight_decay · w without bias
 //   correction, r = ‖w‖ / ‖u‖, 1 where one of them is 0. A parameter that does not decay (biases, LayerNorm) takes
 //   w ← w − learning_rate · m / (√v + ε). Source: ALBERT's lamb_optimizer.py.
@@ -28,7 +30,8 @@ class Optimizer {
   // One update with gradients multiplied by `gradient_scale`. Parameters without a gradient stay as they are; one that
   // is sparse by rows (gradient.h) makes the update that the same numbers make as a dense one: other rows decay too.
   virtual void Step(double learning_rate, double gradient_scale) = 0;
-  // The state, by name ("exp_avg.NAME", …), in parameter order. The tensors are the state itself: whoever copies into
+  // The state, by name ("exp_avg.NAME" and "exp_avg_sq.NAME", of adadelta "square_avg.NAME" and "acc_delta.NAME"), in
+  // parameter order. The tensors are the state itself: whoever copies into
   // them restores it.
   virtual NamedTensors State() const = 0;
   virtual int64_t steps() const = 0;

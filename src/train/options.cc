@@ -17,15 +17,29 @@ using T = TrainingOptions;
 
 constexpr const char *kBatches = "Batches and length of the run", *kOptimizer = "Optimizer",
                      *kLogging = "Logging and checkpoints (in updates)";
-constexpr std::array<const char*, 3> kOptimizers{"adamw", "adamw_bert", "lamb"};  // in the order of the values
-constexpr NumberRange kNotNegative{.low = 0}, kBelowOne{.low = 0, .high = 1, .high_open = true};
+// In the order of the values.
+constexpr std::array<const char*, 5> kOptimizers{"adamw", "adamw_bert", "lamb", "adam", "adadelta"};
+constexpr NumberRange kNotNegative{.low = 0}, kAboveZero{.low = 0, .low_open = true},
+    kBelowOne{.low = 0, .high = 1, .high_open = true};
+
+std::string NotOfAdadelta(const T& options) {
+  return options.optim == OptimizerType::kAdadelta ? fmt::format("is not for {} adadelta", OptionName{"optim"}) : "";
+}
+std::string OnlyForAdadelta(const T& options) {
+  return options.optim == OptimizerType::kAdadelta ? "" : fmt::format("is for {} adadelta", OptionName{"optim"});
+}
+std::string NeedsAWarmUp(const T& options) {
+  return options.warmup_steps > 0 || options.warmup_ratio > 0
+             ? ""
+             : fmt::format("needs {} or {}", OptionName{"warmup_steps"}, OptionName{"warmup_ratio"});
+}
 
 // 0 stands for none, and is written as null.
 Option<T> EmaDecay() {
   constexpr NumberRange kRange{.low = 0, .high = 1, .low_open = true, .high_open = true};
   Option<T> option = Number("ema_decay", &T::ema_decay, kRange,
                             "evaluate and save the exponential moving average of the weights; 0.999 looks back about "
-                            "1000 updates");
+                            "1000 updates, less at the beginning");
   option.type = OptionType::kText;
   option.syntax = "NUMBER";
   option.write = [](const T& from) { return from.ema_decay == 0 ? Json() : Json(from.ema_decay); };
@@ -55,10 +69,18 @@ OptionTable<T> MakeTable() {
       Integer("gradient_accumulation_steps", &T::gradient_accumulation_steps, 1, INT32_MAX, "forwards per update")
           .Group(kBatches),
       Number("learning_rate", &T::learning_rate, kNotNegative, "the peak").ChangesCourse(),
-      Number("weight_decay", &T::weight_decay, kNotNegative, "decoupled; not on biases and LayerNorm").ChangesCourse(),
-      Number("adam_beta1", &T::adam_beta1, kBelowOne, "decay of the mean gradient").ChangesCourse(),
-      Number("adam_beta2", &T::adam_beta2, kBelowOne, "decay of the mean square").ChangesCourse(),
-      Number("adam_epsilon", &T::adam_epsilon, kNotNegative, "added to the root").ChangesCourse(),
+      Number("weight_decay", &T::weight_decay, kNotNegative,
+             "decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm")
+          .ChangesCourse(),
+      Number("adam_beta1", &T::adam_beta1, kBelowOne, "decay of the mean gradient")
+          .ChangesCourse()
+          .MeaninglessIf(NotOfAdadelta),
+      Number("adam_beta2", &T::adam_beta2, kBelowOne, "decay of the mean square")
+          .ChangesCourse()
+          .MeaninglessIf(NotOfAdadelta),
+      Number("adam_epsilon", &T::adam_epsilon, kNotNegative, "added to the root")
+          .ChangesCourse()
+          .MeaninglessIf(NotOfAdadelta),
       Number("max_grad_norm", &T::max_grad_norm, kNotNegative, "clips the norm of all gradients; 0: not")
           .ChangesCourse(),
       Number("num_train_epochs", &T::num_train_epochs, {.low = 0, .high = 1e9},
@@ -71,11 +93,22 @@ OptionTable<T> MakeTable() {
       Names("lr_scheduler_type", &T::lr_scheduler_type, {"linear", "cosine", "constant"},
             "learning rate after the warm-up")
           .ChangesCourse(),
-      Integer("warmup_steps", &T::warmup_steps, 0, INT64_MAX, "updates of linear warm-up").ChangesCourse(),
+      Integer("warmup_steps", &T::warmup_steps, 0, INT64_MAX, "updates of warm-up").ChangesCourse(),
       Number("warmup_ratio", &T::warmup_ratio, {.low = 0, .high = 1}, "or their share of all updates").ChangesCourse(),
+      Names("warmup_type", &T::warmup_type, {"linear", "logarithmic"},
+            "how the rate rises; logarithmic: fast at first, as QANet was trained")
+          .ChangesCourse()
+          .MeaninglessIf(NeedsAWarmUp),
       Names("optim", &T::optim, {kOptimizers.begin(), kOptimizers.end()},
             "adamw_bert, lamb: without bias correction, as BERT and ALBERT were trained (there with an adam_epsilon of "
-            "1e-6); lamb: steps as long as each weight's norm says, for large batches"),
+            "1e-6); lamb: steps as long as each weight's norm says, for large batches; adam, "
+            "adadelta: PyTorch's, as QANet and BiDAF were trained"),
+      Number("adadelta_rho", &T::adadelta_rho, kBelowOne, "decay of both mean squares")
+          .ChangesCourse()
+          .MeaninglessIf(OnlyForAdadelta),
+      Number("adadelta_epsilon", &T::adadelta_epsilon, kAboveZero, "added under both roots")
+          .ChangesCourse()
+          .MeaninglessIf(OnlyForAdadelta),
       EmaDecay(),
       Integer("logging_steps", &T::logging_steps, 0, INT64_MAX, "between log entries; 0: none")
           .Group(kLogging)

@@ -9,16 +9,18 @@
 namespace lshformer {
 
 enum class ScheduleType { kLinear, kCosine, kConstant };
+enum class WarmupType { kLinear, kLogarithmic };
 
 // kAdamWBert: the AdamW of BERT's own code, without bias correction. kLamb: the LAMB of ALBERT's own code, likewise.
-enum class OptimizerType { kAdamW, kAdamWBert, kLamb };
+// kAdam: with weight_decay in the gradient, as QANet was trained. kAdadelta: as BiDAF was.
+enum class OptimizerType { kAdamW, kAdamWBert, kLamb, kAdam, kAdadelta };
 
 struct TrainingOptions {
   int per_device_train_batch_size = 8;  // sequences per forward
   int per_device_eval_batch_size = 8;
   int gradient_accumulation_steps = 1;  // forwards per update
   double learning_rate = 5e-5;          // the peak; see schedule.h
-  double weight_decay = 0;              // decoupled; not on biases and LayerNorm
+  double weight_decay = 0;              // decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
   double max_grad_norm = 1;  // 0: no clipping
   double num_train_epochs = 3;
@@ -26,12 +28,14 @@ struct TrainingOptions {
   ScheduleType lr_scheduler_type = ScheduleType::kLinear;
   int64_t warmup_steps = 0;  // or warmup_ratio, not both
   double warmup_ratio = 0;
+  WarmupType warmup_type = WarmupType::kLinear;
   OptimizerType optim = OptimizerType::kAdamW;
-  bool gradient_checkpointing = false;         // less memory, the same bits: see ForwardOptions
-  int64_t logging_steps = 500;                 // 0: only the summary at the end
-  int64_t eval_steps = 0;                      // 0: no evaluation before the end
-  int64_t save_steps = 500;                    // 0: no checkpoints, except when a signal stops the run
-  int save_total_limit = 0;                    // newest checkpoints kept; 0: all
+  double adadelta_rho = 0.9, adadelta_epsilon = 1e-6;  // PyTorch's
+  bool gradient_checkpointing = false;                 // less memory, the same bits: see ForwardOptions
+  int64_t logging_steps = 500;                         // 0: only the summary at the end
+  int64_t eval_steps = 0;                              // 0: no evaluation before the end
+  int64_t save_steps = 500;                            // 0: no checkpoints, except when a signal stops the run
+  int save_total_limit = 0;                            // newest checkpoints kept; 0: all
   bool load_best_model_at_end = false;         // the checkpoint with the best metric_for_best_model is the result
   std::string metric_for_best_model = "loss";  // of the evaluations, "eval_" may be left out; see GreaterIsBetter
   double ema_decay = 0;                        // of weight_average.h; 0: none

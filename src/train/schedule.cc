@@ -7,9 +7,13 @@
 #include "base/error.h"
 
 namespace lshformer {
+
 double LearningRate(const Schedule& schedule, int64_t step) {
   const double warmup = static_cast<double>(schedule.warmup_steps), t = static_cast<double>(step);
-  if (step < schedule.warmup_steps) return schedule.peak * (t / std::max(1.0, warmup));
+  if (step < schedule.warmup_steps) {
+    const bool linear = schedule.warmup == WarmupType::kLinear;
+    return schedule.peak * (linear ? t / warmup : std::log1p(t) / std::log1p(warmup));
+  }
   const double total = static_cast<double>(schedule.total_steps), decay = std::max(1.0, total - warmup);
   switch (schedule.type) {
     case ScheduleType::kLinear:
@@ -26,7 +30,7 @@ Schedule MakeSchedule(const TrainingOptions& options, int64_t total_steps) {
   const int64_t warmup = options.warmup_steps > 0
                              ? options.warmup_steps
                              : static_cast<int64_t>(std::ceil(options.warmup_ratio * static_cast<double>(total_steps)));
-  return {options.lr_scheduler_type, options.learning_rate, warmup, total_steps};
+  return {options.lr_scheduler_type, options.learning_rate, warmup, total_steps, options.warmup_type};
 }
 
 int64_t TotalSteps(const TrainingOptions& options, int64_t steps_per_epoch) {

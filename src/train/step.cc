@@ -6,10 +6,15 @@
 namespace lshformer {
 
 TrainingStep::TrainingStep(Model& model, const TrainingOptions& options)
-    : model_(model),
-      parameters_(model.NamedParameters()),
-      optimizer_(MakeOptimizer(options, parameters_, Roles(model))),
-      max_grad_norm_(options.max_grad_norm) {
+    : model_(model), max_grad_norm_(options.max_grad_norm) {
+  const NamedTensors all = model.NamedParameters();
+  const std::vector<ParameterRole> roles = Roles(model);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!roles[i].trained) continue;
+    parameters_.push_back(all[i]);
+    roles_.push_back(roles[i]);
+  }
+  optimizer_ = MakeOptimizer(options, parameters_, roles_);
   forward_.train = true;
   forward_.seed = options.seed;
   forward_.gradient_checkpointing = options.gradient_checkpointing;

@@ -52,12 +52,15 @@ class TrainingStep {
   // optimizer brings its own.
   int64_t updates() const { return optimizer_->steps(); }
   double loss() const { return loss_; }  // of the step, as far as it was accumulated; 0 after Update
+  // Those that are trained, and what each is.
   const NamedTensors& parameters() const { return parameters_; }
+  const std::vector<ParameterRole>& roles() const { return roles_; }
   Optimizer& optimizer() { return *optimizer_; }
 
  private:
   Model& model_;
   NamedTensors parameters_;
+  std::vector<ParameterRole> roles_;
   std::unique_ptr<Optimizer> optimizer_;
   double max_grad_norm_;
   ForwardOptions forward_;  // of the next micro-batch

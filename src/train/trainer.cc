@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// What a token of a forward is multiplied with.
+// What a token of a forward is multiplied with, as far as it is trained.
 int64_t ParametersOutsideEmbeddings(const NamedTensors& parameters, const std::vector<ParameterRole>& roles) {
   int64_t count = 0;
   for (size_t i = 0; i < parameters.size(); ++i)
@@ -59,7 +59,7 @@ class Trainer {
         hooks_(hooks),
         step_(model, options),
         sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
-        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(step_.parameters(), Roles(model)))) {
+        flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(step_.parameters(), step_.roles()))) {
     state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
     state_.threads = Threads();
     state_.run_settings = place.run_settings;
@@ -138,7 +138,7 @@ class Trainer {
     learning_rate_ = LearningRate(schedule_, step);
     gradient_norm_ = step_.Update(learning_rate_);
     if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
-    if (average_) average_->Update();
+    if (average_) average_->Update(step);
 
     ++state_.global_step;
     state_.loss_sum += loss;

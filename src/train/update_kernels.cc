@@ -34,16 +34,57 @@ void UpdateVector(D d, const AdamWUpdate& u, V g, float* parameter, float* exp_a
   hn::StoreU(hn::NegMulAdd(hn::Set(d, u.step_size), hn::Div(average, root), kept), d, parameter);
 }
 
-void Update(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
-            int64_t count) {
+// The gradient of a loss with the weights' L2 norm in it.
+template <class D, class Update>
+hn::Vec<D> ScaledAndDecayed(D d, const Update& u, float decay, const float* gradient, const float* parameter,
+                            int64_t i) {
+  return hn::MulAdd(hn::Set(d, decay), hn::LoadU(d, parameter + i), Scaled(d, u, gradient, i));
+}
+
+template <class D>
+void UpdateVector(D d, const AdadeltaUpdate& u, hn::Vec<D> g, float* parameter, float* square_avg, float* acc_delta) {
+  const auto rho = hn::Set(d, u.rho), rest = hn::Set(d, u.one_minus_rho), epsilon = hn::Set(d, u.epsilon);
+  const auto square = hn::MulAdd(hn::Mul(g, g), rest, hn::Mul(hn::LoadU(d, square_avg), rho));
+  const auto deltas = hn::LoadU(d, acc_delta);
+  const auto ratio = hn::Div(hn::Sqrt(hn::Add(deltas, epsilon)), hn::Sqrt(hn::Add(square, epsilon)));
+  const auto delta = hn::Mul(ratio, g);
+  hn::StoreU(square, d, square_avg);
+  hn::StoreU(hn::MulAdd(hn::Mul(delta, delta), rest, hn::Mul(deltas, rho)), d, acc_delta);
+  hn::StoreU(hn::NegMulAdd(hn::Set(d, u.learning_rate), delta, hn::LoadU(d, parameter)), d, parameter);
+}
+
+// Calls visit(tag, i) for every whole vector, then for every element behind them.
+template <class Visit>
+void ForEachVector(int64_t count, const Visit& visit) {
   const hn::ScalableTag<float> wide;
   const hn::CappedTag<float, 1> single;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    UpdateVector(wide, update, Scaled(wide, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
-  for (; i < count; ++i)
-    UpdateVector(single, update, Scaled(single, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
+  for (; i + lanes <= count; i += lanes) visit(wide, i);
+  for (; i < count; ++i) visit(single, i);
+}
+
+void Update(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
+            int64_t count) {
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR {
+    UpdateVector(d, update, Scaled(d, update, gradient, i), parameter + i, exp_avg + i, exp_avg_sq + i);
+  });
+}
+
+void DecayedUpdate(const AdamWUpdate& update, float decay, const float* gradient, float* parameter, float* exp_avg,
+                   float* exp_avg_sq, int64_t count) {
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR {
+    UpdateVector(d, update, ScaledAndDecayed(d, update, decay, gradient, parameter, i), parameter + i, exp_avg + i,
+                 exp_avg_sq + i);
+  });
+}
+
+void Adadelta(const AdadeltaUpdate& update, const float* gradient, float* parameter, float* square_avg,
+              float* acc_delta, int64_t count) {
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR {
+    UpdateVector(d, update, ScaledAndDecayed(d, update, update.decay, gradient, parameter, i), parameter + i,
+                 square_avg + i, acc_delta + i);
+  });
 }
 
 // u of LambUpdate
@@ -111,13 +152,8 @@ void StepVector(D d, const LambUpdate& u, float step_size, const float* exp_avg,
 
 void LambStep(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
               float* parameter, int64_t count) {
-  const hn::ScalableTag<float> wide;
-  const hn::CappedTag<float, 1> single;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    StepVector(wide, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i);
-  for (; i < count; ++i) StepVector(single, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i);
+  ForEachVector(count, [&](auto d, int64_t i)
+                           HWY_ATTR { StepVector(d, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i); });
 }
 
 template <class D>
@@ -127,12 +163,7 @@ void AverageVector(D d, float share, const float* weight, float* average) {
 }
 
 void Average(float share, const float* weight, float* average, int64_t count) {
-  const hn::ScalableTag<float> wide;
-  const hn::CappedTag<float, 1> single;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) AverageVector(wide, share, weight + i, average + i);
-  for (; i < count; ++i) AverageVector(single, share, weight + i, average + i);
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR { AverageVector(d, share, weight + i, average + i); });
 }
 
 double Squares(const float* values, int64_t count) {
@@ -161,6 +192,8 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 
 HWY_EXPORT(Update);
+HWY_EXPORT(DecayedUpdate);
+HWY_EXPORT(Adadelta);
 HWY_EXPORT(LambMoments);
 HWY_EXPORT(LambStep);
 HWY_EXPORT(Average);
@@ -169,6 +202,16 @@ HWY_EXPORT(Squares);
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count) {
   HWY_DYNAMIC_DISPATCH(Update)(update, gradient, parameter, exp_avg, exp_avg_sq, count);
+}
+
+void UpdateAdam(const AdamWUpdate& update, float decay, const float* gradient, float* parameter, float* exp_avg,
+                float* exp_avg_sq, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(DecayedUpdate)(update, decay, gradient, parameter, exp_avg, exp_avg_sq, count);
+}
+
+void UpdateAdadelta(const AdadeltaUpdate& update, const float* gradient, float* parameter, float* square_avg,
+                    float* acc_delta, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Adadelta)(update, gradient, parameter, square_avg, acc_delta, count);
 }
 
 LambSquares UpdateLambMoments(const LambUpdate& update, const float* gradient, const float* parameter, float* exp_avg,

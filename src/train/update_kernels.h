@@ -24,6 +24,28 @@ struct AdamWUpdate {
 void UpdateAdamW(const AdamWUpdate& update, const float* gradient, float* parameter, float* exp_avg, float* exp_avg_sq,
                  int64_t count);
 
+// Adam with the weights' L2 norm in the loss, as torch.optim.Adam has it: the same but for
+//   g = gradient_scale · gradient + decay · parameter          and keep, which is 1
+void UpdateAdam(const AdamWUpdate& update, float decay, const float* gradient, float* parameter, float* exp_avg,
+                float* exp_avg_sq, int64_t count);
+
+// Adadelta (Zeiler, "ADADELTA: an adaptive learning rate method", 2012) as torch.optim.Adadelta has it:
+//   g          = gradient_scale · gradient + decay · parameter
+//   square_avg = ρ square_avg + (1 − ρ) g²
+//   Δ          = √(acc_delta + epsilon) / √(square_avg + epsilon) · g
+//   acc_delta  = ρ acc_delta + (1 − ρ) Δ²
+//   parameter  = parameter − learning_rate · Δ
+struct AdadeltaUpdate {
+  float rho, one_minus_rho;  // rounded from double, as AdamWUpdate's
+  float gradient_scale;
+  float decay;
+  float learning_rate;
+  float epsilon;
+};
+// gradient: nullptr stands for zeros, to the same bits.
+void UpdateAdadelta(const AdadeltaUpdate& update, const float* gradient, float* parameter, float* square_avg,
+                    float* acc_delta, int64_t count);
+
 // LAMB (You et al., "Large batch optimization for deep learning", 2020) as ALBERT's lamb_optimizer.py has it, without
 // bias correction, in two passes over a parameter: the length of the step hangs on norms of all of it.
 //   g = gradient_scale · gradient

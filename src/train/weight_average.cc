@@ -22,8 +22,9 @@ void WeightAverage::ForEachBlock(const std::function<void(float*, float*, int64_
   }
 }
 
-void WeightAverage::Update() {
-  const auto share = static_cast<float>(1 - decay_);
+void WeightAverage::Update(int64_t updates_before) {
+  const double n = static_cast<double>(updates_before);
+  const auto share = static_cast<float>(1 - std::min(decay_, (1 + n) / (10 + n)));
   ForEachBlock(
       [share](const float* weight, float* average, int64_t count) { UpdateAverage(share, weight, average, count); });
 }

@@ -1,9 +1,10 @@
 // The exponential moving average of the weights (Polyak averaging as image and language models use it):
 //
-//   average ← average + (1 − decay) · (weight − average)     after every update; at first average = weight
+//   average ← average + (1 − d) · (weight − average),   d = min(decay, (1 + n) / (10 + n))
 //
-// so an average looks back about 1 / (1 − decay) updates. There is no warm-up of the decay and no correction: the
-// weights before the first update count like any others.
+// after every update, n updates having been made before it; at first average = weight. So an average looks back about
+// 1 / (1 − decay) updates, and a ninth of the run as long as that is less: a short run's is not its start. The rule is
+// that of TensorFlow's ExponentialMovingAverage with num_updates.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,7 +19,7 @@ class WeightAverage {
   // 0 < decay < 1. Keeps one more copy of the weights.
   WeightAverage(double decay, NamedTensors parameters);
 
-  void Update();
+  void Update(int64_t updates_before);
   // Exchanges the weights and their average, bit for bit: once, and the model is the average; once more, and training
   // goes on.
   void Swap();

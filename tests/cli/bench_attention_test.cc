@@ -50,7 +50,7 @@ TEST(BenchAttention, DtypesInTheOrderOfTheFlag) {
   EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   EXPECT_EQ(Bench({"--no_machine", "--dtype", "int8"}).status, 2);
   if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
-  EXPECT_THAT(refused.err, HasSubstr("--dtype bfloat16: needs avx512 on a CPU with AVX512_BF16"));
+  EXPECT_THAT(refused.err, HasSubstr("--dtype bfloat16: needs amx, or avx512 on a CPU with AVX512_BF16"));
   const CommandResult result =
       Bench({"--no_machine", "--json", "--direction", "forward", "--dtype", "bfloat16,float32,bfloat16"});
   ASSERT_EQ(result.status, 0) << result.err;

@@ -87,5 +87,22 @@ TEST_F(InfoTest, WeightsThatAreNotReadAreNamed) {
             Json({{"unreadable", "pytorch_model.bin"}}));
 }
 
+// A model without encoder layers has parameters, and none of the costs of such layers.
+TEST_F(InfoTest, ModelsWithoutEncoderLayersHaveNoSuchCosts) {
+  folder_.Write("config.json", R"({"model_type": "bidaf", "architectures": ["BidafForQuestionAnswering"],
+                                   "vocab_size": 1000, "character_filters": 0, "second_biases": true})");
+  const CommandResult json = RunCommand({LSHFORMER_BINARY, "info", folder_.path(), "--json"});
+  ASSERT_EQ(json.status, 0) << json.err;
+  const Json info = ParseJson(json.out, "info");
+  EXPECT_EQ(info["parameters_total"], 1439405 + 300000);
+  EXPECT_EQ(info["costs"], Json::array());
+  EXPECT_EQ(info["hashed_from"], Json::array());
+  const CommandResult text = RunCommand({LSHFORMER_BINARY, "info", folder_.path()});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("bidaf, 100 wide, 1000 words in the vocabulary\n"));
+  EXPECT_THAT(text.out, HasSubstr("1739405"));
+  EXPECT_THAT(text.out, Not(HasSubstr("MFLOP")));
+}
+
 }  // namespace
 }  // namespace lshformer::cli

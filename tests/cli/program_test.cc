@@ -82,8 +82,8 @@ TEST_F(ProgramTest, HelpNamesEveryCommandAndOnlyThose) {
 
 TEST_F(ProgramTest, EveryCommandHasHelpWithTheCommonFlags) {
   std::vector<std::string> commands(std::begin(kCommands), std::end(kCommands));
-  for (const char* nested :
-       {"bench attention", "bench train", "tokenizer train", "tokenizer encode", "tokenizer decode"})
+  for (const char* nested : {"bench attention", "bench train", "tokenizer train", "tokenizer vectors",
+                             "tokenizer encode", "tokenizer decode"})
     commands.push_back(nested);
   for (const std::string& command : commands) {
     const Result result = Run(command + " --help");
@@ -205,6 +205,7 @@ TEST_F(ProgramTest, InfoBuildTellsWhatTheProgramIsMadeOf) {
   EXPECT_EQ(info["cpu"]["threads"], 1);
   EXPECT_EQ(info["devices"], Json::array({"cpu"}));
   EXPECT_EQ(info["isa"]["active"], info["isa"]["available"][0]);
+  EXPECT_EQ(info["isa"]["no_amx"].is_null(), info["isa"]["active"] == "amx");
   // An instruction set asked for is the one in use.
   const std::string last = info["isa"]["available"].back();
   EXPECT_EQ(ParseJson(Run("info --build --json --isa " + last).out, "info")["isa"]["active"], last);

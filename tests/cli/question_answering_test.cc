@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "cli/call.h"
 #include "data/squad.h"
-#include "util/command.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::cli {
@@ -16,25 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::lshformer::testing::CommandResult;
-using ::lshformer::testing::RunCommand;
 using ::lshformer::testing::TempFolder;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
+using ::testing::Not;
 using Words = std::vector<std::string>;
-
-CommandResult Call(Words words) {
-  words.insert(words.begin(), LSHFORMER_BINARY);
-  return RunCommand(words);
-}
-
-// The one error line of a command that fails with `status`.
-std::string Wrong(const Words& words, int status) {
-  const CommandResult result = Call(words);
-  EXPECT_EQ(result.status, status) << result.err;
-  EXPECT_THAT(result.err, StartsWith("lshformer: "));
-  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
-  return result.err;
-}
 
 // A tiny model trained for a few steps on synthetic questions, made once.
 class QuestionAnsweringTest : public ::testing::Test {
@@ -279,6 +264,35 @@ TEST_F(QuestionAnsweringTest, AHeadWhoseEndsDependOnStarts) {
   std::find(words.begin(), words.end(), "--config_overrides")[1] = "embedding_size=4";
   std::find(words.begin(), words.end(), "--output_dir")[1] = *folder_ / "refused";
   EXPECT_THAT(Wrong(words, 2), HasSubstr("a checkpoint's tensors stay as they are"));
+}
+
+// The documents of one article, so that each question may be asked of another.
+TEST_F(QuestionAnsweringTest, UnanswerablePairsAreTrainedOn) {
+  Json data = ReadJsonFile(*folder_ / "train.json");
+  Json article = {{"title", "all"}, {"paragraphs", Json::array()}};
+  for (const Json& one : data["data"]) article["paragraphs"].push_back(one["paragraphs"][0]);
+  data["data"] = Json::array({article});
+  const std::string path = folder_->Write("article.json", data.dump());
+  const auto samples = [&](const std::string& name, const Words& more) {
+    Words words = Train(name, more);
+    *(std::find(words.begin(), words.end(), "--train_file") + 1) = path;
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, Not(HasSubstr("unanswerable_pairs")));
+    const Json results = ReadJsonFile(*folder_ / (name + "/all_results.json"));
+    EXPECT_EQ(results["eval_total"], 6) << "what is evaluated stays as it is";
+    return ReadJsonFile(*folder_ / (name + "/training_args.json")).value("unanswerable_pairs", -1.0);
+  };
+  EXPECT_EQ(samples("without", {}), 0);
+  EXPECT_EQ(samples("with", {"--unanswerable_pairs", "1"}), 1);
+  EXPECT_NE(folder_->Read("without/model.safetensors"), folder_->Read("with/model.safetensors"));
+  // Articles of one paragraph leave nothing to pair with, and that is said.
+  const CommandResult alone = Call(Train("alone", {"--unanswerable_pairs", "1"}));
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.err, HasSubstr("--unanswerable_pairs: of 6 questions drawn 6 are not asked again"));
+  Words words = Train("refused", {"--unanswerable_pairs", "0.5"});
+  words.erase(std::find(words.begin(), words.end(), "--version_2_with_negative"));
+  EXPECT_THAT(Wrong(words, 2), HasSubstr("--unanswerable_pairs: needs --version_2_with_negative"));
 }
 
 TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {

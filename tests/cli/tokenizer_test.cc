@@ -137,6 +137,51 @@ TEST_F(TokenizerCommandTest, TrainsAndRefusesToOverwrite) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "small"));
 }
 
+constexpr const char* kSquad = R"({"data": [{"paragraphs": [{"context": "The hashing of keys isn't new.",
+  "qas": [{"id": "1", "question": "What isn't new?", "answers": []}]}]}]})";
+
+TEST_F(TokenizerCommandTest, TrainsWords) {
+  const std::string text = folder_.Write("text.txt", "the keys of\nhashing\n\nthe keys\n");
+  const auto train = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"train", "--type", "words", "--input", text, folder_.Write("squad.json", kSquad)});
+    return Run(flags);
+  };
+  EXPECT_EQ(train({"--output_dir", folder_ / "words"}).status, 0);
+  EXPECT_EQ(folder_.Read("words/words.txt"), "[PAD]\n[UNK]\nkeys\nhashing\nis\nn't\nnew\nof\nthe\n");
+  const CommandResult result =
+      Run({"encode", "--tokenizer", folder_ / "words", "--input", folder_.Write("in", "Keys isn't\n")});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, StartsWith("{\"input_ids\": [2, 4, 5]"));
+  EXPECT_EQ(train({"--output_dir", folder_ / "few", "--vocab_size", "3"}).status, 0);
+  EXPECT_EQ(folder_.Read("few/words.txt"), "[PAD]\n[UNK]\nkeys\n");
+  const CommandResult cased = train({"--output_dir", folder_ / "cased", "--do_lower_case", "false"});
+  EXPECT_EQ(cased.status, 2);
+  EXPECT_THAT(cased.err, HasSubstr("--do_lower_case: is not for --type words"));
+}
+
+TEST_F(TokenizerCommandTest, MakesWordVectors) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the keys of hashing\n\n";
+  const std::string input = folder_.Write("text.txt", text), squad = folder_.Write("squad.json", kSquad);
+  const auto vectors = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"vectors", "--input", input, squad, "--vector_size", "4", "--min_count", "2"});
+    return Run(flags);
+  };
+  const CommandResult one = vectors({"--output", "-", "--threads", "1"});
+  EXPECT_EQ(one.status, 0);
+  EXPECT_EQ(one.err, "");
+  EXPECT_THAT(one.out, StartsWith("7 4\nthe "));
+  EXPECT_EQ(vectors({"--output", "-", "--threads", "3"}).out, one.out);
+  EXPECT_NE(vectors({"--output", "-", "--seed", "7"}).out, one.out);
+  EXPECT_NE(vectors({"--output", "-", "--epochs", "1"}).out, one.out);
+  EXPECT_EQ(vectors({"--output", folder_ / "vectors.txt"}).out, "");
+  EXPECT_EQ(folder_.Read("vectors.txt"), one.out);
+  const CommandResult none = Run({"vectors", "--input", input, "--output", "-", "--min_count", "1000"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("--input: expected two words that occur 1000 times (--min_count) or more, got 0"));
+  EXPECT_EQ(vectors({"--output", "-", "--negative", "0"}).status, 2);
+}
+
 TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "The hashing of keys, the keys of hashing in 1,000 buckets.\n";

@@ -360,6 +360,10 @@ TEST_F(TrainingRunTest, WrongFlagsAreNamedBeforeAnyWork) {
   EXPECT_THAT(wrong({"--model_name_or_path", "x"}), HasSubstr("--model_name_or_path: "));
   EXPECT_THAT(wrong({"--int8"}), HasSubstr("--int8"));
   EXPECT_THAT(wrong({"--warmup_steps", "5", "--warmup_ratio", "0.1"}), HasSubstr("--warmup_steps: not beside"));
+  EXPECT_THAT(wrong({"--warmup_type", "logarithmic"}), HasSubstr("--warmup_type: needs --warmup_steps or"));
+  EXPECT_THAT(wrong({"--adadelta_rho", "0.95"}), HasSubstr("--adadelta_rho: is for --optim adadelta"));
+  EXPECT_THAT(wrong({"--optim", "adadelta", "--adam_epsilon", "1e-6"}),
+              HasSubstr("--adam_epsilon: is not for --optim adadelta"));
   EXPECT_THAT(wrong({"--train_file", ""}), HasSubstr("--train_file: expected a file, got \"\""));
   EXPECT_THAT(wrong({"--output_dir", ""}), HasSubstr("--output_dir: expected a folder, got \"\""));
   EXPECT_THAT(Fails(Train("run", {"--task_name", "sst3"}), 2), HasSubstr("did you mean"));

@@ -202,7 +202,8 @@ TEST(AnswerOptions, AreChecked) {
 
 std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, int longest, int stride) {
   std::vector<std::pair<int32_t, int32_t>> windows;
-  for (const ContextWindow& window : CutContext(question, context, {longest, stride}))
+  for (const ContextWindow& window :
+       CutContext(question, context, {false, question + 2, question + 3}, {longest, stride}))
     windows.emplace_back(window.begin, window.end);
   return windows;
 }

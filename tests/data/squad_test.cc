@@ -69,9 +69,19 @@ TEST_F(Squad, LimitKeepsTheFirstQuestionsAndTheirContexts) {
   const SquadData all = ReadSquad(path, SquadUse::kQuestionsOnly);
   EXPECT_EQ(all.contexts, (std::vector<std::string>{"b", "c"})) << "a context without questions is of no use";
   EXPECT_EQ(all.questions[2].context, 1);
+  EXPECT_EQ(all.articles, (std::vector<int32_t>{0, 0}));
   const SquadData some = ReadSquad(path, SquadUse::kQuestionsOnly, 2);
   EXPECT_EQ(some.questions.size(), 2U);
   EXPECT_EQ(some.contexts, std::vector<std::string>{"b"});
+}
+
+TEST_F(Squad, ContextsKnowTheirArticles) {
+  const std::string path = folder_.Write("articles.json", R"({"data": [
+      {"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "?"}]}]},
+      {"paragraphs": [{"context": "b", "qas": []}]},
+      {"paragraphs": [{"context": "c", "qas": [{"id": "2", "question": "?"}]},
+                      {"context": "d", "qas": [{"id": "3", "question": "?"}]}]}]})");
+  EXPECT_EQ(ReadSquad(path, SquadUse::kQuestionsOnly).articles, (std::vector<int32_t>{0, 2, 2}));
 }
 
 TEST_F(Squad, NumbersAreIdsToo) {

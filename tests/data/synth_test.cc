@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/json.h"
 #include "data/multiple_choice.h"
 #include "data/squad.h"
 #include "data/synth_words.h"
@@ -234,6 +235,53 @@ TEST(SyntheticQuestions, TheFileIsSquad) {
   EXPECT_EQ(seen[3].context, third.context);
   EXPECT_EQ(data.questions[3].text, third.question);
   EXPECT_EQ(data.questions[3].answers[0].text, third.answer);
+}
+
+// The same documents, whatever the share; those without an answer are asked for a kind that nothing in them is of.
+TEST(SyntheticQuestions, SomeAreUnanswerable) {
+  constexpr int kQuestions = 400;
+  int without = 0;
+  for (uint64_t i = 0; i < kQuestions; ++i) {
+    const SyntheticQuestion answered = MakeSyntheticQuestion(7, i, 30), made = MakeSyntheticQuestion(7, i, 30, 0.3);
+    EXPECT_EQ(made.context, answered.context);
+    if (!made.answer.empty()) {
+      EXPECT_EQ(made.question, answered.question);
+      EXPECT_EQ(made.answer_start, answered.answer_start);
+      continue;
+    }
+    ++without;
+    const std::string kind = made.question.substr(6, made.question.find(' ', 6) - 6);
+    EXPECT_EQ(made.question, "Which " + kind + " was hidden? Name the " + kind + ".");
+    int listed = 0;
+    for (const synth::Kind& one : synth::Kinds()) {
+      if (one.name != kind) continue;
+      ++listed;
+      EXPECT_EQ(MembersIn(made.context, one), 0) << made.question << " " << made.context;
+    }
+    EXPECT_EQ(listed, 1);
+    EXPECT_EQ(MakeSyntheticQuestion(7, i, 30, 1).question, made.question) << "a larger share, the same and more";
+  }
+  EXPECT_NEAR(without, 0.3 * kQuestions, 4 * std::sqrt(kQuestions * 0.3 * 0.7));
+}
+
+TEST(SyntheticQuestions, TheFileMayBeSquad2) {
+  const testing::TempFolder folder;
+  std::string text;
+  std::vector<SyntheticQuestion> seen;
+  WriteSyntheticQuestions([&](std::string_view piece, int64_t) { text += piece; }, 25, 100, 42,
+                          [&](const SyntheticQuestion& made) { seen.push_back(made); }, 0.5);
+  const Json json = ParseJson(text, "qa.json");
+  EXPECT_EQ(json["version"], "v2.0");
+  const SquadData data = ReadSquad(folder.Write("qa.json", text), SquadUse::kMayHaveNone);
+  ASSERT_EQ(data.questions.size(), 25U);
+  size_t without = 0;
+  for (size_t i = 0; i < 25; ++i) {
+    EXPECT_EQ(data.questions[i].answers.empty(), seen[i].answer.empty());
+    EXPECT_EQ(json["data"][i]["paragraphs"][0]["qas"][0]["is_impossible"], seen[i].answer.empty());
+    without += seen[i].answer.empty();
+  }
+  EXPECT_GT(without, 0U);
+  EXPECT_LT(without, 25U);
 }
 
 TEST(SynthWords, Inflect) {

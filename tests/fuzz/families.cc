@@ -1,7 +1,9 @@
 // The table of families with what reads config.json alone: the models need libtorch.
 #include "models/albert/config.h"
 #include "models/bert/config.h"
+#include "models/bidaf/config.h"
 #include "models/family.h"
+#include "models/qanet/config.h"
 
 namespace lshformer {
 
@@ -13,7 +15,15 @@ std::span<const Family* const> Families() {
                              .encoder_layers = true,
                              .set_defaults = SetAlbertDefaults,
                              .check = CheckAlbertConfig};
-  static const Family* const families[] = {&bert, &albert};
+  static const Family bidaf{
+      .model_type = "bidaf", .options = BidafOptions, .set_defaults = SetBidafDefaults, .check = CheckBidafConfig};
+  static const Family qanet{.model_type = "qanet",
+                            .options = QanetOptions,
+                            .encoder_layers = true,
+                            .without_encoder_keys = kNotOfQanet,
+                            .set_defaults = SetQanetDefaults,
+                            .check = CheckQanetConfig};
+  static const Family* const families[] = {&bert, &albert, &bidaf, &qanet};
   return families;
 }
 

@@ -246,7 +246,7 @@ TEST(ParseModelConfig, NumbersOutOfRange) {
 
 TEST(ParseModelConfig, VariantsThatAreNotComputed) {
   EXPECT_EQ(MemberError(R"("model_type":"roberta")"),
-            "\"model_type\": expected \"albert\" or \"bert\", got \"roberta\"");
+            "\"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"roberta\"");
   EXPECT_EQ(MemberError(R"("position_embedding_type":"relative_key")"),
             "\"position_embedding_type\": expected \"absolute\", got \"relative_key\"");
   EXPECT_EQ(MemberError(R"("is_decoder":true)"), "\"is_decoder\": expected false (encoders only), got true");

@@ -16,9 +16,10 @@ using ::testing::IsEmpty;
 TEST(FindFamily, SaysWhichThereAre) {
   EXPECT_STREQ(FindFamily("bert", "config.json").model_type, "bert");
   EXPECT_EQ(ErrorOf([] { FindFamily("xlnet", "config.json"); }),
-            "config.json: \"model_type\": expected \"albert\" or \"bert\", got \"xlnet\"");
+            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"xlnet\"");
   EXPECT_EQ(ErrorOf([] { FindFamily("bret", "config.json"); }),
-            "config.json: \"model_type\": expected \"albert\" or \"bert\", got \"bret\" (did you mean \"bert\"?)");
+            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"bret\" (did "
+            "you mean \"bert\"?)");
 }
 
 TEST(Families, HaveWhatTheTableNeeds) {

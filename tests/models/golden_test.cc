@@ -7,16 +7,12 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "io/safetensors.h"
+#include "models/golden_tensors.h"
 #include "models/model.h"
 #include "ops/matmul.h"
-#include "util/rounding.h"
 
 namespace lshformer {
 namespace {
-
-using testing::OfLargest;
-using testing::WithinRounding;
 
 std::string Folder(const std::string& name) {
   return std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/" + name;
@@ -63,31 +59,7 @@ PackedBatch ReadBatch(const std::string& path, Task task, const ModelConfig& con
 
 class GoldenTest : public ::testing::TestWithParam<const char*> {
  protected:
-  void ExpectTensor(const std::string& name, const torch::Tensor& got, double factor, double floor = 0) {
-    SCOPED_TRACE(name);
-    const TensorView* view = expected_.Find(name);
-    ASSERT_NE(view, nullptr);
-    ASSERT_TRUE(got.defined());
-    ASSERT_EQ(got.sizes().vec(), view->shape);
-    std::vector<float> want(view->elements());
-    CopyTo(*view, std::span(want), name);
-    const torch::Tensor flat = got.detach().contiguous();
-    const std::vector<float> values(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
-    EXPECT_THAT(values, WithinRounding(want, OfLargest(want, factor) + floor));
-    ++compared_;
-  }
-  double LargestGradient() const {
-    double largest = 0;
-    for (const auto& [name, view] : expected_.tensors()) {
-      if (!name.starts_with("gradients.")) continue;
-      std::vector<float> values(view.elements());
-      CopyTo(view, std::span(values), name);
-      largest = std::max(largest, OfLargest(values, 1));
-    }
-    return largest;
-  }
-  SafetensorsFile expected_{Folder(GetParam()) + "/expected.safetensors"};
-  size_t compared_ = 0;
+  testing::GoldenTensors expected_{Folder(GetParam()) + "/expected.safetensors"};
 };
 
 TEST_P(GoldenTest, AgreesWithHf) {
@@ -99,31 +71,32 @@ TEST_P(GoldenTest, AgreesWithHf) {
   ForwardOptions options;
   options.all_logits = options.hidden_states = options.attentions = true;
   const ModelOutput output = model->Forward(batch, options);
-  ExpectTensor("last_hidden_state", output.last_hidden_state, 1e-4);
+  expected_.Expect("last_hidden_state", output.last_hidden_state, 1e-4);
   const bool spans = task == Task::kQuestionAnswering;
-  if (task != Task::kMaskedLm && !spans) ExpectTensor("pooler_output", output.pooler_output, 1e-4);
+  if (task != Task::kMaskedLm && !spans) expected_.Expect("pooler_output", output.pooler_output, 1e-4);
   for (size_t level = 0; level < output.hidden_states.size(); ++level)
-    ExpectTensor(fmt::format("hidden_states.{}", level), output.hidden_states[level], 1e-4);
+    expected_.Expect(fmt::format("hidden_states.{}", level), output.hidden_states[level], 1e-4);
   for (size_t layer = 0; layer < output.attentions.size(); ++layer)
     for (size_t s = 0; s < output.attentions[layer].size(); ++s)
-      ExpectTensor(fmt::format("attentions.{}.{}", layer, s), output.attentions[layer][s], 1e-4);
+      expected_.Expect(fmt::format("attentions.{}.{}", layer, s), output.attentions[layer][s], 1e-4);
   if (task != Task::kEncoder) {
     if (spans) {
-      ExpectTensor("start_logits", output.start_logits, 1e-4);
-      ExpectTensor("end_logits", output.end_logits, 1e-4);
+      expected_.Expect("start_logits", output.start_logits, 1e-4);
+      expected_.Expect("end_logits", output.end_logits, 1e-4);
     } else {
-      ExpectTensor("logits", output.logits, 1e-4);
+      expected_.Expect("logits", output.logits, 1e-4);
     }
     if (task == Task::kPretraining)
-      ExpectTensor(FamilyOf(config).sentence_pairs.logits, output.sentence_pair_logits, 1e-4);
-    ExpectTensor("loss", output.loss, 1e-4);
+      expected_.Expect(FamilyOf(config).sentence_pairs.logits, output.sentence_pair_logits, 1e-4);
+    expected_.Expect("loss", output.loss, 1e-4);
     output.loss.backward();
-    const double floor = 1e-5 * LargestGradient();  // some gradients, such as key biases', are 0 in exact arithmetic
+    const double floor =
+        1e-5 * expected_.LargestGradient();  // some gradients, such as key biases', are 0 in exact arithmetic
     for (const auto& [name, parameter] : model->NamedParameters())
-      ExpectTensor("gradients." + name, parameter.grad().is_sparse() ? parameter.grad().to_dense() : parameter.grad(),
-                   1e-3, floor);
+      expected_.Expect("gradients." + name,
+                       parameter.grad().is_sparse() ? parameter.grad().to_dense() : parameter.grad(), 1e-3, floor);
   }
-  EXPECT_EQ(compared_ + 1, expected_.tensors().size()) << "every tensor of the file but cu_seqlens";
+  EXPECT_EQ(expected_.compared() + 1, expected_.size()) << "every tensor of the file but cu_seqlens";
 }
 
 // What low precision costs: the cosine of every embedding (the mean of a sequence's hidden states) to that of float32,

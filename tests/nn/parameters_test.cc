@@ -51,5 +51,20 @@ TEST(ParameterMap, MapsOfTheSameTensorsShareTheirPackedForm) {
   EXPECT_EQ(parameters.LinearOf(std::vector<std::string>{"tied", "second"}).packed(), both.packed());
 }
 
+TEST(ParameterMap, AMapMayHaveNoBias) {
+  ParameterMap parameters = TwoMaps();
+  parameters["third.weight"] = torch::randn({5, 3}).requires_grad_();
+  const torch::Tensor x = torch::randn({4, 3}), w = parameters.Get("third.weight");
+  const Linear map = parameters.LinearOf("third");
+  EXPECT_TRUE(torch::allclose(map(x), x.matmul(w.t()), 1e-5, 1e-6));
+  map(x).sum().backward();
+  EXPECT_TRUE(torch::allclose(w.grad(), x.sum(0).expand({5, 3}), 1e-5, 1e-6));
+  const torch::NoGradGuard no_grad;
+  map(x);
+  EXPECT_EQ(parameters.LinearOf("third").packed(), map.packed());
+  const std::vector<std::string> both{"third", "first"};
+  EXPECT_TRUE(torch::allclose(parameters.LinearOf(both)(x).slice(1, 0, 5), map(x), 1e-5, 1e-6));
+}
+
 }  // namespace
 }  // namespace lshformer

@@ -81,5 +81,19 @@ TEST(EmbeddingTest, RowsAreAddedIntoADenseGradient) {
   }
 }
 
+// A look-up is a sum with tables of zeros: the same values and the same sparse gradient.
+TEST(EmbeddingTest, LookUpIsTheSumWithoutTheOtherTables) {
+  const std::vector<int32_t> ids{4, 0, 2, 4, 5, 1};
+  const Tensor table = Normal({6, 70}, 1).requires_grad_(true), other = table.detach().clone().requires_grad_(true);
+  const Tensor weight = Normal({6, 70}, 2);
+  const Tensor found = LookUp(table, ids, /*padding=*/5), want = LookUpReference(other, ids, 5);
+  EXPECT_TRUE(torch::equal(found, want));
+  (found * weight).sum().backward();
+  (want * weight).sum().backward();
+  ASSERT_EQ(table.grad().layout(), torch::kSparse);
+  EXPECT_EQ(table.grad()._nnz(), 4);
+  EXPECT_TRUE(torch::equal(table.grad().to_dense(), other.grad()));
+}
+
 }  // namespace
 }  // namespace lshformer

@@ -379,10 +379,10 @@ TEST(RequirePrecision, AttentionNeedsTheInstructionsToo) {
   for (const std::string& isa : SupportedIsas()) {
     ForceIsa(isa);
     const std::string error = ErrorOf([] { RequirePrecision(Precision::kBFloat16, "--bf16"); });
-    if (isa.starts_with("avx512")) {
+    if (isa == "amx" || isa.starts_with("avx512")) {
       EXPECT_NO_THROW(RequirePrecision(Precision::kBFloat16, "--bf16"));
     } else {
-      EXPECT_THAT(error, HasSubstr("--bf16: attention in bfloat16 needs avx512 on a CPU with AVX512_BF16, the "
+      EXPECT_THAT(error, HasSubstr("--bf16: attention in bfloat16 needs amx, or avx512 on a CPU with AVX512_BF16, the "
                                    "instruction set in force is " +
                                    isa));
     }

@@ -11,6 +11,7 @@
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
+#include "ops/op_checks.h"
 #include "ops/row_ops.h"
 #include "ops/threads.h"
 #include "ops/torch.h"
@@ -20,77 +21,15 @@ namespace lshformer {
 namespace {
 
 using testing::ErrorOf;
+using testing::ExpectClose;
+using testing::ExpectGradientsOf;
+using testing::ExpectSameAsReference;
 using ::testing::HasSubstr;
+using testing::Normal;
 using torch::Tensor;
 
-Tensor Normal(std::vector<int64_t> shape, uint64_t seed, double scale = 1) {
-  torch::manual_seed(seed);
-  return torch::randn(shape, torch::kFloat64) * scale;
-}
-
-// |got − want| ≤ factor · largest |want|.
-void ExpectClose(const Tensor& got, const Tensor& want, double factor, const std::string& what) {
-  ASSERT_EQ(got.sizes(), want.sizes()) << what;
-  if (want.numel() == 0) return;
-  const double bound = factor * std::max(want.abs().max().item<double>(), 1e-30);
-  const double worst = (got.to(torch::kFloat64) - want).abs().max().item<double>();
-  EXPECT_LE(worst, bound) << what;
-}
-
-using Function = std::function<Tensor(const std::vector<Tensor>&)>;
-
-Tensor Dense(const Tensor& gradient) { return gradient.is_sparse() ? gradient.to_dense() : gradient; }
-
-// Runs the op in float and its twin in double on the same numbers; compares results and the gradients of Σ result · g
-// for a random g.
-void ExpectSameAsReference(const Function& op, const Function& reference, const std::vector<Tensor>& inputs,
-                           double factor = 1e-5) {
-  std::vector<Tensor> single, exact;
-  for (const Tensor& input : inputs) {
-    single.push_back(input.to(torch::kFloat32).clone().requires_grad_(true));
-    exact.push_back(input.to(torch::kFloat32).to(torch::kFloat64).requires_grad_(true));
-  }
-  const Tensor got = op(single), want = reference(exact);
-  ExpectClose(got, want, factor, "result");
-  const Tensor weight = Normal(want.sizes().vec(), 99).to(torch::kFloat32);
-  (got * weight).sum().backward();
-  (want * weight.to(torch::kFloat64)).sum().backward();
-  double largest = 0;
-  for (const Tensor& input : exact)
-    if (input.grad().defined()) largest = std::max(largest, input.grad().abs().max().item<double>());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    ASSERT_EQ(single[i].grad().defined(), exact[i].grad().defined()) << "input " << i;
-    if (!exact[i].grad().defined()) continue;
-    const double worst = (Dense(single[i].grad()).to(torch::kFloat64) - exact[i].grad()).abs().max().item<double>();
-    EXPECT_LE(worst, factor * std::max(exact[i].grad().abs().max().item<double>(), 1e-2 * largest))
-        << "gradient of input " << i;
-  }
-}
-
-// The twins themselves: gradients by central differences in double.
-void ExpectGradientsOf(const Function& reference, std::vector<Tensor> inputs) {
-  for (Tensor& input : inputs) input.requires_grad_(true);
-  const Tensor weight = Normal(reference(inputs).sizes().vec(), 98);
-  (reference(inputs) * weight).sum().backward();
-  const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Tensor flat = inputs[i].view({-1});
-    const Tensor gradient = inputs[i].grad().view({-1});
-    for (int64_t k = 0; k < flat.numel(); k += 1 + flat.numel() / 12) {
-      const double value = flat[k].item<double>(), step = 1e-6;
-      flat[k] = value + step;
-      const double up = (reference(inputs) * weight).sum().item<double>();
-      flat[k] = value - step;
-      const double down = (reference(inputs) * weight).sum().item<double>();
-      flat[k] = value;
-      EXPECT_NEAR(gradient[k].item<double>(), (up - down) / (2 * step), 1e-7 * (1 + std::abs(up)))
-          << "input " << i << " element " << k;
-    }
-  }
-}
-
 constexpr UnaryFunction kFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu,
-                                        UnaryFunction::kTanh, UnaryFunction::kSilu};
+                                        UnaryFunction::kTanh, UnaryFunction::kSilu,    UnaryFunction::kSigmoid};
 
 TEST(FunctionTest, KnownValuesOfGelu) {
   const std::vector<float> x{-2, -1, -0.5f, 0.5f, 1, 2, 3};

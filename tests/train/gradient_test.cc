@@ -141,7 +141,8 @@ TEST(GradientTest, OtherLayoutsAndTypesAreRefused) {
 TEST(GradientTest, AnUpdateByRowsIsThatOfTheTable) {
   TrainingOptions options;
   options.weight_decay = 0.1;
-  for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb}) {
+  for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb,
+                                    OptimizerType::kAdam, OptimizerType::kAdadelta}) {
     options.optim = optim;
     for (const Shape& shape : Shapes()) {
       const auto run = [&](bool sparse, int threads) {

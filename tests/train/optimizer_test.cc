@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
 
@@ -58,9 +59,10 @@ void ExpectWithinRoundings(const torch::Tensor& got, const torch::Tensor& want, 
   EXPECT_LE(worst, 8 * std::numeric_limits<float>::epsilon() * static_cast<double>(steps)) << name;
 }
 
-TEST(AdamW, FollowsTorch) {
+template <class Reference, class ReferenceOptions>
+void ExpectToFollow(OptimizerType optim) {
   constexpr int64_t kSteps = 20;
-  const TrainingOptions options = HardOptions();
+  const TrainingOptions options = HardOptions(optim);
   Problem ours(3), theirs(3);
   const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
   std::vector<torch::optim::OptimizerParamGroup> groups;
@@ -68,12 +70,12 @@ TEST(AdamW, FollowsTorch) {
     std::vector<torch::Tensor> tensors;
     for (size_t i = 0; i < theirs.parameters.size(); ++i)
       if (theirs.roles[i].decays == decays) tensors.push_back(theirs.parameters[i].second);
-    auto group_options = std::make_unique<torch::optim::AdamWOptions>();
+    auto group_options = std::make_unique<ReferenceOptions>();
     group_options->betas({options.adam_beta1, options.adam_beta2}).eps(options.adam_epsilon);
     group_options->weight_decay(decays ? options.weight_decay : 0);
     groups.emplace_back(tensors, std::move(group_options));
   }
-  torch::optim::AdamW reference(groups);
+  Reference reference(groups);
   for (int64_t step = 0; step < kSteps; ++step) {
     const double rate = 1e-2 / static_cast<double>(step + 1);
     ours.DrawGradients(step);
@@ -86,6 +88,97 @@ TEST(AdamW, FollowsTorch) {
   for (size_t i = 0; i < ours.parameters.size(); ++i) {
     const auto& [name, parameter] = ours.parameters[i];
     ExpectWithinRoundings(parameter.detach(), theirs.parameters[i].second.detach(), kSteps, name);
+  }
+}
+
+TEST(AdamW, FollowsTorch) { ExpectToFollow<torch::optim::AdamW, torch::optim::AdamWOptions>(OptimizerType::kAdamW); }
+TEST(Adam, FollowsTorch) { ExpectToFollow<torch::optim::Adam, torch::optim::AdamOptions>(OptimizerType::kAdam); }
+
+// β₁ = 1/2, β₂ = 3/4, ε = 0, weight decay 1/2, learning rate 3/4; gradients 1, then −2:
+//   weight 6: g = 1 + 3 = 4, m̂ = 4, √v̂ = 4, w = 6 − 3/4;     g = −2 + 21/8 = 5/8, m = 21/16, m̂ = 7/4,
+//             v = 3/4 · 4 + 1/4 · 25/64 = 793/256, v̂ = 793/112
+//   bias 6:   g = 1, w = 6 − 3/4;                            g = −2, m = −3/4, m̂ = −1, v = 19/16, v̂ = 19/7
+TEST(Adam, TwoStepsByHand) {
+  TrainingOptions options;
+  options.optim = OptimizerType::kAdam;
+  options.adam_beta1 = 0.5, options.adam_beta2 = 0.75, options.adam_epsilon = 0, options.weight_decay = 0.5;
+  const NamedTensors parameters{{"weight", torch::tensor({6.0f}).requires_grad_()},
+                                {"bias", torch::tensor({6.0f}).requires_grad_()}};
+  const auto optimizer = MakeOptimizer(options, parameters, {{.decays = true}, {.decays = false}});
+  for (const float gradient : {1.0f, -2.0f}) {
+    for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::tensor({gradient});
+    optimizer->Step(0.75, 1);
+    if (gradient < 0) break;
+    EXPECT_FLOAT_EQ(parameters[0].second.item<float>(), 5.25f);
+    EXPECT_FLOAT_EQ(parameters[1].second.item<float>(), 5.25f);
+  }
+  EXPECT_FLOAT_EQ(parameters[0].second.item<float>(), static_cast<float>(5.25 - 0.75 * 1.75 / std::sqrt(793.0 / 112)));
+  EXPECT_FLOAT_EQ(parameters[1].second.item<float>(), static_cast<float>(5.25 + 0.75 / std::sqrt(19.0 / 7)));
+}
+
+// ρ = 1/2, ε = 1, weight decay 1/2, learning rate 3/4. Weight 8 with the gradients 0, then −3/2, and bias 6 with 4,
+// then 2, have both g = 4, then 2:
+//   square_avg = 8, Δ = 1 / 3 · 4, step 1, acc_delta = 8/9;   square_avg = 6, Δ = √(17/9) / √7 · 2
+TEST(Adadelta, TwoStepsByHand) {
+  TrainingOptions options;
+  options.optim = OptimizerType::kAdadelta;
+  options.adadelta_rho = 0.5, options.adadelta_epsilon = 1, options.weight_decay = 0.5;
+  const NamedTensors parameters{{"weight", torch::tensor({8.0f}).requires_grad_()},
+                                {"bias", torch::tensor({6.0f}).requires_grad_()}};
+  const auto optimizer = MakeOptimizer(options, parameters, {{.decays = true}, {.decays = false}});
+  const auto step = [&](float weight, float bias) {
+    parameters[0].second.mutable_grad() = torch::tensor({weight});
+    parameters[1].second.mutable_grad() = torch::tensor({bias});
+    optimizer->Step(0.75, 1);
+  };
+  step(0, 4);
+  EXPECT_FLOAT_EQ(parameters[0].second.item<float>(), 7);
+  EXPECT_FLOAT_EQ(parameters[1].second.item<float>(), 5);
+  step(-1.5f, 2);
+  const double second = 0.75 * 2 * std::sqrt(17.0 / 63);
+  EXPECT_FLOAT_EQ(parameters[0].second.item<float>(), static_cast<float>(7 - second));
+  EXPECT_FLOAT_EQ(parameters[1].second.item<float>(), static_cast<float>(5 - second));
+  const NamedTensors state = optimizer->State();
+  EXPECT_EQ(state[0].first, "square_avg.weight");
+  EXPECT_FLOAT_EQ(state[0].second.item<float>(), 6);
+  EXPECT_EQ(state[3].first, "acc_delta.bias");
+  EXPECT_FLOAT_EQ(state[3].second.item<float>(), static_cast<float>(0.5 * 8 / 9 + 0.5 * 4 * 17 / 63));
+}
+
+// torch.optim.Adadelta's formula, in double: libtorch has none.
+TEST(Adadelta, FollowsItsFormula) {
+  TrainingOptions options = HardOptions(OptimizerType::kAdadelta);
+  options.adadelta_rho = 0.95, options.adadelta_epsilon = 1e-8;
+  Problem ours(3);
+  const auto optimizer = MakeOptimizer(options, ours.parameters, ours.roles);
+  std::vector<torch::Tensor> weights, square, deltas, moved;
+  for (const auto& [name, parameter] : ours.parameters) {
+    weights.push_back(parameter.detach().to(torch::kFloat64));
+    for (auto* zeros : {&square, &deltas, &moved}) zeros->push_back(torch::zeros_like(weights.back()));
+  }
+  constexpr int64_t kSteps = 10;
+  constexpr double kRate = 0.5, kScale = 0.5;
+  const double rho = options.adadelta_rho, epsilon = options.adadelta_epsilon;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    ours.DrawGradients(step);
+    optimizer->Step(kRate, kScale);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      torch::Tensor gradient = kScale * ours.parameters[i].second.grad().to(torch::kFloat64);
+      if (ours.roles[i].decays) gradient = gradient + options.weight_decay * weights[i];
+      square[i] = rho * square[i] + (1 - rho) * gradient.square();
+      const torch::Tensor delta = (deltas[i] + epsilon).sqrt() / (square[i] + epsilon).sqrt() * gradient;
+      deltas[i] = rho * deltas[i] + (1 - rho) * delta.square();
+      weights[i] = weights[i] - kRate * delta;
+      moved[i] += kRate * delta.abs();
+    }
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    // Roundings of the weight at every step, and of each Δ, into which go those of all steps before.
+    const torch::Tensor error = (ours.parameters[i].second.detach().to(torch::kFloat64) - weights[i]).abs();
+    const torch::Tensor bound =
+        kSteps * std::numeric_limits<float>::epsilon() * (8 * weights[i].abs() + 16 * moved[i] + 8 * kRate * 1e-4);
+    EXPECT_TRUE((error <= bound).all().item<bool>()) << ours.parameters[i].first;
+    EXPECT_GT(moved[i].max().item<double>(), 1e-4);
   }
 }
 
@@ -207,7 +300,8 @@ TEST(Lamb, WithoutAnUpdateNothingMoves) {
 // What holds of all of them.
 class OptimizerTest : public ::testing::TestWithParam<OptimizerType> {};
 INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
-                         ::testing::Values(OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb),
+                         ::testing::Values(OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb,
+                                           OptimizerType::kAdam, OptimizerType::kAdadelta),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 TEST_P(OptimizerTest, GradientScaleIsAGradientScaled) {

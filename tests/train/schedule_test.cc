@@ -56,6 +56,19 @@ const Case kCases[] = {
     {"constant",
      {ScheduleType::kConstant, 2e-4, 4, 7},
      {{0, 0.0}, {1, 5e-05}, {3, 0.00015}, {5, 0.0002}, {100, 0.0002}}},
+    // 0.001 · ln(step + 1) / ln 1000, as implementations of QANet in PyTorch have it.
+    {"logarithmic",
+     {ScheduleType::kConstant, 1e-3, 999, 5000, WarmupType::kLogarithmic},
+     {{0, 0.0},
+      {1, 0.00010034333188799374},
+      {9, 0.0003333333333333334},
+      {99, 0.0006666666666666668},
+      {998, 0.0009998551627419942},
+      {999, 0.001},
+      {4000, 0.001}}},
+    {"logarithmic_then_linear",
+     {ScheduleType::kLinear, 1e-3, 3, 7, WarmupType::kLogarithmic},
+     {{1, 0.0005}, {3, 0.001}, {5, 0.0005}, {7, 0.0}}},
 };
 
 class ScheduleTest : public testing::TestWithParam<Case> {};
@@ -74,6 +87,9 @@ TEST(Schedule, WarmupStepsWinOverTheRatioWhichRoundsUp) {
   EXPECT_EQ(MakeSchedule(options, 101).warmup_steps, 7);
   options.warmup_steps = 3;
   EXPECT_EQ(MakeSchedule(options, 101).warmup_steps, 3);
+  EXPECT_EQ(MakeSchedule(options, 101).warmup, WarmupType::kLinear);
+  options.warmup_type = WarmupType::kLogarithmic;
+  EXPECT_EQ(MakeSchedule(options, 101).warmup, WarmupType::kLogarithmic);
 }
 
 // The three runs of the BERT-LSH paper: 235,314 rows by 8, 63,981 by 32, 83,219 by 32, three epochs each.
@@ -117,6 +133,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"adam_beta1", [](TrainingOptions& o) { o.adam_beta1 = 1; }},
         BadOption{"adam_beta2", [](TrainingOptions& o) { o.adam_beta2 = -0.1; }},
         BadOption{"adam_epsilon", [](TrainingOptions& o) { o.adam_epsilon = -1e-8; }},
+        BadOption{"adadelta_rho", [](TrainingOptions& o) { o.adadelta_rho = 1; }},
+        BadOption{"adadelta_epsilon", [](TrainingOptions& o) { o.adadelta_epsilon = 0; }},
         BadOption{"max_grad_norm", [](TrainingOptions& o) { o.max_grad_norm = -1; }},
         BadOption{"warmup_ratio", [](TrainingOptions& o) { o.warmup_ratio = 1.5; }},
         BadOption{"warmup_steps", [](TrainingOptions& o) { o.warmup_steps = -1; }},
@@ -145,6 +163,21 @@ TEST(TrainingOptions, ATypoGetsASuggestion) {
             "expected linear, cosine or constant, got \"linaer\" (did you mean \"linear\"?)");
 }
 
+// What an optimizer does not read is neither taken nor kept.
+TEST(TrainingOptions, BelongToTheirOptimizerAndWarmUp) {
+  TrainingOptions options;
+  const auto reason = [&](const char* name) { return FindOption(TrainingTable(), name)->without_meaning(options); };
+  EXPECT_EQ(reason("adam_beta1"), "");
+  EXPECT_EQ(reason("adadelta_rho"), "is for " + Marked("optim") + " adadelta");
+  EXPECT_EQ(reason("warmup_type"), "needs " + Marked("warmup_steps") + " or " + Marked("warmup_ratio"));
+  options.optim = OptimizerType::kAdadelta;
+  options.warmup_ratio = 0.1;
+  for (const char* name : {"adam_beta1", "adam_beta2", "adam_epsilon"})
+    EXPECT_EQ(reason(name), "is not for " + Marked("optim") + " adadelta");
+  EXPECT_EQ(reason("adadelta_epsilon"), "");
+  EXPECT_EQ(reason("warmup_type"), "");
+}
+
 // Of every option a resumed run knows whether it may have another value; what only says when to look changes nothing.
 TEST(TrainingOptions, EveryOptionSaysWhatItChanges) {
   const auto effect = [](const char* name) { return FindOption(TrainingTable(), name)->effect; };
@@ -152,6 +185,8 @@ TEST(TrainingOptions, EveryOptionSaysWhatItChanges) {
   EXPECT_EQ(effect("seed"), Effect::kRun);
   EXPECT_EQ(effect("learning_rate"), Effect::kCourse);
   EXPECT_EQ(effect("max_steps"), Effect::kCourse);
+  EXPECT_EQ(effect("warmup_type"), Effect::kCourse);
+  EXPECT_EQ(effect("adadelta_rho"), Effect::kCourse);
   EXPECT_EQ(effect("logging_steps"), Effect::kNone);
   EXPECT_EQ(effect("gradient_checkpointing"), Effect::kNone);
 }

@@ -19,12 +19,12 @@ namespace {
 using Floats = std::vector<float>;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
-class LambKernelTest : public ::testing::TestWithParam<std::string> {
+class UpdateKernelTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { ForceIsa(GetParam()); }
   void TearDown() override { ForceIsa("auto"); }
 };
-INSTANTIATE_TEST_SUITE_P(Isas, LambKernelTest, ::testing::ValuesIn(SupportedIsas()),
+INSTANTIATE_TEST_SUITE_P(Isas, UpdateKernelTest, ::testing::ValuesIn(SupportedIsas()),
                          [](const auto& info) { return info.param; });
 
 // Numbers over many magnitudes; an array begins one element into its memory, so at no vector's border.
@@ -58,7 +58,7 @@ struct LambState {
 
 std::vector<int64_t> Counts() { return {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 1000, 32768}; }
 
-TEST_P(LambKernelTest, IsItsFormula) {
+TEST_P(UpdateKernelTest, LambIsItsFormula) {
   for (const int64_t count : Counts()) {
     LambState got(count);
     const LambState before = got;
@@ -97,7 +97,7 @@ TEST_P(LambKernelTest, IsItsFormula) {
   }
 }
 
-TEST_P(LambKernelTest, NoGradientIsZeros) {
+TEST_P(UpdateKernelTest, LambTakesNoGradientAsZeros) {
   for (const int64_t count : Counts()) {
     LambState zeros(count), none(count);
     std::fill(zeros.gradient.begin(), zeros.gradient.end(), 0.0f);
@@ -107,6 +107,121 @@ TEST_P(LambKernelTest, NoGradientIsZeros) {
     EXPECT_EQ(got.update, want.update);
     EXPECT_EQ(none.average, zeros.average);
     EXPECT_EQ(none.square, zeros.square);
+  }
+}
+
+// Of those that need no norm: a parameter, its gradient and two running means, each one element into its memory.
+struct PlainState {
+  Floats gradient, parameter, first, second;
+  PlainState(int64_t count, bool positive_first)
+      : gradient(Draw(count, 1)),
+        parameter(Draw(count, 2)),
+        first(Draw(count, 3, positive_first)),
+        second(Draw(count, 4, true)) {}
+  template <class Kernel>
+  void Run(const Kernel& kernel, int64_t count, bool no_gradient = false) {
+    kernel(no_gradient ? nullptr : gradient.data() + 1, parameter.data() + 1, first.data() + 1, second.data() + 1,
+           count);
+  }
+};
+
+// scale · gradient + decay · parameter, and how far a kernel may be from it.
+struct Decayed {
+  double value, rounding;
+  Decayed(float scale, float gradient, float decay, float parameter)
+      : value(double{scale} * gradient + double{decay} * parameter),
+        rounding(2 * kEpsilon * (std::abs(double{scale} * gradient) + std::abs(double{decay} * parameter))) {}
+};
+
+// keep · old + share · g², and how far a kernel may be from it.
+struct Mean {
+  double value, rounding;
+  Mean(float keep, float old, float share, double x, double rounding_of_x)
+      : value(double{keep} * old + double{share} * x * x),
+        rounding(4 * kEpsilon * value + double{share} * rounding_of_x * (2 * std::abs(x) + rounding_of_x)) {}
+};
+
+constexpr float kDecay = 0.1f, kScale = 0.25f;
+
+TEST_P(UpdateKernelTest, AdamIsItsFormula) {
+  const AdamWUpdate update{.beta1 = 0.8f,
+                           .beta2 = 0.98f,
+                           .one_minus_beta1 = 0.2f,
+                           .one_minus_beta2 = 0.02f,
+                           .gradient_scale = kScale,
+                           .keep = 1,
+                           .step_size = 0.37f,
+                           .root_scale = 1.3f,
+                           .epsilon = 1e-6f};
+  const auto kernel = [&](const float* gradient, float* parameter, float* first, float* second, int64_t count) {
+    UpdateAdam(update, kDecay, gradient, parameter, first, second, count);
+  };
+  for (const int64_t count : Counts()) {
+    const PlainState before(count, /*positive_first=*/false);
+    PlainState got = before;
+    got.Run(kernel, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double w = before.parameter[i];
+      const Decayed g(kScale, before.gradient[i], kDecay, before.parameter[i]);
+      const double old = double{update.beta1} * before.first[i], added = double{update.one_minus_beta1} * g.value;
+      ASSERT_NEAR(got.first[i], old + added, 2 * kEpsilon * (std::abs(old) + std::abs(added)) + g.rounding);
+      const Mean square(update.beta2, before.second[i], update.one_minus_beta2, g.value, g.rounding);
+      ASSERT_NEAR(got.second[i], square.value, square.rounding);
+      // From here on of the moments as they were rounded.
+      const double root = std::sqrt(double{got.second[i]}) * double{update.root_scale} + double{update.epsilon};
+      const double step = double{update.step_size} * got.first[i] / root;
+      ASSERT_NEAR(got.parameter[i], w - step, 6 * kEpsilon * std::abs(step) + 2 * kEpsilon * std::abs(w))
+          << count << " " << i;
+    }
+    EXPECT_EQ(got.parameter[0], before.parameter[0]);  // what stands in front is no one's
+  }
+}
+
+constexpr AdadeltaUpdate kAdadelta{.rho = 0.9f,
+                                   .one_minus_rho = 0.1f,
+                                   .gradient_scale = kScale,
+                                   .decay = kDecay,
+                                   .learning_rate = 0.5f,
+                                   .epsilon = 1e-6f};
+void RunAdadelta(const float* gradient, float* parameter, float* first, float* second, int64_t count) {
+  UpdateAdadelta(kAdadelta, gradient, parameter, first, second, count);
+}
+
+TEST_P(UpdateKernelTest, AdadeltaIsItsFormula) {
+  for (const int64_t count : Counts()) {
+    const PlainState before(count, /*positive_first=*/true);
+    PlainState got = before;
+    got.Run(RunAdadelta, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double w = before.parameter[i];
+      const Decayed g(kScale, before.gradient[i], kDecay, before.parameter[i]);
+      const Mean square(kAdadelta.rho, before.first[i], kAdadelta.one_minus_rho, g.value, g.rounding);
+      ASSERT_NEAR(got.first[i], square.value, square.rounding);
+      // From here on of the mean square as it was rounded.
+      const double epsilon = kAdadelta.epsilon;
+      const double ratio = std::sqrt(before.second[i] + epsilon) / std::sqrt(got.first[i] + epsilon);
+      const double delta = ratio * g.value, rounding = ratio * g.rounding + 6 * kEpsilon * std::abs(delta);
+      const Mean deltas(kAdadelta.rho, before.second[i], kAdadelta.one_minus_rho, delta, rounding);
+      ASSERT_NEAR(got.second[i], deltas.value, deltas.rounding);
+      const double step = double{kAdadelta.learning_rate} * delta;
+      ASSERT_NEAR(got.parameter[i], w - step,
+                  double{kAdadelta.learning_rate} * rounding + 2 * kEpsilon * (std::abs(step) + std::abs(w)))
+          << count << " " << i;
+    }
+    EXPECT_EQ(got.parameter[0], before.parameter[0]);
+  }
+}
+
+TEST_P(UpdateKernelTest, AdadeltaTakesNoGradientAsZeros) {
+  for (const int64_t count : Counts()) {
+    PlainState zeros(count, /*positive_first=*/true);
+    std::fill(zeros.gradient.begin(), zeros.gradient.end(), 0.0f);
+    PlainState none = zeros;
+    zeros.Run(RunAdadelta, count);
+    none.Run(RunAdadelta, count, /*no_gradient=*/true);
+    EXPECT_EQ(none.parameter, zeros.parameter);
+    EXPECT_EQ(none.first, zeros.first);
+    EXPECT_EQ(none.second, zeros.second);
   }
 }
 

@@ -16,13 +16,20 @@ void SetDefaults(ModelConfig& config) { config.vocab_size = 100, config.hidden_s
 std::vector<Option<ModelConfig>> Options() {
   using B = BagOfWordsConfig;
   return {OwnOption(Integer("character_vocab_size", &B::character_vocab_size, 1, 1000, "ids of the second stream")),
-          OwnOption(Number("character_weight", &B::character_weight, {}, "of the second stream's mean"))};
+          OwnOption(Number("character_weight", &B::character_weight, {}, "of the second stream's mean")),
+          OwnOption(Boolean("fixed_words", &B::fixed_words, "the words' vectors are not trained"))};
 }
 
 std::vector<ParameterSpec> Parameters(const ModelConfig& config, Task) {
-  const int64_t width = config.hidden_size, characters = config.own<BagOfWordsConfig>().character_vocab_size;
+  const BagOfWordsConfig& own = config.own<BagOfWordsConfig>();
+  const int64_t width = config.hidden_size, characters = own.character_vocab_size;
   std::vector<ParameterSpec> specs{
-      {"words", {config.vocab_size, width}, Initial::kNormal, "embeddings", "vocab_size", {.embedding = true}},
+      {"words",
+       {config.vocab_size, width},
+       Initial::kNormal,
+       "embeddings",
+       "vocab_size",
+       {.embedding = true, .trained = !own.fixed_words}},
       {"characters", {characters, width}, Initial::kNormal, "embeddings", "character_vocab_size", {.embedding = true}}};
   AppendLinear(specs, "classifier", config.num_labels, width, "head", "hidden_size");
   return specs;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
+#include "io/safetensors.h"
 #include "models/model.h"
 #include "models/toy_family/bag_of_words.h"
+#include "train/tiny_run.h"
 #include "train/trainer.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
@@ -13,9 +15,13 @@
 namespace lshformer {
 namespace {
 
+using testing::Copies;
+using testing::Different;
 using ::testing::ElementsAre;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::TempFolder;
 
 ModelConfig Parse(const std::string& text) { return ParseModelConfig(ParseJson(text, "config.json"), "config.json"); }
@@ -43,10 +49,11 @@ TEST(ToyFamily, ReadsAndWritesItsOwnKeys) {
   EXPECT_EQ(config.vocab_size, 100) << "the family's default, not BERT's";
   EXPECT_EQ(config.own<BagOfWordsConfig>().character_weight, 2);
   EXPECT_EQ(config.own<BagOfWordsConfig>().character_vocab_size, 30);
-  EXPECT_EQ(ToJson(config).dump(),
-            R"({"architectures":[],"model_type":"bag_of_words","vocab_size":100,"hidden_size":8,)"
-            R"("character_vocab_size":30,"character_weight":2.0,"initializer_range":0.02,"pad_token_id":0,)"
-            R"("torch_dtype":"float32","num_hidden_layers":3})")
+  EXPECT_EQ(
+      ToJson(config).dump(),
+      R"({"architectures":[],"model_type":"bag_of_words","vocab_size":100,"hidden_size":8,)"
+      R"("character_vocab_size":30,"character_weight":2.0,"fixed_words":false,"initializer_range":0.02,"pad_token_id":0,)"
+      R"("torch_dtype":"float32","num_hidden_layers":3})")
       << "what is no key of the family is kept as any unknown key";
   EXPECT_EQ(ErrorOf([] { Parse(R"({"model_type": "bag_of_words", "character_vocab_size": 0})"); }),
             "config.json: \"character_vocab_size\": expected 1 to 1000, got 0");
@@ -103,6 +110,48 @@ TEST(ToyFamily, TrainsSavesLoadsAndPredicts) {
   int64_t right = 0;
   for (int64_t i = 0; i < kExamples; ++i) right += best[i].item<int64_t>() == i % 2;
   EXPECT_EQ(right, kExamples);
+}
+
+// A table that is given stays as it is: no gradient, no decay, no state, no average; but it is part of the model.
+TEST(ToyFamily, AParameterThatIsNotTrainedIsLeftAlone) {
+  ModelConfig config = DefaultModelConfig("bag_of_words", "test");
+  ApplyOverrides(config, "fixed_words=true", "test");
+  TrainingOptions options;
+  options.learning_rate = 0.05, options.weight_decay = 0.1, options.max_grad_norm = 0.5, options.ema_decay = 0.5;
+  options.max_steps = 6, options.logging_steps = 1, options.save_steps = 3;
+  for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb,
+                                    OptimizerType::kAdam, OptimizerType::kAdadelta}) {
+    SCOPED_TRACE(Name(optim));
+    options.optim = optim;
+    const TempFolder folder;
+    const ModelPtr model = CreateModel(config, Task::kSequenceClassification, 7);
+    const torch::Tensor words = model->NamedParameters()[0].second, given = words.detach().clone();
+    EXPECT_FALSE(words.requires_grad());
+    const auto version = words._version();
+    const TrainResult result = Train(*model, {64, Batch}, options, {.output_dir = folder / "run"}, {});
+    EXPECT_TRUE(words.equal(given));
+    EXPECT_EQ(words._version(), version) << "a packed copy of it would have to be made again";
+    EXPECT_FALSE(words.grad().defined());
+    EXPECT_FALSE(model->NamedParameters()[1].second.detach().equal(
+        CreateModel(config, Task::kSequenceClassification, 7)->NamedParameters()[1].second.detach()))
+        << "the other table is trained";
+    // The norm is that of what is clipped and updated.
+    for (const Json& entry : result.trainer_state["log_history"]) EXPECT_GT(entry["grad_norm"].get<double>(), 0);
+
+    const SafetensorsFile state(folder / "run/checkpoint-3/optimizer.safetensors");
+    for (const auto& [name, tensor] : state.tensors()) EXPECT_THAT(name, Not(HasSubstr("words")));
+    EXPECT_NE(state.Find("weight.characters"), nullptr);
+    EXPECT_NE(SafetensorsFile(folder / "run/checkpoint-3/model.safetensors").Find("words"), nullptr);
+
+    // Another model takes the table from the checkpoint, and goes on to the same bits.
+    const ModelPtr resumed = CreateModel(config, Task::kSequenceClassification, 99);
+    Train(*resumed, {64, Batch}, options,
+          {.output_dir = folder / "resumed", .resume_from = folder / "run/checkpoint-3"}, {});
+    EXPECT_THAT(Different(Copies(*model), Copies(*resumed)), IsEmpty());
+    const ModelPtr loaded = LoadModel(folder / "run/checkpoint-6", Task::kSequenceClassification, 0, true);
+    EXPECT_FALSE(loaded->NamedParameters()[0].second.requires_grad());
+    EXPECT_TRUE(loaded->NamedParameters()[1].second.requires_grad());
+  }
 }
 
 }  // namespace

@@ -1,0 +1,9 @@
+// BiDAF's row of the table.
+#pragma once
+#include "models/family.h"
+
+namespace lshformer {
+
+extern const Family kBidafFamily;
+
+}  // namespace lshformer

@@ -1,0 +1,9 @@
+// QANet's row of the table.
+#pragma once
+#include "models/family.h"
+
+namespace lshformer {
+
+extern const Family kQanetFamily;
+
+}  // namespace lshformer
