@@ -251,7 +251,9 @@ class ColumnWindow {
  private:
   // Columns from `begin` on are kept, at the front.
   void MoveTo(int64_t begin) {
-    const int64_t skipped = begin - held_.first, kept = end_ - begin;
+    // A panel is moved as a whole: its columns do not lie one after another.
+    const int64_t skipped = begin - held_.first, held = end_ - begin;
+    const int64_t kept = work_.in_tiles() ? (held + kTilePadding - 1) / kTilePadding * kTilePadding : held;
     const auto move = [&](void* data, int64_t bytes) {
       if (data) std::memmove(data, static_cast<uint8_t*>(data) + skipped * bytes, kept * bytes);
     };
