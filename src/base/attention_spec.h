@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clustered_attention.h"
 #include "base/dense_attention.h"
 #include "base/json.h"
 #include "base/reformer_attention.h"
@@ -33,10 +34,11 @@ struct TunedLengths {
 };
 
 struct AttentionSpec {
-  std::variant<DenseAttention, SimHashAttention, ReformerAttention> kind;
+  std::variant<DenseAttention, SimHashAttention, ReformerAttention, ClusteredAttention> kind;
   // Of every kind that hashes; which of them a kind has, and their defaults, says its table.
-  int window = 0;                                  // neighbours on each side that every query sees
-  bool global_first = false, global_last = false;  // [CLS], [SEP]: they see all keys, and all queries see them
+  int window = 0;  // neighbours on each side that every query sees
+  // [CLS], [SEP]: all queries see them, and they see all keys (clustered: as queries they are like others)
+  bool global_first = false, global_last = false;
   Resample resample = Resample::kCall;
   int min_length = 0;  // shorter sequences use the kind's exact form; 0: always hash; kAutoLength
   std::optional<TunedLengths> tuned = std::nullopt;
@@ -60,7 +62,7 @@ Kind& As(AttentionSpec& spec) {
 inline bool SameKind(const AttentionSpec& a, const AttentionSpec& b) { return a.kind.index() == b.kind.index(); }
 
 // Properties of a kind, from its struct.
-const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer"
+const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer", "clustered"
 bool Hashes(const AttentionSpec& spec);       // whether it has anything but an exact form
 bool SharesKeys(const AttentionSpec& spec);   // whether keys are the queries: there is no key projection
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);  // what multiplies q·k: 1/√head_dim, or the kind's own

@@ -23,6 +23,7 @@ enum class Purpose : uint32_t {
   kBenchmark = 10,
   kRotations = 11,
   kSentencePairs = 12,
+  kDirections = 13,
 };
 
 // The ten-round bijection: 128-bit counter, 64-bit key, 128 random bits.

@@ -33,9 +33,11 @@ void AddAttention(CLI::App& app, CommonFlags& common) {
   auto flags = std::make_shared<AttentionCommandFlags>();
   const char* group = "Input and output";
   command
-      ->add_option("--input", flags->input,
-                   "safetensors: query, key (not for reformer), value [tokens, heads, head_dim], optional cu_seqlens, "
-                   "grad_output, planes with coefficients or rotations, or query_buckets and key_buckets")
+      ->add_option(
+          "--input", flags->input,
+          "safetensors: query, key (not for reformer), value [tokens, heads, head_dim], optional cu_seqlens, "
+          "grad_output, planes with coefficients, rotations, key_directions or query_directions, or ready buckets: "
+          "query_buckets and key_buckets, or query_groups and key_clusters")
       ->required()
       ->type_name("FILE")
       ->group(group);

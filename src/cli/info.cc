@@ -41,8 +41,10 @@ std::string Shape(const Json& info) {
   out += "attention: " + config["attention"].dump() + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (config["attention"].is_array() || config["attention"]["type"] != "dense")
-    out += "hashed from this many tokens on (0: every sequence)" +
-           std::string(config["attention"].is_array() ? ", by layer: " : ": ") + Joined(info["hashed_from"]) + "\n";
+    out +=
+        "Hugging Face's library does not know this attention and computes exact attention instead\nhashed from this "
+        "many tokens on (0: every sequence)" +
+        std::string(config["attention"].is_array() ? ", by layer: " : ": ") + Joined(info["hashed_from"]) + "\n";
   return out;
 }
 

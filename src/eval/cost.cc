@@ -134,6 +134,26 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   return cost;
 }
 
+// Keys of opened clusters, every centroid of the query's group, and neighbours and global tokens beyond; sums of
+// clusters are hashing.
+AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
+  const auto [spec, heads, head_dim, length, share] = call;
+  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  const double n = static_cast<double>(length), all = heads * n * n;
+  const double clusters = ClustersOf(clustered, length), opened = clustered.open * n / clusters;
+  const double neighbours = spec.window > 0 ? 2 * spec.window + 1 : 0;
+  const double always = neighbours + (spec.global_first ? 1 : 0) + (spec.global_last ? 1 : 0);
+  AttentionCost cost;
+  cost.pairs_total = all;
+  cost.pairs = share < 0 ? heads * n * (clusters + opened + always * (1 - opened / n)) : share * all;
+  cost.hash_flops = 2.0 * (DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups) + 3 * clustered.groups) *
+                    head_dim * n * heads;
+  cost.dot_products = cost.pairs;
+  cost.score_flops = 2.0 * head_dim * cost.dot_products;
+  cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
+  return cost;
+}
+
 }  // namespace
 
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share) {
@@ -186,6 +206,15 @@ AttentionPlanPtr PlanOfRandomKeys(const SimHashAttention& simhash, const Attenti
   };
   const std::vector<int32_t> query = buckets(), key = buckets();
   return BuildSimHashPlan(spec, shape, query, key);
+}
+
+// With random queries and keys: what they are changes next to nothing in what is kept.
+AttentionPlanPtr PlanOfRandomKeys(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape) {
+  PhiloxStream stream(StreamKey(spec.seed, 0, 0, 0, Purpose::kDirections));
+  std::vector<float> rows(static_cast<size_t>(shape.tokens()) * shape.heads * shape.head_dim);
+  for (float& x : rows) x = static_cast<float>(stream.Uniform() - 0.5);
+  const HeadTensor<const float> tensor{rows.data(), int64_t{shape.heads} * shape.head_dim, shape.head_dim};
+  return BuildPlan(spec, shape, tensor, tensor, DrawHashProjections(spec, shape, /*layer=*/0, /*step=*/0));
 }
 
 // What the kernels state for a plan, with queries and keys that have nothing to do with each other.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <span>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "kernels/ref/attention.h"
+#include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 
 namespace lshformer {
@@ -139,6 +141,46 @@ void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, co
   }
 }
 
+// Directions [heads, head_dim, at least `depth`]; returns how many.
+int ReadDirections(const SafetensorsFile& file, const char* name, const OperatorInput& in, int depth,
+                   std::vector<float>& into) {
+  const TensorView& view = file.Get(name, DType::kF32, std::array<int64_t, 3>{in.heads, in.head_dim, -1});
+  if (view.shape[2] < depth)
+    Fail("{}: tensor \"{}\" has shape {}, expected at least {} directions (the longest sequence is cut so often)",
+         file.path(), name, ShapeText(view.shape), depth);
+  into = Read<float>(file, name, DType::kF32, view.shape);
+  for (size_t i = 0; i < into.size(); ++i)
+    if (!std::isfinite(into[i])) Fail("{}: tensor \"{}\": element {} is not finite", file.path(), name, i);
+  return static_cast<int>(view.shape[2]);
+}
+
+// Directions that the file lacks are drawn.
+void ReadHash(const ClusteredAttention& clustered, const SafetensorsFile& file, const AttentionSpec& spec,
+              OperatorInput& in) {
+  const bool of_keys = file.Find("key_directions") != nullptr, of_queries = file.Find("query_directions") != nullptr;
+  const bool has_labels = file.Find("key_clusters") || file.Find("query_groups");
+  if ((of_keys || of_queries) && has_labels)
+    Fail("{}: has both \"{}\" and \"{}\", expected directions or ready clusters and groups", file.path(),
+         of_keys ? "key_directions" : "query_directions", file.Find("key_clusters") ? "key_clusters" : "query_groups");
+  if (of_keys || of_queries) {
+    ClusterDirections directions = DrawClusterDirections(spec, in.shape(), /*layer=*/0);
+    if (of_keys)
+      directions.key_depth = ReadDirections(file, "key_directions", in, directions.key_depth, directions.key);
+    if (of_queries)
+      directions.query_depth = ReadDirections(file, "query_directions", in, directions.query_depth, directions.query);
+    in.projections = std::move(directions);
+  }
+  if (has_labels) {
+    in.buckets = {Read<int32_t>(file, "query_groups", DType::kI32, {in.heads, in.tokens}),
+                  Read<int32_t>(file, "key_clusters", DType::kI32, {in.heads, in.tokens})};
+    CheckBuckets(
+        in.buckets->query, in, [&](int64_t) { return clustered.groups; }, file.path(), "query_groups");
+    CheckBuckets(
+        in.buckets->key, in, [&](int64_t length) { return ClustersOf(clustered, length); }, file.path(),
+        "key_clusters");
+  }
+}
+
 // Those of the file, or drawn. Nothing is hashed with either where there are no tokens.
 template <class Projections>
 Projections ProjectionsOf(const OperatorInput& in, const AttentionSpec& spec) {
@@ -164,6 +206,11 @@ HashBuckets Hash(const ReformerAttention&, const HashCall& call) {
           {}};
 }
 
+HashBuckets Hash(const ClusteredAttention&, const HashCall& call) {
+  return HashByHalving(call.spec, call.in.shape(), call.query, call.key,
+                       ProjectionsOf<ClusterDirections>(call.in, call.spec));
+}
+
 HashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
 HashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
   return ref::Hash(inputs, ProjectionsOf<SimHashPlanes>(in, inputs.spec));
@@ -172,23 +219,28 @@ HashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::I
   return {ref::HashByRotation(inputs, ProjectionsOf<ReformerRotations>(in, inputs.spec)), {}};
 }
 
-// The plan that a kind's buckets make.
-AttentionPlanPtr PlanOf(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape, const HashBuckets&) {
-  return BuildDensePlan(shape);
-}
-AttentionPlanPtr PlanOf(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        const HashBuckets& buckets) {
-  return BuildSimHashPlan(spec, shape, buckets.query, buckets.key);
-}
-AttentionPlanPtr PlanOf(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                        const HashBuckets& buckets) {
-  return BuildReformerPlan(spec, shape, buckets.query);
-}
-AttentionPlanPtr PlanOf(const OperatorInput& in, const AttentionSpec& spec, const HashBuckets& buckets) {
-  return std::visit([&](const auto& kind) { return PlanOf(kind, spec, in.shape(), buckets); }, spec.kind);
+HashBuckets Hash(const ClusteredAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+  return ref::HashByHalving(inputs, ProjectionsOf<ClusterDirections>(in, inputs.spec));
 }
 
-// Calls add(name, hash functions or rounds, buckets) for those that a kind has.
+// The plan that a kind's buckets make.
+AttentionPlanPtr PlanOf(const DenseAttention&, const HashCall& call, const HashBuckets&) {
+  return BuildDensePlan(call.in.shape());
+}
+AttentionPlanPtr PlanOf(const SimHashAttention&, const HashCall& call, const HashBuckets& buckets) {
+  return BuildSimHashPlan(call.spec, call.in.shape(), buckets.query, buckets.key);
+}
+AttentionPlanPtr PlanOf(const ReformerAttention&, const HashCall& call, const HashBuckets& buckets) {
+  return BuildReformerPlan(call.spec, call.in.shape(), buckets.query);
+}
+AttentionPlanPtr PlanOf(const ClusteredAttention&, const HashCall& call, const HashBuckets& buckets) {
+  return BuildClusteredPlan(call.spec, call.in.shape(), call.query, call.key, buckets.query, buckets.key);
+}
+AttentionPlanPtr PlanOf(const HashCall& call, const HashBuckets& buckets) {
+  return std::visit([&](const auto& kind) { return PlanOf(kind, call, buckets); }, call.spec.kind);
+}
+
+// Calls add(name, hash functions or rounds, buckets) for those that a kind has; functions 0: buckets are [heads, T].
 using AddTensor = std::function<void(const char* name, int functions, const std::vector<int32_t>& buckets)>;
 void AddBuckets(const DenseAttention&, const HashBuckets&, const AddTensor&) {}
 void AddBuckets(const SimHashAttention& simhash, const HashBuckets& buckets, const AddTensor& add) {
@@ -197,6 +249,25 @@ void AddBuckets(const SimHashAttention& simhash, const HashBuckets& buckets, con
 }
 void AddBuckets(const ReformerAttention& reformer, const HashBuckets& buckets, const AddTensor& add) {
   add("query_buckets", reformer.rounds, buckets.query);
+}
+
+void AddBuckets(const ClusteredAttention&, const HashBuckets& buckets, const AddTensor& add) {
+  add("query_groups", 0, buckets.query);
+  add("key_clusters", 0, buckets.key);
+}
+
+// What was drawn or given for the hash and is written out with it.
+template <class Kind>
+ClusterDirections DirectionsOf(const Kind&, const OperatorInput&, const AttentionSpec&) {
+  return {};
+}
+ClusterDirections DirectionsOf(const ClusteredAttention&, const OperatorInput& in, const AttentionSpec& spec) {
+  if (in.buckets || !AnyHash(spec, in.shape())) return {};
+  return ProjectionsOf<ClusterDirections>(in, spec);
+}
+
+HeadTensor<const float> RowsOf(const OperatorInput& in, const std::vector<float>& x) {
+  return {x.data(), int64_t{in.heads} * in.head_dim, in.head_dim};
 }
 
 std::vector<double> Widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
@@ -233,9 +304,7 @@ OperatorInput ReadOperatorInput(const std::string& path, const AttentionSpec& sp
 
 OperatorOutput RunOperator(const OperatorInput& in, const AttentionSpec& spec) {
   const int64_t head_stride = in.head_dim, token_stride = int64_t{in.heads} * in.head_dim;
-  const auto input = [&](const std::vector<float>& x) {
-    return HeadTensor<const float>{x.data(), token_stride, head_stride};
-  };
+  const auto input = [&](const std::vector<float>& x) { return RowsOf(in, x); };
   const auto output = [&](std::vector<float>& x) {
     x.resize(in.query.size());
     return HeadTensor<float>{x.data(), token_stride, head_stride};
@@ -243,7 +312,7 @@ OperatorOutput RunOperator(const OperatorInput& in, const AttentionSpec& spec) {
   OperatorOutput result;
   const HashCall call{in, spec, input(in.query), input(in.key)};
   result.buckets = in.buckets ? *in.buckets : std::visit([&](const auto& kind) { return Hash(kind, call); }, spec.kind);
-  const AttentionPlanPtr plan = PlanOf(in, spec, result.buckets);
+  const AttentionPlanPtr plan = PlanOf(call, result.buckets);
   result.counts = Counts(*plan);
   result.lse.resize(static_cast<size_t>(in.tokens * in.heads));
   AttentionForward forward;
@@ -271,7 +340,8 @@ OperatorOutput RunReferenceOperator(const OperatorInput& in, const AttentionSpec
       in.buckets ? *in.buckets : std::visit([&](const auto& kind) { return Hash(kind, in, inputs); }, spec.kind);
   inputs.query_buckets = result.buckets.query;
   inputs.key_buckets = result.buckets.key;
-  result.counts.hash_flops = Counts(*PlanOf(in, spec, result.buckets)).hash_flops;
+  result.counts.hash_flops =
+      Counts(*PlanOf(HashCall{in, spec, RowsOf(in, in.query), RowsOf(in, in.key)}, result.buckets)).hash_flops;
   const ref::Outputs outputs = ref::Forward(inputs);
   result.out = Rounded(outputs.out);
   result.lse = Rounded(outputs.lse);
@@ -297,9 +367,18 @@ void WriteOperatorOutput(const std::string& path, const OperatorInput& in, const
   add("output", DType::kF32, shape, result.out);
   add("lse", DType::kF32, {in.tokens, in.heads}, result.lse);
   const auto add_buckets = [&](const char* name, int functions, const std::vector<int32_t>& buckets) {
-    add(name, DType::kI32, {in.heads, functions, in.tokens}, buckets);
+    add(name, DType::kI32,
+        functions > 0 ? std::vector<int64_t>{in.heads, functions, in.tokens}
+                      : std::vector<int64_t>{in.heads, in.tokens},
+        buckets);
   };
   std::visit([&](const auto& kind) { AddBuckets(kind, result.buckets, add_buckets); }, spec.kind);
+  const ClusterDirections directions =
+      std::visit([&](const auto& kind) { return DirectionsOf(kind, in, spec); }, spec.kind);
+  if (!directions.key.empty()) {
+    add("key_directions", DType::kF32, {in.heads, in.head_dim, directions.key_depth}, directions.key);
+    add("query_directions", DType::kF32, {in.heads, in.head_dim, directions.query_depth}, directions.query);
+  }
   if (!in.grad_output.empty()) {
     add("grad_query", DType::kF32, shape, result.grad_query);
     if (!SharesKeys(spec)) add("grad_key", DType::kF32, shape, result.grad_key);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/logging.h"
 #include "data/glue.h"
 #include "eval/answer_files.h"
 #include "eval/evaluate.h"
@@ -175,13 +176,15 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
 }
 
 Json RunEvaluate(const EvaluateJob& job) {
+  const HeldLog warnings;
   const Task task = CheckEvaluateJob(job);
   CheckPrecision(job.model.precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
   const ModelPtr model = LoadModel(
       job.model.model_name_or_path, task, job.seed, /*require_head=*/task != Task::kEncoder,
-      [&](ModelConfig& config) { ApplyAttention(job.model.attention, config); }, WeightPlace::kMappedFile);
+      [&](ModelConfig& config) { ChangeAttention(job.model.model_name_or_path, job.model.attention, config); },
+      WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(model->config()), *tokenizer, job.model.model_name_or_path);
   model->set_precision(job.model.precision);
   EvaluateOptions options;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "base/signals.h"
 #include "io/safetensors.h"
 #include "jobs/inspect_batch.h"
@@ -76,9 +77,11 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 }  // namespace
 
 void RunInspect(const InspectOptions& options) {
+  const HeldLog warnings;
   const Task task = NamedTask(options.task, options.model_name_or_path);
-  const ModelPtr model = LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
-                                   [&](ModelConfig& config) { ApplyAttention(options.attention, config); });
+  const ModelPtr model =
+      LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
+                [&](ModelConfig& config) { ChangeAttention(options.model_name_or_path, options.attention, config); });
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
   if (options.gradients && !labelled) FailOption("gradients", "needs labels, no line of {} has any", options.input);

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "io/safetensors.h"
 #include "models/config.h"
 
@@ -122,7 +123,11 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
   const auto adjust_all = [&](ModelConfig& config) {
     if (!folder.empty() && !source.config_overrides.empty()) OverrideLoaded(source.config_overrides, task, config);
-    ApplyAttention(source.attention, config);
+    if (folder.empty() || !resume_from.empty()) {
+      ApplyAttention(source.attention, config);
+    } else {
+      ChangeAttention(folder, source.attention, config);
+    }
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
       Fail("{}: \"vocab_size\" is {}, but the tokenizer of {} has {} tokens",
@@ -168,6 +173,24 @@ void ApplyAttention(const AttentionChanges& changes, ModelConfig& config) {
     FailOption(changes.attention.empty() ? "lsh_" + changes.keys.begin()->first : "attention",
                "a model of type \"{}\" has no self-attention", config.model_type);
   changes.Apply(config.attention);
+}
+
+void ChangeAttention(const std::string& folder, const AttentionChanges& changes, ModelConfig& config) {
+  const std::vector<AttentionSpec> made_with = config.attention;
+  ApplyAttention(changes, config);
+  for (size_t layer = 0; layer < made_with.size() && layer < config.attention.size(); ++layer) {
+    const AttentionSpec &before = made_with[layer], &now = config.attention[layer];
+    if (SameWork(before, now)) continue;
+    if (SameKind(before, now)) {
+      Warn("{}: was made with other options of {} attention and may answer otherwise; see docs/attention.md", folder,
+           Name(now));
+    } else {
+      Warn(
+          "{}: was made with {} attention and answers otherwise under {} until it is trained so; see docs/attention.md",
+          folder, Name(before), Name(now));
+    }
+    return;
+  }
 }
 
 Json AttentionSettings(const AttentionChanges& changes) {

@@ -61,6 +61,10 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config);
 // Lays `changes` over the attention of a config. UsageError where there are some and the family has no such attention.
 void ApplyAttention(const AttentionChanges& changes, ModelConfig& config);
 
+// The same over the config of a checkpoint, with a warning where that was made with another attention: what it answers
+// then is another function of its weights.
+void ChangeAttention(const std::string& folder, const AttentionChanges& changes, ModelConfig& config);
+
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);
 

@@ -78,11 +78,12 @@ void CheckInput(const PredictJob& job) {
 }  // namespace
 
 void RunPredict(const PredictJob& job) {
+  const HeldLog warnings;
   CheckInput(job);
   CheckPrecision(job.options.precision);
   const Pipeline pipeline =
       Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
-        ApplyAttention(job.attention, config);
+        ChangeAttention(job.model_name_or_path, job.attention, config);
         ValidateModelConfig(config, job.model_name_or_path);
       });
   if (job.text || job.question) {

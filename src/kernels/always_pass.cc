@@ -8,14 +8,6 @@
 namespace lshformer {
 namespace {
 
-AlwaysSeen AlwaysSeenOf(const AttentionSpec& spec, int32_t length) {
-  AlwaysSeen always;
-  if (spec.window > 0) always.reach = std::min(spec.window, length - 1);
-  if (spec.global_first) always.global_first = 0;
-  if (spec.global_last) always.global_last = length - 1;
-  return always;
-}
-
 // Columns of the rows [begin, end) that are not global themselves.
 void AddBand(const AlwaysSeen& always, bool causal, int32_t begin, int32_t end, UnitParts& parts) {
   const int32_t length = parts.unit.length, last = causal ? end : length;
@@ -36,10 +28,18 @@ void AddBand(const AlwaysSeen& always, bool causal, int32_t begin, int32_t end, 
 
 bool AnyAlwaysSeen(const AttentionSpec& spec) { return spec.window > 0 || spec.global_first || spec.global_last; }
 
-void AddAlwaysPass(const AttentionSpec& spec, int hashes, uint8_t rule, UnitParts& parts) {
-  if (!AnyAlwaysSeen(spec)) return;
+AlwaysSeen AlwaysSeenOf(const AttentionSpec& spec, int32_t length) {
+  AlwaysSeen always;
+  if (spec.window > 0) always.reach = std::min(spec.window, length - 1);
+  if (spec.global_first) always.global_first = 0;
+  if (spec.global_last) always.global_last = length - 1;
+  return always;
+}
+
+void AddAlwaysPass(int hashes, uint8_t rule, UnitParts& parts) {
+  const AlwaysSeen always = parts.unit.always;
+  if (!always.Any()) return;
   const int32_t length = parts.unit.length;
-  const AlwaysSeen always = parts.unit.always = AlwaysSeenOf(spec, length);
   const bool causal = (rule & kColumnNotAfter) != 0;
   TilePass pass;
   pass.rule = static_cast<uint8_t>(rule | kAlwaysSeen);

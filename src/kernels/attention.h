@@ -53,9 +53,10 @@ struct AttentionDropout {
 // What a call computed, for reports and for the metadata of `attention`.
 struct AttentionCounts {
   int64_t pairs_total = 0;     // heads · Σ n²
-  int64_t pairs_computed = 0;  // distinct (i, j) whose q_i·k_j was needed
-  // 2 · bands · head_dim · (queries + keys) · hashes · heads, or 2 · rotations · head_dim · queries · rounds · heads,
-  // summed over the sequences that need it
+  int64_t pairs_computed = 0;  // distinct (i, j) whose q_i·k_j was needed, and centroids that a query was scored with
+  // 2 · bands · head_dim · (queries + keys) · hashes · heads, 2 · rotations · head_dim · queries · rounds · heads, or
+  // of clusters 2 · (directions of keys and of queries + 3 · groups) · head_dim · queries · heads, summed over the
+  // sequences that need it
   int64_t hash_flops = 0;
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 
@@ -108,8 +109,26 @@ std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionSh
                                     HeadTensor<const float> query, const ReformerRotations& rotations,
                                     bool needed_only = false);
 
+// Directions of one call and layer, along which clustered attention sorts keys, and queries; the same for all
+// sequences. A direction is the same however many are drawn.
+struct ClusterDirections {
+  int key_depth = 0, query_depth = 0;
+  std::vector<float> key, query;  // [heads, head_dim, depth]
+};
+// Drawn from (spec.seed, layer, head, depth), keys and queries apart, once for ever. As many as the longest sequence of
+// `shape` takes.
+ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer);
+
+// Groups of queries and clusters of keys, int32 [heads, tokens] each, of equal sizes. C clusters of a sequence of n
+// tokens: a range of clusters [a, b) with b − a > 1 is ordered by direction_l·k, ascending, where l is how often it was
+// cut before, and cut so that the ranks below ⌈m n / C⌉, m = ⌊(a + b)/2⌋, go to the clusters below m; of equal products
+// the order stays as it was, at first that of positions. Groups likewise. Sequences that UsesHash leaves out are left
+// at 0. A product that is no number counts as +∞.
+HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                          HeadTensor<const float> key, const ClusterDirections& directions);
+
 // What hashing draws, of the kind that spec asks for; nothing for exact attention.
-using HashProjections = std::variant<std::monostate, SimHashPlanes, ReformerRotations>;
+using HashProjections = std::variant<std::monostate, SimHashPlanes, ReformerRotations, ClusterDirections>;
 HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
                                     uint64_t step);
 // Whether there are as many, of the spec's kind, as the sequences of a batch ask for.
@@ -130,6 +149,15 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
+// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's; clusters and groups may be of any size. Clusters
+// are summed up by their keys' weighted means and chosen by the scores of query and key.
+AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                    HeadTensor<const float> query, HeadTensor<const float> key,
+                                    std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters);
+// The same with HashByHalving's groups and clusters.
+AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                    HeadTensor<const float> query, HeadTensor<const float> key,
+                                    const ClusterDirections& directions);
 // The plan that spec asks for: hashes query and key (the query alone where they are shared) with `projections` where a
 // sequence is long enough for it; else `projections` may be empty.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,

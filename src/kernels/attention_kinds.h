@@ -19,13 +19,17 @@ HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& sp
                                 uint32_t layer, uint64_t step);
 HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                                 uint32_t layer, uint64_t step);
+HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                                uint32_t layer, uint64_t step);
 
 bool Suffice(const DenseAttention&, const HashProjections& projections, const AttentionShape& shape);
 bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape);
 bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape);
+bool Suffice(const ClusteredAttention& clustered, const HashProjections& projections, const AttentionShape& shape);
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in);
 AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in);
 AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in);
+AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in);
 
 }  // namespace lshformer

@@ -195,12 +195,22 @@ void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, Unit
   if (simhash.pairs == Pairs::kReference) {  // the mirrored half: row j meets column i < j with the score q_i·k_j
     for (int hash = 0; hash < simhash.hashes; ++hash) AddBucketPass(plan, parts, hash, true, kColumnBefore);
   }
-  AddAlwaysPass(spec, simhash.hashes, kFirstMeeting, parts);
+  parts.unit.always = AlwaysSeenOf(spec, parts.unit.length);
+  AddAlwaysPass(simhash.hashes, kFirstMeeting, parts);
   CountPairs(plan, spec, parts);
 }
 
 // Lays the parts of all units end to end.
 void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
+  size_t all_tiles = 0, all_segments = 0, all_orders = 0;
+  for (const UnitParts& parts : all) {
+    all_tiles += parts.tiles.size();
+    all_segments += parts.segments.size();
+    all_orders += parts.orders.size();
+  }
+  plan.tiles.reserve(all_tiles);
+  plan.segments.reserve(all_segments);
+  plan.orders.reserve(all_orders);
   for (UnitParts& parts : all) {
     const auto tiles = static_cast<int64_t>(plan.tiles.size());
     const auto segments = static_cast<int32_t>(plan.segments.size());
@@ -210,6 +220,7 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
     for (TilePass pass : parts.passes) {
       if (pass.row_order >= 0) pass.row_order += orders;
       if (pass.column_order >= 0) pass.column_order += orders;
+      if (pass.visit_places >= 0) pass.visit_places += orders;
       pass.tile_begin += tiles;
       pass.tile_end += tiles;
       pass.run_begin += runs;
@@ -225,6 +236,11 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
     plan.segments.insert(plan.segments.end(), parts.segments.begin(), parts.segments.end());
     plan.runs.insert(plan.runs.end(), parts.runs.begin(), parts.runs.end());
     plan.orders.insert(plan.orders.end(), parts.orders.begin(), parts.orders.end());
+    for (Clusters& clusters : parts.clusters) {
+      parts.unit.clusters = static_cast<int32_t>(plan.clusters.size());
+      if (clusters.key_order >= 0) clusters.key_order += orders;
+      plan.clusters.push_back(std::move(clusters));
+    }
     if (!parts.seen.empty()) {
       if (plan.seen.empty()) plan.seen.resize(static_cast<size_t>(plan.heads) * plan.tokens);
       std::copy(parts.seen.begin(), parts.seen.end(),

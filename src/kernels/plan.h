@@ -14,6 +14,10 @@
 // Pairs that are always seen (a window of neighbours, global tokens) are a last pass in natural order, which takes
 // those that no pass before it met.
 //
+// Clustered: first a pass in which a query is a row once for every cluster that it opened, sorted by those, and meets
+// one cluster each time; what each finds is kept apart, and the next pass adds it up. Then neighbours and global
+// tokens, then a pass in which every query meets the centroids of its group.
+//
 // Memory: 8 bytes per token, head and pass for the orders (Reformer 4), 16 for the buckets (4); nothing grows with
 // tokens².
 #pragma once
@@ -45,11 +49,13 @@ struct AlwaysSeen {
   int32_t reach = -1;                           // |row − column| ≤ reach
   int32_t global_first = -1, global_last = -1;  // positions; −1: none
 
+  bool global_rows = true;  // global tokens see all, too
+
   bool Any() const { return reach >= 0 || global_first >= 0 || global_last >= 0; }
   bool IsGlobal(int32_t position) const { return position == global_first || position == global_last; }
   bool Holds(int32_t row, int32_t column) const {
     const int32_t apart = row < column ? column - row : row - column;
-    return apart <= reach || IsGlobal(row) || IsGlobal(column);
+    return apart <= reach || (global_rows && IsGlobal(row)) || IsGlobal(column);
   }
 };
 
@@ -69,11 +75,15 @@ struct BucketRun {
 };
 
 struct TilePass {
-  bool swapped = false;  // rows are keys, columns queries
+  bool swapped = false;    // rows are keys, columns queries
+  bool centroids = false;  // columns are the unit's centroids, group by group; all rows of a tile are of one group
   uint8_t rule = kAllPairs;
-  int hash = 0;                               // or round; kAlwaysSeen: how many there are
-  int32_t columns = 0;                        // the order of columns has so many places
-  int32_t own_columns = 0;                    // where in it the order of rows stands; kSelfPenalty
+  int hash = 0;                   // or round; kAlwaysSeen: how many there are
+  int32_t columns = 0;            // the order of columns has so many places
+  bool repeated_columns = false;  // beside own columns, others stand for the same positions
+  int32_t own_columns = 0;        // where in it the order of rows stands; kSelfPenalty
+  int32_t visits = 1;         // how often every position is a row; above 1 the pass is the first and another follows
+  int64_t visit_places = -1;  // offset into AttentionPlan::orders: [visits][length] where in it a position's rows are
   int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
   int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
   int64_t run_begin = 0,
@@ -89,6 +99,32 @@ struct ChunkWindow {
   bool wrap = false;  // whether it goes on from one round into the next
 };
 
+// What one query has taken out of a cluster that it did not open.
+struct CentroidChange {
+  int32_t cluster;
+  float logit;  // log₂ of the part of the cluster's weight that is left; kMasked: none
+};
+
+// Clusters of keys of a unit, summed up for each group of queries (docs/attention.md, "Clustered").
+struct Clusters {
+  int32_t count = 0, groups = 0;
+  int stride = 0;                      // of vectors, in whole vectors of 16
+  std::vector<int32_t> begins;         // [count + 1], in the order of keys
+  std::vector<float> mean_queries;     // [groups][stride]: m
+  std::vector<float> keys;             // [groups][count][stride]: k̃
+  std::vector<float> weights;          // [groups][length], in the order of keys: w / W; room for a vector behind them
+  std::vector<float> logits;           // [groups][count]: M + log W, units of log 2; kMasked: global keys alone
+  std::vector<int64_t> change_begins;  // [length + 1], by the position of a query
+  std::vector<CentroidChange> changes;
+  int64_t key_order = -1;  // offset into AttentionPlan::orders
+
+  int64_t Bytes() const {
+    return static_cast<int64_t>(
+        sizeof(float) * (begins.size() + mean_queries.size() + keys.size() + weights.size() + logits.size()) +
+        sizeof(int64_t) * change_begins.size() + sizeof(CentroidChange) * changes.size());
+  }
+};
+
 struct Unit {
   int32_t sequence = 0, head = 0;
   int64_t token_begin = 0;  // of the sequence
@@ -97,6 +133,7 @@ struct Unit {
   Fill fill = Fill::kNone;  // kNone where every pair is seen
   ChunkWindow window;
   AlwaysSeen always;
+  int32_t clusters = -1;      // in AttentionPlan::clusters; −1: none
   int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
 
   int32_t ChunksOfARound() const { return (length + window.chunk - 1) / window.chunk; }
@@ -113,10 +150,14 @@ struct AttentionPlan {
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
-  std::vector<int32_t> query_buckets, key_buckets;  // [heads, hashes, tokens]; empty where no rule asks for them
+  // [heads, hashes, tokens]; empty where no rule asks for them. Clustered: the clusters that a query opened, and a
+  // key's one cluster, [heads, tokens].
+  std::vector<int32_t> query_buckets, key_buckets;
+  bool one_key_bucket = false;
   // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a
   // query, and of a key.
   std::vector<int32_t> chunks, key_chunks;
+  std::vector<Clusters> clusters;
   std::vector<int32_t> seen;  // [heads, tokens]: how many keys query i sees; empty without a fill
   bool pairs_counted = true;  // counts.pairs_computed is filled in; else units tell (PairsMet)
   AttentionCounts counts;
@@ -126,6 +167,7 @@ struct AttentionPlan {
     return Buckets(pass.swapped ? key_buckets : query_buckets, unit, hash);
   }
   const int32_t* ColumnBuckets(const Unit& unit, const TilePass& pass, int hash) const {
+    if (one_key_bucket) return key_buckets.data() + int64_t{unit.head} * tokens + unit.token_begin;
     return Buckets(pass.swapped || shared_keys ? query_buckets : key_buckets, unit, hash);
   }
   const int32_t* RowChunks(const Unit& unit, int round) const { return Buckets(chunks, unit, round); }

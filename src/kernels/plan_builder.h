@@ -17,6 +17,7 @@ struct UnitParts {
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
   std::vector<int32_t> seen;
+  std::vector<Clusters> clusters;  // of a clustered unit, else none
   int64_t pairs_computed = 0;
 };
 
@@ -44,9 +45,12 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
 // Whether some pairs are seen whatever the hash says.
 bool AnyAlwaysSeen(const AttentionSpec& spec);
 
-// The last pass of a hashed unit: pairs that are always seen, where no pass before met them. `rule`: what tells those
+// Which pairs those are, of a sequence.
+AlwaysSeen AlwaysSeenOf(const AttentionSpec& spec, int32_t length);
+
+// The last pass of a hashed unit: the pairs of unit.always, where no pass before met them. `rule`: what tells those
 // (kFirstMeeting or kFirstWindow), and other flags that hold for all of the unit's pairs.
-void AddAlwaysPass(const AttentionSpec& spec, int hashes, uint8_t rule, UnitParts& parts);
+void AddAlwaysPass(int hashes, uint8_t rule, UnitParts& parts);
 
 // The pass and pairs of exact attention.
 void AddExact(UnitParts& parts);

@@ -187,7 +187,8 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
         const int64_t first = int64_t{parts.unit.head} * reformer.rounds * tokens + parts.unit.token_begin;
         ReformerUnit(reformer, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
         const int rule = kFirstWindow | kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0);
-        AddAlwaysPass(spec, reformer.rounds, static_cast<uint8_t>(rule), parts);
+        parts.unit.always = AlwaysSeenOf(spec, parts.unit.length);
+        AddAlwaysPass(reformer.rounds, static_cast<uint8_t>(rule), parts);
       });
 }
 

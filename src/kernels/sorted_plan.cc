@@ -95,7 +95,8 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
       unit.AddPass(hash, query_buckets.data() + first, key_buckets.data() + first);
       if (labels) unit.LabelChunks(query_chunks + first, key_chunks + first);
     }
-    AddAlwaysPass(spec, simhash.hashes, kFirstWindow, parts);
+    parts.unit.always = AlwaysSeenOf(spec, parts.unit.length);
+    AddAlwaysPass(simhash.hashes, kFirstWindow, parts);
     CountPairs(built, spec, parts);
   });
 }

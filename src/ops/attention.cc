@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
 
@@ -215,6 +216,45 @@ torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& s
   torch::Tensor scores = torch::matmul(query, (query / norm).transpose(1, 2)) * sequence.Scale();
   scores = scores.masked_fill(torch::eye(n, torch::kBool), ReformerAttention::kSelfScore);
   return torch::softmax(scores + torch::log(meetings.to(query.scalar_type())), -1);  // log 0: takes no part
+}
+
+// Groups of queries and clusters of keys, [heads, T]; empty where nothing is hashed.
+HashBuckets Buckets(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+  const AttentionShape shape = Shape(options, single);
+  if (!AnyHash(options.spec, shape)) return {};
+  return HashByHalving(options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
+                       std::get<ClusterDirections>(*Numbers(options, shape)));
+}
+
+// What a centroid gets is shared out to its keys; numbers alone, without gradients.
+torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const HashBuckets& buckets) {
+  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+    return Probabilities(DenseAttention{}, sequence, {});
+  const int64_t n = sequence.length();
+  const int heads = sequence.options.heads;
+  const auto wide = [](const torch::Tensor& x) {
+    const torch::Tensor rows = x.detach().to(torch::kFloat64).transpose(0, 1).contiguous();
+    return std::vector<double>(rows.data_ptr<double>(), rows.data_ptr<double>() + rows.numel());
+  };
+  const auto own = [&](const std::vector<int32_t>& labels) {
+    std::vector<int32_t> part;
+    for (int head = 0; head < heads; ++head) {
+      const auto first = labels.begin() + head * sequence.tokens + sequence.begin;
+      part.insert(part.end(), first, first + n);
+    }
+    return part;
+  };
+  const std::vector<double> query = wide(sequence.query), key = wide(sequence.key);
+  const std::vector<int32_t> groups = own(buckets.query), clusters = own(buckets.key);
+  const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(n)};
+  const AttentionShape shape{cu_seqlens, heads, static_cast<int>(sequence.query.size(2))};
+  const ref::Inputs in{shape, sequence.options.spec, query, key, key, sequence.Scale(), groups, clusters, {}};
+  torch::Tensor maps = torch::empty({heads, n, n}, torch::kFloat64);
+  for (int head = 0; head < heads; ++head) {
+    const std::vector<double> map = ref::ClusteredProbabilities(clustered, in, /*sequence=*/0, head);
+    std::copy(map.begin(), map.end(), maps.data_ptr<double>() + head * n * n);
+  }
+  return maps.to(sequence.query.scalar_type());
 }
 
 // Calls visit(probabilities, value [heads, n, head_dim]) for every sequence.

@@ -28,7 +28,7 @@ class DrawnProjections {
 struct AttentionOptions {
   AttentionSpec spec;
   int heads = 1;
-  uint32_t layer = 0;  // planes and rotations are drawn from (spec.seed, layer, head, planes_step)
+  uint32_t layer = 0;  // planes, rotations and directions are drawn from (spec.seed, layer, head, planes_step)
   uint64_t planes_step = 0;
   double dropout = 0;        // probability, on the probabilities of seen pairs
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
@@ -51,6 +51,8 @@ torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const Atte
 
 // The readable form, any floating type, n × n scores: the oracle, and the source of recorded attention maps. Per
 // sequence the probabilities [heads, n, n] of every key (unseen pairs under a fill included), without dropout.
+// Clustered: a centroid's probability is shared out to those of its keys that a query does not meet itself, by their
+// weights; so without a window these make the output, and they have no gradient.
 std::vector<torch::Tensor> AttentionProbabilities(const torch::Tensor& qkv, const AttentionOptions& options);
 torch::Tensor SelfAttentionReference(const torch::Tensor& qkv, const AttentionOptions& options);
 

@@ -41,6 +41,11 @@ TEST(ParseAttentionSpec, Defaults) {
             R"({"type":"reformer","rounds":4,"buckets":"auto","chunk":64,"look_back":1,"look_ahead":0,)"
             R"("scale":"none","cross_bucket":true,"wrap":true,"causal":false,"count_pairs_once":false,)"
             R"("window":0,"global":"none","resample":"call","min_length":0,"seed":0})");
+  const AttentionSpec clustered = Parse(R"("clustered")");
+  EXPECT_EQ(
+      ToJson(clustered).dump(),
+      R"({"type":"clustered","cluster":16,"open":4,"groups":4,"window":2,"global":"cls,sep","min_length":0,"seed":0})");
+  EXPECT_EQ(ShortestHashed(clustered), 81);
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
@@ -135,8 +140,10 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
 }
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
-  EXPECT_EQ(ParseError(R"("linear")"), R"("type": expected "dense", "simhash" or "reformer", got "linear")");
-  EXPECT_EQ(ParseError(R"({"type":"Dense"})"), R"("type": expected "dense", "simhash" or "reformer", got "Dense")");
+  EXPECT_EQ(ParseError(R"("linear")"),
+            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "linear")");
+  EXPECT_EQ(ParseError(R"({"type":"Dense"})"),
+            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "Dense")");
   EXPECT_EQ(ParseError(R"({"type":1})"), R"("type": expected a string, got 1)");
   EXPECT_EQ(ParseError(R"({"bands":2})"), R"("type" is missing)");
   EXPECT_EQ(ParseError("5"), "expected a type name or an object, got 5");

@@ -80,8 +80,11 @@ TEST_F(AlbertTest, FromTextToPredictions) {
   EXPECT_TRUE(Evaluate("run", "mlm+nsp").contains("eval_nsp_accuracy"));
 
   // All layers share, so another depth is the same file: here with other attention.
-  Succeeds(From({"--model_name_or_path", folder_ / "run", "--config_overrides", "num_hidden_layers=5"}, "deep",
-                {"--max_steps", "2", "--attention", "reformer", "--lsh_chunk", "8", "--lsh_min_length", "0"}));
+  const testing::CommandResult deep = testing::RunCommand(
+      From({"--model_name_or_path", folder_ / "run", "--config_overrides", "num_hidden_layers=5"}, "deep",
+           {"--max_steps", "2", "--attention", "reformer", "--lsh_chunk", "8", "--lsh_min_length", "0"}));
+  EXPECT_EQ(deep.status, 0);
+  EXPECT_THAT(deep.err, ::testing::HasSubstr("was made with dense attention and answers otherwise under reformer"));
   EXPECT_EQ(Results("deep/config.json")["num_hidden_layers"], 5);
   EXPECT_EQ(Results("deep/config.json")["attention"]["type"], "reformer");
 

@@ -183,7 +183,8 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong({}, {"--lsh_table_size", "0"}), HasSubstr("--lsh_table_size: expected 1 to"));
   EXPECT_THAT(Wrong({}, {"--lsh_fill", "zreo"}), HasSubstr("--lsh_fill: expected zero, mean or none"));
   EXPECT_THAT(Wrong({}, {"--attention", "simhsh"}), HasSubstr("did you mean \"simhash\"?"));
-  EXPECT_THAT(Wrong({}, {"--attention", "linear"}), HasSubstr("--attention: expected dense, simhash or reformer"));
+  EXPECT_THAT(Wrong({}, {"--attention", "linear"}),
+              HasSubstr("--attention: expected dense, simhash, reformer or clustered"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash", "bnads": 3})"}), HasSubstr("did you mean \"bands\"?"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
 }

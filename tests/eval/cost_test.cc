@@ -39,6 +39,15 @@ TEST(Cost, KflopGridOfThePaper) {
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 2, 64, 10).paper_flops(), 25600);
 }
 
+// 512 tokens: 32 centroids, 64 keys of opened clusters, and of seven others what those do not hold already.
+TEST(Cost, OfClusters) {
+  const AttentionSpec spec = ParseAttentionSpec("clustered", "test");
+  const AttentionCost cost = CostOfAttention(spec, 2, 64, 512);
+  EXPECT_DOUBLE_EQ(cost.pairs, 2 * 512 * (32 + 64 + 7 * (1 - 64.0 / 512)));
+  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (5 + 2 + 12) * 64 * 512 * 2);
+  EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 80).pairs, 2 * 80 * 80);  // not hashed
+}
+
 TEST(Cost, LongSequencesOfThePaper) {
   EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).hash_flops, 262144);
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 1, 64, 512).score_flops, 33554432);

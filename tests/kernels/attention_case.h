@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,6 +53,21 @@ inline std::vector<float> NormalVector(int64_t count, uint64_t seed, double size
   return values;
 }
 
+// Labels 0 … parts − 1 of each sequence's tokens under each head, as many of each, shuffled: [heads, tokens].
+inline std::vector<int32_t> EqualParts(const AttentionCase& c, const std::function<int32_t(int64_t length)>& parts,
+                                       PhiloxStream& stream) {
+  std::vector<int32_t> labels(c.heads * c.tokens());
+  for (int head = 0; head < c.heads; ++head) {
+    for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
+      const int64_t length = c.cu_seqlens[b + 1] - c.cu_seqlens[b];
+      int32_t* at = labels.data() + head * c.tokens() + c.cu_seqlens[b];
+      for (int64_t i = 0; i < length; ++i) at[i] = static_cast<int32_t>(i * parts(length) / length);
+      for (int64_t i = length - 1; i > 0; --i) std::swap(at[i], at[stream.Below(i + 1)]);
+    }
+  }
+  return labels;
+}
+
 // Random q, k, v, dO for sequences of these lengths; buckets drawn, not hashed, so that both sides see the same.
 inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int>& lengths, int heads, int head_dim,
                                 uint64_t seed = 1, double size = 1.5) {
@@ -67,6 +83,14 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   c.grad_out = NormalVector(count, seed * 10 + 4);
   for (size_t b = 0; b < lengths.size(); ++b) c.sequence_ids.push_back(100 + b);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
+  if (Is<ClusteredAttention>(spec)) {
+    const auto& clustered = As<ClusteredAttention>(spec);
+    c.buckets.query = EqualParts(
+        c, [&](int64_t) { return clustered.groups; }, stream);
+    c.buckets.key = EqualParts(
+        c, [&](int64_t length) { return ClustersOf(clustered, length); }, stream);
+    return c;
+  }
   const int buckets = Is<ReformerAttention>(spec)  ? As<ReformerAttention>(spec).buckets[0]
                       : Is<SimHashAttention>(spec) ? As<SimHashAttention>(spec).table_size
                                                    : 1;
@@ -124,6 +148,11 @@ struct AttentionResult {
 };
 
 inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
+  if (Is<ClusteredAttention>(c.spec)) {
+    const int64_t row = int64_t{c.heads} * c.head_dim;
+    return BuildClusteredPlan(c.spec, c.shape(), {c.query.data(), row, c.head_dim}, {c.key.data(), row, c.head_dim},
+                              c.buckets.query, c.buckets.key);
+  }
   if (c.SharedKeys()) return BuildReformerPlan(c.spec, c.shape(), c.buckets.query);
   return Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
                                     : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);

@@ -71,8 +71,24 @@ inline std::vector<AttentionSpec> ReformerSpecs() {
 inline int HashesOf(const DenseAttention&) { return 1; }
 inline int HashesOf(const SimHashAttention& simhash) { return simhash.hashes; }
 inline int HashesOf(const ReformerAttention& reformer) { return reformer.rounds; }
+inline int HashesOf(const ClusteredAttention&) { return 1; }
 inline int HashesOf(const AttentionSpec& spec) {
   return std::visit([](const auto& kind) { return HashesOf(kind); }, spec.kind);
+}
+
+inline AttentionSpec Clustered(int cluster, int open, int groups) {
+  return {.kind = ClusteredAttention{.cluster = cluster, .open = open, .groups = groups}};
+}
+
+// Every option once alone.
+inline std::vector<AttentionSpec> ClusteredSpecs() {
+  return {Clustered(8, 2, 4),
+          Clustered(16, 0, 3),
+          Clustered(1, 3, 1),
+          WithAlways(Clustered(8, 2, 4), 2, true, true),
+          WithAlways(Clustered(5, 1, 64), 20, false, false),
+          WithAlways(Clustered(2, 1, 2), 0, true, true),
+          WithAlways(Clustered(70, 1, 2), 3, false, true)};
 }
 
 // Of a kind that has chunks.
@@ -135,6 +151,11 @@ inline std::string NameOf(const SimHashAttention& simhash) {
 }
 
 inline std::string NameOf(const DenseAttention&) { return "dense"; }
+
+inline std::string NameOf(const ClusteredAttention& clustered) {
+  return "clustered_c" + std::to_string(clustered.cluster) + "_o" + std::to_string(clustered.open) + "_g" +
+         std::to_string(clustered.groups);
+}
 
 inline std::string NameOf(const AttentionSpec& spec) {
   return std::visit([](const auto& kind) { return NameOf(kind); }, spec.kind) + NameOfAlways(spec);

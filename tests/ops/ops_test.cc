@@ -394,6 +394,37 @@ TEST(AttentionTest, MapsAreProbabilities) {
   }
 }
 
+// Without a window a centroid's probability, shared out to its keys, makes the output; with one it does not quite.
+TEST(AttentionTest, ClusteredMapsAreProbabilitiesAndMakeTheOutput) {
+  auto options = std::make_shared<AttentionOptions>();
+  options->spec.kind = ClusteredAttention{.cluster = 4, .open = 2, .groups = 3};
+  options->heads = 2;
+  options->layer = 3;
+  options->cu_seqlens = {0, 1, 40, 42, 75};
+  for (const int window : {0, 2}) {
+    options->spec.window = window;
+    const Tensor qkv = Normal({75, 3 * 2 * 16}, 1).to(torch::kFloat32);
+    for (const Tensor& map : AttentionProbabilities(qkv, *options))
+      EXPECT_LT((map.sum(-1) - 1).abs().max().item<double>(), 1e-5);
+    const Tensor got = SelfAttention(qkv, options), made = SelfAttentionReference(qkv, *options);
+    const double apart = (got - made).abs().max().item<double>();
+    EXPECT_EQ(apart < 1e-4, window == 0) << apart;
+  }
+}
+
+// Packed q, k, v: the gradients are those of the oracle, which finite differences hold.
+TEST(AttentionTest, ClusteredGradientReachesQueryKeyAndValue) {
+  auto options = std::make_shared<AttentionOptions>();
+  options->spec = ParseAttentionSpec({{"type", "clustered"}, {"cluster", 4}, {"open", 2}}, "test");
+  options->heads = 2;
+  options->cu_seqlens = {0, 60};
+  Tensor qkv = Normal({60, 3 * 2 * 16}, 1).to(torch::kFloat32);
+  qkv.requires_grad_(true);
+  SelfAttention(qkv, options).square().sum().backward();
+  EXPECT_TRUE(torch::isfinite(qkv.grad()).all().item<bool>());
+  EXPECT_GT(qkv.grad().abs().min().item<double>(), 0);
+}
+
 TEST(AttentionTest, CountsAreAddedAndShapesChecked) {
   AttentionCounts counts;
   auto options = std::make_shared<AttentionOptions>();

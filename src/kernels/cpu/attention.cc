@@ -1,6 +1,8 @@
 // Shares the units of a plan out to threads.
 #include "kernels/attention.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -65,6 +67,12 @@ bool IsShared(const Unit& unit, int64_t total_cost, int threads) {
   return threads > 1 && unit.visited_pairs >= kSharedUnitPairs && Cost(unit) > total_cost / (2 * threads);
 }
 
+template <class T>
+UnitTensor<T> OfUnit(const HeadTensor<T>& tensor, const Unit& unit) {
+  if (tensor.data == nullptr) return {};  // no key
+  return {tensor.at(unit.token_begin, unit.head), tensor.token_stride};
+}
+
 // One step of a unit: by this thread, or by all in pieces of `grain`.
 void Step(const UnitWork& work, int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (work.shared) {
@@ -94,6 +102,10 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
     work.plan = &plan;
     work.unit = &unit;
     work.memory = &ThreadWorkspace();
+    work.query = OfUnit(call.query, unit);
+    work.key = OfUnit(call.key, unit);
+    work.value = OfUnit(call.value, unit);
+    work.out = work.kept = OfUnit(call.out, unit);
     work.tiles = tiles;
     work.shared = is_shared;
     if (call.dropout.probability > 0) {
@@ -115,6 +127,7 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
 // Columns that tiles of a pass hold at a time, if they meet but a small part of them each; 0: the pass's are gathered
 // as a whole, before its tiles. Four times what a tile meets, so that those kept are seldom moved to the front.
 int64_t WindowOf(const AttentionPlan& plan, const TilePass& pass) {
+  if (pass.centroids) return 0;  // a sum over many keys is not to be made twice
   int64_t widest = 1;
   for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
     const auto [begin, end] = ColumnsMet(plan, plan.tiles[t]);
@@ -131,9 +144,53 @@ void GatherWhole(UnitWork& work, const TilePass& pass) {
        [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
 }
 
+// Rows of a pass in which a position is one several times; 0: there is none.
+int64_t Visits(const AttentionPlan& plan, const Unit& unit) {
+  const int32_t visits = plan.passes[unit.pass_begin].visits;
+  return visits > 1 ? int64_t{visits} * unit.length : 0;
+}
+
+// Whether a unit works on copies of its rows: it has many passes, each in another order.
+bool CopiesRows(const Unit& unit) { return unit.clusters >= 0; }
+
+template <class From, class To>
+void CopyRows(const UnitWork& work, const UnitTensor<From>& from, const UnitTensor<To>& to) {
+  constexpr int64_t kAhead = 8, kLine = 16;
+  Step(work, work.unit->length, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int k = 0; k < work.head_dim() && i + kAhead < end; k += kLine) hwy::Prefetch(from.at(i + kAhead) + k);
+      std::memcpy(to.at(i), from.at(i), sizeof(float) * work.head_dim());
+    }
+  });
+}
+
+UnitTensor<float> RoomForRows(const UnitWork& work, Slot slot) {
+  return {work.memory->Get<float>(slot, int64_t{work.unit->length} * work.padded()), work.padded()};
+}
+
+UnitTensor<const float> Copied(const UnitWork& work, const UnitTensor<const float>& from, Slot slot) {
+  const UnitTensor<float> copy = RoomForRows(work, slot);
+  CopyRows(work, from, copy);
+  return {copy.data, copy.stride};
+}
+
+void CopyInputs(UnitWork& work) {
+  work.query = Copied(work, work.query, Slot::kUnitQuery);
+  work.key = Copied(work, work.key, Slot::kUnitKey);
+  work.value = Copied(work, work.value, Slot::kUnitValue);
+}
+
 void RunForward(UnitWork& work) {
+  if (CopiesRows(*work.unit)) {
+    CopyInputs(work);
+    work.kept = RoomForRows(work, Slot::kUnitOut);
+  }
   constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once
   work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
+  if (const int64_t visits = Visits(*work.plan, *work.unit); visits > 0) {
+    work.visits = work.memory->Get<float>(Slot::kVisits, visits * work.padded());
+    work.visit_sums = work.memory->Get<float>(Slot::kVisitSums, visits * 2);
+  }
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
     const TilePass& pass = work.plan->passes[p];
     work.window = WindowOf(*work.plan, pass);
@@ -148,14 +205,14 @@ void RunForward(UnitWork& work) {
 }
 
 void ClearGradients(const UnitWork& work) {
-  const auto clear = [&](const HeadTensor<float>& tensor) {
+  const auto clear = [&](const UnitTensor<float>& tensor) {
     for (int64_t i = 0; i < work.unit->length; ++i) {
-      std::memset(tensor.at(work.token(i), work.head()), 0, sizeof(float) * work.head_dim());
+      std::memset(tensor.at(i), 0, sizeof(float) * work.head_dim());
     }
   };
-  clear(work.backward->grad_query);
-  if (!work.plan->shared_keys) clear(work.backward->grad_key);
-  clear(work.backward->grad_value);
+  clear(work.grad_query);
+  if (!work.plan->shared_keys) clear(work.grad_key);
+  clear(work.grad_value);
 }
 
 int64_t MostColumns(const AttentionPlan& plan, const Unit& unit) {
@@ -164,8 +221,21 @@ int64_t MostColumns(const AttentionPlan& plan, const Unit& unit) {
   return most;
 }
 
+int64_t MostRows(const AttentionPlan& plan, const Unit& unit) {
+  return std::max<int64_t>(unit.length, Visits(plan, unit));
+}
+
 // Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
 void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
+  if (pass.centroids) {
+    Step(work, work.plan->clusters[work.unit->clusters].count, 64,
+         [&](int64_t begin, int64_t end) { AddCentroidGradients(work, begin, end); });
+    return;
+  }
+  if (pass.repeated_columns) {
+    AddColumnGradients(work, pass, 0, pass.columns);
+    return;
+  }
   const int64_t own = pass.own_columns, own_end = own + work.unit->length;
   AddColumnGradients(work, pass, 0, own);
   Step(work, own_end - own, 1024,
@@ -173,15 +243,14 @@ void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
   AddColumnGradients(work, pass, own_end, pass.columns);
 }
 
-void RunBackward(UnitWork& work) {
-  const int64_t length = work.unit->length, columns = MostColumns(*work.plan, *work.unit);
+void AddUpGradients(UnitWork& work) {
+  const int64_t columns = MostColumns(*work.plan, *work.unit), rows = MostRows(*work.plan, *work.unit);
   const int groups = ColumnGroups(work.unit->length);
   const int64_t held = work.in_tiles() ? WithWholePanels(columns) : columns;
   work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, held * work.padded());
   work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, held * work.padded());
-  work.row_gradients =
-      work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * length * work.padded());
-  work.row_gradient_sums = work.memory->Get<float>(Slot::kRowGradientSums, (work.shared ? groups : 1) * length);
+  work.row_gradients = work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * rows * work.padded());
+  work.row_gradient_sums = work.memory->Get<float>(Slot::kRowGradientSums, (work.shared ? groups : 1) * rows);
   PrepareFillBackward(work);
   ClearGradients(work);
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
@@ -191,9 +260,11 @@ void RunBackward(UnitWork& work) {
       ParallelFor(groups, 1, [&](int64_t begin, int64_t end) {
         for (int64_t g = begin; g < end; ++g) BackwardGroup(work, pass, static_cast<int>(g));
       });
-      Step(work, pass.tile_end - pass.tile_begin, 16, [&](int64_t begin, int64_t end) {
+      const auto add = [&](int64_t begin, int64_t end) {
         for (int g = 0; g < groups; ++g) AddRowGradients(work, pass, g, pass.tile_begin + begin, pass.tile_begin + end);
-      });
+      };
+      const int64_t tiles = pass.tile_end - pass.tile_begin;
+      pass.visits > 1 ? add(0, tiles) : Step(work, tiles, 16, add);  // a row several times: by one thread
     } else {
       for (int g = 0; g < groups; ++g) {
         BackwardGroup(work, pass, g);
@@ -203,6 +274,27 @@ void RunBackward(UnitWork& work) {
     AddAllColumnGradients(work, pass);
   }
   FinishFillBackward(work);
+}
+
+// Works on copies of the rows and of their gradients, where the unit does.
+void RunBackward(UnitWork& work) {
+  if (!CopiesRows(*work.unit)) {
+    AddUpGradients(work);
+    return;
+  }
+  const UnitTensor<float> query = work.grad_query, key = work.grad_key, value = work.grad_value;
+  CopyInputs(work);
+  const UnitTensor<float> out = RoomForRows(work, Slot::kUnitOut);
+  CopyRows(work, work.out, out);
+  work.out = out;
+  work.grad_out = Copied(work, work.grad_out, Slot::kUnitGradOut);
+  work.grad_query = RoomForRows(work, Slot::kUnitGradQuery);
+  work.grad_key = RoomForRows(work, Slot::kUnitGradKey);
+  work.grad_value = RoomForRows(work, Slot::kUnitGradValue);
+  AddUpGradients(work);
+  CopyRows(work, work.grad_query, query);
+  CopyRows(work, work.grad_key, key);
+  CopyRows(work, work.grad_value, value);
 }
 
 void Require(Operands operands) {
@@ -221,6 +313,10 @@ void RunAttentionBackward(const AttentionBackward& call) {
   Require(call.forward.operands);
   ForEachUnit(call.forward, [&call](UnitWork& work) {
     work.backward = &call;
+    work.grad_out = OfUnit(call.grad_out, *work.unit);
+    work.grad_query = OfUnit(call.grad_query, *work.unit);
+    work.grad_key = OfUnit(call.grad_key, *work.unit);
+    work.grad_value = OfUnit(call.grad_value, *work.unit);
     RunBackward(work);
   });
 }
@@ -247,10 +343,12 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
   const int kinds = in_tiles && backward ? 3 : 2;  // of vectors: operands, values, panels of the operands
   const int64_t vectors = kinds * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
   int64_t floats = columns * (vectors + 4) + 2 * int64_t{unit.length};
+  if (!backward) floats += Visits(plan, unit) * (padded + 2);
+  if (CopiesRows(unit)) floats += (backward ? 8 : 4) * unit.length * padded;
   // Gradients of columns and of rows, their sums, the fill's weights.
   if (backward) {
     const int64_t parts = shared ? ColumnGroups(unit.length) : 1;
-    floats += columns * 2 * padded + unit.length * (parts * (padded + 1) + 2);
+    floats += columns * 2 * padded + MostRows(plan, unit) * parts * (padded + 1) + 2 * int64_t{unit.length};
   }
   if (unit.fill != Fill::kNone) {
     const TilePass& pass = plan.passes[unit.pass_begin];
@@ -266,6 +364,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
                            sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() +
                            sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
                            sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
+  for (const Clusters& clusters : plan.clusters) bytes += clusters.Bytes();
   const bool in_tiles = TilesOf(operands) != MatrixTiles::kNone;
   const int64_t padded = PaddedHeadDim(plan.head_dim, in_tiles);
   int64_t total = 0;

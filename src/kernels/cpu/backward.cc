@@ -141,16 +141,16 @@ void LoadBackwardRows(const UnitWork& work, const TilePass& pass, const Tile& ti
   TileRows& rows = into.rows;
   LoadTileRows(work, pass, tile, rows);
   Workspace& memory = ThreadWorkspace();
-  into.operand = GatherRowFactors<T>(pass.swapped ? call.key : call.query, work, rows, call.scale * kLog2E, Slot::kRows,
-                                     Slot::kRowsTransposed);
+  into.operand = GatherRowFactors<T>(pass.swapped ? work.key : work.query, work, rows, call.scale * kLog2E, rows.less,
+                                     Slot::kRows, Slot::kRowsTransposed);
   into.grad_out =
-      GatherRowFactors<T>(work.backward->grad_out, work, rows, 1.0f, Slot::kGradOut, Slot::kGradOutTransposed);
+      GatherRowFactors<T>(work.grad_out, work, rows, 1.0f, nullptr, Slot::kGradOut, Slot::kGradOutTransposed);
   PairRows(work, rows, Slot::kRowPairs, into.operand);
   PairRows(work, rows, Slot::kGradOutPairs, into.grad_out);
   into.scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   into.gradients = memory.Get<float>(Slot::kProbabilityGradients, int64_t{kBlockColumns} * kTileRows);
   float* out = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  GatherRows({call.out.data, call.out.token_stride, call.out.head_stride}, work, rows.positions, 0, rows.count, out);
+  GatherRows({work.out.data, work.out.stride}, work, rows.positions, 0, rows.count, out);
   for (int r = 0; r < rows.padded; ++r) {
     into.gradient_sum[r] = into.delta[r] = into.fill_weight[r] = 0;
     into.lse[r] = -kNothing;
@@ -284,7 +284,7 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   BackwardRows<T> into;
   LoadBackwardRows(work, pass, tile, into);
   const int64_t part = work.shared ? group : 0;
-  const int64_t row = part * work.unit->length + tile.row_begin;
+  const int64_t row = part * pass.visits * work.unit->length + tile.row_begin;
   float* row_gradient = work.row_gradients + row * padded;
   std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
   if constexpr (kInTiles<T>) StartTransposedSums(into, padded);
@@ -323,13 +323,13 @@ void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
 }
 
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
-  const HeadTensor<float>& target = pass.swapped ? work.backward->grad_key : work.backward->grad_query;
+  const UnitTensor<float>& target = pass.swapped ? work.grad_key : work.grad_query;
   const int32_t* order = work.plan->Order(pass.row_order);
-  const int64_t part = (work.shared ? group : 0) * int64_t{work.unit->length};
+  const int64_t part = (work.shared ? group : 0) * int64_t{pass.visits} * work.unit->length;
   for (int64_t t = tile_begin; t < tile_end; ++t) {
     const Tile& tile = work.plan->tiles[t];
     if (!Meets(work, tile, group)) continue;
-    const auto at = [&](int64_t row) { return target.at(work.token(order ? order[row] : row), work.head()); };
+    const auto at = [&](int64_t row) { return target.at(order ? order[row] : row); };
     for (int64_t row = tile.row_begin; row < tile.row_end; ++row) {
       const int64_t position = order ? order[row] : row;
       if (row + kRowsAhead < tile.row_end) PrefetchRow(at(row + kRowsAhead), work.head_dim());
@@ -343,14 +343,14 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
   const int padded = work.padded();
   float* wide = ThreadWorkspace().Get<float>(Slot::kRows, padded);  // a key
   const bool queries = pass.swapped || work.plan->shared_keys;
-  const HeadTensor<float>& target = queries ? work.backward->grad_query : work.backward->grad_key;
+  const UnitTensor<float>& target = queries ? work.grad_query : work.grad_key;
   for (int64_t c = begin; c < end; ++c) {
     if (c + kRowsAhead < end) {
-      const int64_t next = work.token(work.columns.position(c + kRowsAhead));
-      PrefetchRow(target.at(next, work.head()), work.head_dim());
-      PrefetchRow(work.backward->grad_value.at(next, work.head()), work.head_dim());
+      const int64_t next = work.columns.position(c + kRowsAhead);
+      PrefetchRow(target.at(next), work.head_dim());
+      PrefetchRow(work.grad_value.at(next), work.head_dim());
     }
-    const int64_t token = work.token(work.columns.position(c));
+    const int64_t position = work.columns.position(c);
     const float* gradient = work.operand_gradients + c * padded;
     float scale = work.call->scale;
     if (work.columns.key_scale) {
@@ -359,11 +359,30 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
         for (int k = 0; k < padded; k += kLanes) hn::Store(LoadNumbers(key, k), Floats(), wide + k);
       });
       scale *= work.columns.key_scale[c];
-      AddScaled(wide, -scale * Dot(wide, gradient, padded), work.head_dim(), target.at(token, work.head()));
+      AddScaled(wide, -scale * Dot(wide, gradient, padded), work.head_dim(), target.at(position));
     }
-    AddScaled(gradient, scale, work.head_dim(), target.at(token, work.head()));
-    AddScaled(work.value_gradients + c * padded, 1.0f, work.head_dim(),
-              work.backward->grad_value.at(token, work.head()));
+    AddScaled(gradient, scale, work.head_dim(), target.at(position));
+    AddScaled(work.value_gradients + c * padded, 1.0f, work.head_dim(), work.grad_value.at(position));
+  }
+}
+
+// Weights are constants here: a key gets its share of what reaches the centroids that it is part of.
+void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end) {
+  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const int32_t* order = work.plan->orders.data() + clusters.key_order;
+  const int padded = work.padded();
+  for (int64_t c = cluster_begin; c < cluster_end; ++c) {
+    for (int64_t group = 0; group < clusters.groups; ++group) {
+      const int64_t column = group * clusters.count + c;
+      if (clusters.logits[column] == kMasked) continue;
+      for (int32_t r = clusters.begins[c]; r < clusters.begins[c + 1]; ++r) {
+        const float weight = clusters.weights[group * work.unit->length + r];
+        const int64_t position = order[r];
+        AddScaled(work.operand_gradients + column * padded, work.call->scale * weight, work.head_dim(),
+                  work.grad_key.at(position));
+        AddScaled(work.value_gradients + column * padded, weight, work.head_dim(), work.grad_value.at(position));
+      }
+    }
   }
 }
 
@@ -373,6 +392,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(BackwardGroup);
+HWY_EXPORT(AddCentroidGradients);
 HWY_EXPORT(AddRowGradients);
 HWY_EXPORT(AddColumnGradients);
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
@@ -380,6 +400,9 @@ void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
 }
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
   HWY_DYNAMIC_DISPATCH(AddRowGradients)(work, pass, group, tile_begin, tile_end);
+}
+void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end) {
+  HWY_DYNAMIC_DISPATCH(AddCentroidGradients)(work, cluster_begin, cluster_end);
 }
 void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(AddColumnGradients)(work, pass, begin, end);

@@ -80,6 +80,14 @@ struct Columns {
   }
 };
 
+// The rows of a unit in a tensor of all.
+template <class T>
+struct UnitTensor {
+  T* data = nullptr;
+  int64_t stride = 0;  // numbers
+  T* at(int64_t position) const { return data + position * stride; }
+};
+
 struct UnitWork {
   const AttentionForward* call = nullptr;
   const AttentionPlan* plan = nullptr;
@@ -88,9 +96,15 @@ struct UnitWork {
   MatrixTiles tiles = MatrixTiles::kNone;  // that its products go through
   bool shared = false;                     // all threads work on this unit
   uint64_t dropout_key = 0;                // of this sequence and head
-  float* row_sum = nullptr;                // [length] Σ exp2(s − maximum) by position, between passes
-  Columns columns;                         // of the pass; none are held where it has a window
-  int64_t window = 0;                      // > 0: tiles hold so many columns at a time instead (ColumnWindow)
+  // Of the call, or copies where many passes go over them: rows of one head lie far apart in a tensor of all.
+  UnitTensor<const float> query, key, value;
+  UnitTensor<float> out, kept;  // kept: the rows' sums between passes
+  float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
+  // What the rows of a pass with visits found, for the next pass: [visits · length][padded] Σ exp2(s − maximum) v, and
+  // {maximum, Σ exp2(s − maximum)}.
+  float *visits = nullptr, *visit_sums = nullptr;
+  Columns columns;     // of the pass; none are held where it has a window
+  int64_t window = 0;  // > 0: tiles hold so many columns at a time instead (ColumnWindow)
 
   // A fill's share of the unseen keys, null without a fill. Where every row of a bucket sees the same keys (one hash
   // function), `unseen_values` is Σ v over the keys that the bucket run does not see; otherwise Σ v over all keys, and
@@ -102,6 +116,8 @@ struct UnitWork {
 
   // Backward only.
   const AttentionBackward* backward = nullptr;
+  UnitTensor<const float> grad_out;
+  UnitTensor<float> grad_query, grad_key, grad_value;
   float *operand_gradients = nullptr, *value_gradients = nullptr;  // [columns][padded] in their order
   float* row_gradients = nullptr;                                  // [groups or 1][length][padded] in the order of rows
   float* row_gradient_sums = nullptr;                              // [groups or 1][length]
@@ -142,6 +158,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);
 void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end);
+void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end);
 // The fill members of `work`, in the unit's work memory; what unseen pairs add to the gradients.
 void PrepareFill(UnitWork& work);
 void PrepareFillBackward(UnitWork& work);

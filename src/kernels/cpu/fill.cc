@@ -50,10 +50,8 @@ void AddRows(const Tensor& rows, const UnitWork& work, const int32_t* order, int
   const auto position_of = [order](int32_t i) { return order ? order[i] : i; };
   for (int32_t i = begin; i < end; ++i) {
     const int32_t position = position_of(i);
-    if (i + kRowsAhead < end)
-      PrefetchRow(rows.at(work.token(position_of(i + kRowsAhead)), work.head()), work.head_dim());
-    AddRow(rows.at(work.token(position), work.head()), weight ? static_cast<double>(weight[position]) : 1.0,
-           work.head_dim(), sums);
+    if (i + kRowsAhead < end) PrefetchRow(rows.at(position_of(i + kRowsAhead)), work.head_dim());
+    AddRow(rows.at(position), weight ? static_cast<double>(weight[position]) : 1.0, work.head_dim(), sums);
   }
 }
 
@@ -77,7 +75,7 @@ void FillScores(UnitWork& work) {
   for (int32_t i = 0; i < length; ++i) {
     score[i] = work.seen()[i] < length ? 0.0f : kNothing;
     if (!work.mean_key || work.seen()[i] == length) continue;
-    const double dot = DotInDouble(work.call->query.at(work.token(i), work.head()), work.mean_key, work.head_dim());
+    const double dot = DotInDouble(work.query.at(i), work.mean_key, work.head_dim());
     score[i] = static_cast<float>(dot * work.call->scale * kLog2E);
   }
   work.fill_score = score;
@@ -91,7 +89,7 @@ void PrepareFill(UnitWork& work) {
   const int padded = work.padded();
   if (work.unit->fill == Fill::kMean) {
     double* sums = Sums(work, Slot::kSums, 1);
-    AddRows(work.call->key, work, nullptr, 0, length, nullptr, sums);
+    AddRows(work.key, work, nullptr, 0, length, nullptr, sums);
     float* mean = work.memory->Get<float>(Slot::kMeanKey, padded);
     for (int k = 0; k < padded; ++k) mean[k] = static_cast<float>(sums[k] / length);
     work.mean_key = mean;
@@ -102,14 +100,13 @@ void PrepareFill(UnitWork& work) {
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
   double* total = Sums(work, Slot::kSums, 2);
   double* sum = total + padded;  // of one bucket: to keep all would take more memory than all else
-  AddRows(work.call->value, work, nullptr, 0, length, nullptr, total);
+  AddRows(work.value, work, nullptr, 0, length, nullptr, total);
   float* unseen = work.memory->Get<float>(Slot::kUnseenValues, std::max<int64_t>(1, runs) * padded);
   if (runs == 0) std::copy_n(total, padded, unseen);
   for (int64_t r = 0; r < runs; ++r) {
     const BucketRun& run = work.plan->runs[pass.run_begin + r];
     std::fill_n(sum, padded, 0.0);
-    AddRows(work.call->value, work, work.plan->Order(pass.column_order), run.column_begin, run.column_end, nullptr,
-            sum);
+    AddRows(work.value, work, work.plan->Order(pass.column_order), run.column_begin, run.column_end, nullptr, sum);
     for (int k = 0; k < padded; ++k) unseen[r * padded + k] = static_cast<float>(total[k] - sum[k]);
   }
   work.unseen_values = unseen;
@@ -139,14 +136,14 @@ void AddUnseenValueGradients(const UnitWork& work) {
   const int64_t runs = work.subtract_fill ? 0 : pass.run_end - pass.run_begin;
   double* total = Sums(work, Slot::kSums, 2);
   double* sum = total + padded;  // over the queries of one bucket
-  const HeadTensor<const float>& grad_out = work.backward->grad_out;
+  const UnitTensor<const float>& grad_out = work.grad_out;
   AddRows(grad_out, work, nullptr, 0, length, work.fill_weight, total);
   float* share = work.memory->Get<float>(Slot::kUnseenValues, padded);
   const int32_t* order = runs == 0 ? nullptr : work.plan->Order(pass.column_order);
   const auto add = [&](int32_t begin, int32_t end, const double* seen) {
     for (int k = 0; k < padded && begin < end; ++k) share[k] = static_cast<float>(total[k] - (seen ? seen[k] : 0.0));
     for (int32_t c = begin; c < end; ++c) {
-      AddScaled(share, 1.0f, head_dim, work.backward->grad_value.at(work.token(order ? order[c] : c), work.head()));
+      AddScaled(share, 1.0f, head_dim, work.grad_value.at(order ? order[c] : c));
     }
   };
   int32_t column = 0;
@@ -174,14 +171,12 @@ void FinishFillBackward(const UnitWork& work) {
   for (int32_t i = 0; i < length; ++i) {
     if (work.seen()[i] == length) continue;
     const double gradient = -static_cast<double>(work.score_gradient_sum[i]) * work.call->scale;
-    AddScaled(work.mean_key, static_cast<float>(gradient), head_dim,
-              work.backward->grad_query.at(work.token(i), work.head()));
-    AddRow(work.call->query.at(work.token(i), work.head()), gradient, head_dim, sums);
+    AddScaled(work.mean_key, static_cast<float>(gradient), head_dim, work.grad_query.at(i));
+    AddRow(work.query.at(i), gradient, head_dim, sums);
   }
   float* share = work.memory->Get<float>(Slot::kUnseenValues, padded);
   for (int k = 0; k < padded; ++k) share[k] = static_cast<float>(sums[k] / length);
-  for (int32_t j = 0; j < length; ++j)
-    AddScaled(share, 1.0f, head_dim, work.backward->grad_key.at(work.token(j), work.head()));
+  for (int32_t j = 0; j < length; ++j) AddScaled(share, 1.0f, head_dim, work.grad_key.at(j));
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

@@ -158,22 +158,59 @@ void ResumeRows(const UnitWork& work, const TileRows& rows, RowState& state) {
   StartRows(work, rows, state);
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    if (r + kRowsAhead < rows.count)
-      PrefetchRow(work.call->out.at(work.token(rows.positions[r + kRowsAhead]), work.head()), work.head_dim());
+    if (r + kRowsAhead < rows.count) PrefetchRow(work.kept.at(rows.positions[r + kRowsAhead]), work.head_dim());
     state.sum[r] = work.row_sum[position];
     state.maximum[r] = work.lse(position);
-    std::memcpy(state.accumulator + r * work.padded(), work.call->out.at(work.token(position), work.head()),
-                sizeof(float) * work.head_dim());
+    std::memcpy(state.accumulator + r * work.padded(), work.kept.at(position), sizeof(float) * work.head_dim());
   }
+}
+
+// Rows as what the visits of the pass before found makes them.
+void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& rows, RowState& state) {
+  const Floats d;
+  const int padded = work.padded();
+  const int32_t* places = work.plan->Order(visited.visit_places);
+  const auto place = [&](int32_t visit, int r) -> int64_t {
+    return places[visit * work.unit->length + rows.positions[r]];
+  };
+  for (int r = 0; r < rows.padded; ++r) {
+    state.fill[r] = state.maximum[r] = kNothing;
+    state.sum[r] = 0;
+    for (int32_t visit = 0; visit < visited.visits; ++visit)
+      state.maximum[r] = std::max(state.maximum[r], work.visit_sums[2 * place(visit, r)]);
+  }
+  std::memset(state.accumulator, 0, sizeof(float) * rows.padded * padded);
+  alignas(64) float factors[kTileRows];
+  for (int32_t visit = 0; visit < visited.visits; ++visit) {
+    for (int r = 0; r < rows.padded; ++r) factors[r] = work.visit_sums[2 * place(visit, r)] - state.maximum[r];
+    for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
+    for (int r = 0; r < rows.count; ++r) {
+      state.sum[r] += factors[r] * work.visit_sums[2 * place(visit, r) + 1];
+      const FloatVec factor = hn::Set(d, factors[r]);
+      const float* found = work.visits + place(visit, r) * padded;
+      float* sum = state.accumulator + r * padded;
+      for (int k = 0; k < padded; k += kLanes)
+        hn::Store(hn::MulAdd(factor, hn::Load(d, found + k), hn::Load(d, sum + k)), d, sum + k);
+    }
+  }
+}
+
+void KeepVisits(const UnitWork& work, const Tile& tile, const TileRows& rows, const RowState& state) {
+  for (int r = 0; r < rows.count; ++r) {
+    float* sums = work.visit_sums + 2 * int64_t{tile.row_begin + r};
+    sums[0] = state.maximum[r];
+    sums[1] = state.sum[r];
+  }
+  std::memcpy(work.visits + int64_t{tile.row_begin} * work.padded(), state.accumulator,
+              sizeof(float) * rows.count * work.padded());
 }
 
 void KeepRows(const UnitWork& work, const TileRows& rows, const RowState& state) {
   const AttentionForward& call = *work.call;
   for (int r = 0; r < rows.count; ++r) {
-    const int64_t token = work.token(rows.positions[r]);
     work.row_sum[rows.positions[r]] = state.sum[r];
-    call.lse[token * call.shape.heads + work.head()] = state.maximum[r];
-    std::memcpy(call.out.at(token, work.head()), state.accumulator + r * work.padded(),
+    call.lse[work.token(rows.positions[r]) * call.shape.heads + work.head()] = state.maximum[r];
+    std::memcpy(work.kept.at(rows.positions[r]), state.accumulator + r * work.padded(),
                 sizeof(float) * work.head_dim());
   }
 }
@@ -201,8 +238,7 @@ void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, co
   UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    if (r + kRowsAhead < rows.count)
-      PrefetchRow(call.out.at(work.token(rows.positions[r + kRowsAhead]), work.head()), work.head_dim());
+    if (r + kRowsAhead < rows.count) PrefetchRow(work.out.at(rows.positions[r + kRowsAhead]), work.head_dim());
     float* sum = state.accumulator + r * work.padded();
     double denominator = state.sum[r];
     const int32_t unseen = work.fill_score ? work.unit->length - work.seen()[position] : 0;
@@ -213,7 +249,7 @@ void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, co
     }
     const bool nothing = denominator == 0;
     const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
-    CopyScaled(sum, inverse, work.head_dim(), call.out.at(work.token(position), work.head()));
+    CopyScaled(sum, inverse, work.head_dim(), work.out.at(position));
     call.lse[work.token(position) * call.shape.heads + work.head()] =
         nothing ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>((static_cast<double>(state.maximum[r]) + std::log2(denominator)) * kLn2);
@@ -327,12 +363,18 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
-  const RowFactors<T> factors = GatherRowFactors<T>(pass.swapped ? call.key : call.query, work, rows,
-                                                    call.scale * kLog2E, Slot::kRows, Slot::kRowsTransposed);
+  const RowFactors<T> factors = GatherRowFactors<T>(pass.swapped ? work.key : work.query, work, rows,
+                                                    call.scale * kLog2E, rows.less, Slot::kRows, Slot::kRowsTransposed);
   float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  first ? StartRows(work, rows, state) : ResumeRows(work, rows, state);
+  if (first) {
+    StartRows(work, rows, state);
+  } else if ((&pass - 1)->visits > 1) {
+    AddUpVisits(work, *(&pass - 1), rows, state);
+  } else {
+    ResumeRows(work, rows, state);
+  }
   if constexpr (kInTiles<T>) {
     state.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
     TransposeWords(state.accumulator, padded, rows.padded, padded, state.transposed, rows.padded);
@@ -352,13 +394,18 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   }
   if constexpr (kInTiles<T>)
     TransposeWords(state.transposed, rows.padded, padded, rows.padded, state.accumulator, padded);
-  last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
+  if (pass.visits > 1) {
+    KeepVisits(work, tile, rows, state);
+  } else {
+    last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
+  }
 }
 
-// Gathers columns [begin, end) of one tensor to `to`, float or rounded. key_scale: normalises them, float32.
-template <class T>
-void GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, const Columns& columns, int64_t begin,
-                      int64_t end, T* to, float* key_scale) {
+// Gathers columns [begin, end) to `to`, float or rounded: gather(first, last, rows, not_finite) as GatherRows does.
+// key_scale: normalises them, float32.
+template <class T, class Gather>
+void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns& columns, int64_t begin, int64_t end,
+                      T* to, float* key_scale) {
   const int padded = work.padded();
   const int64_t piece = kInPairs<T> ? kTileRows : end - begin;
   for (int64_t first = begin; first < end; first += piece) {
@@ -370,7 +417,7 @@ void GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, const 
     } else {
       rows = to;
     }
-    GatherRows(from, work, columns.order, first, last, rows, not_finite);
+    gather(first, last, rows, not_finite);
     if (key_scale) {
       NormalizeRows(rows, last - first, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
                     key_scale + (first - columns.first));
@@ -386,6 +433,61 @@ void GatherColumnRows(HeadTensor<const float> from, const UnitWork& work, const 
   }
 }
 
+// to[k] ← Σ_r weights[r] x_r[k] for the `vectors` · kLanes numbers from k = `at` on.
+template <int vectors>
+HWY_INLINE void AddUpKeys(UnitTensor<const float> from, const UnitWork& work, const int32_t* positions,
+                          const float* weights, int32_t count, int at, float* to) {
+  const Floats d;
+  FloatVec sums[vectors];
+  for (int v = 0; v < vectors; ++v) sums[v] = hn::Zero(d);
+  for (int32_t r = 0; r < count; ++r) {
+    if (weights[r] == 0) continue;  // a global key, which takes no part whatever its numbers are
+    const float* row = from.at(positions[r]) + at;
+    const FloatVec weight = hn::Set(d, weights[r]);
+    for (int v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, hn::LoadU(d, row + v * kLanes), sums[v]);
+  }
+  for (int v = 0; v < vectors; ++v) hn::Store(sums[v], d, to + at + v * kLanes);
+}
+
+// What GatherRows does, for a pass of centroids [begin, end): their keys, which the plan made, and the weighted means
+// of their keys' values.
+void CopyCentroidKeys(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
+  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const int padded = work.padded();
+  for (int64_t i = begin; i < end; ++i, to += padded) {
+    std::copy_n(clusters.keys.data() + i * clusters.stride, clusters.stride, to);
+    std::fill(to + clusters.stride, to + padded, 0.0f);
+    not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
+  }
+}
+
+void GatherCentroidValues(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
+  const UnitTensor<const float> from = work.value;
+  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const int padded = work.padded(), head_dim = work.head_dim();
+  for (int64_t i = begin; i < end; ++i, to += padded) {
+    const int64_t group = i / clusters.count, first = clusters.begins[i % clusters.count];
+    const auto count = static_cast<int32_t>(clusters.begins[i % clusters.count + 1] - first);
+    const int32_t* positions = work.plan->orders.data() + clusters.key_order + first;
+    const float* weights = clusters.weights.data() + group * work.unit->length + first;
+    int k = 0;
+    for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
+    for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, to);
+    std::fill(to + k, to + padded, 0.0f);
+    for (; k < head_dim; ++k) {
+      for (int32_t r = 0; r < count; ++r)
+        if (weights[r] != 0) to[k] += weights[r] * from.at(positions[r])[k];
+    }
+    not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
+  }
+}
+
+// A centroid drops out as a key behind all others would.
+int64_t DropoutPosition(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t column) {
+  if (!pass.centroids) return columns.position(column);
+  return work.unit->length + column % work.plan->clusters[work.unit->clusters].count;
+}
+
 }  // namespace
 
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
@@ -394,25 +496,38 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
   const bool queries = pass.swapped || work.plan->shared_keys;
   const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
   std::fill_n(columns.not_finite + (begin - columns.first), held, uint8_t{0});
+  const auto operand = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
+    if (pass.centroids) {
+      CopyCentroidKeys(work, first, last, rows, not_finite);
+    } else {
+      GatherRows(queries ? work.query : work.key, work, columns.order, first, last, rows, not_finite);
+    }
+  };
+  const auto value = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
+    if (pass.centroids) {
+      GatherCentroidValues(work, first, last, rows, not_finite);
+    } else {
+      GatherRows(work.value, work, columns.order, first, last, rows, not_finite);
+    }
+  };
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
-    const auto& operand = queries ? call.query : call.key;
     if constexpr (kInTiles<T>) {
       auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
       BFloat16Pair* panels = columns.PanelAt(begin, padded);
       auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
       GatherColumnsInTiles<MultiplierOf<T>>(operand, work, columns, begin, end, operands, values ? panels : nullptr,
                                             columns.key_scale);
-      GatherColumnsInTiles<MultiplierOf<T>>(call.value, work, columns, begin, end, values, values ? nullptr : panels,
+      GatherColumnsInTiles<MultiplierOf<T>>(value, work, columns, begin, end, values, values ? nullptr : panels,
                                             nullptr);
     } else {
       GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
-      GatherColumnRows(call.value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
+      GatherColumnRows(value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
     }
   });
   if (!columns.dropout) return;
   for (int64_t c = begin; c < end; ++c)
-    columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, columns.position(c), 1);
+    columns.dropout[c - columns.first] = DropoutSide(work.dropout_key, DropoutPosition(work, pass, columns, c), 1);
   std::fill_n(columns.dropout + (end - columns.first), held - (end - begin), DropoutWords{});
 }
 

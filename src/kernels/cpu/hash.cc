@@ -3,11 +3,13 @@
 // at every thread count.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/aligned_floats.h"
+#include "kernels/cpu/clusters.h"
 #include "kernels/cpu/patterns.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hash.cc"
@@ -138,6 +140,25 @@ void HashRows(const HeadPlanes& head, HeadTensor<const float> x, int head_index,
   }
 }
 
+// to[l · length + i] of ProjectRows; directions: [depth rounded up to kPlanesAtATime][padded].
+void Project(HeadTensor<const float> x, int64_t first, int32_t length, int head, const AlignedDirections& along,
+             int depth, float* to) {
+  alignas(64) float row[256];
+  std::fill_n(row, along.padded(), 0.0f);
+  const float* directions = along.Of(head);
+  for (int32_t i = 0; i < length; ++i) {
+    const float* from = x.at(first + i, head);
+    if (i + kRowsAhead < length) PrefetchRow(x.at(first + i + kRowsAhead, head), along.head_dim());
+    if (along.head_dim() < along.padded()) from = std::copy_n(from, along.head_dim(), row) - along.head_dim();
+    for (int l = 0; l < depth; l += kPlanesAtATime) {
+      float dots[kPlanesAtATime];
+      FixedDots<kPlanesAtATime>(from, directions + l * along.padded(), along.padded(), dots);
+      for (int p = 0; p < std::min(kPlanesAtATime, depth - l); ++p)
+        to[int64_t{l + p} * length + i] = std::isnan(dots[p]) ? std::numeric_limits<float>::infinity() : dots[p];
+    }
+  }
+}
+
 }  // namespace lshformer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -145,6 +166,25 @@ HWY_AFTER_NAMESPACE();
 #include <hwy/aligned_allocator.h>
 namespace lshformer {
 HWY_EXPORT(HashRows);
+HWY_EXPORT(Project);
+
+AlignedDirections::AlignedDirections(const std::vector<float>& directions, const AttentionShape& shape, int depth)
+    : head_dim_(shape.head_dim),
+      padded_((shape.head_dim + kPartialSums - 1) / kPartialSums * kPartialSums),
+      rows_((depth + kPlanesAtATime - 1) / kPlanesAtATime * kPlanesAtATime),
+      aligned_(AllocateFloats(std::max<int64_t>(1, int64_t{shape.heads} * rows_ * padded_))) {
+  std::fill_n(aligned_.get(), int64_t{shape.heads} * rows_ * padded_, 0.0f);
+  for (int64_t from = 0; from < static_cast<int64_t>(directions.size()); ++from) {
+    const int64_t level = from % depth, d = from / depth % head_dim_, head = from / depth / head_dim_;
+    aligned_[(head * rows_ + level) * padded_ + d] = directions[from];
+  }
+}
+
+void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int head, const AlignedDirections& along,
+                 int depth, std::vector<float>& to) {
+  to.resize(int64_t{depth} * length);
+  HWY_DYNAMIC_DISPATCH(Project)(x, first, length, head, along, depth, to.data());
+}
 
 std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim) {
   std::vector<double> sum(head_dim);

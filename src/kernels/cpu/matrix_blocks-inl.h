@@ -94,10 +94,10 @@ float SetOwnScores(const UnitWork& work, const TilePass& pass, const Tile& tile,
   return 1;
 }
 
-// Gathers columns [begin, end) of one tensor, where begin is a panel's, as rows and as panels (nullptr: not so). The
-// last panel ends in zeros. key_scale: normalises them, in float32.
-template <class M>
-void GatherColumnsInTiles(HeadTensor<const float> from, const UnitWork& work, const Columns& columns, int64_t begin,
+// Gathers columns [begin, end), where begin is a panel's, as rows and as panels (nullptr: not so): gather(first, last,
+// rows, not_finite) as GatherRows does. The last panel ends in zeros. key_scale: normalises them, in float32.
+template <class M, class Gather>
+void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Columns& columns, int64_t begin,
                           int64_t end, BFloat16Pair* to_rows, BFloat16Pair* to_panels, float* key_scale) {
   const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();
@@ -107,7 +107,7 @@ void GatherColumnsInTiles(HeadTensor<const float> from, const UnitWork& work, co
     const auto count = static_cast<int>(std::min<int64_t>(kTileRows, end - first)), held = RoundUp(count, kTilePadding);
     const int64_t at = (first - begin) * padded / 2;
     uint8_t* not_finite = columns.not_finite + (first - columns.first);
-    GatherRows(from, work, columns.order, first, first + count, rows, not_finite);
+    gather(first, first + count, rows, not_finite);
     std::fill(rows + count * padded, rows + held * padded, 0.0f);
     if (key_scale) {
       NormalizeRows(rows, count, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),

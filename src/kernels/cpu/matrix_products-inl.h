@@ -127,31 +127,7 @@ void PairsDown(const float* HWY_RESTRICT from, int rows, int stride, BFloat16Pai
 HWY_INLINE void TransposeBlock(const uint32_t* HWY_RESTRICT from, ptrdiff_t stride, uint32_t* HWY_RESTRICT to,
                                ptrdiff_t to_stride) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  __m512i quarters[4][4];  // [i][j]: of rows 4i …, columns j, 4 + j, 8 + j, 12 + j, one in each 128 bits
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t* row = from + 4 * i * stride;
-    const __m512i r0 = _mm512_loadu_si512(row), r1 = _mm512_loadu_si512(row + stride);
-    const __m512i r2 = _mm512_loadu_si512(row + 2 * stride), r3 = _mm512_loadu_si512(row + 3 * stride);
-    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpackhi_epi32(r0, r1);
-    const __m512i c = _mm512_unpacklo_epi32(r2, r3), e = _mm512_unpackhi_epi32(r2, r3);
-    quarters[i][0] = _mm512_unpacklo_epi64(a, c);
-    quarters[i][1] = _mm512_unpackhi_epi64(a, c);
-    quarters[i][2] = _mm512_unpacklo_epi64(b, e);
-    quarters[i][3] = _mm512_unpackhi_epi64(b, e);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    constexpr int kEven = 0x88, kOdd = 0xDD;
-    const __m512i a = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kEven);
-    const __m512i b = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kEven);
-    const __m512i c = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kOdd);
-    const __m512i e = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kOdd);
-    _mm512_storeu_si512(to + j * to_stride, _mm512_shuffle_i32x4(a, b, kEven));
-    _mm512_storeu_si512(to + (4 + j) * to_stride, _mm512_shuffle_i32x4(c, e, kEven));
-    _mm512_storeu_si512(to + (8 + j) * to_stride, _mm512_shuffle_i32x4(a, b, kOdd));
-    _mm512_storeu_si512(to + (12 + j) * to_stride, _mm512_shuffle_i32x4(c, e, kOdd));
-  }
+  ForEachColumn(from, stride, [&](int c, __m512i column) { _mm512_storeu_si512(to + c * to_stride, column); });
 #else
   for (int c = 0; c < 16; ++c) {
     for (int r = 0; r < 16; ++r) std::memcpy(to + c * to_stride + r, from + r * stride + c, sizeof(uint32_t));

@@ -53,15 +53,17 @@ struct RowFactors {
   bool finite = true;
 };
 
+// less: taken off every row, or nullptr.
 template <class T>
-RowFactors<T> GatherRowFactors(HeadTensor<const float> from, const UnitWork& work, const TileRows& rows, float scale,
-                               Slot row_slot, Slot transposed_slot) {
+RowFactors<T> GatherRowFactors(UnitTensor<const float> from, const UnitWork& work, const TileRows& rows, float scale,
+                               const float* less, Slot row_slot, Slot transposed_slot) {
   const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();
   RowFactors<T> factors;
   factors.scale = scale;
   factors.rows = memory.Get<float>(row_slot, int64_t{kTileRows} * padded);
   factors.finite = GatherRows(from, work, rows.positions, 0, rows.count, factors.rows);
+  if (less) TakeOffRows(less, rows.count, RoundUp(work.head_dim(), kRowPadding), padded, factors.rows);
   if constexpr (kInTiles<T>) {
     std::fill(factors.rows + rows.count * padded, factors.rows + rows.padded * padded, 0.0f);
     const int64_t numbers = int64_t{rows.padded} * padded;

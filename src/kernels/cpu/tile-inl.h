@@ -17,8 +17,9 @@ namespace lshformer::HWY_NAMESPACE {
 
 // The rows of a tile and what the pair rule and dropout need of them.
 struct TileRows {
-  int count = 0, padded = 0;  // padded to whole vectors
-  bool not_finite = false;    // of the rows gathered so far
+  int count = 0, padded = 0;    // padded to whole vectors
+  bool not_finite = false;      // of the rows gathered so far
+  const float* less = nullptr;  // [Clusters::stride] taken off the rows that scores are made of: their group's mean
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
   std::vector<int32_t> buckets;  // [hash][kTileRows]
@@ -32,6 +33,11 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
   for (int r = 0; r < kTileRows; ++r) {  // padding repeats the last row
     const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);
     rows.positions[r] = order ? order[row] : row;
+  }
+  if (pass.centroids) {
+    const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+    const int32_t group = work.plan->segments[tile.segment_begin].column_begin / clusters.count;
+    rows.less = clusters.mean_queries.data() + int64_t{group} * clusters.stride;
   }
   const int hashes = pass.RuledHashes();
   const bool windows_of_buckets = (pass.rule & kFirstWindow) && !work.plan->query_buckets.empty();
@@ -58,13 +64,21 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
   }
 }
 
+// Of a row of work memory.
+HWY_INLINE bool IsFinite(const float* row, int padded) {
+  const Floats d;
+  FloatVec zeros = hn::Zero(d);
+  for (int k = 0; k < padded; k += kLanes) zeros = hn::MulAdd(hn::Load(d, row + k), hn::Zero(d), zeros);
+  return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+}
+
 // Gathers rows [begin, end) by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says
 // so of each.
-inline bool GatherRows(HeadTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
+inline bool GatherRows(UnitTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
                        int64_t end, float* to, uint8_t* not_finite = nullptr) {
   const int head_dim = work.head_dim(), padded = work.padded();
   const Floats d;
-  const auto at = [&](int64_t i) { return from.at(work.token(positions ? positions[i] : i), work.head()); };
+  const auto at = [&](int64_t i) { return from.at(positions ? positions[i] : i); };
   bool all_finite = true;
   for (int64_t i = begin; i < end; ++i, to += padded) {
     if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
@@ -145,13 +159,49 @@ HWY_INLINE hn::Mask<Ints> IsAlwaysSeen(const AlwaysSeen& always, hn::Vec<Ints> r
   if (always.IsGlobal(column)) return hn::Eq(row, row);
   const auto apart = hn::Abs(hn::Sub(row, hn::Set(d, column)));
   const auto near = hn::Lt(apart, hn::Set(d, always.reach + 1));
+  if (!always.global_rows) return near;
   const auto global = hn::Or(hn::Eq(row, hn::Set(d, always.global_first)), hn::Eq(row, hn::Set(d, always.global_last)));
   return hn::Or(near, global);
+}
+
+// Products with centroids [columns][padded] to their logits; kMasked where a row opened the cluster.
+inline void ScoreCentroids(const UnitWork& work, const TileRows& rows, int32_t begin, int count, float* scores) {
+  const Floats d;
+  const AttentionPlan& plan = *work.plan;
+  const Clusters& clusters = plan.clusters[work.unit->clusters];
+  const int stride = rows.padded;
+  for (int c = 0; c < count; ++c) {
+    const float logit = clusters.logits[begin + c];
+    for (int r = 0; r < stride; r += kLanes) {
+      float* at = scores + c * stride + r;
+      hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
+    }
+  }
+  const int32_t first = begin % clusters.count;
+  const int32_t* opened =
+      plan.query_buckets.data() + int64_t{work.head()} * plan.hashes * plan.tokens + work.unit->token_begin;
+  for (int r = 0; r < rows.count; ++r) {
+    const int32_t position = rows.positions[r];
+    for (int p = 0; p < plan.hashes; ++p) {
+      const int32_t c = opened[p * plan.tokens + position] - first;
+      if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
+    }
+    for (int64_t n = clusters.change_begins[position]; n < clusters.change_begins[position + 1]; ++n) {
+      const CentroidChange& change = clusters.changes[n];
+      const int32_t c = change.cluster - first;
+      if (c >= 0 && c < count)
+        scores[c * stride + r] = change.logit == kMasked ? kMasked : scores[c * stride + r] + change.logit;
+    }
+  }
 }
 
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
 inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows& rows, int32_t begin, int count,
                       float* scores) {
+  if (pass.centroids) {
+    ScoreCentroids(work, rows, begin, count, scores);
+    return;
+  }
   const Floats d;
   const Ints di;
   const auto masked = hn::Set(d, kMasked);

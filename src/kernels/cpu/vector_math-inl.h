@@ -209,10 +209,62 @@ HWY_INLINE void CopyScaled(const float* HWY_RESTRICT from, float scale, int coun
   for (; k < count; ++k) to[k] = scale * from[k];
 }
 
+// rows[r] −= vector, of `width` numbers, a multiple of 16; rows are aligned, [count][stride].
+inline void TakeOffRows(const float* HWY_RESTRICT vector, int count, int width, int stride, float* HWY_RESTRICT rows) {
+  const Floats d;
+  for (int r = 0; r < count; ++r, rows += stride) {
+    for (int k = 0; k < width; k += kLanes)
+      hn::Store(hn::Sub(hn::Load(d, rows + k), hn::LoadU(d, vector + k)), d, rows + k);
+  }
+}
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+// Calls store(c, column c) for the columns of a block of 16 × 16 words.
+template <class Store>
+HWY_INLINE void ForEachColumn(const void* from_rows, ptrdiff_t stride, const Store& store) {
+  const auto* from = static_cast<const uint32_t*>(from_rows);
+  __m512i quarters[4][4];  // [i][j]: of rows 4i …, columns j, 4 + j, 8 + j, 12 + j, one in each 128 bits
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t* row = from + 4 * i * stride;
+    const __m512i r0 = _mm512_loadu_si512(row), r1 = _mm512_loadu_si512(row + stride);
+    const __m512i r2 = _mm512_loadu_si512(row + 2 * stride), r3 = _mm512_loadu_si512(row + 3 * stride);
+    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpackhi_epi32(r0, r1);
+    const __m512i c = _mm512_unpacklo_epi32(r2, r3), e = _mm512_unpackhi_epi32(r2, r3);
+    quarters[i][0] = _mm512_unpacklo_epi64(a, c);
+    quarters[i][1] = _mm512_unpackhi_epi64(a, c);
+    quarters[i][2] = _mm512_unpacklo_epi64(b, e);
+    quarters[i][3] = _mm512_unpackhi_epi64(b, e);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    constexpr int kEven = 0x88, kOdd = 0xDD;
+    const __m512i a = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kEven);
+    const __m512i b = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kEven);
+    const __m512i c = _mm512_shuffle_i32x4(quarters[0][j], quarters[1][j], kOdd);
+    const __m512i e = _mm512_shuffle_i32x4(quarters[2][j], quarters[3][j], kOdd);
+    store(j, _mm512_shuffle_i32x4(a, b, kEven));
+    store(4 + j, _mm512_shuffle_i32x4(c, e, kEven));
+    store(8 + j, _mm512_shuffle_i32x4(a, b, kOdd));
+    store(12 + j, _mm512_shuffle_i32x4(c, e, kOdd));
+  }
+}
+#endif
+
 // to[k][r] ← scale · rows[r][k] for r < count; zeros up to `padded`. `rows` is [count][stride].
 inline void TransposeScaled(const float* HWY_RESTRICT rows, ptrdiff_t stride, int count, int depth, int padded,
                             float scale, float* HWY_RESTRICT to) {
   int r = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  const __m512 all = _mm512_set1_ps(scale);
+  for (; r + 16 <= count && depth % 16 == 0; r += 16) {
+    for (int k = 0; k < depth; k += 16) {
+      ForEachColumn(rows + r * stride + k, stride, [&](int c, __m512i column) {
+        _mm512_storeu_ps(to + (k + c) * padded + r, _mm512_mul_ps(all, _mm512_castsi512_ps(column)));
+      });
+    }
+  }
+#endif
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<float, 4> four;
   const auto factor = hn::Set(four, scale);

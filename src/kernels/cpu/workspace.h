@@ -27,6 +27,17 @@ enum class Slot {
   kUnseenValues,
   kSums,
   kScoreGradientSum,
+  kVisits,
+  // a unit's rows, where it has copies of its own
+  kUnitQuery,
+  kUnitKey,
+  kUnitValue,
+  kUnitOut,
+  kUnitGradOut,
+  kUnitGradQuery,
+  kUnitGradKey,
+  kUnitGradValue,
+  kVisitSums,
   // of a tile
   kRows,
   kRowsTransposed,

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/dropout.h"
+#include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
 

@@ -15,7 +15,8 @@ struct Inputs {
   AttentionSpec spec;
   std::span<const double> query, key, value;  // no key where the kind shares keys
   double scale = 1;
-  // [heads, hashes or rounds, tokens]; unused by exact attention, no key_buckets where keys are shared
+  // [heads, hashes or rounds, tokens]; unused by exact attention, no key_buckets where keys are shared; clustered:
+  // groups and clusters, [heads, tokens]
   std::span<const int32_t> query_buckets, key_buckets;
   AttentionDropout dropout;
 };
@@ -32,7 +33,8 @@ struct Gradients {
 
 Outputs Forward(const Inputs& in);
 Gradients Backward(const Inputs& in, std::span<const double> grad_out);
-// Each kind's own oracle, which the two above find by the kind of in.spec; Reformer's are in ref/reformer.h.
+// Each kind's own oracle, which the two above find by the kind of in.spec; Reformer's and clustered's are in
+// files of their own.
 Outputs Forward(const DenseAttention&, const Inputs& in);
 Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const double> grad_out);
 Outputs Forward(const SimHashAttention& simhash, const Inputs& in);

@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "kernels/attention_kinds.h"
+#include "kernels/cpu/clusters.h"
+#include "kernels/halving.h"
+
+namespace lshformer {
+namespace {
+
+constexpr uint64_t kOfQueries = uint64_t{1} << 32;  // beside the depth, in a direction's stream
+
+int KeyDepth(const ClusteredAttention& clustered, const AttentionShape& shape) {
+  return DepthOf(ClustersOf(clustered, shape.longest()));
+}
+
+std::vector<float> Draw(uint64_t seed, uint32_t layer, uint64_t side, const AttentionShape& shape, int depth) {
+  std::vector<float> drawn(static_cast<size_t>(shape.heads) * shape.head_dim * depth);
+  for (int head = 0; head < shape.heads; ++head) {
+    const uint64_t key = StreamKey(seed, /*step=*/0, layer, static_cast<uint32_t>(head), Purpose::kDirections);
+    for (int level = 0; level < depth; ++level) {
+      PhiloxStream normals(key, side | static_cast<uint64_t>(level));
+      for (int d = 0; d < shape.head_dim; ++d)
+        drawn[(int64_t{head} * shape.head_dim + d) * depth + level] = static_cast<float>(normals.Normal());
+    }
+  }
+  return drawn;
+}
+
+}  // namespace
+
+ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer) {
+  const auto& clustered = As<ClusteredAttention>(spec);
+  ClusterDirections drawn;
+  drawn.key_depth = KeyDepth(clustered, shape);
+  drawn.query_depth = DepthOf(clustered.groups);
+  drawn.key = Draw(spec.seed, layer, 0, shape, drawn.key_depth);
+  drawn.query = Draw(spec.seed, layer, kOfQueries, shape, drawn.query_depth);
+  return drawn;
+}
+
+HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                          HeadTensor<const float> key, const ClusterDirections& directions) {
+  const auto& clustered = As<ClusteredAttention>(spec);
+  const int64_t tokens = shape.tokens();
+  HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
+  const AlignedDirections keys(directions.key, shape, directions.key_depth);
+  const AlignedDirections queries(directions.query, shape, directions.query_depth);
+  const int64_t units = int64_t{shape.sequences()} * shape.heads;
+  const int64_t grain = std::max<int64_t>(1, 1024 * units / std::max<int64_t>(1, tokens * shape.heads));
+  ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
+    Halving halving;
+    std::vector<float> projections;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int head = static_cast<int>(unit % shape.heads);
+      const int64_t first = shape.cu_seqlens[unit / shape.heads];
+      const auto length = static_cast<int32_t>(shape.cu_seqlens[unit / shape.heads + 1] - first);
+      if (!UsesHash(spec, length)) continue;
+      const auto run = [&](HeadTensor<const float> rows, const AlignedDirections& along, int32_t parts,
+                           std::vector<int32_t>& labels) {
+        ProjectRows(rows, first, length, head, along, DepthOf(parts), projections);
+        halving.Run(projections.data(), length, parts, labels.data() + head * tokens + first);
+      };
+      run(key, keys, ClustersOf(clustered, length), buckets.key);
+      run(query, queries, clustered.groups, buckets.query);
+    }
+  });
+  return buckets;
+}
+
+HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                                uint32_t layer, uint64_t) {
+  return DrawClusterDirections(spec, shape, layer);
+}
+
+bool Suffice(const ClusteredAttention& clustered, const HashProjections& projections, const AttentionShape& shape) {
+  const auto* directions = std::get_if<ClusterDirections>(&projections);
+  return directions != nullptr && directions->key_depth >= KeyDepth(clustered, shape);
+}
+
+AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in) {
+  if (!AnyHash(in.spec, in.shape)) return BuildDensePlan(in.shape);
+  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(in.projections));
+}
+
+}  // namespace lshformer

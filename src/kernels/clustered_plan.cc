@@ -1,0 +1,243 @@
+// Clustered attention's plans: what the numbers of a unit choose, as passes.
+#include <algorithm>
+
+#include "kernels/cpu/clusters.h"
+#include "kernels/cpu/workspace.h"
+#include "kernels/halving.h"
+#include "kernels/plan_builder.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kVectorFloats = 16;
+
+int Stride(int head_dim) { return (head_dim + kVectorFloats - 1) / kVectorFloats * kVectorFloats; }
+
+// Where each of `parts` begins in an order by labels, and where the last ends.
+std::vector<int32_t> Begins(const int32_t* labels, int32_t length, int32_t parts) {
+  std::vector<int32_t> begins(static_cast<size_t>(parts) + 1, 0);
+  for (int32_t i = 0; i < length; ++i) ++begins[labels[i] + 1];
+  for (int32_t part = 0; part < parts; ++part) begins[part + 1] += begins[part];
+  return begins;
+}
+
+class ClusteredUnit {
+ public:
+  ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_groups, UnitParts& parts)
+      : call_(call), parts_(parts), length_(parts.unit.length) {
+    const auto& clustered = As<ClusteredAttention>(spec);
+    clusters_.count = ClustersOf(clustered, length_);
+    clusters_.groups = clustered.groups;
+    clusters_.stride = Stride(call.head_dim);
+    clusters_.begins = Begins(call.key_clusters, length_, clusters_.count);
+    clusters_.key_order = 0;
+    group_begins_ = Begins(query_groups, length_, clusters_.groups);
+    parts.unit.always = call_.always = AlwaysSeenOf(spec, length_);
+    parts.unit.always.global_rows = call_.always.global_rows = false;
+    Order(call.key_clusters);
+    Order(query_groups);
+    call_.key_order = parts.orders.data();
+    call_.query_order = parts.orders.data() + length_;
+    call_.group_begins = group_begins_.data();
+  }
+
+  // opened[p · stride + position]; written, and kept by the plan.
+  void Build(int32_t* opened, int64_t stride) {
+    const ClusterScores scores = SumUpClusters(call_, clusters_);
+    ChooseClusters(call_, clusters_, scores, opened, stride);
+    parts_.pairs_computed = FindChanges(call_, scores, opened, stride, clusters_);
+    const auto scored = std::count_if(scores.weight.begin(), scores.weight.begin() + clusters_.count,
+                                      [](float weight) { return weight != 0; });
+    parts_.pairs_computed += int64_t{length_} * scored;
+    if (call_.open > 0) AddOpenedPass(opened, stride);
+    if (parts_.unit.always.Any()) AddNeighboursPass();
+    AddCentroidPass();
+    parts_.clusters.push_back(std::move(clusters_));
+  }
+
+ private:
+  void Order(const int32_t* labels) {
+    const size_t begin = parts_.orders.size();
+    parts_.orders.resize(begin + length_);
+    BucketOrder(labels, length_, count_, parts_.orders.data() + begin);
+  }
+
+  void AddCentroidPass() {
+    TilePass pass;
+    pass.centroids = true;
+    pass.columns = clusters_.groups * clusters_.count;
+    pass.row_order = length_;
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    for (int32_t g = 0; g < clusters_.groups; ++g) {
+      const Segment seen{g * clusters_.count, (g + 1) * clusters_.count, false};
+      const int32_t end = group_begins_[g + 1], step = RowsOfATile(std::max(1, end - group_begins_[g]));
+      for (int32_t row = group_begins_[g]; row < end; row += step)
+        AddTile(parts_, row, std::min(end, row + step), &seen, 1);
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
+  // Rows are (how well a query likes the cluster, query), sorted by the cluster.
+  void AddOpenedPass(const int32_t* opened, int64_t stride) {
+    const int32_t rows = call_.open * length_;
+    std::vector<int32_t> clusters_of_rows(rows);
+    for (int p = 0; p < call_.open; ++p)
+      std::copy_n(opened + p * stride, length_, clusters_of_rows.begin() + int64_t{p} * length_);
+    TilePass pass;
+    pass.visits = call_.open;
+    pass.columns = length_;
+    pass.column_order = 0;
+    pass.row_order = static_cast<int64_t>(parts_.orders.size());
+    parts_.orders.resize(parts_.orders.size() + 2 * static_cast<size_t>(rows));
+    int32_t* order = parts_.orders.data() + pass.row_order;
+    BucketOrder(clusters_of_rows.data(), rows, count_, order);
+    pass.visit_places = pass.row_order + rows;
+    int32_t* places = parts_.orders.data() + pass.visit_places;
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    for (int32_t row = 0; row < rows;) {
+      const int32_t cluster = clusters_of_rows[order[row]];
+      int32_t end = row;
+      while (end < rows && clusters_of_rows[order[end]] == cluster) ++end;
+      const Segment seen{clusters_.begins[cluster], clusters_.begins[cluster + 1], true};
+      const int32_t step = RowsOfATile(end - row);
+      for (; row < end; row = std::min(end, row + step)) AddTile(parts_, row, std::min(end, row + step), &seen, 1);
+    }
+    for (int32_t row = 0; row < rows; ++row) {
+      places[order[row]] = row;
+      order[row] %= length_;
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
+  // Neighbours and global keys that a query did not meet in an opened cluster: few rows to a tile, whose columns are
+  // laid side by side.
+  void AddNeighboursPass() {
+    const AlwaysSeen& always = parts_.unit.always;
+    const int32_t reach = std::max(0, always.reach);
+    TilePass pass;
+    pass.rule = kAlwaysSeen | kFirstMeeting;
+    pass.hash = call_.open;
+    pass.repeated_columns = true;
+    pass.column_order = static_cast<int64_t>(parts_.orders.size());
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    for (int32_t row = 0; row < length_; row += kVectorFloats) {
+      const int32_t end = std::min(length_, row + kVectorFloats);
+      Segment seen{pass.columns, pass.columns, false};
+      const auto add = [&](int32_t position) {
+        parts_.orders.push_back(position);
+        ++seen.column_end;
+      };
+      int32_t first = end, last = end;
+      if (always.reach >= 0) first = std::max(0, row - reach), last = std::min(length_, end + reach);
+      if (always.global_first >= 0 && first > 0) add(always.global_first);
+      for (int32_t column = first; column < last; ++column) add(column);
+      if (always.global_last >= 0 && (last < length_ || first == last)) add(always.global_last);
+      AddTile(parts_, row, end, &seen, 1);
+      pass.columns = seen.column_end;
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
+  ClusterCall call_;
+  UnitParts& parts_;
+  int32_t length_;
+  Clusters clusters_;
+  std::vector<int32_t> group_begins_, count_;
+};
+
+// Operations of sorting queries and keys and of summing clusters up: a product with every direction, and for every
+// group one with its mean, one share in a key's and one in a value's.
+int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
+  const auto& clustered = As<ClusteredAttention>(spec);
+  int64_t flops = 0;
+  for (int b = 0; b < shape.sequences(); ++b) {
+    const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
+    if (!UsesHash(spec, static_cast<int>(length))) continue;
+    const int64_t depth = DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups);
+    flops += 2 * (depth + 3 * clustered.groups) * shape.head_dim * length * shape.heads;
+  }
+  return flops;
+}
+
+}  // namespace
+
+namespace {
+
+// label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups of its queries.
+template <class Label>
+AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                       HeadTensor<const float> key, const Label& label) {
+  const auto& clustered = As<ClusteredAttention>(spec);
+  auto plan = std::make_shared<AttentionPlan>();
+  plan->counts.hash_flops = HashFlops(spec, shape);
+  const int64_t tokens = shape.tokens();
+  if (AnyHash(spec, shape)) {
+    plan->hashes = clustered.open;
+    plan->one_key_bucket = true;
+    plan->query_buckets.resize(static_cast<size_t>(shape.heads) * clustered.open * tokens);
+    plan->key_buckets.resize(static_cast<size_t>(shape.heads) * tokens);
+  }
+  int32_t *opened = plan->query_buckets.data(), *clusters = plan->key_buckets.data();
+  return BuildFromUnits(plan, shape, [&, opened, clusters, tokens](const AttentionPlan&, UnitParts& parts) {
+    const Unit& unit = parts.unit;
+    if (!UsesHash(spec, unit.length)) {
+      AddExact(parts);
+      return;
+    }
+    const int stride = Stride(shape.head_dim);
+    const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
+      float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
+      CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
+      return copy;
+    };
+    ClusterCall call;
+    call.query = copied(query, Slot::kUnitQuery);
+    call.key = copied(key, Slot::kUnitKey);
+    call.head_dim = shape.head_dim;
+    call.open = clustered.open;
+    call.length = unit.length;
+    call.scale = static_cast<float>(ScaleOfScores(spec, shape.head_dim));
+    int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
+    const std::vector<int32_t> groups = label(unit, call, own_clusters);
+    call.key_clusters = own_clusters;
+    ClusteredUnit(spec, call, groups.data(), parts)
+        .Build(opened + int64_t{unit.head} * clustered.open * tokens + unit.token_begin, tokens);
+  });
+}
+
+}  // namespace
+
+AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                    HeadTensor<const float> query, HeadTensor<const float> key,
+                                    std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters) {
+  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall&, int32_t* clusters) {
+    const int64_t first = unit.head * shape.tokens() + unit.token_begin;
+    std::copy_n(key_clusters.begin() + first, unit.length, clusters);
+    return std::vector<int32_t>(query_groups.begin() + first, query_groups.begin() + first + unit.length);
+  });
+}
+
+AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+                                    HeadTensor<const float> query, HeadTensor<const float> key,
+                                    const ClusterDirections& directions) {
+  const auto& clustered = As<ClusteredAttention>(spec);
+  const AlignedDirections keys(directions.key, shape, directions.key_depth);
+  const AlignedDirections queries(directions.query, shape, directions.query_depth);
+  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall& call, int32_t* clusters) {
+    Halving halving;
+    std::vector<float> projections;
+    const auto halve = [&](const float* rows, const AlignedDirections& along, int32_t parts, int32_t* labels) {
+      ProjectRows({rows, Stride(shape.head_dim), 0}, 0, unit.length, unit.head, along, DepthOf(parts), projections);
+      halving.Run(projections.data(), unit.length, parts, labels);
+    };
+    halve(call.key, keys, ClustersOf(clustered, unit.length), clusters);
+    std::vector<int32_t> groups(unit.length);
+    halve(call.query, queries, clustered.groups, groups.data());
+    return groups;
+  });
+}
+
+}  // namespace lshformer

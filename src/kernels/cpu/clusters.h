@@ -1,0 +1,62 @@
+// The numbers of clustered attention's plans: projections, clusters' weighted means, which clusters a query opens, and
+// what its window takes out of the others.
+#pragma once
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/aligned_floats.h"
+#include "kernels/plan.h"
+
+namespace lshformer {
+
+// Directions [heads, head_dim, depth], turned round for whole vectors.
+class AlignedDirections {
+ public:
+  AlignedDirections(const std::vector<float>& directions, const AttentionShape& shape, int depth);
+  const float* Of(int head) const { return aligned_.get() + int64_t{head} * rows_ * padded_; }  // [depth][padded]
+  int head_dim() const { return head_dim_; }
+  int padded() const { return padded_; }
+
+ private:
+  int head_dim_, padded_, rows_;
+  AlignedFloats aligned_;
+};
+
+// to[l][i] = direction_l · x_i of `length` tokens from `first` on, for the first `depth` directions, the same on every
+// instruction set; +∞ for a product that is no number.
+void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int head, const AlignedDirections& along,
+                 int depth, std::vector<float>& to);
+
+// to[i] ← row i of `length` tokens from `first` on, [length][stride], zeros at their ends; stride: a multiple of 16.
+void CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+                    float* to);
+
+// One sequence under one head.
+struct ClusterCall {
+  const float *query = nullptr, *key = nullptr;  // [length][Clusters::stride], aligned, zeros at the ends of rows
+  int head_dim = 0, open = 0;
+  int32_t length = 0;
+  float scale = 1;                        // of scores
+  const int32_t* key_order = nullptr;     // [length] positions of keys, cluster by cluster
+  const int32_t* query_order = nullptr;   // [length] positions of queries, group by group
+  const int32_t* group_begins = nullptr;  // [groups + 1], in query_order
+  const int32_t* key_clusters = nullptr;  // [length], by position
+  AlwaysSeen always;
+};
+
+// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters].
+struct ClusterScores {
+  std::vector<float> choice;  // what is added to (q − m)·k̃ where clusters are chosen, units of log 2
+  std::vector<float> weight;  // W
+};
+
+// Fills in the means of groups and the weights, centroids and logits of clusters; `into` has begins and groups.
+ClusterScores SumUpClusters(const ClusterCall& call, Clusters& into);
+// opened[p · stride + position]: the cluster that a query likes p-th best, p < open.
+void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
+                    int64_t stride);
+// Fills in the changes, and returns how many keys the queries meet key by key, together.
+int64_t FindChanges(const ClusterCall& call, const ClusterScores& scores, const int32_t* opened, int64_t stride,
+                    Clusters& into);
+
+}  // namespace lshformer

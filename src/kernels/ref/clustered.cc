@@ -1,0 +1,396 @@
+#include "kernels/ref/clustered.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/dropout.h"
+
+namespace lshformer::ref {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Dot(const double* a, const double* b, int count) { return std::inner_product(a, a + count, b, 0.0); }
+
+void AddScaled(double factor, const double* from, int count, double* to) {
+  for (int d = 0; d < count; ++d) to[d] += factor * from[d];
+}
+
+// A cluster of keys as one group of queries sees it.
+struct Centroid {
+  double largest = -kInfinity;  // M: of m·k over keys that are not global
+  double total = 0;             // W
+  std::vector<double> weight;   // w, of each of its keys
+  std::vector<double> key, value;
+  double spread = 0;  // s
+};
+
+// What a query meets.
+struct Row {
+  std::vector<int32_t> keys, clusters;
+  std::vector<double> key_probability, centroid_probability;
+  double lse = -kInfinity;
+};
+
+// One sequence under one head. Constants come from `held`: m, w, W, M and the choice.
+class Unit {
+ public:
+  Unit(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held, int sequence, int head)
+      : clustered_(clustered),
+        in_(in),
+        held_(held),
+        head_(head),
+        dims_(in.shape.head_dim),
+        begin_(in.shape.cu_seqlens[sequence]),
+        length_(in.shape.cu_seqlens[sequence + 1] - begin_) {
+    const int32_t first = in.spec.global_first ? 0 : -1, last = in.spec.global_last ? length_ - 1 : -1;
+    for (const int32_t position : {first, last})
+      if (position >= 0) globals_.push_back(position);
+    if (in.dropout.probability > 0) {
+      const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
+      dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
+    }
+    if (UsesHash(in.spec, length_)) SumUp();
+  }
+
+  int32_t length() const { return length_; }
+  int64_t Token(int64_t position) const { return begin_ + position; }
+  int64_t Offset(int64_t position) const { return (Token(position) * in_.shape.heads + head_) * dims_; }
+  const double* RowOf(std::span<const double> tensor, int64_t position) const {
+    return tensor.data() + Offset(position);
+  }
+  const std::vector<int32_t>& KeysOf(int32_t cluster) const { return members_[cluster]; }
+  const Centroid& CentroidOf(int64_t query, int32_t cluster) const { return centroids_[GroupOf(query)][cluster]; }
+  const std::vector<double>& MeanOf(int64_t query) const { return means_[GroupOf(query)]; }
+  int64_t CentroidsScored() const {
+    return centroids_.empty() ? 0 : std::count_if(centroids_[0].begin(), centroids_[0].end(), [](const Centroid& c) {
+      return c.largest != -kInfinity;
+    });
+  }
+
+  bool IsGlobal(int32_t position) const {
+    return std::find(globals_.begin(), globals_.end(), position) != globals_.end();
+  }
+
+  bool IsExact(const std::vector<int32_t>& opened, int32_t query, int32_t key) const {
+    const int32_t apart = std::abs(query - key);
+    return std::find(opened.begin(), opened.end(), ClusterOf(key)) != opened.end() ||
+           (in_.spec.window > 0 && apart <= in_.spec.window) || IsGlobal(key);
+  }
+
+  Row Meet(int32_t query) const {
+    Row row;
+    std::vector<double> key_logits, centroid_logits;
+    const double* q = RowOf(in_.query, query);
+    if (centroids_.empty()) {
+      for (int32_t j = 0; j < length_; ++j) row.keys.push_back(j);
+    } else {
+      const std::vector<int32_t> opened = Opened(query);
+      for (int32_t j = 0; j < length_; ++j)
+        if (IsExact(opened, query, j)) row.keys.push_back(j);
+      for (int32_t c = 0; c < static_cast<int32_t>(members_.size()); ++c) {
+        const Centroid& centroid = CentroidOf(query, c);
+        if (std::find(opened.begin(), opened.end(), c) != opened.end() || centroid.largest == -kInfinity) continue;
+        const double rest = Rest(opened, query, c);
+        if (rest <= ClusteredAttention::kLeastRest) continue;
+        row.clusters.push_back(c);
+        centroid_logits.push_back(in_.scale * DotLessMean(query, q, centroid.key) + centroid.largest + std::log(rest));
+      }
+    }
+    for (const int32_t j : row.keys) key_logits.push_back(in_.scale * Dot(q, RowOf(in_.key, j), dims_));
+    double top = -kInfinity;
+    for (const auto* logits : {&key_logits, &centroid_logits})
+      for (const double logit : *logits)
+        if (logit > top || std::isnan(logit)) top = logit;
+    double sum = 0;
+    const auto exponentials = [&](const std::vector<double>& logits, std::vector<double>& to) {
+      for (const double logit : logits) sum += to.emplace_back(std::exp(logit - top));
+    };
+    exponentials(key_logits, row.key_probability);
+    exponentials(centroid_logits, row.centroid_probability);
+    for (auto* probabilities : {&row.key_probability, &row.centroid_probability})
+      for (double& p : *probabilities) p /= sum;
+    row.lse = top + std::log(sum);
+    return row;
+  }
+
+  // Of a cluster's keys that the query does not meet itself.
+  double Rest(const std::vector<int32_t>& opened, int32_t query, int32_t cluster) const {
+    double rest = 0;
+    for (size_t n = 0; n < members_[cluster].size(); ++n)
+      if (!IsExact(opened, query, members_[cluster][n])) rest += CentroidOf(query, cluster).weight[n];
+    return rest;
+  }
+
+  std::vector<int32_t> Opened(int32_t query) const {
+    std::vector<std::pair<double, int32_t>> scores;
+    for (int32_t c = 0; c < static_cast<int32_t>(members_.size()); ++c) {
+      const Centroid& centroid = held_centroids_[GroupOf(query)][c];
+      if (centroid.largest == -kInfinity) continue;
+      scores.emplace_back(-(in_.scale * DotLessMean(query, RowOf(held_.query, query), centroid.key) + centroid.largest +
+                            std::log(centroid.total) + std::log(centroid.spread + ClusteredAttention::kSpreadEpsilon)),
+                          c);
+    }
+    std::sort(scores.begin(), scores.end());
+    std::vector<int32_t> opened;
+    for (int p = 0; p < clustered_.open && p < static_cast<int>(scores.size()); ++p) opened.push_back(scores[p].second);
+    return opened;
+  }
+
+  // 1 without dropout; else 0 or 1 / (1 − probability). Centroids drop out as keys behind all others.
+  double KeepFactor(int64_t query, int64_t key) const {
+    if (!(in_.dropout.probability > 0)) return 1.0;
+    const bool dropped = IsDropped(DropoutSide(dropout_key_, query, 0), DropoutSide(dropout_key_, key, 1),
+                                   DropoutThreshold(in_.dropout.probability));
+    return dropped ? 0.0 : 1.0 / (1.0 - static_cast<double>(in_.dropout.probability));
+  }
+
+ private:
+  int32_t LabelOf(std::span<const int32_t> labels, int64_t position) const {
+    return labels[int64_t{head_} * in_.shape.tokens() + Token(position)];
+  }
+  int32_t GroupOf(int64_t query) const { return LabelOf(in_.query_buckets, query); }
+  int32_t ClusterOf(int64_t key) const { return LabelOf(in_.key_buckets, key); }
+
+  double DotLessMean(int32_t query, const double* q, const std::vector<double>& key) const {
+    return Dot(q, key.data(), dims_) - Dot(MeanOf(query).data(), key.data(), dims_);
+  }
+
+  void SumUp() {
+    members_.resize(ClustersOf(clustered_, length_));
+    for (int32_t j = 0; j < length_; ++j) members_[ClusterOf(j)].push_back(j);
+    means_.assign(clustered_.groups, std::vector<double>(dims_, 0.0));
+    std::vector<double> sizes(clustered_.groups, 0.0);
+    for (int32_t i = 0; i < length_; ++i) ++sizes[GroupOf(i)];
+    for (int32_t i = 0; i < length_; ++i)
+      AddScaled(1 / sizes[GroupOf(i)], RowOf(held_.query, i), dims_, means_[GroupOf(i)].data());
+    for (int g = 0; g < clustered_.groups; ++g) {
+      std::vector<Centroid>&of_group = centroids_.emplace_back(), &of_held = held_centroids_.emplace_back();
+      for (const std::vector<int32_t>& members : members_) {
+        of_held.push_back(SumUpCluster(means_[g], members, held_));
+        of_group.push_back(of_held.back());
+        WeightedMeans(members, in_, of_group.back());
+      }
+    }
+  }
+
+  Centroid SumUpCluster(const std::vector<double>& mean, const std::vector<int32_t>& members,
+                        const Inputs& from) const {
+    Centroid centroid;
+    std::vector<double> scores;
+    for (const int32_t j : members) {
+      scores.push_back(in_.scale * Dot(mean.data(), RowOf(from.key, j), dims_));
+      if (!IsGlobal(j)) centroid.largest = std::max(centroid.largest, scores.back());
+    }
+    for (size_t n = 0; n < members.size(); ++n)
+      centroid.total +=
+          centroid.weight.emplace_back(IsGlobal(members[n]) ? 0.0 : std::exp(scores[n] - centroid.largest));
+    WeightedMeans(members, from, centroid);
+    for (size_t n = 0; n < members.size(); ++n) {
+      double square = 0;
+      for (int d = 0; d < dims_; ++d) square += std::pow(RowOf(from.key, members[n])[d] - centroid.key[d], 2);
+      if (centroid.total > 0) centroid.spread += centroid.weight[n] * square / centroid.total;
+    }
+    return centroid;
+  }
+
+  void WeightedMeans(const std::vector<int32_t>& members, const Inputs& from, Centroid& centroid) const {
+    centroid.key.assign(dims_, 0.0);
+    centroid.value.assign(dims_, 0.0);
+    for (size_t n = 0; n < members.size() && centroid.total > 0; ++n) {
+      const double share = centroid.weight[n] / centroid.total;
+      AddScaled(share, RowOf(from.key, members[n]), dims_, centroid.key.data());
+      AddScaled(share, RowOf(from.value, members[n]), dims_, centroid.value.data());
+    }
+  }
+
+  const ClusteredAttention& clustered_;
+  const Inputs &in_, &held_;
+  int head_, dims_;
+  int64_t begin_;
+  int32_t length_;
+  std::vector<int32_t> globals_;
+  uint64_t dropout_key_ = 0;
+  std::vector<std::vector<int32_t>> members_;                      // of each cluster, positions
+  std::vector<std::vector<double>> means_;                         // of each group
+  std::vector<std::vector<Centroid>> centroids_, held_centroids_;  // [group][cluster]; empty: the sequence is exact
+};
+
+template <class Visit>
+void ForEachUnit(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held, const Visit& visit) {
+  for (int b = 0; b < in.shape.sequences(); ++b) {
+    for (int head = 0; head < in.shape.heads; ++head) visit(Unit(clustered, in, held, b, head), head);
+  }
+}
+
+}  // namespace
+
+Outputs ForwardHolding(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held) {
+  const int head_dim = in.shape.head_dim;
+  Outputs outputs;
+  outputs.out.assign(in.query.size(), 0.0);
+  outputs.lse.assign(in.shape.tokens() * in.shape.heads, 0.0);
+  ForEachUnit(clustered, in, held, [&](const Unit& unit, int head) {
+    outputs.pairs_total += int64_t{unit.length()} * unit.length();
+    for (int32_t i = 0; i < unit.length(); ++i) {
+      const Row row = unit.Meet(i);
+      double* out = outputs.out.data() + unit.Offset(i);
+      outputs.lse[unit.Token(i) * in.shape.heads + head] = row.lse;
+      outputs.pairs_computed += static_cast<int64_t>(row.keys.size()) + unit.CentroidsScored();
+      for (size_t n = 0; n < row.keys.size(); ++n)
+        AddScaled(row.key_probability[n] * unit.KeepFactor(i, row.keys[n]), unit.RowOf(in.value, row.keys[n]), head_dim,
+                  out);
+      for (size_t n = 0; n < row.clusters.size(); ++n)
+        AddScaled(row.centroid_probability[n] * unit.KeepFactor(i, unit.length() + row.clusters[n]),
+                  unit.CentroidOf(i, row.clusters[n]).value.data(), head_dim, out);
+    }
+  });
+  return outputs;
+}
+
+Outputs Forward(const ClusteredAttention& clustered, const Inputs& in) { return ForwardHolding(clustered, in, in); }
+
+namespace {
+
+// The gradients of one query's row.
+class RowGradient {
+ public:
+  RowGradient(const Inputs& in, const Unit& unit, int32_t query, const double* grad_out, Gradients& grads)
+      : in_(in), unit_(unit), query_(query), grad_out_(grad_out), grads_(grads), dims_(in.shape.head_dim) {}
+
+  void Add() {
+    const Row row = unit_.Meet(query_);
+    std::vector<double> key_slopes, centroid_slopes;  // ∂loss/∂p
+    double expected = 0;                              // Σ p ∂loss/∂p
+    for (size_t n = 0; n < row.keys.size(); ++n) {
+      const double keep = unit_.KeepFactor(query_, row.keys[n]);
+      AddScaled(row.key_probability[n] * keep, grad_out_, dims_, grads_.value.data() + unit_.Offset(row.keys[n]));
+      key_slopes.push_back(keep * Dot(grad_out_, unit_.RowOf(in_.value, row.keys[n]), dims_));
+      expected += row.key_probability[n] * key_slopes.back();
+    }
+    for (size_t n = 0; n < row.clusters.size(); ++n) {
+      const Centroid& centroid = unit_.CentroidOf(query_, row.clusters[n]);
+      const double keep = unit_.KeepFactor(query_, unit_.length() + row.clusters[n]);
+      ShareOut(row.clusters[n], row.centroid_probability[n] * keep, grad_out_, grads_.value);
+      centroid_slopes.push_back(keep * Dot(grad_out_, centroid.value.data(), dims_));
+      expected += row.centroid_probability[n] * centroid_slopes.back();
+    }
+    double* grad_query = grads_.query.data() + unit_.Offset(query_);
+    for (size_t n = 0; n < row.keys.size(); ++n) {
+      const double slope = in_.scale * row.key_probability[n] * (key_slopes[n] - expected);
+      AddScaled(slope, unit_.RowOf(in_.key, row.keys[n]), dims_, grad_query);
+      AddScaled(slope, unit_.RowOf(in_.query, query_), dims_, grads_.key.data() + unit_.Offset(row.keys[n]));
+    }
+    for (size_t n = 0; n < row.clusters.size(); ++n) {
+      const double slope = in_.scale * row.centroid_probability[n] * (centroid_slopes[n] - expected);
+      AddScaled(slope, unit_.CentroidOf(query_, row.clusters[n]).key.data(), dims_, grad_query);
+      std::vector<double> apart(unit_.RowOf(in_.query, query_), unit_.RowOf(in_.query, query_) + dims_);
+      AddScaled(-1.0, unit_.MeanOf(query_).data(), dims_, apart.data());
+      ShareOut(row.clusters[n], slope, apart.data(), grads_.key);
+    }
+  }
+
+ private:
+  // What reaches a centroid, passed on to its keys by their weights.
+  void ShareOut(int32_t cluster, double factor, const double* gradient, std::vector<double>& to) const {
+    const Centroid& centroid = unit_.CentroidOf(query_, cluster);
+    const std::vector<int32_t>& keys = unit_.KeysOf(cluster);
+    for (size_t n = 0; n < keys.size(); ++n)
+      AddScaled(factor * centroid.weight[n] / centroid.total, gradient, dims_, to.data() + unit_.Offset(keys[n]));
+  }
+
+  const Inputs& in_;
+  const Unit& unit_;
+  int32_t query_;
+  const double* grad_out_;
+  Gradients& grads_;
+  int dims_;
+};
+
+}  // namespace
+
+Gradients Backward(const ClusteredAttention& clustered, const Inputs& in, std::span<const double> grad_out) {
+  Gradients grads;
+  for (std::vector<double>* gradient : {&grads.query, &grads.key, &grads.value}) gradient->assign(in.query.size(), 0.0);
+  ForEachUnit(clustered, in, in, [&](const Unit& unit, int) {
+    for (int32_t i = 0; i < unit.length(); ++i) RowGradient(in, unit, i, unit.RowOf(grad_out, i), grads).Add();
+  });
+  return grads;
+}
+
+std::vector<double> ClusteredProbabilities(const ClusteredAttention& clustered, const Inputs& in, int sequence,
+                                           int head) {
+  const Unit unit(clustered, in, in, sequence, head);
+  const int64_t n = unit.length();
+  std::vector<double> map(n * n, 0.0);
+  for (int32_t i = 0; i < n; ++i) {
+    const Row row = unit.Meet(i);
+    double* to = map.data() + i * n;
+    for (size_t k = 0; k < row.keys.size(); ++k) to[row.keys[k]] = row.key_probability[k];
+    const std::vector<int32_t> opened = row.clusters.empty() ? std::vector<int32_t>{} : unit.Opened(i);
+    for (size_t k = 0; k < row.clusters.size(); ++k) {
+      const int32_t c = row.clusters[k];
+      const double share = row.centroid_probability[k] / unit.Rest(opened, i, c);
+      for (size_t m = 0; m < unit.KeysOf(c).size(); ++m)
+        if (!unit.IsExact(opened, i, unit.KeysOf(c)[m]))
+          to[unit.KeysOf(c)[m]] = share * unit.CentroidOf(i, c).weight[m];
+    }
+  }
+  return map;
+}
+
+namespace {
+
+// Labels of one sequence's rows: parts by halves, each sorted as a whole.
+void Halve(const std::vector<std::vector<double>>& levels, int32_t first, int32_t last, int depth, int32_t parts,
+           std::vector<int32_t> order, int32_t* labels) {
+  const auto length = static_cast<int64_t>(levels.empty() ? order.size() : levels[0].size());
+  const auto begin = [&](int64_t part) { return (part * length + parts - 1) / parts; };
+  if (last - first < 2) {
+    for (const int32_t row : order) labels[row] = first;
+    return;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return levels[depth][a] < levels[depth][b]; });
+  const int32_t middle = (first + last) / 2;
+  const auto cut = order.begin() + (begin(middle) - begin(first));
+  Halve(levels, first, middle, depth + 1, parts, {order.begin(), cut}, labels);
+  Halve(levels, middle, last, depth + 1, parts, {cut, order.end()}, labels);
+}
+
+}  // namespace
+
+HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions) {
+  const auto& clustered = As<ClusteredAttention>(in.spec);
+  const AttentionShape& shape = in.shape;
+  const int64_t tokens = shape.tokens();
+  HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
+  for (int b = 0; b < shape.sequences(); ++b) {
+    const int64_t first = shape.cu_seqlens[b], length = shape.cu_seqlens[b + 1] - first;
+    if (!UsesHash(in.spec, static_cast<int>(length))) continue;
+    for (int head = 0; head < shape.heads; ++head) {
+      const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int32_t parts,
+                             std::vector<int32_t>& labels) {
+        std::vector<std::vector<double>> levels(DepthOf(parts), std::vector<double>(length, 0.0));
+        for (size_t l = 0; l < levels.size(); ++l) {
+          for (int64_t i = 0; i < length; ++i) {
+            for (int d = 0; d < shape.head_dim; ++d)
+              levels[l][i] += rows[((first + i) * shape.heads + head) * shape.head_dim + d] *
+                              along[(int64_t{head} * shape.head_dim + d) * depth + l];
+            if (std::isnan(levels[l][i])) levels[l][i] = kInfinity;
+          }
+        }
+        std::vector<int32_t> order(length);
+        std::iota(order.begin(), order.end(), 0);
+        Halve(levels, 0, parts, 0, parts, order, labels.data() + head * tokens + first);
+      };
+      halve(in.key, directions.key, directions.key_depth, ClustersOf(clustered, length), buckets.key);
+      halve(in.query, directions.query, directions.query_depth, clustered.groups, buckets.query);
+    }
+  }
+  return buckets;
+}
+
+}  // namespace lshformer::ref
