@@ -37,8 +37,8 @@ TEST(InspectTest, WritesWhatIsAskedFor) {
       run({"--hidden_states", "--attentions", "--gradients", "--attention", "simhash", "--lsh_fill", "none"});
   ASSERT_EQ(everything.status, 0) << everything.err;
   EXPECT_EQ(everything.err, "lshformer: warning: " + model +
-                                ": was made with dense attention and answers otherwise under " +
-                                "simhash until it is trained so; see docs/attention.md\n");
+                                ": was made with dense attention; under simhash its answers " +
+                                "change, see docs/attention.md\n");
   const auto own = run({"--attention", "dense"});
   EXPECT_THAT(own.err, IsEmpty());
   const auto failed = RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", model, "--input",
