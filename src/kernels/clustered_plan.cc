@@ -10,6 +10,7 @@ namespace lshformer {
 namespace {
 
 constexpr int kVectorFloats = 16;
+constexpr int64_t kPiece = 256;  // tokens under one head whose sums and choices are worth a thread: about 0.1 ms
 
 int Stride(int head_dim) { return (head_dim + kVectorFloats - 1) / kVectorFloats * kVectorFloats; }
 
@@ -181,31 +182,34 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
     plan->key_buckets.resize(static_cast<size_t>(shape.heads) * tokens);
   }
   int32_t *opened = plan->query_buckets.data(), *clusters = plan->key_buckets.data();
-  return BuildFromUnits(plan, shape, [&, opened, clusters, tokens](const AttentionPlan&, UnitParts& parts) {
-    const Unit& unit = parts.unit;
-    if (!UsesHash(spec, unit.length)) {
-      AddExact(parts);
-      return;
-    }
-    const int stride = Stride(shape.head_dim);
-    const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
-      float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
-      CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
-      return copy;
-    };
-    ClusterCall call;
-    call.query = copied(query, Slot::kUnitQuery);
-    call.key = copied(key, Slot::kUnitKey);
-    call.head_dim = shape.head_dim;
-    call.open = clustered.open;
-    call.length = unit.length;
-    call.scale = static_cast<float>(ScaleOfScores(spec, shape.head_dim));
-    int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
-    const std::vector<int32_t> groups = label(unit, call, own_clusters);
-    call.key_clusters = own_clusters;
-    ClusteredUnit(spec, call, groups.data(), parts)
-        .Build(opened + int64_t{unit.head} * clustered.open * tokens + unit.token_begin, tokens);
-  });
+  return BuildFromUnits(
+      plan, shape,
+      [&, opened, clusters, tokens](const AttentionPlan&, UnitParts& parts) {
+        const Unit& unit = parts.unit;
+        if (!UsesHash(spec, unit.length)) {
+          AddExact(parts);
+          return;
+        }
+        const int stride = Stride(shape.head_dim);
+        const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
+          float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
+          CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
+          return copy;
+        };
+        ClusterCall call;
+        call.query = copied(query, Slot::kUnitQuery);
+        call.key = copied(key, Slot::kUnitKey);
+        call.head_dim = shape.head_dim;
+        call.open = clustered.open;
+        call.length = unit.length;
+        call.scale = static_cast<float>(ScaleOfScores(spec, shape.head_dim));
+        int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
+        const std::vector<int32_t> groups = label(unit, call, own_clusters);
+        call.key_clusters = own_clusters;
+        ClusteredUnit(spec, call, groups.data(), parts)
+            .Build(opened + int64_t{unit.head} * clustered.open * tokens + unit.token_begin, tokens);
+      },
+      kPiece);
 }
 
 }  // namespace

@@ -261,7 +261,8 @@ void AddExact(UnitParts& parts) {
 }
 
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
-                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes) {
+                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes,
+                                int64_t piece) {
   plan->cu_seqlens.assign(shape.cu_seqlens.begin(), shape.cu_seqlens.end());
   plan->heads = shape.heads;
   plan->head_dim = shape.head_dim;
@@ -278,9 +279,8 @@ AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const Atten
       plan->counts.pairs_total += int64_t{length} * length;
     }
   }
-  // A piece of work worth a thread: some thousand tokens.
   const int64_t grain =
-      std::max<int64_t>(1, 8192 * static_cast<int64_t>(all.size()) / std::max<int64_t>(1, plan->tokens * plan->heads));
+      std::max<int64_t>(1, piece * static_cast<int64_t>(all.size()) / std::max<int64_t>(1, plan->tokens * plan->heads));
   ParallelFor(static_cast<int64_t>(all.size()), grain, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) add_passes(*plan, all[u]);
   });
