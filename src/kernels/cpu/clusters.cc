@@ -267,54 +267,88 @@ void TakeLogarithms(std::vector<CentroidChange>& changes) {
   }
 }
 
+// What each query meets key by key, and what its window takes out of clusters that it did not open.
+class ChangeFinder {
+ public:
+  ChangeFinder(const ClusterCall& call, const ClusterScores& scores, const int32_t* opened, int64_t stride,
+               Clusters& into)
+      : call_(call),
+        scores_(scores),
+        opened_(opened),
+        stride_(stride),
+        into_(into),
+        key_order_(call.key_order, call.key_order + call.length),
+        group_of_(call.length),
+        changed_by_(into.count, -1) {
+    key_order_.resize(call.length + kLanes);  // SumOutside
+    for (int g = 0; g < into.groups; ++g)
+      for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of_[call.query_order[i]] = g;
+  }
+
+  // Returns how many keys the queries meet, together.
+  int64_t Run() {
+    into_.change_begins.assign(1, 0);
+    for (int32_t i = 0; i < call_.length; ++i) {
+      for (int p = 0; p < call_.open; ++p) {
+        const int32_t cluster = opened_[p * stride_ + i];
+        keys_met_ += into_.begins[cluster + 1] - into_.begins[cluster];
+      }
+      MeetNeighbours(i);
+      into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
+    }
+    TakeLogarithms(into_.changes);
+    return keys_met_;
+  }
+
+ private:
+  bool IsOpen(int32_t query, int32_t cluster) const {
+    for (int p = 0; p < call_.open; ++p)
+      if (opened_[p * stride_ + query] == cluster) return true;
+    return false;
+  }
+
+  void MeetNeighbours(int32_t query) {
+    const int32_t reach = call_.always.reach;
+    const int32_t low = std::max(0, query - reach), high = std::min(call_.length - 1, query + reach);
+    for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
+      const bool beyond = position >= 0 && (reach < 0 || position < low || position > high);
+      keys_met_ += beyond && !IsOpen(query, call_.key_clusters[position]) ? 1 : 0;
+    }
+    for (int32_t j = low; reach >= 0 && j <= high; ++j) {
+      const int32_t cluster = call_.key_clusters[j];
+      if (IsOpen(query, cluster)) continue;
+      ++keys_met_;
+      if (call_.always.IsGlobal(j) || changed_by_[cluster] == query) continue;
+      changed_by_[cluster] = query;
+      AddChange(query, cluster, low, high);
+    }
+  }
+
+  void AddChange(int32_t query, int32_t cluster, int32_t low, int32_t high) {
+    const int64_t group = group_of_[query];
+    const int32_t begin = into_.begins[cluster], count = into_.begins[cluster + 1] - begin;
+    const float rest =
+        SumOutside(key_order_.data() + begin, into_.weights.data() + group * call_.length + begin, count, low, high);
+    const float weight = scores_.weight[group * into_.count + cluster];
+    const bool none = rest * weight <= static_cast<float>(ClusteredAttention::kLeastRest);
+    into_.changes.push_back({cluster, none ? kMasked : rest});
+  }
+
+  const ClusterCall& call_;
+  const ClusterScores& scores_;
+  const int32_t* opened_;
+  int64_t stride_;
+  Clusters& into_;
+  std::vector<int32_t> key_order_, group_of_;
+  std::vector<int32_t> changed_by_;  // the last query that had a change of a cluster
+  int64_t keys_met_ = 0;
+};
+
 }  // namespace
 
 int64_t Changes(const ClusterCall& call, const ClusterScores& scores, const int32_t* opened, int64_t stride,
                 Clusters& into) {
-  const int32_t reach = call.always.reach;
-  std::vector<int32_t> key_order(call.key_order, call.key_order + call.length), group_of(call.length);
-  key_order.resize(call.length + kLanes);
-  for (int g = 0; g < into.groups; ++g)
-    for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of[call.query_order[i]] = g;
-  int64_t exact = 0;
-  into.change_begins.assign(1, 0);
-  for (int32_t i = 0; i < call.length; ++i) {
-    const auto is_open = [&](int32_t cluster) {
-      for (int p = 0; p < call.open; ++p)
-        if (opened[p * stride + i] == cluster) return true;
-      return false;
-    };
-    for (int p = 0; p < call.open; ++p) {
-      const int32_t cluster = opened[p * stride + i];
-      exact += into.begins[cluster + 1] - into.begins[cluster];
-    }
-    const int32_t low = std::max(0, i - reach), high = std::min(call.length - 1, i + reach);
-    const auto beyond = [&](int32_t position) {
-      return position >= 0 && (reach < 0 || position < low || position > high);
-    };
-    for (const int32_t position : {call.always.global_first, call.always.global_last})
-      exact += beyond(position) && !is_open(call.key_clusters[position]) ? 1 : 0;
-    const size_t first = into.changes.size();
-    for (int32_t j = low; reach >= 0 && j <= high; ++j) {
-      const int32_t cluster = call.key_clusters[j];
-      if (is_open(cluster)) continue;
-      ++exact;
-      if (call.always.IsGlobal(j)) continue;
-      if (std::any_of(into.changes.begin() + first, into.changes.end(),
-                      [cluster](const CentroidChange& change) { return change.cluster == cluster; }))
-        continue;
-      const int64_t group = group_of[i];
-      const float rest = SumOutside(key_order.data() + into.begins[cluster],
-                                    into.weights.data() + group * call.length + into.begins[cluster],
-                                    into.begins[cluster + 1] - into.begins[cluster], low, high);
-      const bool none =
-          rest * scores.weight[group * into.count + cluster] <= static_cast<float>(ClusteredAttention::kLeastRest);
-      into.changes.push_back({cluster, none ? kMasked : rest});
-    }
-    into.change_begins.push_back(static_cast<int64_t>(into.changes.size()));
-  }
-  TakeLogarithms(into.changes);
-  return exact;
+  return ChangeFinder(call, scores, opened, stride, into).Run();
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

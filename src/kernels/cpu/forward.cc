@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/centroids-inl.h"
 #include "kernels/cpu/matrix_blocks-inl.h"
 #include "kernels/cpu/products-inl.h"
 #include "kernels/cpu/tile-inl.h"
@@ -431,61 +432,6 @@ void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns&
     }
     to += (last - first) * row_values;
   }
-}
-
-// to[k] ← Σ_r weights[r] x_r[k] for the `vectors` · kLanes numbers from k = `at` on.
-template <int vectors>
-HWY_INLINE void AddUpKeys(UnitTensor<const float> from, const UnitWork& work, const int32_t* positions,
-                          const float* weights, int32_t count, int at, float* to) {
-  const Floats d;
-  FloatVec sums[vectors];
-  for (int v = 0; v < vectors; ++v) sums[v] = hn::Zero(d);
-  for (int32_t r = 0; r < count; ++r) {
-    if (weights[r] == 0) continue;  // a global key, which takes no part whatever its numbers are
-    const float* row = from.at(positions[r]) + at;
-    const FloatVec weight = hn::Set(d, weights[r]);
-    for (int v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, hn::LoadU(d, row + v * kLanes), sums[v]);
-  }
-  for (int v = 0; v < vectors; ++v) hn::Store(sums[v], d, to + at + v * kLanes);
-}
-
-// What GatherRows does, for a pass of centroids [begin, end): their keys, which the plan made, and the weighted means
-// of their keys' values.
-void CopyCentroidKeys(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const int padded = work.padded();
-  for (int64_t i = begin; i < end; ++i, to += padded) {
-    std::copy_n(clusters.keys.data() + i * clusters.stride, clusters.stride, to);
-    std::fill(to + clusters.stride, to + padded, 0.0f);
-    not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
-  }
-}
-
-void GatherCentroidValues(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
-  const UnitTensor<const float> from = work.value;
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const int padded = work.padded(), head_dim = work.head_dim();
-  for (int64_t i = begin; i < end; ++i, to += padded) {
-    const int64_t group = i / clusters.count, first = clusters.begins[i % clusters.count];
-    const auto count = static_cast<int32_t>(clusters.begins[i % clusters.count + 1] - first);
-    const int32_t* positions = work.plan->orders.data() + clusters.key_order + first;
-    const float* weights = clusters.weights.data() + group * work.unit->length + first;
-    int k = 0;
-    for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
-    for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, to);
-    std::fill(to + k, to + padded, 0.0f);
-    for (; k < head_dim; ++k) {
-      for (int32_t r = 0; r < count; ++r)
-        if (weights[r] != 0) to[k] += weights[r] * from.at(positions[r])[k];
-    }
-    not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
-  }
-}
-
-// A centroid drops out as a key behind all others would.
-int64_t DropoutPosition(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t column) {
-  if (!pass.centroids) return columns.position(column);
-  return work.unit->length + column % work.plan->clusters[work.unit->clusters].count;
 }
 
 }  // namespace
