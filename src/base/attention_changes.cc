@@ -38,6 +38,16 @@ std::string Named(const std::string& option) { return Marked(option); }
 
 // `spec` with one key changed; nothing where its kind has no such key, or none that has a meaning now.
 std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
+  if (!spec.heads.empty()) {
+    std::vector<AttentionSpec> heads;
+    bool used = false;
+    for (const AttentionSpec& head : spec.heads) {
+      const std::optional<AttentionSpec> changed = WithKey(head, key, value);
+      used |= changed.has_value();
+      heads.push_back(changed.value_or(head));
+    }
+    return used ? std::optional(OfHeads(std::move(heads), Named("lsh_" + key))) : std::nullopt;
+  }
   const Json json = ToJson(spec);
   if (!json.contains(key)) return std::nullopt;
   const std::string flag = Named("lsh_" + key);
@@ -134,7 +144,7 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
   }
   for (size_t i = 0; i < specs.size(); ++i) {
     if (SameWork(specs[i], before[i])) continue;
-    specs[i].tuned.reset();
+    ForEachSpec(specs[i], [](AttentionSpec& spec) { spec.tuned.reset(); });
     if (specs[i].min_length != kAutoLength) continue;
     if (keys.contains("min_length"))
       FailOption("lsh_min_length",

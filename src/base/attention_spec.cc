@@ -176,7 +176,31 @@ std::vector<std::string> AttentionNames() {
   return names;
 }
 
+AttentionSpec OfHeads(std::vector<AttentionSpec> heads, std::string_view where) {
+  if (heads.empty()) Fail("{}: the list is empty", where);
+  const auto same = [&](const AttentionSpec& head) { return head == heads.front(); };
+  const auto clustered = std::find_if(heads.begin(), heads.end(), Is<ClusteredAttention>);
+  const AttentionSpec first = clustered == heads.end() ? heads.front() : *clustered;
+  if (first.heads.empty() && std::all_of(heads.begin(), heads.end(), same)) return first;
+  for (const AttentionSpec& head : heads) {
+    if (!head.heads.empty()) Fail("{}: expected an object for each head, got a list", where);
+    if (Is<DenseAttention>(head)) continue;
+    if (!Is<ClusteredAttention>(head))
+      Fail("{}: heads that differ are clustered or dense, got \"{}\"", where, Name(head));
+    if (head.seed != first.seed || As<ClusteredAttention>(head).directions != As<ClusteredAttention>(first).directions)
+      Fail("{}: heads of a layer have one \"seed\" and one source of \"directions\"", where);
+  }
+  AttentionSpec layer = first;
+  layer.heads = std::move(heads);
+  return layer;
+}
+
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
+  if (value.is_array()) {
+    std::vector<AttentionSpec> heads;
+    for (const Json& head : value) heads.push_back(ParseAttentionSpec(head, fmt::format("{}[{}]", where, heads.size())));
+    return OfHeads(std::move(heads), where);
+  }
   if (value.is_string()) return ParseAttentionSpec(Json{{kType, value}}, where);
   if (!value.is_object()) Fail("{}: expected a type name or an object, got {}", where, ShownValue(value));
   AttentionSpec spec = SpecOfName(value, where);
@@ -186,9 +210,30 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
 }
 
 Json ToJson(const AttentionSpec& spec) {
+  if (!spec.heads.empty()) {
+    Json heads = Json::array();
+    for (const AttentionSpec& head : spec.heads) heads.push_back(ToJson(head));
+    return heads;
+  }
   Json json{{kType, Name(spec)}};
   WriteOptions(OptionsOf(spec), spec, json);
   return json;
+}
+
+std::vector<AttentionSpec> ParseAttentionList(const Json& value, std::string_view where) {
+  if (!value.is_array()) return {ParseAttentionSpec(value, where)};
+  if (value.empty()) Fail("{}: the list is empty", where);
+  std::vector<AttentionSpec> layers;
+  for (const Json& layer : value)
+    layers.push_back(ParseAttentionSpec(layer, fmt::format("{}[{}]", where, layers.size())));
+  return layers;
+}
+
+Json ToJson(const std::vector<AttentionSpec>& layers) {
+  if (layers.size() == 1 && layers[0].heads.empty()) return ToJson(layers[0]);
+  Json list = Json::array();
+  for (const AttentionSpec& layer : layers) list.push_back(ToJson(layer));
+  return list;
 }
 
 Json WithKeyChanged(const Json& object, const std::string& key, const Json& value, std::string_view where) {
@@ -217,7 +262,20 @@ int MinLength(const AttentionSpec& spec) {
   return std::max(spec.tuned->forward.value_or(0), spec.tuned->forward_backward.value_or(0));
 }
 
+namespace {
+
+// The least of what f gives for the heads.
+template <class F>
+auto LeastOfHeads(const AttentionSpec& spec, const F& f) {
+  auto least = f(spec.heads.front());
+  for (const AttentionSpec& head : spec.heads) least = std::min(least, f(head));
+  return least;
+}
+
+}  // namespace
+
 int ShortestHashed(const AttentionSpec& spec) {
+  if (!spec.heads.empty()) return LeastOfHeads(spec, [](const auto& head) { return ShortestHashed(head); });
   const int64_t least = OfKind(spec, [](const auto& kind) { return ShortestHashed(kind); });
   return static_cast<int>(std::min<int64_t>(std::max<int64_t>(MinLength(spec), least), kNeverHash));
 }
@@ -228,16 +286,21 @@ bool UsesHash(const AttentionSpec& spec, int length) {
 }
 
 int64_t ShortestToPlan(const AttentionSpec& spec) {
+  if (!spec.heads.empty()) return LeastOfHeads(spec, [](const auto& head) { return ShortestToPlan(head); });
   return OfKind(spec, [](const auto& kind) { return ShortestToPlan(kind); });
 }
 
 bool SameWork(const AttentionSpec& a, const AttentionSpec& b) {
-  AttentionSpec alike = a;
-  alike.seed = b.seed;
-  alike.resample = b.resample;
-  alike.min_length = b.min_length;
-  alike.tuned = b.tuned;
-  return alike == b;
+  const auto work = [](AttentionSpec spec) {
+    ForEachSpec(spec, [](AttentionSpec& one) {
+      one.seed = 0;
+      one.resample = Resample::kCall;
+      one.min_length = 0;
+      one.tuned.reset();
+    });
+    return spec;
+  };
+  return work(a) == work(b);
 }
 
 bool ChangesWork(std::string_view key) {

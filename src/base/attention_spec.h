@@ -43,6 +43,9 @@ struct AttentionSpec {
   int min_length = 0;  // shorter sequences use the kind's exact form; 0: always hash; kAutoLength
   std::optional<TunedLengths> tuned = std::nullopt;
   uint64_t seed = 0;
+  // Of heads that differ one each, clustered or dense, with none of their own; what stands beside is then that of the
+  // first that is clustered. Empty: all heads are alike.
+  std::vector<AttentionSpec> heads = {};
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -67,6 +70,19 @@ bool Hashes(const AttentionSpec& spec);       // whether it has anything but an 
 bool SharesKeys(const AttentionSpec& spec);   // whether keys are the queries: there is no key projection
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);  // what multiplies q·k: 1/√head_dim, or the kind's own
 
+inline const AttentionSpec& OfHead(const AttentionSpec& spec, int head) {
+  return spec.heads.empty() ? spec : spec.heads[static_cast<size_t>(head)];
+}
+// The spec of a layer whose heads these are, at least one: plain where all are the same. Error that names `where`:
+// another kind than clustered and dense, heads within heads, another seed or source of directions than the others'.
+AttentionSpec OfHeads(std::vector<AttentionSpec> heads, std::string_view where);
+// f(spec), and of each of its heads.
+template <class F>
+void ForEachSpec(AttentionSpec& spec, const F& f) {
+  f(spec);
+  for (AttentionSpec& head : spec.heads) f(head);
+}
+
 template <class Struct>
 struct Option;  // base/option_table.h
 using AttentionOption = Option<AttentionSpec>;
@@ -78,9 +94,14 @@ const std::vector<AttentionSpec>& AttentionKinds();
 std::vector<std::string> AttentionNames();
 
 // Strict: an unknown or ill-typed key, or a value out of range, is an Error that names `where` and suggests the
-// nearest key. A JSON string is a kind's name alone. Keys that do not belong to the kind are refused.
+// nearest key. A JSON string is a kind's name alone. Keys that do not belong to the kind are refused. A list has one of
+// these for each head.
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where);
 Json ToJson(const AttentionSpec& spec);  // only the keys that belong to the kind; seed included
+// "attention" of a config: one for all layers, or a list with one for each. A list with one is for all, too: so is one
+// of heads written.
+std::vector<AttentionSpec> ParseAttentionList(const Json& value, std::string_view where);
+Json ToJson(const std::vector<AttentionSpec>& layers);
 // `object`, which ToJson wrote, with another value at `key`, checked by nothing yet. What suits one value of a key that
 // decides over others is no choice for the other: those begin with their own defaults. Keys that lose their meaning, as
 // a table size where bands become auto, are left out.
@@ -90,7 +111,8 @@ Json WithKeyChanged(const Json& object, const std::string& key, const Json& valu
 // directions measured. One length for training and inference, because it is part of what the model computes: a sequence
 // that was hashed in training is hashed when the model is used.
 int MinLength(const AttentionSpec& spec);
-// The shortest sequence that is hashed: MinLength, and not less than what the kind can hash. kNeverHash where none is.
+// The shortest sequence that is hashed: MinLength, and not less than what the kind can hash; of heads the least.
+// kNeverHash where none is.
 int ShortestHashed(const AttentionSpec& spec);
 bool UsesHash(const AttentionSpec& spec, int length);  // length ≥ ShortestHashed
 // The shortest sequence that can be planned hashed, whatever min_length says; the same for all longer ones.

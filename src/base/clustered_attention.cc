@@ -17,6 +17,8 @@ AttentionTable Table() {
            Own(Integer("open", &C::open, 0, kMaxOpen,
                        "clusters that a query meets key by key; of all others it sees a weighted mean")),
            Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
+           Own(Names("directions", &C::directions, {"random", "stored"},
+                     "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
            WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},
           CheckMinLength,
           defaults,
@@ -37,6 +39,10 @@ int64_t ShortestHashed(const ClusteredAttention& clustered) {
 int64_t ShortestToPlan(const ClusteredAttention& clustered) { return ShortestHashed(clustered); }
 
 double ScaleOfScores(const ClusteredAttention&, int head_dim) { return RootScale(head_dim); }
+
+const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head) {
+  return std::get_if<ClusteredAttention>(&OfHead(spec, head).kind);
+}
 
 int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) {
   return static_cast<int32_t>((length + clustered.cluster - 1) / clustered.cluster);

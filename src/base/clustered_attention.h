@@ -9,6 +9,8 @@ template <class Struct>
 struct OptionTable;  // base/option_table.h
 struct AttentionSpec;
 
+enum class Directions { kRandom, kStored };  // drawn from the seed; tensors of the model's, drawn beyond what it has
+
 struct ClusteredAttention {
   static constexpr const char* kName = "clustered";
   static constexpr bool kHashes = true;
@@ -21,6 +23,7 @@ struct ClusteredAttention {
   int cluster = 16;  // keys of a cluster
   int open = 4;      // clusters that a query meets key by key
   int groups = 4;    // of queries; a centroid is tilted towards the mean query of each
+  Directions directions = Directions::kRandom;  // along which keys and queries are sorted
 
   bool operator==(const ClusteredAttention&) const = default;
 };
@@ -30,6 +33,9 @@ const OptionTable<AttentionSpec>& Options(const ClusteredAttention&);
 int64_t ShortestHashed(const ClusteredAttention& clustered);
 int64_t ShortestToPlan(const ClusteredAttention& clustered);
 double ScaleOfScores(const ClusteredAttention& clustered, int head_dim);
+
+// Of a layer whose kind this is; null where the head is dense.
+const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head);
 
 int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length);  // ⌈length / cluster⌉
 int DepthOf(int64_t parts);  // directions that a tree of halves with so many leaves takes: ⌈log₂ parts⌉

@@ -26,6 +26,7 @@ struct CommonFlags {
 
 void AddAttention(CLI::App& app, CommonFlags& common);
 void AddBench(CLI::App& app, CommonFlags& common);
+void AddConvert(CLI::App& app, CommonFlags& common);
 void AddEvaluate(CLI::App& app, CommonFlags& common);
 void AddInfo(CLI::App& app, CommonFlags& common);
 void AddInspect(CLI::App& app, CommonFlags& common);

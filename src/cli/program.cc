@@ -140,6 +140,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
   AddAttention(*program, common);
   AddBench(*program, common);
   AddTune(*program, common);
+  AddConvert(*program, common);
   AddSynth(*program, common);
   AddReproduce(*program, common);
   AddReport(*program, common);

@@ -21,6 +21,7 @@
 #include "jobs/bench_attention.h"
 #include "jobs/bench_model.h"
 #include "jobs/bench_train.h"
+#include "jobs/convert.h"
 #include "jobs/evaluate.h"
 #include "jobs/inspect.h"
 #include "jobs/model_info.h"
@@ -69,6 +70,7 @@ std::vector<std::string> ModelTypes() {
 BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels(); }
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }
 BenchResult RunBenchTrain(const BenchTrainOptions&) { ContinueWithModels(); }
+ConvertResult RunConvert(const ConvertOptions&) { ContinueWithModels(); }
 Task CheckEvaluateJob(const EvaluateJob&) { ContinueWithModels(); }
 Json RunEvaluate(const EvaluateJob&) { ContinueWithModels(); }
 void RunInspect(const InspectOptions&) { ContinueWithModels(); }

@@ -157,6 +157,11 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
 }  // namespace
 
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share) {
+  if (!spec.heads.empty()) {
+    AttentionCost sum;
+    for (const AttentionSpec& head : spec.heads) sum += CostOfAttention(head, 1, head_dim, length, share);
+    return sum;
+  }
   const LayerCall call{spec, heads, head_dim, length, share};
   return std::visit([&](const auto& kind) { return Cost(kind, call); }, spec.kind);
 }

@@ -25,6 +25,15 @@ struct AttentionCost {
   double full_flops() const { return hash_flops + score_flops + value_flops; }
   double paper_flops() const;  // hash_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
   double share() const { return pairs_total > 0 ? pairs / pairs_total : 0; }
+  AttentionCost& operator+=(const AttentionCost& more) {
+    hash_flops += more.hash_flops;
+    score_flops += more.score_flops;
+    value_flops += more.value_flops;
+    dot_products += more.dot_products;
+    pairs += more.pairs;
+    pairs_total += more.pairs_total;
+    return *this;
+  }
 };
 
 // One layer on one sequence of `length` tokens. Reformer's pairs are those of all rounds' windows. For SimHash the

@@ -109,6 +109,7 @@ namespace {
 std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSpec>& others) {
   std::string text;
   const Json mine = ToJson(spec);
+  if (mine.is_array()) return "by head";
   Json usual{{"type", mine["type"]}};
   if (mine.contains("pairs")) usual["pairs"] = mine["pairs"];
   usual = ToJson(ParseAttentionSpec(usual, "defaults"));
@@ -118,6 +119,7 @@ std::string WhatDiffers(const AttentionSpec& spec, const std::vector<AttentionSp
     const bool differs =
         std::any_of(others.begin(), others.end(), [&, &k = key, &v = value](const AttentionSpec& other) {
           const Json theirs = ToJson(other);
+          if (theirs.is_array()) return false;
           return theirs.value("pairs", Json()) == mine.value("pairs", Json()) &&
                  (!theirs.contains(k) || theirs[k] != v);
         });

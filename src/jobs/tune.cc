@@ -25,15 +25,14 @@ constexpr uint32_t kDraws = 8;
 // The config with the lengths of an earlier tune taken out, of which "auto" may be left alone.
 Json WithoutTunedLengths(Json config) {
   if (!config.is_object() || !config.contains("attention")) return config;
-  const auto strip = [](Json& layer) {
-    if (!layer.is_object()) return;
-    layer.erase("tuned_lengths");
-    if (layer.contains("min_length") && layer["min_length"] == "auto") layer["min_length"] = 0;
+  const std::function<void(Json&)> strip = [&strip](Json& attention) {
+    if (attention.is_array())
+      for (Json& part : attention) strip(part);
+    if (!attention.is_object()) return;
+    attention.erase("tuned_lengths");
+    if (attention.contains("min_length") && attention["min_length"] == "auto") attention["min_length"] = 0;
   };
-  Json& attention = config["attention"];
-  strip(attention);
-  if (attention.is_array())
-    for (Json& layer : attention) strip(layer);
+  strip(config["attention"]);
   return config;
 }
 
@@ -41,7 +40,7 @@ Json WithoutTunedLengths(Json config) {
 Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int length, bool backward,
                    const TuneOptions& options) {
   AttentionSpec exact = hashed;
-  exact.min_length = kNeverHash;
+  ForEachSpec(exact, [](AttentionSpec& spec) { spec.min_length = kNeverHash; });
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   AttentionOperands operands(length, /*batch=*/1, heads, head_dim, options.seed);
   std::vector<HashProjections> draws;
@@ -84,9 +83,7 @@ void MeasureAll(const ModelConfig& config, const std::string& path, const TuneOp
 void WriteConfig(const std::string& path, const Json& read, const std::vector<AttentionSpec>& specs) {
   Json config = ReadModelConfigJson(path);
   if (config != read) Fail("{}: somebody changed it while tune measured; nothing was written", Shown(path, 160));
-  Json layers = Json::array();
-  for (const AttentionSpec& spec : specs) layers.push_back(ToJson(spec));
-  config["attention"] = layers.size() == 1 ? layers[0] : layers;
+  config["attention"] = ToJson(specs);
   WriteFileAtomically(path, config.dump(2) + "\n");
 }
 
@@ -115,13 +112,11 @@ Json ToJson(const TuneResult& result) {
                            {"points", std::move(points)}});
     }
   }
-  Json layers = Json::array();
-  for (const AttentionSpec& spec : result.config.attention) layers.push_back(ToJson(spec));
   return {{"machine", result.machine},
           {"heads", result.config.num_attention_heads},
           {"head_dim", result.config.head_dim()},
           {"crossings", std::move(crossings)},
-          {"attention", layers.size() == 1 ? layers[0] : layers},
+          {"attention", ToJson(result.config.attention)},
           {"written", result.written.empty() ? Json() : Json(result.written)}};
 }
 

@@ -23,8 +23,10 @@ std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& pat
     const bool known = std::any_of(specs.begin(), specs.end(), [&](auto& other) { return SameWork(spec, other); });
     if (!Hashes(spec) || known) continue;
     specs.push_back(spec);
-    specs.back().seed = 0;  // names tell apart what matters
-    specs.back().min_length = 0;
+    ForEachSpec(specs.back(), [](AttentionSpec& one) {
+      one.seed = 0;  // names tell apart what matters
+      one.min_length = 0;
+    });
   }
   if (specs.empty())
     Fail("{}: its attention is dense, which has no lengths to tune; {} names another type", Shown(path, 160),
@@ -69,8 +71,10 @@ void SetLengths(const std::vector<Tuned>& all, const std::string& machine, std::
       for (const auto& [direction, crossing] : tuned.directions)
         (direction == "forward" ? lengths.forward : lengths.forward_backward) = crossing.length;
       lengths.machine = machine;
-      spec.tuned = lengths;
-      spec.min_length = kAutoLength;
+      ForEachSpec(spec, [&](AttentionSpec& one) {
+        one.tuned = lengths;
+        one.min_length = kAutoLength;
+      });
     }
   }
 }

@@ -23,7 +23,7 @@ HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionSh
 }
 
 bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape) {
-  return std::visit([&](const auto& kind) { return Suffice(kind, projections, shape); }, spec.kind);
+  return std::visit([&](const auto& kind) { return Suffice(kind, spec, projections, shape); }, spec.kind);
 }
 
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
@@ -37,7 +37,9 @@ HashProjections DrawProjections(const DenseAttention&, const AttentionSpec&, con
   return {};
 }
 
-bool Suffice(const DenseAttention&, const HashProjections&, const AttentionShape&) { return true; }
+bool Suffice(const DenseAttention&, const AttentionSpec&, const HashProjections&, const AttentionShape&) {
+  return true;
+}
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in) { return BuildDensePlan(in.shape); }
 

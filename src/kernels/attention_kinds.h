@@ -22,10 +22,14 @@ HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& s
 HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                                 uint32_t layer, uint64_t step);
 
-bool Suffice(const DenseAttention&, const HashProjections& projections, const AttentionShape& shape);
-bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape);
-bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape);
-bool Suffice(const ClusteredAttention& clustered, const HashProjections& projections, const AttentionShape& shape);
+bool Suffice(const DenseAttention&, const AttentionSpec& spec, const HashProjections& projections,
+             const AttentionShape& shape);
+bool Suffice(const SimHashAttention& simhash, const AttentionSpec& spec, const HashProjections& projections,
+             const AttentionShape& shape);
+bool Suffice(const ReformerAttention& reformer, const AttentionSpec& spec, const HashProjections& projections,
+             const AttentionShape& shape);
+bool Suffice(const ClusteredAttention& clustered, const AttentionSpec& spec, const HashProjections& projections,
+             const AttentionShape& shape);
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in);
 AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in);

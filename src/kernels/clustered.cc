@@ -11,8 +11,20 @@ namespace {
 
 constexpr uint64_t kOfQueries = uint64_t{1} << 32;  // beside the depth, in a direction's stream
 
-int KeyDepth(const ClusteredAttention& clustered, const AttentionShape& shape) {
-  return DepthOf(ClustersOf(clustered, shape.longest()));
+// What the heads ask for at most.
+int KeyDepth(const AttentionSpec& spec, const AttentionShape& shape) {
+  int depth = 0;
+  for (int head = 0; head < shape.heads; ++head)
+    if (const ClusteredAttention* own = ClusteredOf(spec, head))
+      depth = std::max(depth, DepthOf(ClustersOf(*own, shape.longest())));
+  return depth;
+}
+
+int QueryDepth(const AttentionSpec& spec, const AttentionShape& shape) {
+  int depth = 0;
+  for (int head = 0; head < shape.heads; ++head)
+    if (const ClusteredAttention* own = ClusteredOf(spec, head)) depth = std::max(depth, DepthOf(own->groups));
+  return depth;
 }
 
 std::vector<float> Draw(uint64_t seed, uint32_t layer, uint64_t side, const AttentionShape& shape, int depth) {
@@ -31,10 +43,9 @@ std::vector<float> Draw(uint64_t seed, uint32_t layer, uint64_t side, const Atte
 }  // namespace
 
 ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer) {
-  const auto& clustered = As<ClusteredAttention>(spec);
   ClusterDirections drawn;
-  drawn.key_depth = KeyDepth(clustered, shape);
-  drawn.query_depth = DepthOf(clustered.groups);
+  drawn.key_depth = KeyDepth(spec, shape);
+  drawn.query_depth = QueryDepth(spec, shape);
   drawn.key = Draw(spec.seed, layer, 0, shape, drawn.key_depth);
   drawn.query = Draw(spec.seed, layer, kOfQueries, shape, drawn.query_depth);
   return drawn;
@@ -42,7 +53,6 @@ ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const Attenti
 
 HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                           HeadTensor<const float> key, const ClusterDirections& directions) {
-  const auto& clustered = As<ClusteredAttention>(spec);
   const int64_t tokens = shape.tokens();
   HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
   const AlignedDirections keys(directions.key, shape, directions.key_depth);
@@ -56,7 +66,8 @@ HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape
       const int head = static_cast<int>(unit % shape.heads);
       const int64_t first = shape.cu_seqlens[unit / shape.heads];
       const auto length = static_cast<int32_t>(shape.cu_seqlens[unit / shape.heads + 1] - first);
-      if (!UsesHash(spec, length)) continue;
+      if (!UsesHash(OfHead(spec, head), length)) continue;
+      const ClusteredAttention& clustered = *ClusteredOf(spec, head);
       const auto run = [&](HeadTensor<const float> rows, const AlignedDirections& along, int32_t parts,
                            std::vector<int32_t>& labels) {
         ProjectRows(rows, first, length, head, along, DepthOf(parts), projections);
@@ -74,9 +85,10 @@ HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& 
   return DrawClusterDirections(spec, shape, layer);
 }
 
-bool Suffice(const ClusteredAttention& clustered, const HashProjections& projections, const AttentionShape& shape) {
+bool Suffice(const ClusteredAttention&, const AttentionSpec& spec, const HashProjections& projections,
+             const AttentionShape& shape) {
   const auto* directions = std::get_if<ClusterDirections>(&projections);
-  return directions != nullptr && directions->key_depth >= KeyDepth(clustered, shape);
+  return directions != nullptr && directions->key_depth >= KeyDepth(spec, shape);
 }
 
 AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in) {

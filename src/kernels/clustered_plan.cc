@@ -24,11 +24,13 @@ std::vector<int32_t> Begins(const int32_t* labels, int32_t length, int32_t parts
 
 class ClusteredUnit {
  public:
+  // spec: of the unit's head.
   ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_groups, UnitParts& parts)
       : call_(call), parts_(parts), length_(parts.unit.length) {
     const auto& clustered = As<ClusteredAttention>(spec);
     clusters_.count = ClustersOf(clustered, length_);
     clusters_.groups = clustered.groups;
+    clusters_.open = clustered.open;
     clusters_.stride = Stride(call.head_dim);
     clusters_.begins = Begins(call.key_clusters, length_, clusters_.count);
     clusters_.key_order = 0;
@@ -152,15 +154,24 @@ class ClusteredUnit {
 // Operations of sorting queries and keys and of summing clusters up: a product with every direction, and for every
 // group one with its mean, one share in a key's and one in a value's.
 int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
-  const auto& clustered = As<ClusteredAttention>(spec);
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    if (!UsesHash(spec, static_cast<int>(length))) continue;
-    const int64_t depth = DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups);
-    flops += 2 * (depth + 3 * clustered.groups) * shape.head_dim * length * shape.heads;
+    for (int head = 0; head < shape.heads; ++head) {
+      if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
+      const ClusteredAttention& clustered = *ClusteredOf(spec, head);
+      const int64_t depth = DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups);
+      flops += 2 * (depth + 3 * clustered.groups) * shape.head_dim * length;
+    }
   }
   return flops;
+}
+
+int MostOpened(const AttentionSpec& spec, int heads) {
+  int most = 0;
+  for (int head = 0; head < heads; ++head)
+    if (const ClusteredAttention* own = ClusteredOf(spec, head)) most = std::max(most, own->open);
+  return most;
 }
 
 }  // namespace
@@ -171,22 +182,22 @@ namespace {
 template <class Label>
 AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
-  const auto& clustered = As<ClusteredAttention>(spec);
   auto plan = std::make_shared<AttentionPlan>();
   plan->counts.hash_flops = HashFlops(spec, shape);
   const int64_t tokens = shape.tokens();
   if (AnyHash(spec, shape)) {
-    plan->hashes = clustered.open;
+    plan->hashes = MostOpened(spec, shape.heads);
     plan->one_key_bucket = true;
-    plan->query_buckets.resize(static_cast<size_t>(shape.heads) * clustered.open * tokens);
+    plan->query_buckets.resize(static_cast<size_t>(shape.heads) * plan->hashes * tokens);
     plan->key_buckets.resize(static_cast<size_t>(shape.heads) * tokens);
   }
   int32_t *opened = plan->query_buckets.data(), *clusters = plan->key_buckets.data();
   return BuildFromUnits(
       plan, shape,
-      [&, opened, clusters, tokens](const AttentionPlan&, UnitParts& parts) {
+      [&, opened, clusters, tokens](const AttentionPlan& planned, UnitParts& parts) {
         const Unit& unit = parts.unit;
-        if (!UsesHash(spec, unit.length)) {
+        const AttentionSpec& own = OfHead(spec, unit.head);
+        if (!UsesHash(own, unit.length)) {
           AddExact(parts);
           return;
         }
@@ -200,14 +211,14 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
         call.query = copied(query, Slot::kUnitQuery);
         call.key = copied(key, Slot::kUnitKey);
         call.head_dim = shape.head_dim;
-        call.open = clustered.open;
+        call.open = As<ClusteredAttention>(own).open;
         call.length = unit.length;
-        call.scale = static_cast<float>(ScaleOfScores(spec, shape.head_dim));
+        call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
         const std::vector<int32_t> groups = label(unit, call, own_clusters);
         call.key_clusters = own_clusters;
-        ClusteredUnit(spec, call, groups.data(), parts)
-            .Build(opened + int64_t{unit.head} * clustered.open * tokens + unit.token_begin, tokens);
+        ClusteredUnit(own, call, groups.data(), parts)
+            .Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
       kPiece);
 }
@@ -227,10 +238,10 @@ AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
-  const auto& clustered = As<ClusteredAttention>(spec);
   const AlignedDirections keys(directions.key, shape, directions.key_depth);
   const AlignedDirections queries(directions.query, shape, directions.query_depth);
   return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall& call, int32_t* clusters) {
+    const ClusteredAttention& clustered = *ClusteredOf(spec, unit.head);
     Halving halving;
     std::vector<float> projections;
     const auto halve = [&](const float* rows, const AlignedDirections& along, int32_t parts, int32_t* labels) {

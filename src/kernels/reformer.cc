@@ -48,7 +48,8 @@ HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& s
   return DrawReformerRotations(spec, shape, layer, step);
 }
 
-bool Suffice(const ReformerAttention& reformer, const HashProjections& projections, const AttentionShape& shape) {
+bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const HashProjections& projections,
+             const AttentionShape& shape) {
   const auto* rotations = std::get_if<ReformerRotations>(&projections);
   return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
 }

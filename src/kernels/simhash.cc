@@ -51,7 +51,8 @@ HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& sp
   return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
 }
 
-bool Suffice(const SimHashAttention& simhash, const HashProjections& projections, const AttentionShape& shape) {
+bool Suffice(const SimHashAttention& simhash, const AttentionSpec&, const HashProjections& projections,
+             const AttentionShape& shape) {
   const auto* planes = std::get_if<SimHashPlanes>(&projections);
   return planes != nullptr && planes->bands >= BandsOf(simhash, shape.longest());
 }

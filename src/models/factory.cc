@@ -69,6 +69,25 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
   return Build(family, std::move(config), task, parameters);
 }
 
+ModelPtr CopyOf(const Model& model) {
+  ParameterMap parameters;
+  for (const auto& [name, tensor] : model.NamedParameters())
+    parameters[name] = tensor.detach().clone().requires_grad_(tensor.requires_grad());
+  return Build(FamilyOf(model.config()), model.config(), model.task(), parameters);
+}
+
+ModelPtr WithAttention(const Model& model, std::vector<AttentionSpec> attention,
+                       const std::vector<std::pair<std::string, torch::Tensor>>& directions) {
+  ModelConfig config = model.config();
+  config.attention = std::move(attention);
+  ValidateModelConfig(config, "config.json");
+  ParameterMap parameters;
+  for (const auto& [name, tensor] : model.NamedParameters()) parameters[name] = tensor;
+  for (const auto& [name, tensor] : directions) parameters[name] = tensor;
+  const Family& family = FamilyOf(config);
+  return Build(family, std::move(config), model.task(), parameters);
+}
+
 void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   const std::vector<ParameterSpec> specs = FamilyOf(model.config()).parameters(model.config(), model.task());
@@ -104,6 +123,7 @@ void SaveModel(const Model& model, const std::string& folder, DType dtype) {
 std::vector<std::pair<std::string, int64_t>> ParametersByBlock(const ModelConfig& config, Task task) {
   std::vector<std::pair<std::string, int64_t>> blocks;
   for (const ParameterSpec& spec : FamilyOf(config).parameters(config, task)) {
+    if (spec.block.empty()) continue;
     if (blocks.empty() || blocks.back().first != spec.block) blocks.emplace_back(spec.block, 0);
     blocks.back().second += spec.elements();
   }

@@ -241,6 +241,7 @@ ForwardContext MakeContext(const PackedBatch& batch, const ForwardOptions& optio
   context.dropout_step = context.step | static_cast<uint64_t>(options.micro_step) << 40;
   context.recompute_layers = options.gradient_checkpointing;
   context.counts = options.counts;
+  context.attention_hook = options.attention_hook;
   context.precision = precision;
   if (options.attentions) context.attentions = &output.attentions;
   return context;

@@ -12,6 +12,7 @@
 #include "io/safetensors.h"
 #include "kernels/attention.h"
 #include "models/family.h"
+#include "nn/forward_context.h"
 #include "nn/parameters.h"
 #include "ops/precision.h"
 #include "ops/torch.h"
@@ -32,6 +33,7 @@ struct ForwardOptions {
   bool all_logits = false;              // masked LM: logits of every position, not only of labelled ones
   bool hidden_states = false, attentions = false;  // record them (inspect)
   AttentionCounts* counts = nullptr;               // summed over layers where given
+  const AttentionHook* attention_hook = nullptr;   // asked by every attention (nn/forward_context.h)
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:
@@ -117,6 +119,12 @@ enum class WeightPlace { kMemory, kMappedFile };
 ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool require_head,
                    const std::function<void(ModelConfig&)>& adjust = {}, WeightPlace place = WeightPlace::kMemory,
                    bool ignore_mismatched_sizes = false);
+
+// The same model with parameters of its own.
+ModelPtr CopyOf(const Model& model);
+// The same parameters, shared, under other attention; `directions`: tensors that it stores (nn/self_attention.h).
+ModelPtr WithAttention(const Model& model, std::vector<AttentionSpec> attention,
+                       const std::vector<std::pair<std::string, torch::Tensor>>& directions = {});
 
 // Writes config.json and model.safetensors (kF32, kF16 or kBF16; HF names, tied aliases left out), atomically, weights
 // first. Error if a weight is too large for float16.

@@ -186,7 +186,9 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
            path, spec.name);
     if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
-           family.explain_missing != nullptr ? family.explain_missing(by_name, config) : "");
+           spec.block.empty()                  ? fmt::format(": config.json says {}", spec.reason)
+           : family.explain_missing != nullptr ? family.explain_missing(by_name, config)
+                                               : "");
     parameters[spec.name] = DrawParameter(spec, config, seed);
     drawn.push_back(spec.name);
     head |= spec.block == "head";

@@ -164,8 +164,8 @@ ConvolutionBlock::ConvolutionBlock(const ParameterMap& parameters, const std::st
   }
   const std::string at = names.Attention();
   std::vector<std::string> maps{at + ".query", at + ".key", at + ".value"};
-  if (PartsOf(place.attention) == 2) maps.erase(maps.begin() + 1);  // shared keys
-  const auto attention = [attention = LayerAttention(config, place.attention, place.visit),
+  if (PartsOf(config.layer_attention(place.layer)) == 2) maps.erase(maps.begin() + 1);  // shared keys
+  const auto attention = [attention = LayerAttention(parameters, config, {place.visit, place.layer}),
                           maps = parameters.LinearOf(maps)](const torch::Tensor& x, const ForwardContext& context) {
     return attention(maps(x, context.precision), context);
   };

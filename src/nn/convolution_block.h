@@ -40,7 +40,7 @@ struct ConvolutionBlockShape {
 
 // Which run of a block it is; a model may run one several times.
 struct ConvolutionBlockPlace {
-  const AttentionSpec& attention;
+  int64_t layer;               // of the config, whose attention it has
   uint32_t visit;              // among the block runs of a forward: hash planes, dropout of attention's weights
   uint32_t first_sublayer;     // among those of a forward: their dropout
   int64_t before, stack_size;  // sub-layers of its stack before it, and in all: l − 1 of its first, L

@@ -21,7 +21,7 @@ ConvolutionEncoder::ConvolutionEncoder(const ParameterMap& parameters, const std
     const int64_t before = i * shape.block.sublayers();
     blocks_.emplace_back(
         parameters, fmt::format("{}.{}", prefix, i), config, shape.block,
-        ConvolutionBlockPlace{config.layer_attention(i), static_cast<uint32_t>(place.blocks + i),
+        ConvolutionBlockPlace{i, static_cast<uint32_t>(place.blocks + i),
                               static_cast<uint32_t>(place.sublayers + before), before, shape.sublayers()});
   }
 }

@@ -20,13 +20,14 @@ void Encoder::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames&
     }
   }
   if (config.reversible) AppendLayerNorm(specs, names.norm, config.hidden_size, names.norm_block);
+  LayerAttention::AppendSpecs(specs, config, config.visits(),
+                              [&](int64_t visit) { return visit / config.inner_group_num; });
 }
 
 Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config)
     : inner_(static_cast<size_t>(config.inner_group_num)) {
   for (size_t visit = 0; visit < names.layers.size(); ++visit) {
-    const EncoderLayerPlace place{static_cast<uint32_t>(visit),
-                                  config.layer_attention(static_cast<int64_t>(visit / inner_))};
+    const EncoderLayerPlace place{static_cast<uint32_t>(visit), static_cast<int64_t>(visit / inner_)};
     if (config.reversible)
       reversible_layers_.emplace_back(parameters, names.layers[visit], config, place);
     else

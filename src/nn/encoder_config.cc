@@ -25,25 +25,14 @@ Option<E> HiddenAct() {
       "`gelu` (erf), `gelu_new` = `gelu_pytorch_tanh`, `relu`, `tanh`, `silu` = `swish`");
 }
 
-// One for all layers, or a list with one per layer.
+// One for all layers, or a list with one per layer; of a layer one for all heads, or a list with one per head.
 Option<E> Attention() {
   const auto read = [](const Json& object, std::string_view where, E& into) {
-    const Json& value = object.at("attention");
-    const std::string place = fmt::format("{}: \"attention\"", where);
-    into.attention.clear();
-    if (!value.is_array()) return into.attention.push_back(ParseAttentionSpec(value, place));
-    if (value.empty()) Fail("{}: the list is empty", place);
-    for (const Json& layer : value)
-      into.attention.push_back(ParseAttentionSpec(layer, fmt::format("{}[{}]", place, into.attention.size())));
+    into.attention = ParseAttentionList(object.at("attention"), fmt::format("{}: \"attention\"", where));
   };
-  const auto write = [](const E& from) {
-    if (from.attention.size() == 1) return ToJson(from.attention[0]);
-    Json layers = Json::array();
-    for (const AttentionSpec& layer : from.attention) layers.push_back(ToJson(layer));
-    return layers;
-  };
+  const auto write = [](const E& from) { return ToJson(from.attention); };
   return Custom<E>("attention", "TYPE|OBJECT|LIST", read, write,
-                   "a type name, an object, or a list with one per layer, or with one for all "
+                   "a type name, an object, or a list with one per layer, or with one for all; in it a list has one per head "
                    "([attention.md](attention.md))")
       .NullIsAbsent();
 }
@@ -76,6 +65,12 @@ void Check(const E& config, std::string_view where) {
       (config.attention.size() != 1 && static_cast<int64_t>(config.attention.size()) != config.num_hidden_layers))
     Fail("{}: \"attention\": expected one object or {} (num_hidden_layers), got {}", where, config.num_hidden_layers,
          config.attention.size());
+  for (size_t layer = 0; layer < config.attention.size(); ++layer) {
+    const size_t heads = config.attention[layer].heads.size();
+    if (heads != 0 && static_cast<int64_t>(heads) != config.num_attention_heads)
+      Fail("{}: \"attention\"[{}]: expected one object or {} (num_attention_heads), got {}", where, layer,
+           config.num_attention_heads, heads);
+  }
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& na
 
 EncoderAttention::EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names,
                                    const EncoderConfig& config, const EncoderLayerPlace& place)
-    : attention_(config, place.attention, place.visit),
-      query_key_value_(QueryKeyValue(parameters, names, place.attention)),
+    : attention_(parameters, config, {place.visit, place.layer, names.attention_output}),
+      query_key_value_(QueryKeyValue(parameters, names, config.layer_attention(place.layer))),
       attention_output_(parameters.LinearOf(names.attention_output)) {}
 
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context) const {

@@ -18,11 +18,11 @@ struct EncoderLayerNames {
   std::string attention_block, feed_forward_block;
 };
 
-// Which layer of an encoder it is: `visit` tells its dropout and its hashing from those of the others, `attention` is
-// what it computes.
+// Which layer of an encoder it is: `visit` tells its dropout and its hashing from those of the others, `layer` is the
+// one of the config whose attention it has.
 struct EncoderLayerPlace {
   uint32_t visit;
-  const AttentionSpec& attention;
+  int64_t layer;
 };
 
 // W_o · attention(x) + b_o.

@@ -32,6 +32,7 @@ ForwardContext ForwardContext::Replay() const {
   ForwardContext replay = *this;
   replay.counts = nullptr;
   replay.attentions = nullptr;
+  replay.attention_hook = nullptr;
   return replay;
 }
 

@@ -1,5 +1,6 @@
 // What one forward carries from layer to layer beside the hidden states.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,17 @@ struct PackedSequences {
   int count() const { return static_cast<int>(ids.size()); }
 };
 
+// What the attention of one layer is given.
+struct AttentionSite {
+  uint32_t visit;                  // which of a forward's attentions it is
+  int64_t layer;                   // the layer of the config whose spec it has; one may be visited several times
+  const torch::Tensor& qkv;        // [T, parts · H]
+  const AttentionOptions& options;
+  const torch::Tensor& output_map;  // [H, H], what its result is multiplied with; undefined: nothing
+};
+// Looks at it, and may give another result in its place, [T, H]; undefined: it is computed.
+using AttentionHook = std::function<torch::Tensor(const AttentionSite& site)>;
+
 struct ForwardContext {
   // Over the rows of `stream`. sequence_ids: [sequences], or empty where nobody numbered the examples: their place in
   // the batch stands in. The context outlives both.
@@ -48,6 +60,7 @@ struct ForwardContext {
   std::shared_ptr<const RowIdentities> rows;  // of every row
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
+  const AttentionHook* attention_hook = nullptr;
 
   // The same forward over another stream of the batch.
   ForwardContext Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const;

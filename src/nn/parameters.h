@@ -30,7 +30,7 @@ struct ParameterSpec {
   std::string name;  // HF's: "bert.encoder.layer.0.output.dense.weight"
   std::vector<int64_t> shape;
   Initial initial = Initial::kZero;
-  std::string block;   // "embeddings", "encoder.layer.0", "pooler", "head"
+  std::string block;   // "embeddings", "encoder.layer.0", "pooler", "head"; "": not counted
   std::string reason;  // which config keys make the shape: "intermediate_size 512"
   ParameterRole role{};
   double bound = 0;  // of kUniform

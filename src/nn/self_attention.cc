@@ -1,31 +1,74 @@
 #include "nn/self_attention.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "base/philox.h"
 
 namespace lshformer {
 
-LayerAttention::LayerAttention(const EncoderConfig& config, const AttentionSpec& attention, uint32_t layer)
-    : layer_(layer),
+namespace {
+
+bool StoresDirections(const AttentionSpec& spec) {
+  return Is<ClusteredAttention>(spec) && As<ClusteredAttention>(spec).directions == Directions::kStored;
+}
+
+}  // namespace
+
+std::string DirectionsName(int64_t visit, const char* part) {
+  return fmt::format("lshformer.attention.{}.{}_directions", visit, part);
+}
+
+void LayerAttention::AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,
+                                      int64_t layer) {
+  if (!StoresDirections(config.layer_attention(layer))) return;
+  const auto append = [&](const char* part, int64_t depth) {
+    specs.push_back({DirectionsName(visit, part),
+                     {config.num_attention_heads, config.head_dim(), std::min(depth, config.head_dim())},
+                     Initial::kNormal,
+                     /*block=*/"",
+                     "\"directions\" \"stored\", which convert makes",
+                     {.decays = false, .trained = false}});
+  };
+  append("key", kStoredKeyDirections);
+  append("query", kStoredQueryDirections);
+}
+
+LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place)
+    : place_(std::move(place)),
       heads_(static_cast<int>(config.num_attention_heads)),
-      spec_(attention),
-      dropout_(config.attention_probs_dropout_prob) {}
+      spec_(config.layer_attention(place_.layer)),
+      dropout_(config.attention_probs_dropout_prob) {
+  if (StoresDirections(spec_))
+    directions_ = {parameters.Get(DirectionsName(place_.visit, "key")),
+                   parameters.Get(DirectionsName(place_.visit, "query"))};
+  if (!place_.output_map.empty()) output_map_ = parameters.Get(place_.output_map + ".weight");
+}
 
 torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const ForwardContext& context) const {
   auto options = std::make_shared<AttentionOptions>();
   options->spec = spec_;
   options->heads = heads_;
-  options->layer = layer_;
+  options->layer = place_.visit;
   options->planes_step = context.train && spec_.resample == Resample::kCall ? context.step : 0;
   options->operands = OperandsOf(context.precision);
   options->cu_seqlens = context.sequences->cu_seqlens;
   options->counts = context.counts;
   options->drawn = drawn_;
+  options->directions = directions_;
   if (context.train && dropout_ > 0) {
     options->dropout = dropout_;
-    options->dropout_key = StreamKey(context.seed, context.dropout_step, layer_, 0, Purpose::kAttentionDropout);
+    options->dropout_key = StreamKey(context.seed, context.dropout_step, place_.visit, 0, Purpose::kAttentionDropout);
     options->sequence_ids = context.sequences->ids;
   }
   if (context.attentions != nullptr) context.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
+  if (context.attention_hook != nullptr) {
+    const torch::Tensor result =
+        (*context.attention_hook)({place_.visit, place_.layer, qkv, *options, output_map_});  // [T, H]
+    if (result.defined()) return result;
+  }
   return SelfAttention(qkv, std::move(options));
 }
 

@@ -2,25 +2,46 @@
 // and dropout. The maps around it are the layer's.
 #pragma once
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "nn/encoder_config.h"
 #include "nn/forward_context.h"
+#include "nn/parameters.h"
 
 namespace lshformer {
 
+struct AttentionPlace {
+  uint32_t visit;               // tells its hashing and dropout from those of the others of a forward
+  int64_t layer;                // of the config
+  std::string output_map = "";  // the map behind it, by its parameters' prefix; "": none
+};
+
+// The tensor of a visit's stored directions; part: "key" or "query".
+std::string DirectionsName(int64_t visit, const char* part);
+
 class LayerAttention {
  public:
-  // `layer` tells its hashing and dropout from those of the others.
-  LayerAttention(const EncoderConfig& config, const AttentionSpec& attention, uint32_t layer);
+  // Directions of clustered attention that are stored: "lshformer.attention.<visit>.key_directions" [heads, head_dim,
+  // depth] and "….query_directions", for the visits whose spec (of the config's layer layer_of(visit)) asks for them.
+  template <class LayerOf>
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visits,
+                          const LayerOf& layer_of) {
+    for (int64_t visit = 0; visit < visits; ++visit) AppendDirections(specs, config, visit, layer_of(visit));
+  }
+  LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place);
   // [T, parts · H] → [T, H]; the parts side by side are query, key and value, or query and value (PartsOf). Recorded
   // and counted as `context` says.
   torch::Tensor operator()(const torch::Tensor& qkv, const ForwardContext& context) const;
-  const AttentionSpec& spec() const { return spec_; }
 
  private:
-  uint32_t layer_;
+  static void AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,
+                               int64_t layer);
+  AttentionPlace place_;
   int heads_;
   AttentionSpec spec_;
+  StoredDirections directions_;
+  torch::Tensor output_map_;
   double dropout_;
   std::shared_ptr<DrawnProjections> drawn_ = std::make_shared<DrawnProjections>();  // shared by copies of the layer
 };

@@ -1,8 +1,10 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
@@ -42,12 +44,36 @@ HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const A
   return Part<T>(qkv, shape, PartsOf(spec) - 1);
 }
 
+// The first columns of `drawn` [rows, depth] become those of `stored`.
+void Overlay(const torch::Tensor& stored, int depth, std::vector<float>& drawn) {
+  const torch::Tensor from = stored.detach().to(torch::kFloat32).contiguous();
+  const int64_t has = from.size(2), rows = static_cast<int64_t>(drawn.size()) / std::max(1, depth);
+  if (from.size(0) * from.size(1) != rows && depth > 0)
+    Fail("attention: expected directions [heads, head_dim, depth], got {}", c10::str(from.sizes()));
+  const float* values = from.data_ptr<float>();
+  for (int64_t row = 0; row < rows; ++row)
+    std::copy_n(values + row * has, std::min<int64_t>(has, depth), drawn.begin() + row * depth);
+}
+
+HashProjections Draw(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step,
+                     const StoredDirections& stored) {
+  HashProjections projections = DrawHashProjections(spec, shape, layer, step);
+  auto* directions = std::get_if<ClusterDirections>(&projections);
+  if (directions == nullptr || As<ClusteredAttention>(spec).directions != Directions::kStored) return projections;
+  if (!stored.key.defined() || !stored.query.defined())
+    Fail("attention: \"directions\" are \"stored\", but there are none");
+  Overlay(stored.key, directions->key_depth, directions->key);
+  Overlay(stored.query, directions->query_depth, directions->query);
+  return projections;
+}
+
 // Nothing is drawn where nothing is hashed.
 std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
   if (!AnyHash(options.spec, shape)) return std::make_shared<const HashProjections>();
-  if (options.drawn) return options.drawn->Get(options.spec, shape, options.layer, options.planes_step);
+  if (options.drawn)
+    return options.drawn->Get(options.spec, shape, options.layer, options.planes_step, options.directions);
   return std::make_shared<const HashProjections>(
-      DrawHashProjections(options.spec, shape, options.layer, options.planes_step));
+      Draw(options.spec, shape, options.layer, options.planes_step, options.directions));
 }
 
 AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
@@ -226,32 +252,50 @@ HashBuckets Buckets(const ClusteredAttention&, const AttentionOptions& options, 
                        std::get<ClusterDirections>(*Numbers(options, shape)));
 }
 
+// Numbers of one sequence as the readable form of clustered attention takes them.
+struct ClusteredNumbers {
+  std::vector<double> query, key;
+  std::vector<int32_t> groups, clusters, cu_seqlens;
+  AttentionShape shape;
+  ref::Inputs in;
+
+  ClusteredNumbers(const Sequence& sequence, const HashBuckets& buckets)
+      : query(Wide(sequence.query)),
+        key(Wide(sequence.key)),
+        groups(Own(sequence, buckets.query)),
+        clusters(Own(sequence, buckets.key)),
+        cu_seqlens{0, static_cast<int32_t>(sequence.length())},
+        shape{cu_seqlens, sequence.options.heads, static_cast<int>(sequence.query.size(2))},
+        in{shape, sequence.options.spec, query, key, key, sequence.Scale(), groups, clusters, {}} {}
+  ClusteredNumbers(const ClusteredNumbers&) = delete;
+  ClusteredNumbers& operator=(const ClusteredNumbers&) = delete;
+
+ private:
+  static std::vector<double> Wide(const torch::Tensor& x) {
+    const torch::Tensor rows = x.detach().to(torch::kFloat64).transpose(0, 1).contiguous();
+    return {rows.data_ptr<double>(), rows.data_ptr<double>() + rows.numel()};
+  }
+  static std::vector<int32_t> Own(const Sequence& sequence, const std::vector<int32_t>& labels) {
+    std::vector<int32_t> part;
+    if (labels.empty()) return part;
+    for (int head = 0; head < sequence.options.heads; ++head) {
+      const auto first = labels.begin() + head * sequence.tokens + sequence.begin;
+      part.insert(part.end(), first, first + sequence.length());
+    }
+    return part;
+  }
+};
+
 // What a centroid gets is shared out to its keys; numbers alone, without gradients.
 torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const HashBuckets& buckets) {
   if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const int64_t n = sequence.length();
   const int heads = sequence.options.heads;
-  const auto wide = [](const torch::Tensor& x) {
-    const torch::Tensor rows = x.detach().to(torch::kFloat64).transpose(0, 1).contiguous();
-    return std::vector<double>(rows.data_ptr<double>(), rows.data_ptr<double>() + rows.numel());
-  };
-  const auto own = [&](const std::vector<int32_t>& labels) {
-    std::vector<int32_t> part;
-    for (int head = 0; head < heads; ++head) {
-      const auto first = labels.begin() + head * sequence.tokens + sequence.begin;
-      part.insert(part.end(), first, first + n);
-    }
-    return part;
-  };
-  const std::vector<double> query = wide(sequence.query), key = wide(sequence.key);
-  const std::vector<int32_t> groups = own(buckets.query), clusters = own(buckets.key);
-  const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(n)};
-  const AttentionShape shape{cu_seqlens, heads, static_cast<int>(sequence.query.size(2))};
-  const ref::Inputs in{shape, sequence.options.spec, query, key, key, sequence.Scale(), groups, clusters, {}};
+  const ClusteredNumbers numbers(sequence, buckets);
   torch::Tensor maps = torch::empty({heads, n, n}, torch::kFloat64);
   for (int head = 0; head < heads; ++head) {
-    const std::vector<double> map = ref::ClusteredProbabilities(clustered, in, /*sequence=*/0, head);
+    const std::vector<double> map = ref::ClusteredProbabilities(clustered, numbers.in, /*sequence=*/0, head);
     std::copy(map.begin(), map.end(), maps.data_ptr<double>() + head * n * n);
   }
   return maps.to(sequence.query.scalar_type());
@@ -280,11 +324,12 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 }  // namespace
 
 std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
-                                                             uint32_t layer, uint64_t step) {
+                                                             uint32_t layer, uint64_t step,
+                                                             const StoredDirections& stored) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
   if (!projections_ || step_ != step || !Suffice(*projections_, spec, shape)) {
-    projections_ = std::make_shared<const HashProjections>(DrawHashProjections(spec, shape, layer, step));
+    projections_ = std::make_shared<const HashProjections>(Draw(spec, shape, layer, step, stored));
     step_ = step;
   }
   return projections_;
@@ -299,6 +344,25 @@ int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }
 torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
   Check(qkv, *options);
   return SelfAttentionOp::apply(qkv, std::move(options));
+}
+
+std::vector<double> MassMet(const torch::Tensor& qkv, const AttentionOptions& options) {
+  CheckShape(qkv, options);
+  const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
+  const AttentionShape shape = Shape(options, single);
+  const torch::Tensor heads = single.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
+  const HashBuckets buckets = Buckets(As<ClusteredAttention>(options.spec), options, single);
+  std::vector<double> met(shape.heads, 0.0);
+  for (int b = 0; b < shape.sequences(); ++b) {
+    const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];
+    const torch::Tensor mine = heads.slice(2, begin, end);
+    const ClusteredNumbers numbers({options, qkv.size(0), begin, end, mine[0], mine[1]}, buckets);
+    ParallelFor(shape.heads, /*grain=*/1, [&](int64_t first, int64_t last) {
+      for (int64_t head = first; head < last; ++head)
+        met[head] += ref::MassMet(numbers.in, /*sequence=*/0, static_cast<int>(head)) / shape.sequences();
+    });
+  }
+  return met;
 }
 
 std::vector<torch::Tensor> AttentionProbabilities(const torch::Tensor& qkv, const AttentionOptions& options) {

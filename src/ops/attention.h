@@ -10,6 +10,13 @@
 
 namespace lshformer {
 
+// Directions of clustered attention that a model brings along, [heads, head_dim, depth] each; undefined: none. Those
+// beyond their depth are drawn.
+struct StoredDirections {
+  torch::Tensor key, query;
+};
+inline constexpr int64_t kStoredKeyDirections = 16, kStoredQueryDirections = 6;  // enough for 2¹⁶ clusters, 2⁶ groups
+
 // What one layer's hashing drew last. It serves again while the step stays: in every call outside training and with
 // Resample::kNever, and in training for the pieces of a step and for a backward that computes the layer again. Numbers
 // drawn for a longer batch serve a shorter one. From any thread.
@@ -17,7 +24,7 @@ class DrawnProjections {
  public:
   // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
   std::shared_ptr<const HashProjections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                                             uint64_t step);
+                                             uint64_t step, const StoredDirections& stored = {});
 
  private:
   std::mutex mutex_;
@@ -37,6 +44,7 @@ struct AttentionOptions {
   std::vector<uint64_t> sequence_ids;       // [sequences], where there is dropout
   AttentionCounts* counts = nullptr;        // added to
   std::shared_ptr<DrawnProjections> drawn;  // or null: drawn anew
+  StoredDirections directions = {};         // where the spec asks for stored ones
 };
 
 // bfloat16 stays itself; under int8 attention is float32.
@@ -54,6 +62,9 @@ torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const Atte
 // Clustered: a centroid's probability is shared out to those of its keys that a query does not meet itself, by their
 // weights; so without a window these make the output, and they have no gradient.
 std::vector<torch::Tensor> AttentionProbabilities(const torch::Tensor& qkv, const AttentionOptions& options);
+// Of a clustered spec, by head, the share of exact attention's probability on keys that queries meet themselves, not
+// through a centroid; the mean over the sequences' queries. Takes as long as the readable form.
+std::vector<double> MassMet(const torch::Tensor& qkv, const AttentionOptions& options);
 torch::Tensor SelfAttentionReference(const torch::Tensor& qkv, const AttentionOptions& options);
 
 }  // namespace lshformer

@@ -54,14 +54,14 @@ inline std::vector<float> NormalVector(int64_t count, uint64_t seed, double size
 }
 
 // Labels 0 … parts − 1 of each sequence's tokens under each head, as many of each, shuffled: [heads, tokens].
-inline std::vector<int32_t> EqualParts(const AttentionCase& c, const std::function<int32_t(int64_t length)>& parts,
+inline std::vector<int32_t> EqualParts(const AttentionCase& c, const std::function<int32_t(int head, int64_t length)>& parts,
                                        PhiloxStream& stream) {
   std::vector<int32_t> labels(c.heads * c.tokens());
   for (int head = 0; head < c.heads; ++head) {
     for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
       const int64_t length = c.cu_seqlens[b + 1] - c.cu_seqlens[b];
       int32_t* at = labels.data() + head * c.tokens() + c.cu_seqlens[b];
-      for (int64_t i = 0; i < length; ++i) at[i] = static_cast<int32_t>(i * parts(length) / length);
+      for (int64_t i = 0; i < length; ++i) at[i] = static_cast<int32_t>(i * parts(head, length) / length);
       for (int64_t i = length - 1; i > 0; --i) std::swap(at[i], at[stream.Below(i + 1)]);
     }
   }
@@ -84,11 +84,14 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
   for (size_t b = 0; b < lengths.size(); ++b) c.sequence_ids.push_back(100 + b);
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kPlanes));
   if (Is<ClusteredAttention>(spec)) {
-    const auto& clustered = As<ClusteredAttention>(spec);
+    const auto own = [&](int head) {
+      const ClusteredAttention* clustered = ClusteredOf(spec, head);
+      return clustered == nullptr ? ClusteredAttention{} : *clustered;
+    };
     c.buckets.query = EqualParts(
-        c, [&](int64_t) { return clustered.groups; }, stream);
+        c, [&](int head, int64_t) { return own(head).groups; }, stream);
     c.buckets.key = EqualParts(
-        c, [&](int64_t length) { return ClustersOf(clustered, length); }, stream);
+        c, [&](int head, int64_t length) { return ClustersOf(own(head), length); }, stream);
     return c;
   }
   const int buckets = Is<ReformerAttention>(spec)  ? As<ReformerAttention>(spec).buckets[0]

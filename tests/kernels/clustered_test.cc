@@ -114,6 +114,47 @@ TEST_P(Clustering, StridesChangeNothing) {
   EXPECT_EQ(lse, want.lse);
 }
 
+// One kind of a layer, a setting for each head.
+class HeadsThatDiffer : public IsaFixture {
+ public:
+  static AttentionSpec Three(AttentionSpec one, AttentionSpec two, AttentionSpec three) {
+    return OfHeads({std::move(one), std::move(two), std::move(three)}, "test");
+  }
+  static std::vector<AttentionSpec> Specs() {
+    const AttentionSpec dense, fine = WithAlways(Clustered(8, 3, 4), 2, true, true),
+                               coarse = WithAlways(Clustered(32, 1, 2), 6, false, true);
+    AttentionSpec long_ones = WithAlways(Clustered(16, 0, 4), 2, true, true);
+    long_ones.min_length = 200;
+    return {Three(fine, coarse, dense), Three(dense, long_ones, fine), Three(coarse, long_ones, fine)};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Everywhere, HeadsThatDiffer,
+                         ::testing::Combine(::testing::ValuesIn(HeadsThatDiffer::Specs()),
+                                            ::testing::ValuesIn(IsasAndBFloat16())),
+                         NameOfSpecAndIsa);
+
+TEST_P(HeadsThatDiffer, AgreeWithTheOracle) {
+  AttentionCase c = WithOperands(RandomCase(spec(), {17, 150, 1, 211}, 3, 33, 4, 0.8));
+  c.dropout = 0.1f;
+  ExpectNearOracle(c, RunKernels(c));
+}
+
+TEST_P(HeadsThatDiffer, ComputeWhatEachWouldAlone) {
+  const AttentionCase all = WithOperands(RandomCase(spec(), {150, 211}, 3, 20, 9));
+  const AttentionResult together = RunKernels(all);
+  for (int head = 0; head < 3; ++head) {
+    AttentionCase one = all;
+    one.spec = OfHead(spec(), head);
+    if (Is<DenseAttention>(one.spec)) one.buckets = {};
+    const AttentionResult alike = RunKernels(one);
+    for (int64_t token = 0; token < all.tokens(); ++token) {
+      const int64_t at = (token * 3 + head) * all.head_dim;
+      ASSERT_EQ(0, std::memcmp(&together.out[at], &alike.out[at], sizeof(float) * all.head_dim)) << head << ' ' << token;
+      ASSERT_EQ(0, std::memcmp(&together.grad_key[at], &alike.grad_key[at], sizeof(float) * all.head_dim)) << head;
+    }
+  }
+}
+
 // One sequence long enough for all threads to work on it.
 TEST(ClusteredThreads, ChangeNothing) {
   AttentionCase c = RandomCase(WithAlways(Clustered(400, 2, 2), 2, true, true), {100, 2400, 37}, 1, 8, 7);

@@ -182,7 +182,7 @@ inline void ScoreCentroids(const UnitWork& work, const TileRows& rows, int32_t b
       plan.query_buckets.data() + int64_t{work.head()} * plan.hashes * plan.tokens + work.unit->token_begin;
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    for (int p = 0; p < plan.hashes; ++p) {
+    for (int p = 0; p < clusters.open; ++p) {
       const int32_t c = opened[p * plan.tokens + position] - first;
       if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
     }

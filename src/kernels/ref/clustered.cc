@@ -37,22 +37,23 @@ struct Row {
 // One sequence under one head. Constants come from `held`: m, w, W, M and the choice.
 class Unit {
  public:
-  Unit(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held, int sequence, int head)
-      : clustered_(clustered),
+  Unit(const Inputs& in, const Inputs& held, int sequence, int head)
+      : spec_(OfHead(in.spec, head)),
         in_(in),
         held_(held),
         head_(head),
         dims_(in.shape.head_dim),
         begin_(in.shape.cu_seqlens[sequence]),
         length_(in.shape.cu_seqlens[sequence + 1] - begin_) {
-    const int32_t first = in.spec.global_first ? 0 : -1, last = in.spec.global_last ? length_ - 1 : -1;
+    const int32_t first = spec_.global_first ? 0 : -1, last = spec_.global_last ? length_ - 1 : -1;
     for (const int32_t position : {first, last})
       if (position >= 0) globals_.push_back(position);
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
       dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
     }
-    if (UsesHash(in.spec, length_)) SumUp();
+    if (const ClusteredAttention* own = ClusteredOf(in.spec, head)) clustered_ = *own;
+    if (UsesHash(spec_, length_)) SumUp();
   }
 
   int32_t length() const { return length_; }
@@ -77,7 +78,7 @@ class Unit {
   bool IsExact(const std::vector<int32_t>& opened, int32_t query, int32_t key) const {
     const int32_t apart = std::abs(query - key);
     return std::find(opened.begin(), opened.end(), ClusterOf(key)) != opened.end() ||
-           (in_.spec.window > 0 && apart <= in_.spec.window) || IsGlobal(key);
+           (spec_.window > 0 && apart <= spec_.window) || IsGlobal(key);
   }
 
   Row Meet(int32_t query) const {
@@ -206,7 +207,8 @@ class Unit {
     }
   }
 
-  const ClusteredAttention& clustered_;
+  const AttentionSpec& spec_;
+  ClusteredAttention clustered_;
   const Inputs &in_, &held_;
   int head_, dims_;
   int64_t begin_;
@@ -219,20 +221,20 @@ class Unit {
 };
 
 template <class Visit>
-void ForEachUnit(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held, const Visit& visit) {
+void ForEachUnit(const Inputs& in, const Inputs& held, const Visit& visit) {
   for (int b = 0; b < in.shape.sequences(); ++b) {
-    for (int head = 0; head < in.shape.heads; ++head) visit(Unit(clustered, in, held, b, head), head);
+    for (int head = 0; head < in.shape.heads; ++head) visit(Unit(in, held, b, head), head);
   }
 }
 
 }  // namespace
 
-Outputs ForwardHolding(const ClusteredAttention& clustered, const Inputs& in, const Inputs& held) {
+Outputs ForwardHolding(const ClusteredAttention&, const Inputs& in, const Inputs& held) {
   const int head_dim = in.shape.head_dim;
   Outputs outputs;
   outputs.out.assign(in.query.size(), 0.0);
   outputs.lse.assign(in.shape.tokens() * in.shape.heads, 0.0);
-  ForEachUnit(clustered, in, held, [&](const Unit& unit, int head) {
+  ForEachUnit(in, held, [&](const Unit& unit, int head) {
     outputs.pairs_total += int64_t{unit.length()} * unit.length();
     for (int32_t i = 0; i < unit.length(); ++i) {
       const Row row = unit.Meet(i);
@@ -311,18 +313,35 @@ class RowGradient {
 
 }  // namespace
 
-Gradients Backward(const ClusteredAttention& clustered, const Inputs& in, std::span<const double> grad_out) {
+Gradients Backward(const ClusteredAttention&, const Inputs& in, std::span<const double> grad_out) {
   Gradients grads;
   for (std::vector<double>* gradient : {&grads.query, &grads.key, &grads.value}) gradient->assign(in.query.size(), 0.0);
-  ForEachUnit(clustered, in, in, [&](const Unit& unit, int) {
+  ForEachUnit(in, in, [&](const Unit& unit, int) {
     for (int32_t i = 0; i < unit.length(); ++i) RowGradient(in, unit, i, unit.RowOf(grad_out, i), grads).Add();
   });
   return grads;
 }
 
-std::vector<double> ClusteredProbabilities(const ClusteredAttention& clustered, const Inputs& in, int sequence,
+double MassMet(const Inputs& in, int sequence, int head) {
+  const Unit unit(in, in, sequence, head);
+  const int64_t n = unit.length();
+  double met = 0;
+  std::vector<double> logits(n);
+  for (int32_t i = 0; i < n; ++i) {
+    for (int32_t j = 0; j < n; ++j)
+      logits[j] = in.scale * Dot(unit.RowOf(in.query, i), unit.RowOf(in.key, j), in.shape.head_dim);
+    const double top = *std::max_element(logits.begin(), logits.end());
+    double all = 0, own = 0;
+    for (const double logit : logits) all += std::exp(logit - top);
+    for (const int32_t j : unit.Meet(i).keys) own += std::exp(logits[j] - top);
+    met += own / all;
+  }
+  return n == 0 ? 1 : met / static_cast<double>(n);
+}
+
+std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inputs& in, int sequence,
                                            int head) {
-  const Unit unit(clustered, in, in, sequence, head);
+  const Unit unit(in, in, sequence, head);
   const int64_t n = unit.length();
   std::vector<double> map(n * n, 0.0);
   for (int32_t i = 0; i < n; ++i) {
@@ -363,14 +382,14 @@ void Halve(const std::vector<std::vector<double>>& levels, int32_t first, int32_
 }  // namespace
 
 HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions) {
-  const auto& clustered = As<ClusteredAttention>(in.spec);
   const AttentionShape& shape = in.shape;
   const int64_t tokens = shape.tokens();
   HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t first = shape.cu_seqlens[b], length = shape.cu_seqlens[b + 1] - first;
-    if (!UsesHash(in.spec, static_cast<int>(length))) continue;
     for (int head = 0; head < shape.heads; ++head) {
+      if (!UsesHash(OfHead(in.spec, head), static_cast<int>(length))) continue;
+      const ClusteredAttention& clustered = *ClusteredOf(in.spec, head);
       const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int32_t parts,
                              std::vector<int32_t>& labels) {
         std::vector<std::vector<double>> levels(DepthOf(parts), std::vector<double>(length, 0.0));

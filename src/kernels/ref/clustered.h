@@ -20,6 +20,10 @@ Outputs ForwardHolding(const ClusteredAttention& clustered, const Inputs& in, co
 std::vector<double> ClusteredProbabilities(const ClusteredAttention& clustered, const Inputs& in, int sequence,
                                            int head);
 
+// The share of exact attention's probability that lies on keys which the queries meet themselves: the mean over the
+// queries of one sequence under one head.
+double MassMet(const Inputs& in, int sequence, int head);
+
 // HashByHalving with products in double: it differs where two are almost equal.
 HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions);
 

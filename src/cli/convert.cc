@@ -1,0 +1,72 @@
+// lshformer convert: a pretrained model under another attention, and what that keeps and costs.
+#include "jobs/convert.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "report/table.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct ConvertFlags {
+  ConvertOptions options;
+  bool json = false;
+};
+
+std::string Number(const Json& row, const char* key) {
+  return row.contains(key) && row[key].is_number() ? FormatNumber(row[key].get<double>()) : FormatNumber(NAN);
+}
+
+std::string ResultText(const ConvertResult& result) {
+  const Json& report = result.report;
+  std::string out;
+  if (report.contains("frontier")) {
+    if (report["texts"]["embedded"].get<bool>())
+      out += "measured on texts that come with the program; --calibrate names texts of the kind the model is for\n\n";
+    Table table{{"", "budget", "pairs", "time", "cosine", "worst"}, {}};
+    for (const Json& row : report["frontier"])
+      table.Row({row["name"].get<std::string>(), row.contains("budget") ? Number(row, "budget") : "",
+                 Number(row, "pairs_fraction"), Number(row, "time_fraction"), Number(row, "cosine_mean"),
+                 Number(row, "cosine_worst")});
+    out += PlainText(table) +
+           "\npairs: computed, of all; time: of attention, of exact attention's on this machine; cosine: of a text's mean "
+           "hidden state to the exact model's\n";
+  }
+  if (report.contains("metric"))
+    out += fmt::format("{}: {}, exact {}\n", report["metric_name"].get<std::string>(), Number(report, "metric"),
+                       Number(report, "metric_exact"));
+  return out;
+}
+
+void Convert(const ConvertFlags& flags) {
+  const ConvertResult result = RunConvert(flags.options);
+  const std::string text = flags.json ? result.report.dump(2) + "\n" : ResultText(result);
+  std::fputs(text.c_str(), stdout);
+  if (!result.refused.empty())
+    FailOption("min_quality", "{}; nothing was written", result.refused);
+  if (flags.json || flags.options.dry_run) return;
+  std::fputs(fmt::format("written: {}\n", flags.options.output_dir).c_str(), stdout);
+}
+
+}  // namespace
+
+void AddConvert(CLI::App& app, CommonFlags& common) {
+  CLI::App* command =
+      app.add_subcommand("convert", "a pretrained model to another attention, with what that keeps and costs");
+  auto flags = std::make_shared<ConvertFlags>();
+  AddTableFlags(*command, ConvertTable(), flags->options);
+  command->add_flag("--json", flags->json, "the report as JSON on stdout")->group("Output");
+  AddAttentionFlags(*command, flags->options.attention);
+  command->callback([flags, &common] {
+    flags->options.seed = common.seed;
+    Convert(*flags);
+  });
+}
+
+}  // namespace lshformer::cli

@@ -1,0 +1,207 @@
+#include "jobs/calibration.h"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "data/corpus.h"
+#include "data/sample_texts.h"
+#include "base/signals.h"
+#include "data/squad_windows.h"
+#include "nn/self_attention.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int64_t kQuestionWords = 10;    // of a text, where a model wants a question beside it
+constexpr int64_t kMostTrainingTexts = 100'000;
+constexpr int64_t kHeldOutOf = 4;         // one text of so many
+constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
+
+// At most `most` that are not blank.
+std::vector<std::string> ReadTexts(const std::vector<std::string>& files, int64_t most) {
+  std::vector<std::string> texts;
+  if (files.empty()) {
+    for (const std::string_view text : SampleTexts()) texts.emplace_back(text);
+    return texts;
+  }
+  for (const std::string& file : files) {
+    RowReader reader(file, /*line_by_line=*/true);
+    const size_t before = texts.size();
+    for (std::string row; static_cast<int64_t>(texts.size()) < most && reader.Next(row);)
+      texts.push_back(row);
+    if (texts.size() == before && static_cast<int64_t>(before) < most)
+      Fail("{}: holds no text to calibrate on", Shown(file, 120));
+  }
+  return texts;
+}
+
+std::string FirstWords(const std::string& text) {
+  std::istringstream words(text);
+  std::string question, word;
+  for (int64_t i = 0; i < kQuestionWords && words >> word; ++i) question += (i == 0 ? "" : " ") + word;
+  return question;
+}
+
+// Of a model that reads words.
+void AddContexts(const std::vector<std::string>& texts, const Tokenizer& tokenizer, int64_t limit,
+                 CalibrationTexts& into) {
+  SquadData data;
+  data.path = "calibration texts";
+  for (const std::string& text : texts) {
+    data.questions.push_back({std::to_string(data.contexts.size()), FirstWords(text),
+                              static_cast<int32_t>(data.contexts.size()), {}});
+    data.contexts.push_back(text);
+  }
+  SquadWindows windows;
+  AddSquadWindows(data, tokenizer, {static_cast<int>(limit), 0}, windows);
+  into.cut = windows.set.size() - static_cast<int64_t>(texts.size());
+  into.set = std::move(windows.set);
+}
+
+void AddTokens(const std::vector<std::string>& texts, const Tokenizer& tokenizer, int64_t limit,
+               CalibrationTexts& into) {
+  for (const std::string& text : texts) {
+    const Encoding encoding =
+        tokenizer.Encode(text, "", {.add_special_tokens = true, .max_length = static_cast<int>(limit)});
+    into.cut += encoding.truncated ? 1 : 0;
+    into.set.Add(encoding.ids, encoding.type_ids);
+  }
+}
+
+void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
+  const std::string where = texts.files.empty() ? "the program's own texts" : Shown(texts.files.front(), 120);
+  if (!texts.set.has_words()) {
+    int64_t unknown = 0;
+    for (int64_t i = 0; i < texts.set.sequences(); ++i)
+      for (const int32_t id : texts.set.ids(i)) unknown += id == tokenizer.unk_id() ? 1 : 0;
+    if (2 * unknown > texts.set.tokens())
+      Fail("{}: of {} tokens {} are unknown to the model's tokenizer; calibrate on text of its own kind", where,
+           texts.set.tokens(), unknown);
+  }
+  if (texts.set.max_length() < kShortestUseful)
+    Fail("{}: the longest text has {} tokens, too few to calibrate on; at least {} are needed, some hundreds are useful",
+         where, texts.set.max_length(), kShortestUseful);
+}
+
+CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, const Tokenizer& tokenizer,
+                         const ModelConfig& config, int64_t max_seq_length) {
+  CalibrationTexts texts;
+  texts.files = files;
+  const std::vector<std::string> rows = ReadTexts(files, most);
+  const int64_t positions = config.max_position_embeddings;
+  const int64_t limit = max_seq_length > 0 ? std::min(max_seq_length, positions) : positions;
+  (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
+  CheckTexts(texts, tokenizer);
+  return texts;
+}
+
+}  // namespace
+
+CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
+                                   int64_t max_seq_length) {
+  return Encoded({file}, kMostTrainingTexts, tokenizer, config, max_seq_length);
+}
+
+CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+                                      const ModelConfig& config, int64_t max_seq_length) {
+  CalibrationTexts texts = Encoded(files, kMostCalibrationTexts, tokenizer, config, max_seq_length);
+  for (int64_t i = 0; i < texts.set.size(); ++i)
+    (i % kHeldOutOf == kHeldOutOf - 1 ? texts.held_out : texts.fitted).push_back(i);
+  if (texts.held_out.empty()) texts.held_out = texts.fitted;
+  return texts;
+}
+
+PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number) {
+  return MakeBatch(texts.set, std::vector<int64_t>{number});
+}
+
+void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vector<int64_t>& numbers,
+                    const std::string& title, const AttentionHook& visit) {
+  const torch::NoGradGuard no_grad;
+  ForwardOptions options;
+  options.attention_hook = &visit;
+  Progress progress(title, static_cast<int64_t>(numbers.size()), "texts");
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    ThrowIfStopped(title.c_str());
+    model.Forward(TextBatch(texts, numbers[i]), options);
+    progress.Update(static_cast<int64_t>(i) + 1);
+  }
+}
+
+namespace {
+
+// Sums over texts of xᵀx, x a text's rows less their mean; float64.
+struct Covariances {
+  torch::Tensor query, key;  // [heads, head_dim, head_dim]
+};
+
+void AddProducts(const torch::Tensor& rows, torch::Tensor& sum) {
+  const torch::Tensor wide = rows.to(torch::kFloat64), centred = wide - wide.mean(1, /*keepdim=*/true);
+  const torch::Tensor products = torch::matmul(centred.transpose(1, 2), centred);
+  sum = sum.defined() ? sum + products : products;
+}
+
+torch::Tensor SquareRoot(const torch::Tensor& symmetric) {
+  const auto [values, vectors] = torch::linalg_eigh(symmetric);
+  return torch::matmul(vectors * values.clamp_min(0).sqrt().unsqueeze(1), vectors.transpose(1, 2));
+}
+
+// [heads, head_dim, depth] from the covariances of those to sort and of those that they meet.
+torch::Tensor MainDirections(const torch::Tensor& sorted, const torch::Tensor& met, int64_t depth) {
+  const torch::Tensor root = SquareRoot(met);
+  const torch::Tensor vectors = std::get<1>(torch::linalg_eigh(torch::matmul(torch::matmul(root, sorted), root)));
+  const torch::Tensor first = vectors.flip({2}).slice(2, 0, std::min(depth, vectors.size(2)));  // largest first
+  torch::Tensor directions = torch::matmul(root, first);
+  directions = directions / directions.norm(2, 1, /*keepdim=*/true).clamp_min(1e-30);
+  const torch::Tensor largest = directions.gather(1, directions.abs().argmax(1, /*keepdim=*/true));
+  directions = torch::where(largest < 0, -directions, directions);
+  return directions.to(torch::kFloat32).contiguous();
+}
+
+}  // namespace
+
+LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts) {
+  std::vector<Covariances> sums;
+  const auto add = [&](const AttentionSite& site) {
+    if (sums.size() <= site.visit) sums.resize(site.visit + 1);
+    const int64_t heads = site.options.heads;
+    const torch::Tensor rows = site.qkv.view({site.qkv.size(0), 3, heads, -1}).permute({1, 2, 0, 3});
+    AddProducts(rows[0], sums[site.visit].query);
+    AddProducts(rows[1], sums[site.visit].key);
+    return torch::Tensor();
+  };
+  VisitAttention(exact, texts, texts.fitted, "directions", add);
+  LayerDirections directions;
+  for (const Covariances& sum : sums)
+    directions.push_back({MainDirections(sum.key, sum.query, kStoredKeyDirections),
+                          MainDirections(sum.query, sum.key, kStoredQueryDirections)});
+  return directions;
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> DirectionTensors(const LayerDirections& directions) {
+  std::vector<std::pair<std::string, torch::Tensor>> tensors;
+  for (size_t visit = 0; visit < directions.size(); ++visit) {
+    tensors.emplace_back(DirectionsName(static_cast<int64_t>(visit), "key"), directions[visit].key);
+    tensors.emplace_back(DirectionsName(static_cast<int64_t>(visit), "query"), directions[visit].query);
+  }
+  return tensors;
+}
+
+torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,
+                       AttentionCounts* counts) {
+  auto options = std::make_shared<AttentionOptions>(site.options);
+  options->spec = spec;
+  options->counts = counts;
+  options->drawn = nullptr;
+  if (site.visit < directions.size()) options->directions = directions[site.visit];
+  return SelfAttention(site.qkv, std::move(options));
+}
+
+std::vector<AttentionSpec> PerLayer(const AttentionSpec& spec, const ModelConfig& config) {
+  return std::vector<AttentionSpec>(static_cast<size_t>(config.num_hidden_layers), spec);
+}
+
+}  // namespace lshformer

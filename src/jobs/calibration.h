@@ -1,0 +1,62 @@
+// Texts on which a conversion is calibrated and judged, and what a model with exact attention does with them.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/sequence_set.h"
+#include "models/model.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+
+inline constexpr int64_t kMostCalibrationTexts = 128;  // the first ones
+
+struct CalibrationTexts {
+  std::vector<std::string> files;  // empty: those that come with the program
+  SequenceSet set = SequenceSet();  // cut to the model's length
+  std::vector<int64_t> fitted;     // numbers in the set: what is calibrated on
+  std::vector<int64_t> held_out;   // every fourth, on which quality is measured; of fewer than four texts all
+  int64_t cut = 0;                 // texts that were longer
+};
+
+// Lines of text, or of JSON with "text". A model that reads words gets a text as a context, and its first words as the
+// question. Error naming the file: no text, more unknown tokens than known ones, only texts that clustered attention
+// leaves exact.
+CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+                                      const ModelConfig& config, int64_t max_seq_length);
+
+// Texts to train on: all of the file, none held out.
+CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
+                                   int64_t max_seq_length);
+
+// A text alone as a batch.
+PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number);
+
+// Calls visit(site) for every attention of every text, without gradients. `title` names the progress; what visit
+// returns stands in for the attention's result where it is defined.
+void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vector<int64_t>& numbers,
+                    const std::string& title, const AttentionHook& visit);
+
+// Directions by visit of a forward.
+using LayerDirections = std::vector<StoredDirections>;
+
+// Along which keys and queries differ most in scores. Per visit and head, with Σq and Σk the covariances of queries and
+// of keys, each less its text's mean: for keys Σq^½ e, with e the eigenvectors of Σq^½ Σk Σq^½, those of the largest
+// eigenvalues first, for queries the same with both exchanged; of length 1, the largest part positive.
+LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts);
+
+// The tensors of a model that stores them, of the visits whose layer's spec asks for it.
+std::vector<std::pair<std::string, torch::Tensor>> DirectionTensors(const LayerDirections& directions);
+
+// What attention of another spec gives in the same place, [T, H].
+torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,
+                       AttentionCounts* counts = nullptr);
+
+// Layers' specs as a list with one for each.
+std::vector<AttentionSpec> PerLayer(const AttentionSpec& spec, const ModelConfig& config);
+
+}  // namespace lshformer

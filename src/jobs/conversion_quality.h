@@ -1,0 +1,54 @@
+// How much of a model's answers another attention keeps, and what it costs, on texts that calibrated nothing.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "jobs/calibration.h"
+
+namespace lshformer {
+
+// The mean of last_hidden_state over the tokens of each text, [texts, H], float64. counts: added to where given.
+torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std::vector<int64_t>& numbers,
+                         const std::string& title, AttentionCounts* counts = nullptr);
+
+struct Cosines {
+  double mean = 1, worst = 1;
+};
+// Between rows of the same number.
+Cosines Compare(const torch::Tensor& a, const torch::Tensor& b);
+
+// One attention of the same weights.
+struct Candidate {
+  std::string name;
+  std::vector<AttentionSpec> attention;  // by layer
+  double budget = 0;                     // that it was chosen for; 0: none
+  Cosines cosine;                        // on held-out texts
+  double pairs_fraction = 1;             // computed, of all pairs of all texts
+  double time_fraction = 1;              // of attention, of exact attention's, on some of the texts
+};
+
+// Measures candidates beside the exact model.
+class QualityMeter {
+ public:
+  QualityMeter(Model& exact, const CalibrationTexts& texts);
+  // Fills in what is measured. The directions are those that its specs may ask for.
+  void Measure(const LayerDirections& directions, Candidate& candidate);
+  // Only the pairs, of all texts.
+  double PairsFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention);
+  // Only the time, in turn with exact attention.
+  double TimeFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention);
+  // The cosine of a model with weights of its own.
+  Cosines CosineOf(Model& model);
+
+ private:
+  Model& exact_;
+  const CalibrationTexts& texts_;
+  torch::Tensor states_;  // of the exact model, held-out texts
+};
+
+// By layer and head, the share of exact attention's probability on keys that queries meet themselves, on one text of at
+// most a thousand tokens; 1 of exact heads.
+std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
+                                            const std::vector<AttentionSpec>& attention);
+
+}  // namespace lshformer

@@ -1,0 +1,38 @@
+// The folder of a converted model: what its source holds, under another config and with more tensors.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "ops/torch.h"
+
+namespace lshformer {
+
+// A folder beside `path` that takes its name once all is in it. Without Commit it is removed again.
+class StagedFolder {
+ public:
+  // Error naming output_dir: it has files already, or cannot be made.
+  explicit StagedFolder(const std::string& path);
+  ~StagedFolder();
+  StagedFolder(const StagedFolder&) = delete;
+  StagedFolder& operator=(const StagedFolder&) = delete;
+  const std::string& path() const { return staged_; }
+  void Commit();
+
+ private:
+  std::string path_, staged_;
+};
+
+struct FolderChanges {
+  Json attention;                                                  // of config.json; null: as it is
+  std::vector<std::pair<std::string, torch::Tensor>> tensors = {};  // more, or in place of those of these names in files
+  int64_t positions = 0;                                           // > 0: the position table repeated to so many rows
+};
+
+// Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit, but for the changes.
+// Left behind: what a training run leaves beside a model (checkpoints, logs, results).
+void WriteChangedModel(const std::string& source, const FolderChanges& changes, const std::string& folder);
+
+}  // namespace lshformer

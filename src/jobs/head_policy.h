@@ -1,0 +1,53 @@
+// Which attention each head of a converted model gets: the cheapest for what it does.
+//
+// A menu of settings from cheap to exact. Along the exact model's states, for each setting, layer and head
+//   error = Σ_t |Δ_t W|² / n + 3 · |Σ_t Δ_t W / n|²
+// with Δ_t [head_dim] what the head's result for token t changes and W the head's part of the map behind attention. A
+// layer's weight is what an embedding loses (1 − cosine) when that layer alone has the menu's middle setting, over the
+// sum of its heads' errors then. Each head gets the setting with the least weight · error + λ · cost, with λ by
+// bisection the least that keeps the sum of costs within the budget.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "jobs/calibration.h"
+
+namespace lshformer {
+
+struct HeadSetting {
+  std::string name;  // "16 × 4": clusters of 16 keys, 4 of them opened; "exact"
+  AttentionSpec spec;
+};
+// From the cheapest to exact, the last. `base`: a clustered spec, of which the settings keep what they do not set.
+std::vector<HeadSetting> HeadMenu(const AttentionSpec& base);
+// The menu's name of a spec that may not be on it: "32 × 5, window 7".
+std::string SettingName(const AttentionSpec& spec);
+
+// Sums and shares over the texts, of layers of the config (visits of one layer together), heads and settings.
+struct HeadTable {
+  torch::Tensor error;   // [layers, heads, settings], float64
+  torch::Tensor weight;  // [layers]
+  torch::Tensor pairs;   // [layers, settings]: of one head, as a share of exact attention's in the whole model
+  torch::Tensor time;    // [layers, settings], likewise
+};
+// Of at most `most` of the fitted texts; `timed`: with `time`.
+HeadTable MeasureHeads(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
+                       const std::vector<HeadSetting>& menu, bool timed);
+
+// Of one attention, by layer and head: the error above, over the sum of exact attention's |O_t W|², and the share of a
+// head's pairs that are computed. On some of the held-out texts.
+struct HeadCosts {
+  std::vector<std::vector<double>> error, pairs;
+};
+HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
+                       const std::vector<AttentionSpec>& attention);
+
+// [layers][heads] → setting. Costs are table.pairs or table.time. Error: even the cheapest settings cost more than the
+// budget; it tells what they cost.
+using HeadChoice = std::vector<std::vector<int>>;
+HeadChoice ChooseSettings(const HeadTable& table, const torch::Tensor& cost, double budget, const char* budget_option);
+
+// As a config has it.
+std::vector<AttentionSpec> SpecsOf(const HeadChoice& choice, const std::vector<HeadSetting>& menu);
+
+}  // namespace lshformer

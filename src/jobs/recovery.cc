@@ -1,0 +1,72 @@
+#include "jobs/recovery.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "data/sampler.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kBatch = 8;  // texts a step
+constexpr double kPeakRate = 5e-5, kWarmup = 0.1;
+
+torch::Tensor Distance(const std::vector<torch::Tensor>& states, const std::vector<torch::Tensor>& wanted) {
+  torch::Tensor sum;
+  for (size_t i = 1; i < states.size(); ++i) {  // 0: the embeddings, which no attention reaches
+    const torch::Tensor target = wanted[i].detach();
+    const torch::Tensor part = (states[i] - target).square().sum() / target.square().sum();
+    sum = sum.defined() ? sum + part : part;
+  }
+  return sum / static_cast<double>(states.size() - 1);
+}
+
+}  // namespace
+
+ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
+                 const Tokenizer& tokenizer, const RecoveryOptions& options) {
+  const CalibrationTexts texts = ReadTrainingTexts(options.train_file, tokenizer, exact.config(), options.max_seq_length);
+  const ModelPtr student = WithAttention(*CopyOf(exact), attention, DirectionTensors(directions));
+  NamedTensors parameters;
+  std::vector<ParameterRole> roles;
+  const std::vector<ParameterRole> all = Roles(*student);
+  const NamedTensors named = student->NamedParameters();
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (!all[i].trained) continue;
+    parameters.push_back(named[i]);
+    roles.push_back(all[i]);
+  }
+  TrainingOptions training;
+  training.learning_rate = kPeakRate;
+  training.warmup_ratio = kWarmup;
+  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(training, parameters, roles);
+  const Schedule schedule = MakeSchedule(training, options.steps);
+  ForwardOptions forward;
+  forward.hidden_states = true;
+  Progress progress("recovering", options.steps, "step");
+  TrainSampler sampler(texts.set.size(), kBatch, /*accumulation=*/1, options.seed);
+  for (int64_t step = 0; step < options.steps; ++step) {
+    ThrowIfStopped("recovering");
+    const PackedBatch packed = MakeBatch(texts.set, sampler.Batches(step).front());
+    std::vector<torch::Tensor> wanted;
+    {
+      const torch::NoGradGuard no_grad;
+      wanted = exact.Forward(packed, forward).hidden_states;
+    }
+    for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+    const torch::Tensor loss = Distance(student->Forward(packed, forward).hidden_states, wanted);
+    loss.backward();
+    const double norm = GradientNorm(parameters);
+    if (!std::isfinite(norm)) Fail("recovering: the gradient of step {} is not finite", step);
+    optimizer->Step(LearningRate(schedule, step), ClipScale(norm, training.max_grad_norm));
+    progress.Update(step + 1, fmt::format("distance {:.4f}", loss.item<double>()));
+  }
+  for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+  return student;
+}
+
+}  // namespace lshformer

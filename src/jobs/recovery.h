@@ -1,0 +1,24 @@
+// A few steps of training that bring a converted model back to what the exact one computes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "jobs/calibration.h"
+#include "models/model.h"
+
+namespace lshformer {
+
+struct RecoveryOptions {
+  int64_t steps = 0;
+  std::string train_file;  // lines of text, or of JSON with "text"
+  int64_t max_seq_length = 0;
+  uint64_t seed = 42;  // of the order of texts
+};
+
+// A model of this attention whose weights begin as `exact`'s and are trained, without dropout, to give its hidden states
+// behind every layer: the loss is the mean over layers of Σ(h − h*)² / Σh*². AdamW, a tenth of warm-up, then down to 0.
+ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
+                 const Tokenizer& tokenizer, const RecoveryOptions& options);
+
+}  // namespace lshformer
