@@ -149,6 +149,15 @@ const char* Name(const AttentionSpec& spec) {
   return OfKind(spec, [](const auto& kind) { return kind.kName; });
 }
 
+std::string ShortName(const AttentionSpec& spec) {
+  if (Is<DenseAttention>(spec)) return "exact";
+  if (!Is<ClusteredAttention>(spec)) return Name(spec);
+  const auto& clustered = As<ClusteredAttention>(spec);
+  const std::string name = fmt::format("{} × {}", clustered.cluster, clustered.open);
+  const int usual = Options(clustered).defaults.window;
+  return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);
+}
+
 bool Hashes(const AttentionSpec& spec) {
   return OfKind(spec, [](const auto& kind) { return kind.kHashes; });
 }
@@ -196,9 +205,10 @@ AttentionSpec OfHeads(std::vector<AttentionSpec> heads, std::string_view where) 
 }
 
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
-  if (value.is_array()) {
+  if (value.is_array() && !value.empty()) {
     std::vector<AttentionSpec> heads;
-    for (const Json& head : value) heads.push_back(ParseAttentionSpec(head, fmt::format("{}[{}]", where, heads.size())));
+    for (const Json& head : value)
+      heads.push_back(ParseAttentionSpec(head, fmt::format("{}[{}]", where, heads.size())));
     return OfHeads(std::move(heads), where);
   }
   if (value.is_string()) return ParseAttentionSpec(Json{{kType, value}}, where);

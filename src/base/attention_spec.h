@@ -66,8 +66,11 @@ inline bool SameKind(const AttentionSpec& a, const AttentionSpec& b) { return a.
 
 // Properties of a kind, from its struct.
 const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer", "clustered"
-bool Hashes(const AttentionSpec& spec);       // whether it has anything but an exact form
-bool SharesKeys(const AttentionSpec& spec);   // whether keys are the queries: there is no key projection
+// For people, of what a kind's settings are mostly about: "16 × 4" (clusters of 16 keys, 4 of them opened), "16 × 4,
+// window 7", "exact"; of other kinds the name.
+std::string ShortName(const AttentionSpec& spec);
+bool Hashes(const AttentionSpec& spec);      // whether it has anything but an exact form
+bool SharesKeys(const AttentionSpec& spec);  // whether keys are the queries: there is no key projection
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);  // what multiplies q·k: 1/√head_dim, or the kind's own
 
 inline const AttentionSpec& OfHead(const AttentionSpec& spec, int head) {

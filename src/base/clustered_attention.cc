@@ -13,16 +13,17 @@ AttentionTable Table() {
   using C = ClusteredAttention;
   AttentionSpec defaults{.kind = C{}, .window = 2, .global_first = true, .global_last = true};
   defaults.resample = Resample::kNever;  // directions are drawn once, or stored
-  return {{Own(Integer("cluster", &C::cluster, 1, kMaxCluster, "keys of a cluster")),
-           Own(Integer("open", &C::open, 0, kMaxOpen,
-                       "clusters that a query meets key by key; of all others it sees a weighted mean")),
-           Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
-           Own(Names("directions", &C::directions, {"random", "stored"},
-                     "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
-           WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},
-          CheckMinLength,
-          defaults,
-          "Clustered attention (changes the model's own; defaults of a new clustered: window 2, global cls,sep)"};
+  return {
+      {Own(Integer("cluster", &C::cluster, 1, kMaxCluster, "keys of a cluster")),
+       Own(Integer("open", &C::open, 0, kMaxOpen,
+                   "clusters that a query meets key by key; of all others it sees a weighted mean")),
+       Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
+       Own(Names("directions", &C::directions, {"random", "stored"},
+                 "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
+       WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},
+      CheckMinLength,
+      defaults,
+      "Clustered attention (changes the model's own; defaults of a new clustered: window 2, global cls,sep)"};
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ struct ClusteredAttention {
   // A centroid that stands for less than this, relative to its cluster's largest weight, takes no part.
   static constexpr double kLeastRest = 1e-12;
 
-  int cluster = 16;  // keys of a cluster
-  int open = 4;      // clusters that a query meets key by key
-  int groups = 4;    // of queries; a centroid is tilted towards the mean query of each
+  int cluster = 16;                             // keys of a cluster
+  int open = 4;                                 // clusters that a query meets key by key
+  int groups = 4;                               // of queries; a centroid is tilted towards the mean query of each
   Directions directions = Directions::kRandom;  // along which keys and queries are sorted
 
   bool operator==(const ClusteredAttention&) const = default;

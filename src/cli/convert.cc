@@ -34,9 +34,10 @@ std::string ResultText(const ConvertResult& result) {
       table.Row({row["name"].get<std::string>(), row.contains("budget") ? Number(row, "budget") : "",
                  Number(row, "pairs_fraction"), Number(row, "time_fraction"), Number(row, "cosine_mean"),
                  Number(row, "cosine_worst")});
-    out += PlainText(table) +
-           "\npairs: computed, of all; time: of attention, of exact attention's on this machine; cosine: of a text's mean "
-           "hidden state to the exact model's\n";
+    out +=
+        PlainText(table) +
+        "\npairs: computed, of all; time: of attention, of exact attention's on this machine; cosine: of a text's mean "
+        "hidden state to the exact model's\n";
   }
   if (report.contains("metric"))
     out += fmt::format("{}: {}, exact {}\n", report["metric_name"].get<std::string>(), Number(report, "metric"),
@@ -48,8 +49,7 @@ void Convert(const ConvertFlags& flags) {
   const ConvertResult result = RunConvert(flags.options);
   const std::string text = flags.json ? result.report.dump(2) + "\n" : ResultText(result);
   std::fputs(text.c_str(), stdout);
-  if (!result.refused.empty())
-    FailOption("min_quality", "{}; nothing was written", result.refused);
+  if (!result.refused.empty()) Fail("{}: {}; nothing was written", OptionName{"min_quality"}, result.refused);
   if (flags.json || flags.options.dry_run) return;
   std::fputs(fmt::format("written: {}\n", flags.options.output_dir).c_str(), stdout);
 }

@@ -1,7 +1,9 @@
 // lshformer info DIR: what a model is and costs.   lshformer info --build: what this program is made of.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -28,6 +30,19 @@ std::string Joined(const Json& values) {
   return out;
 }
 
+// "attention" of a config; of layers whose heads differ how many have which setting.
+std::string AttentionText(const Json& config) {
+  const Json& attention = config["attention"];
+  const auto by_head = [](const Json& layer) { return layer.is_array(); };
+  if (!attention.is_array() || std::none_of(attention.begin(), attention.end(), by_head)) return attention.dump();
+  std::map<std::string, int> heads;
+  for (const AttentionSpec& layer : ParseAttentionList(attention, "attention"))
+    for (int head = 0; head < config["num_attention_heads"].get<int>(); ++head) ++heads[ShortName(OfHead(layer, head))];
+  std::string text;
+  for (const auto& [name, count] : heads) text += fmt::format("{}{} of {}", text.empty() ? "" : "; ", count, name);
+  return "heads " + text + " (--json shows them layer by layer)";
+}
+
 // What a model with encoder layers is, and of one without what all models have.
 std::string Shape(const Json& info) {
   const Json& config = info["config"];
@@ -38,7 +53,7 @@ std::string Shape(const Json& info) {
   std::string out = fmt::format("{} with {} layers, {} wide, {} heads, {} tokens in the vocabulary, {} positions\n",
                                 type, config["num_hidden_layers"].dump(), width, config["num_attention_heads"].dump(),
                                 vocabulary, config["max_position_embeddings"].dump());
-  out += "attention: " + config["attention"].dump() + "\n";
+  out += "attention: " + AttentionText(config) + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (config["attention"].is_array() || config["attention"]["type"] != "dense")
     out +=

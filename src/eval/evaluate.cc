@@ -52,7 +52,9 @@ class EvaluationLoop {
       AttentionCounts counts;
       ForwardOptions forward;
       forward.counts = &counts;
-      visit(batch, model_.Forward(batch, forward));
+      const ModelOutput output = model_.Forward(batch, forward);
+      if (options_.observe) options_.observe(batch, output);
+      visit(batch, output);
       counts_ += counts;
       if (progress) progress->Update(end);
     }

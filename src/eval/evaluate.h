@@ -1,6 +1,7 @@
 // A model on a data set: losses and metrics under the names that HF's Trainer writes.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ struct EvaluateOptions {
   int32_t positive = 1;   // which one
   bool matthews = false;  // classification: also Matthews' correlation
   PairKind pairs = PairKind::kNextSentence;  // which the labels of a set of pairs are
+  std::function<void(const PackedBatch&, const ModelOutput&)> observe = nullptr;  // sees every forward, in order
 };
 
 struct Evaluation {

@@ -6,18 +6,18 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/signals.h"
 #include "data/corpus.h"
 #include "data/sample_texts.h"
-#include "base/signals.h"
 #include "data/squad_windows.h"
 #include "nn/self_attention.h"
 
 namespace lshformer {
 namespace {
 
-constexpr int64_t kQuestionWords = 10;    // of a text, where a model wants a question beside it
+constexpr int64_t kQuestionWords = 10;  // of a text, where a model wants a question beside it
 constexpr int64_t kMostTrainingTexts = 100'000;
-constexpr int64_t kHeldOutOf = 4;         // one text of so many
+constexpr int64_t kHeldOutOf = 4;                // one text of so many
 constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
 
 // At most `most` that are not blank.
@@ -30,8 +30,7 @@ std::vector<std::string> ReadTexts(const std::vector<std::string>& files, int64_
   for (const std::string& file : files) {
     RowReader reader(file, /*line_by_line=*/true);
     const size_t before = texts.size();
-    for (std::string row; static_cast<int64_t>(texts.size()) < most && reader.Next(row);)
-      texts.push_back(row);
+    for (std::string row; static_cast<int64_t>(texts.size()) < most && reader.Next(row);) texts.push_back(row);
     if (texts.size() == before && static_cast<int64_t>(before) < most)
       Fail("{}: holds no text to calibrate on", Shown(file, 120));
   }
@@ -51,8 +50,8 @@ void AddContexts(const std::vector<std::string>& texts, const Tokenizer& tokeniz
   SquadData data;
   data.path = "calibration texts";
   for (const std::string& text : texts) {
-    data.questions.push_back({std::to_string(data.contexts.size()), FirstWords(text),
-                              static_cast<int32_t>(data.contexts.size()), {}});
+    data.questions.push_back(
+        {std::to_string(data.contexts.size()), FirstWords(text), static_cast<int32_t>(data.contexts.size()), {}});
     data.contexts.push_back(text);
   }
   SquadWindows windows;
@@ -82,8 +81,9 @@ void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
            texts.set.tokens(), unknown);
   }
   if (texts.set.max_length() < kShortestUseful)
-    Fail("{}: the longest text has {} tokens, too few to calibrate on; at least {} are needed, some hundreds are useful",
-         where, texts.set.max_length(), kShortestUseful);
+    Fail(
+        "{}: the longest text has {} tokens, too few to calibrate on; at least {} are needed, some hundreds are useful",
+        where, texts.set.max_length(), kShortestUseful);
 }
 
 CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, const Tokenizer& tokenizer,

@@ -16,11 +16,11 @@ namespace lshformer {
 inline constexpr int64_t kMostCalibrationTexts = 128;  // the first ones
 
 struct CalibrationTexts {
-  std::vector<std::string> files;  // empty: those that come with the program
+  std::vector<std::string> files;   // empty: those that come with the program
   SequenceSet set = SequenceSet();  // cut to the model's length
-  std::vector<int64_t> fitted;     // numbers in the set: what is calibrated on
-  std::vector<int64_t> held_out;   // every fourth, on which quality is measured; of fewer than four texts all
-  int64_t cut = 0;                 // texts that were longer
+  std::vector<int64_t> fitted;      // numbers in the set: what is calibrated on
+  std::vector<int64_t> held_out;    // every fourth, on which quality is measured; of fewer than four texts all
+  int64_t cut = 0;                  // texts that were longer
 };
 
 // Lines of text, or of JSON with "text". A model that reads words gets a text as a context, and its first words as the

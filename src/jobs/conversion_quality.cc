@@ -102,7 +102,8 @@ double QualityMeter::TimeFraction(const LayerDirections& directions, const std::
   return own_seconds / exact_seconds;
 }
 
-std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
+std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts,
+                                            const LayerDirections& directions,
                                             const std::vector<AttentionSpec>& attention) {
   const ModelConfig& config = exact.config();
   const auto heads = static_cast<size_t>(config.num_attention_heads);

@@ -48,7 +48,8 @@ class QualityMeter {
 
 // By layer and head, the share of exact attention's probability on keys that queries meet themselves, on one text of at
 // most a thousand tokens; 1 of exact heads.
-std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
+std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts,
+                                            const LayerDirections& directions,
                                             const std::vector<AttentionSpec>& attention);
 
 }  // namespace lshformer

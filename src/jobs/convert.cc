@@ -45,9 +45,9 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
   ModelConfig wanted = config;
   wanted.attention = {AttentionSpec{}};
   ApplyAttention(changes, wanted);
-  const bool told = changes.keys.contains("directions") ||
-                    (changes.attention.starts_with('{') &&
-                     ParseJson(changes.attention, Marked("attention")).contains("directions"));
+  const bool told =
+      changes.keys.contains("directions") ||
+      (changes.attention.starts_with('{') && ParseJson(changes.attention, Marked("attention")).contains("directions"));
   for (AttentionSpec& spec : wanted.attention)
     if (Is<ClusteredAttention>(spec) && !told) As<ClusteredAttention>(spec).directions = Directions::kStored;
   return wanted.attention;
@@ -80,17 +80,15 @@ void LoadExact(Work& work) {
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
   work.tokenizer = Tokenizer::Load(work.source);
+  const Task task = TaskToRun(config, path);
   work.exact = LoadModel(
-      work.source, TaskToRun(config, path), work.options.seed, /*require_head=*/true,
+      work.source, task, work.options.seed, /*require_head=*/task != Task::kEncoder,
       [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(config), *work.tokenizer, work.source);
   work.texts = ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, work.options.max_seq_length);
-  work.report["texts"] = {{"files", work.texts.files},
-                          {"embedded", work.texts.files.empty()},
-                          {"count", work.texts.set.size()},
-                          {"tokens", work.texts.set.tokens()},
-                          {"cut", work.texts.cut},
-                          {"held_out", work.texts.held_out.size()}};
+  work.report["texts"] = {{"files", work.texts.files},      {"embedded", work.texts.files.empty()},
+                          {"count", work.texts.set.size()}, {"tokens", work.texts.set.tokens()},
+                          {"cut", work.texts.cut},          {"held_out", work.texts.held_out.size()}};
 }
 
 std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, const ModelConfig& config) {
@@ -197,7 +195,7 @@ Json Layers(Work& work) {
     Json heads = Json::array();
     for (size_t head = 0; head < recall[layer].size(); ++head)
       heads.push_back({{"head", head},
-                       {"setting", SettingName(OfHead(attention[layer], static_cast<int>(head)))},
+                       {"setting", ShortName(OfHead(attention[layer], static_cast<int>(head)))},
                        {"pairs_fraction", costs.pairs[layer][head]},
                        {"mass_recall", recall[layer][head]},
                        {"error", costs.error[layer][head]}});
@@ -294,8 +292,7 @@ FolderChanges Changes(const Work& work) {
   if (StoresDirections(work.result.attention)) changes.tensors = DirectionTensors(work.directions);
   if (work.recovered) {
     const WeightFiles files(work.source);
-    const auto in_file =
-        MapWeightNames(FamilyOf(work.exact->config()).weight_names, files.names(), files.path());
+    const auto in_file = MapWeightNames(FamilyOf(work.exact->config()).weight_names, files.names(), files.path());
     for (const auto& [name, tensor] : work.recovered->NamedParameters()) {
       const auto found = in_file.find(name);
       if (found != in_file.end()) changes.tensors.emplace_back(found->second, tensor);
@@ -322,7 +319,8 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
 
 void CheckConvert(const ConvertOptions& options) {
   ValidateOptions(ConvertTable(), options);
-  if (options.output_dir.empty() && !options.dry_run) FailOption("output_dir", "required, but with {}", OptionName{"dry_run"});
+  if (options.output_dir.empty() && !options.dry_run)
+    FailOption("output_dir", "required, but with {}", OptionName{"dry_run"});
   if (options.budget_pairs > 0 && options.budget_time > 0)
     FailOption("budget_time", "not with {}: one of the two is kept to", OptionName{"budget_pairs"});
   const bool budget = options.budget_pairs > 0 || options.budget_time > 0;

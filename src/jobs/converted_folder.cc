@@ -28,9 +28,9 @@ bool EndsWithOneOf(const std::string& name, std::initializer_list<const char*> e
 
 // A model's own small files: tokenizer, settings, a card.
 bool BelongsToModel(const std::string& name) {
-  static const std::set<std::string> kOfRuns{"config.json",       "trainer_state.json",  "training_args.json",
-                                             "scheduler.json",    "convert_report.json", "nbest_predictions.json",
-                                             "predictions.json",  "null_odds.json"};
+  static const std::set<std::string> kOfRuns{"config.json",      "trainer_state.json",  "training_args.json",
+                                             "scheduler.json",   "convert_report.json", "nbest_predictions.json",
+                                             "predictions.json", "null_odds.json"};
   if (kOfRuns.contains(name) || EndsWithOneOf(name, {"_results.json", ".index.json", ".html", ".log"})) return false;
   return EndsWithOneOf(name, {".json", ".txt", ".model", ".md", ".vocab"}) && !name.starts_with(".");
 }
@@ -80,8 +80,9 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   if (changes.positions > 0 && !extended)
     FailOption("extend_positions", "{} has no table of positions", Shown(source, 120));
   for (const auto& [name, tensor] : replaced)
-    tensors.push_back({name, {DType::kF32, tensor.sizes().vec(),
-                              {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}}});
+    tensors.push_back(
+        {name,
+         {DType::kF32, tensor.sizes().vec(), {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}}});
   WriteSafetensors(path, tensors, {{"format", "pt"}});
 }
 

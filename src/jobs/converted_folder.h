@@ -26,9 +26,10 @@ class StagedFolder {
 };
 
 struct FolderChanges {
-  Json attention;                                                  // of config.json; null: as it is
-  std::vector<std::pair<std::string, torch::Tensor>> tensors = {};  // more, or in place of those of these names in files
-  int64_t positions = 0;                                           // > 0: the position table repeated to so many rows
+  Json attention;  // of config.json; null: as it is
+  std::vector<std::pair<std::string, torch::Tensor>> tensors =
+      {};                 // more, or in place of those of these names in files
+  int64_t positions = 0;  // > 0: the position table repeated to so many rows
 };
 
 // Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit, but for the changes.

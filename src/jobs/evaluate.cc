@@ -1,5 +1,7 @@
 #include "jobs/evaluate.h"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -175,22 +177,92 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   return task;
 }
 
+namespace {
+
+// Means over the tokens of each sequence of a run; a second run of the same data is compared with them.
+class MeanStates {
+ public:
+  void Keep(const PackedBatch& batch, const ModelOutput& output) {
+    ForEach(batch, output, [&](const torch::Tensor& mean) { kept_.push_back(mean); });
+  }
+  void Compare(const PackedBatch& batch, const ModelOutput& output) {
+    ForEach(batch, output, [&](const torch::Tensor& mean) {
+      const torch::Tensor a = kept_.at(compared_++).to(torch::kFloat64), b = mean.to(torch::kFloat64);
+      const double norms = a.norm().item<double>() * b.norm().item<double>();
+      const double cosine = norms > 0 ? (a * b).sum().item<double>() / norms : 1;
+      sum_ += cosine;
+      worst_ = std::min(worst_, cosine);
+    });
+  }
+  double mean() const { return sum_ / static_cast<double>(compared_); }
+  double worst() const { return worst_; }
+
+ private:
+  template <class Visit>
+  static void ForEach(const PackedBatch& batch, const ModelOutput& output, const Visit& visit) {
+    const std::vector<int32_t>& ends = batch.tokens.cu_seqlens;
+    for (size_t b = 0; b + 1 < ends.size(); ++b)
+      visit(output.last_hidden_state.narrow(0, ends[b], ends[b + 1] - ends[b])
+                .to(torch::kFloat64)
+                .mean(0)
+                .to(torch::kFloat32));
+  }
+  std::vector<torch::Tensor> kept_;  // [H] each
+  size_t compared_ = 0;
+  double sum_ = 0, worst_ = 1;
+};
+
+// What a run took, and what says nothing of an attention, is told once.
+bool IsMetric(const std::string& key) {
+  for (const char* other : {"runtime", "per_second", "samples", "pairs_fraction", "hashed_fraction"})
+    if (key.find(other) != std::string::npos) return false;
+  return true;
+}
+
+void CheckComparable(const std::string& folder, const ModelConfig& config) {
+  if (!FamilyOf(config).encoder_layers)
+    FailOption("compare_exact", "a model of type \"{}\" has no self-attention", config.model_type);
+  if (std::none_of(config.attention.begin(), config.attention.end(), Hashes))
+    FailOption("compare_exact", "{} has exact attention; {} names another to compare with it", folder,
+               OptionName{"attention"});
+}
+
+}  // namespace
+
 Json RunEvaluate(const EvaluateJob& job) {
   const HeldLog warnings;
   const Task task = CheckEvaluateJob(job);
   CheckPrecision(job.model.precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
+  const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
-  const ModelPtr model = LoadModel(
-      job.model.model_name_or_path, task, job.seed, /*require_head=*/task != Task::kEncoder,
-      [&](ModelConfig& config) { ChangeAttention(job.model.model_name_or_path, job.model.attention, config); },
-      WeightPlace::kMappedFile);
-  CheckTokenizer(FamilyOf(model->config()), *tokenizer, job.model.model_name_or_path);
-  model->set_precision(job.model.precision);
   EvaluateOptions options;
   options.batch_size = job.batch_size;
   options.progress = job.progress;
-  const Json metrics = Evaluate({job, *model, *tokenizer, options});
+  const auto run = [&](const EvaluateJob& one, const std::function<void(ModelConfig&)>& adjust) {
+    const ModelPtr model =
+        LoadModel(folder, task, job.seed, /*require_head=*/task != Task::kEncoder, adjust, WeightPlace::kMappedFile);
+    CheckTokenizer(FamilyOf(model->config()), *tokenizer, folder);
+    model->set_precision(job.model.precision);
+    return Evaluate({one, *model, *tokenizer, options});
+  };
+  MeanStates states;
+  if (job.compare_exact)
+    options.observe = [&](const PackedBatch& batch, const ModelOutput& output) { states.Keep(batch, output); };
+  Json metrics = run(job, [&](ModelConfig& config) {
+    ChangeAttention(folder, job.model.attention, config);
+    if (job.compare_exact) CheckComparable(folder, config);
+  });
+  if (job.compare_exact) {
+    options.observe = [&](const PackedBatch& batch, const ModelOutput& output) { states.Compare(batch, output); };
+    EvaluateJob again = job;
+    again.output_dir.clear();  // answers are the model's own
+    const Json exact = run(again, [](ModelConfig& config) { config.attention = {AttentionSpec{}}; });
+    for (const auto& [key, value] : exact.items())
+      if (IsMetric(key)) metrics[key + "_exact"] = value;
+    metrics["eval_cosine_to_exact_mean"] = states.mean();
+    metrics["eval_cosine_to_exact_worst"] = states.worst();
+  }
   if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
   return metrics;
 }

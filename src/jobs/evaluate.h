@@ -25,6 +25,7 @@ struct EvaluateJob {
   double mlm_probability = 0.15;
   MaskedChoice masking = {};
   AnswerOptions answers = {};  // question answering
+  bool compare_exact = false;  // the same data once more with exact attention: what the model's own keeps of it
   std::string output_dir;      // "": none; else it gets eval_results.json and the answers to questions
   uint64_t seed = 42;          // of the masks
   bool progress = false;       // shown where SetProgressStyle was called
@@ -37,6 +38,9 @@ const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a t
 Task CheckEvaluateJob(const EvaluateJob& job);
 
 // The metrics, under the names of eval/evaluate.h. Errors: the model lacks the head; labels that it does not know.
+// compare_exact adds the metrics of exact attention, "_exact" behind their names, and, over the evaluated sequences,
+// eval_cosine_to_exact_mean and eval_cosine_to_exact_worst: the cosine of the mean of a sequence's last hidden states
+// to that under exact attention. Error where the model has no other attention, or none at all.
 Json RunEvaluate(const EvaluateJob& job);
 
 }  // namespace lshformer

@@ -39,18 +39,11 @@ std::vector<int64_t> FirstOf(const std::vector<int64_t>& numbers, size_t most) {
 
 }  // namespace
 
-std::string SettingName(const AttentionSpec& spec) {
-  const auto* clustered = std::get_if<ClusteredAttention>(&spec.kind);
-  if (clustered == nullptr) return Is<DenseAttention>(spec) ? "exact" : Name(spec);
-  const std::string name = fmt::format("{} × {}", clustered->cluster, clustered->open);
-  return spec.window == kMiddle.window ? name : fmt::format("{}, window {}", name, spec.window);
-}
-
 std::vector<HeadSetting> HeadMenu(const AttentionSpec& base) {
   std::vector<HeadSetting> menu;
   for (const Shape& shape : kShapes) {
     const AttentionSpec spec = WithShape(base, shape);
-    menu.push_back({SettingName(spec), spec});
+    menu.push_back({ShortName(spec), spec});
   }
   menu.push_back({"exact", AttentionSpec{}});
   return menu;
@@ -63,7 +56,9 @@ void AddErrors(const torch::Tensor& delta, const torch::Tensor& products, torch:
   const int64_t heads = products.size(0), tokens = delta.size(0);
   const torch::Tensor rows = delta.view({tokens, heads, -1}).transpose(0, 1).to(torch::kFloat64);  // [heads, T, d]
   const torch::Tensor mean = rows.mean(1, /*keepdim=*/true);                                       // [heads, 1, d]
-  const auto squared = [&](const torch::Tensor& x) { return (torch::matmul(x, products) * x).sum(c10::IntArrayRef{1, 2}); };
+  const auto squared = [&](const torch::Tensor& x) {
+    return (torch::matmul(x, products) * x).sum(c10::IntArrayRef{1, 2});
+  };
   error += squared(rows) / static_cast<double>(tokens) + kOfMean * squared(mean);
 }
 
@@ -105,28 +100,28 @@ class Measurement {
  private:
   void Errors() {
     double total = 0;
-    VisitAttention(exact_, texts_, FirstOf(texts_.fitted, kMostErrorTexts), "errors of heads",
-                   [&](const AttentionSite& site) {
-                     AttentionCounts all;
-                     const torch::Tensor exact = AttendAs(site, AttentionSpec{}, {}, &all);
-                     total += static_cast<double>(all.pairs_total);
-                     const torch::Tensor products = OutputProducts(site);
-                     for (size_t s = 0; s < menu_.size(); ++s) {
-                       const auto setting = static_cast<int64_t>(s);
-                       AttentionCounts counts;
-                       const torch::Tensor other = AttendAs(site, menu_[s].spec, directions_, &counts);
-                       AddErrors(other - exact, products, table_.error[site.layer].select(1, setting));
-                       table_.pairs[site.layer][setting] +=
-                           static_cast<double>(counts.pairs_computed) / site.options.heads;
-                     }
-                     return exact;
-                   });
+    VisitAttention(
+        exact_, texts_, FirstOf(texts_.fitted, kMostErrorTexts), "errors of heads", [&](const AttentionSite& site) {
+          AttentionCounts all;
+          const torch::Tensor exact = AttendAs(site, AttentionSpec{}, {}, &all);
+          total += static_cast<double>(all.pairs_total);
+          const torch::Tensor products = OutputProducts(site);
+          for (size_t s = 0; s < menu_.size(); ++s) {
+            const auto setting = static_cast<int64_t>(s);
+            AttentionCounts counts;
+            const torch::Tensor other = AttendAs(site, menu_[s].spec, directions_, &counts);
+            AddErrors(other - exact, products, table_.error[site.layer].select(1, setting));
+            table_.pairs[site.layer][setting] += static_cast<double>(counts.pairs_computed) / site.options.heads;
+          }
+          return exact;
+        });
     table_.pairs /= total;
   }
 
   void Weights() {
     const AttentionSpec middle = WithShape(menu_.front().spec, kMiddle);
-    const auto setting = std::find_if(menu_.begin(), menu_.end(), [&](auto& s) { return s.spec == middle; }) - menu_.begin();
+    const auto setting =
+        std::find_if(menu_.begin(), menu_.end(), [&](auto& s) { return s.spec == middle; }) - menu_.begin();
     const std::vector<int64_t> numbers = FirstOf(texts_.fitted, kMostWeightTexts);
     const torch::Tensor all = MeanStates(exact_, texts_, numbers, "weights of layers");
     for (int64_t layer = 0; layer < exact_.config().num_hidden_layers; ++layer) {
@@ -243,8 +238,8 @@ HeadChoice ChooseSettings(const HeadTable& table, const torch::Tensor& cost, dou
   constexpr double kLeast = 1e-15, kMost = 1e15;
   const auto [choice, least] = Cheapest(table, cost, kMost);
   if (least > budget)
-    FailOption(budget_option, "no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}", budget,
-               least);
+    FailOption(budget_option, "no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}",
+               budget, least);
   double low = std::log(kLeast), high = std::log(kMost);
   HeadChoice within = choice;
   for (int step = 0; step < 100; ++step) {

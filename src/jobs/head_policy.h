@@ -15,13 +15,11 @@
 namespace lshformer {
 
 struct HeadSetting {
-  std::string name;  // "16 × 4": clusters of 16 keys, 4 of them opened; "exact"
+  std::string name;  // ShortName of the spec
   AttentionSpec spec;
 };
 // From the cheapest to exact, the last. `base`: a clustered spec, of which the settings keep what they do not set.
 std::vector<HeadSetting> HeadMenu(const AttentionSpec& base);
-// The menu's name of a spec that may not be on it: "32 × 5, window 7".
-std::string SettingName(const AttentionSpec& spec);
 
 // Sums and shares over the texts, of layers of the config (visits of one layer together), heads and settings.
 struct HeadTable {

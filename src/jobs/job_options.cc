@@ -335,6 +335,8 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
            .OrNone(),
        Of(MaskingTable(), "masking", &E::masking), Of(MaskingTable(), "max_predictions_per_seq", &E::masking),
        Of(MaskingTable(), "max_ngram", &E::masking),
+       Boolean("compare_exact", &E::compare_exact,
+               "once more with exact attention: its metrics too, and how close the hidden states are"),
        Path("output_dir", &E::output_dir, "DIR",
             "folder for eval_results.json, which report reads; question answering: for predictions.json, "
             "nbest_predictions.json, null_odds.json too")

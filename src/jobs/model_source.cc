@@ -182,8 +182,10 @@ void ChangeAttention(const std::string& folder, const AttentionChanges& changes,
     const AttentionSpec &before = made_with[layer], &now = config.attention[layer];
     if (SameWork(before, now)) continue;
     if (SameKind(before, now)) {
-      Warn("{}: was made with other options of {} attention; its answers change; convert measures how much (docs/attention.md)",
-           folder, Name(now));
+      Warn(
+          "{}: was made with other options of {} attention; its answers change; convert measures how much "
+          "(docs/attention.md)",
+          folder, Name(now));
     } else {
       Warn("{}: was made with {} attention; under {} its answers change; convert measures how much (docs/attention.md)",
            folder, Name(before), Name(now));

@@ -29,7 +29,8 @@ torch::Tensor Distance(const std::vector<torch::Tensor>& states, const std::vect
 
 ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
                  const Tokenizer& tokenizer, const RecoveryOptions& options) {
-  const CalibrationTexts texts = ReadTrainingTexts(options.train_file, tokenizer, exact.config(), options.max_seq_length);
+  const CalibrationTexts texts =
+      ReadTrainingTexts(options.train_file, tokenizer, exact.config(), options.max_seq_length);
   const ModelPtr student = WithAttention(*CopyOf(exact), attention, DirectionTensors(directions));
   NamedTensors parameters;
   std::vector<ParameterRole> roles;

@@ -16,8 +16,9 @@ struct RecoveryOptions {
   uint64_t seed = 42;  // of the order of texts
 };
 
-// A model of this attention whose weights begin as `exact`'s and are trained, without dropout, to give its hidden states
-// behind every layer: the loss is the mean over layers of Σ(h − h*)² / Σh*². AdamW, a tenth of warm-up, then down to 0.
+// A model of this attention whose weights begin as `exact`'s and are trained, without dropout, to give its hidden
+// states behind every layer: the loss is the mean over layers of Σ(h − h*)² / Σh*². AdamW, a tenth of warm-up, then
+// down to 0.
 ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
                  const Tokenizer& tokenizer, const RecoveryOptions& options);
 

@@ -108,7 +108,7 @@ struct CentroidChange {
 // Clusters of keys of a unit, summed up for each group of queries (docs/attention.md, "Clustered").
 struct Clusters {
   int32_t count = 0, groups = 0;
-  int32_t open = 0;  // clusters that a query opened, of AttentionPlan::hashes that heads open at most
+  int32_t open = 0;                    // clusters that a query opened, of AttentionPlan::hashes that heads open at most
   int stride = 0;                      // of vectors, in whole vectors of 16
   std::vector<int32_t> begins;         // [count + 1], in the order of keys
   std::vector<float> mean_queries;     // [groups][stride]: m

@@ -31,9 +31,10 @@ Option<E> Attention() {
     into.attention = ParseAttentionList(object.at("attention"), fmt::format("{}: \"attention\"", where));
   };
   const auto write = [](const E& from) { return ToJson(from.attention); };
-  return Custom<E>("attention", "TYPE|OBJECT|LIST", read, write,
-                   "a type name, an object, or a list with one per layer, or with one for all; in it a list has one per head "
-                   "([attention.md](attention.md))")
+  return Custom<E>(
+             "attention", "TYPE|OBJECT|LIST", read, write,
+             "a type name, an object, or a list with one per layer, or with one for all; in it a list has one per head "
+             "([attention.md](attention.md))")
       .NullIsAbsent();
 }
 

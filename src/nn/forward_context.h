@@ -36,9 +36,9 @@ struct PackedSequences {
 
 // What the attention of one layer is given.
 struct AttentionSite {
-  uint32_t visit;                  // which of a forward's attentions it is
-  int64_t layer;                   // the layer of the config whose spec it has; one may be visited several times
-  const torch::Tensor& qkv;        // [T, parts · H]
+  uint32_t visit;            // which of a forward's attentions it is
+  int64_t layer;             // the layer of the config whose spec it has; one may be visited several times
+  const torch::Tensor& qkv;  // [T, parts · H]
   const AttentionOptions& options;
   const torch::Tensor& output_map;  // [H, H], what its result is multiplied with; undefined: nothing
 };

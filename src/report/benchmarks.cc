@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "report/json_figures.h"
 
 namespace lshformer {
 namespace {
@@ -17,14 +18,6 @@ enum class Kind { kAttention, kModel, kThroughput };
 Kind KindOf(const TimedRow& row) {
   if (row.length == 0) return Kind::kThroughput;
   return std::isnan(row.tokens_per_second) ? Kind::kAttention : Kind::kModel;
-}
-
-bool IsNumber(const Json& row, const char* key) { return HasValue(row, key) && row[key].is_number(); }
-double NumberOr(const Json& row, const char* key) {
-  return IsNumber(row, key) ? row[key].get<double>() : TimedRow::kUnknown;
-}
-std::string TextOr(const Json& row, const char* key) {
-  return HasValue(row, key) && row[key].is_string() ? row[key].get<std::string>() : "";
 }
 
 std::string ShapeOf(const Json& row) {
@@ -165,8 +158,6 @@ void AddCharts(const std::string& title, const std::string& unit, const std::vec
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
 }
-
-std::string Percent(double share) { return std::isnan(share) ? "–" : FormatNumber(100 * share, 3) + " %"; }
 
 // Milliseconds: a line per name, a column per length, a section per direction. More lengths than a page is wide, and
 // each row has a line of its own.

@@ -6,17 +6,15 @@
 #include <cmath>
 #include <limits>
 
+#include "report/svg_parts.h"
 #include "report/table.h"
 
 namespace lshformer {
 namespace {
 
 constexpr int kColors = 8;
-// The drawing is 480 units wide: two charts stand side by side on a desktop page, and one alone on a phone still shows
-// its 12-unit text at about 9 pixels.
-constexpr double kWidth = 480, kPlotHeight = 210;
+constexpr double kPlotHeight = 210;
 constexpr double kLeft = 66, kRight = 16;
-constexpr double kCharacter = 6.6;  // mean width of 12-unit sans-serif text
 constexpr int kDashKinds = 4;
 constexpr const char* kDashes[kDashKinds] = {"none", "7 3", "2 3", "9 3 2 3"};
 
@@ -98,16 +96,6 @@ Points Thinned(const Points& points, const Scale& x) {
   return out;
 }
 
-std::string Shortened(const std::string& name, size_t code_points) {
-  size_t count = 0, i = 0;
-  for (; i < name.size(); ++i) {
-    if ((name[i] & 0xC0) != 0x80 && count++ == code_points - 1) {
-      break;
-    }
-  }
-  return i < name.size() && DisplayWidth(name) > static_cast<int>(code_points) ? name.substr(0, i) + "…" : name;
-}
-
 std::string Marker(int color, double x, double y, const std::string& tip) {
   const std::string head = fmt::format("<path class=\"m s{}\" d=\"", color);
   std::string shape;
@@ -127,36 +115,6 @@ std::string Marker(int color, double x, double y, const std::string& tip) {
   return head + shape + (tip.empty() ? "\"/>" : "\"><title>" + EscapeXml(tip) + "</title></path>");
 }
 
-std::string TextAt(double x, double y, const char* css, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", css, x, y, EscapeXml(text));
-}
-
-std::string Rule(const char* css, double x1, double y1, double x2, double y2) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css, x1, y1, x2,
-                     y2);
-}
-
-// The name in lines of at most `width` columns, broken at spaces where there are any: names that differ in their last
-// letters alone must still look different.
-std::vector<std::string> Wrapped(const std::string& name, int width) {
-  std::vector<std::string> lines;
-  std::string rest = name;
-  while (DisplayWidth(rest) > width) {
-    size_t fits = 0;
-    for (size_t end = 1; end <= rest.size(); ++end) {
-      if (end < rest.size() && (rest[end] & 0xC0) == 0x80) continue;  // inside a character
-      if (fits > 0 && DisplayWidth(std::string_view(rest).substr(0, end)) > width) break;
-      fits = end;
-    }
-    const size_t space = rest.rfind(' ', fits);
-    const bool at_space = space != std::string::npos && space > fits / 2;
-    lines.push_back(rest.substr(0, at_space ? space : fits));
-    rest.erase(0, at_space ? space + 1 : fits);
-  }
-  lines.push_back(rest);
-  return lines;
-}
-
 struct LegendEntry {
   std::string name;
   size_t style;
@@ -164,18 +122,15 @@ struct LegendEntry {
 
 // Title and legend; `bottom` is where the plot may begin.
 std::string Header(const std::string& title, const std::vector<LegendEntry>& entries, bool lines, double& bottom) {
-  constexpr double kLineHeight = 17;
-  constexpr int kColumns = 64;  // of a line of the legend
+  std::vector<std::string> names;
+  for (const LegendEntry& entry : entries) names.push_back(entry.name);
   std::string out = TextAt(8, 20, "title", Shortened(title, 62));
-  double x = 8, y = 40;
-  for (const auto& [full_name, style] : entries) {
-    if (full_name.empty()) continue;  // nothing of it is drawn; it keeps its colour for the page's other charts
-    const std::vector<std::string> name = Wrapped(full_name, kColumns);
-    const double width = name.size() > 1 ? kWidth : 30 + kCharacter * DisplayWidth(name[0]) + 12;
-    if (x + width > kWidth && x > 8) {
-      x = 8;
-      y += kLineHeight;
-    }
+  double last = 0;
+  const std::vector<LegendPlace> places = PlaceLegend(names, 40, last);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (names[i].empty()) continue;  // nothing of it is drawn; it keeps its colour for the page's other charts
+    const auto& [x, y, text] = places[i];
+    const size_t style = entries[i].style;
     const int color = static_cast<int>(style % kColors);
     if (lines) {
       out +=
@@ -187,32 +142,17 @@ std::string Header(const std::string& title, const std::vector<LegendEntry>& ent
       out += fmt::format("<rect class=\"b s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" rx=\"2\"/>\n",
                          color, x + 5, y - 9);
     }
-    for (size_t line = 0; line < name.size(); ++line) {
-      if (line > 0) y += kLineHeight;
-      out += TextAt(x + 30, y, "legend", name[line]);
-    }
-    x += width;
+    out += LegendText(places[i]);
   }
-  bottom = y + 20;
+  bottom = last + 20;
   return out;
-}
-
-std::string Open(const std::string& title, double height) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
-      "aria-label=\"{}\">\n",
-      kWidth, height, EscapeXml(title));
-}
-
-std::string WithoutData(const std::string& title, const std::string& header, double top) {
-  return Open(title, top + 60) + header + TextAt(kWidth / 2, top + 30, "tick middle", "no data") + "</svg>\n";
 }
 
 std::string HorizontalGrid(const Scale& y) {
   std::string out;
   for (const double tick : y.ticks) {
     const double at = y.At(tick);
-    out += Rule("grid", kLeft, at, kWidth - kRight, at) + TextAt(kLeft - 7, at + 4, "tick end", TickLabel(tick));
+    out += Rule("grid", kLeft, at, kSvgWidth - kRight, at) + TextAt(kLeft - 7, at + 4, "tick end", TickLabel(tick));
   }
   return out;
 }
@@ -227,12 +167,12 @@ std::string VerticalAxisName(const std::string& name, double top) {
 
 // Ticks of the x axis whose labels would touch keep their mark and lose their label.
 std::string HorizontalAxis(const Scale& x, double bottom) {
-  std::string out = Rule("axis", kLeft, bottom, kWidth - kRight, bottom);
+  std::string out = Rule("axis", kLeft, bottom, kSvgWidth - kRight, bottom);
   double free_from = -1e9;
   for (const double tick : x.ticks) {
     const double at = x.At(tick);
     const std::string label = TickLabel(tick);
-    const double half = kCharacter * static_cast<double>(label.size()) / 2;
+    const double half = kSvgCharacter * static_cast<double>(label.size()) / 2;
     out += Rule("axis", at, bottom, at, bottom + 4);
     if (at - half > free_from) {
       out += TextAt(at, bottom + 17, "tick middle", label);
@@ -286,15 +226,15 @@ std::string Svg(const LineChart& chart) {
     return WithoutData(chart.title, header, top);
   }
   const double bottom = top + kPlotHeight;
-  const Scale x = MakeScale(chart.x, xs, kLeft, kWidth - kLeft - kRight, 7, true);
+  const Scale x = MakeScale(chart.x, xs, kLeft, kSvgWidth - kLeft - kRight, 7, true);
   const Scale y = MakeScale(chart.y, ys, bottom, -kPlotHeight, 5, false);
-  std::string out = Open(chart.title, bottom + 42) + header + HorizontalGrid(y) + HorizontalAxis(x, bottom);
+  std::string out = OpenSvg(chart.title, bottom + 42) + header + HorizontalGrid(y) + HorizontalAxis(x, bottom);
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (!drawn[i].empty()) {
       out += Curve(chart.series[i], drawn[i], legend[i].style, x, y);
     }
   }
-  out += TextAt((kLeft + kWidth - kRight) / 2, bottom + 35, "label middle", chart.x.label) +
+  out += TextAt((kLeft + kSvgWidth - kRight) / 2, bottom + 35, "label middle", chart.x.label) +
          VerticalAxisName(chart.y.label, top);
   return out + "</svg>\n";
 }
@@ -320,13 +260,14 @@ std::string Svg(const BarChart& chart) {
   }
   const double bottom = top + kPlotHeight;
   const Scale y = MakeScale({chart.unit, false, {}, true}, ys, bottom, -kPlotHeight, 5, false);
-  std::string out = Open(chart.title, bottom + 28) + header + HorizontalGrid(y);
+  std::string out = OpenSvg(chart.title, bottom + 28) + header + HorizontalGrid(y);
   const double zero = y.At(0);
-  const double group_width = (kWidth - kLeft - kRight) / static_cast<double>(std::max<size_t>(chart.groups.size(), 1));
+  const double group_width =
+      (kSvgWidth - kLeft - kRight) / static_cast<double>(std::max<size_t>(chart.groups.size(), 1));
   const double width = std::min(56.0, 0.76 * group_width / static_cast<double>(std::max<size_t>(legend.size(), 1)));
   for (size_t group = 0; group < chart.groups.size(); ++group) {
     const double middle = kLeft + (static_cast<double>(group) + 0.5) * group_width;
-    const auto fitting = static_cast<size_t>(std::max(3.0, group_width / kCharacter));
+    const auto fitting = static_cast<size_t>(std::max(3.0, group_width / kSvgCharacter));
     out += TextAt(middle, bottom + 17, "tick middle", Shortened(chart.groups[group], fitting));
     for (size_t i = 0; i < chart.series.size(); ++i) {
       const double value = group < chart.series[i].values.size() ? chart.series[i].values[group] : std::nan("");
@@ -341,12 +282,12 @@ std::string Svg(const BarChart& chart) {
           i % kColors, left + 1, std::min(at, zero), width - 2, std::abs(at - zero),
           EscapeXml(fmt::format("{}, {}: {}", legend[i].name, chart.groups[group], FormatNumber(value))));
       const std::string label = FormatNumber(value, 3);
-      if (kCharacter * DisplayWidth(label) <= width + 6) {
+      if (kSvgCharacter * DisplayWidth(label) <= width + 6) {
         out += TextAt(left + width / 2, value < 0 ? at + 13 : at - 4, "value middle", label);
       }
     }
   }
-  out += Rule("axis", kLeft, zero, kWidth - kRight, zero) + VerticalAxisName(chart.unit, top);
+  out += Rule("axis", kLeft, zero, kSvgWidth - kRight, zero) + VerticalAxisName(chart.unit, top);
   return out + "</svg>\n";
 }
 

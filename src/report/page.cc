@@ -11,7 +11,7 @@ body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 main { max-width: 1040px; margin: 0 auto; padding: 32px 20px 64px; }
 header { border-bottom: 3px solid var(--accent); margin-bottom: 24px; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 4px; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
 header p { color: var(--soft); margin: 0 0 14px; }
 h2 { font-size: 1.2rem; margin: 36px 0 10px; }
 p { max-width: 72ch; margin: 10px 0; overflow-wrap: anywhere; }
@@ -87,6 +87,8 @@ void Page::Add(const std::vector<LineChart>& charts) { body_ += Figures(charts);
 
 void Page::Add(const std::vector<BarChart>& charts) { body_ += Figures(charts); }
 
+void Page::Add(const std::vector<HeatMap>& maps) { body_ += Figures(maps); }
+
 void Page::Commands(const std::vector<std::string>& lines) {
   body_ += "<pre>";
   for (const std::string& line : lines) {
@@ -113,7 +115,7 @@ std::string Page::Html() const {
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
 <title>{}</title>
-<style>{}{}</style>
+<style>{}{}{}</style>
 </head>
 <body>
 <main>
@@ -122,7 +124,8 @@ std::string Page::Html() const {
 </body>
 </html>
 )",
-                     EscapeXml(title_), ChartStyle(), kStyle, EscapeXml(title_), EscapeXml(subtitle_), body_);
+                     EscapeXml(title_), ChartStyle(), HeatMapStyle(), kStyle, EscapeXml(title_), EscapeXml(subtitle_),
+                     body_);
 }
 
 }  // namespace lshformer

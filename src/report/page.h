@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/chart.h"
+#include "report/heat_map.h"
 #include "report/table.h"
 
 namespace lshformer {
@@ -24,6 +25,7 @@ class Page {
   void Add(const Table& table);
   void Add(const std::vector<LineChart>& charts);
   void Add(const std::vector<BarChart>& charts);
+  void Add(const std::vector<HeatMap>& maps);
   void Commands(const std::vector<std::string>& lines);                   // as they would be typed
   void Details(std::string_view summary, std::string_view preformatted);  // closed until clicked
   void Details(std::string_view summary, const Table& table);             // likewise

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/metric_direction.h"
+#include "report/json_figures.h"
 #include "report/page.h"
 #include "report/runs.h"
 
@@ -113,19 +114,6 @@ std::vector<Benchmark> AllBenchmarks(const std::vector<RunRecord>& runs) {
     all.insert(all.end(), run.benchmarks.begin(), run.benchmarks.end());
   }
   return all;
-}
-
-// What was not measured (--no_machine) is not told.
-std::string MachineText(const Json& machine) {
-  std::string text;
-  for (const auto& [key, value] : machine.items()) {
-    if (value.is_null()) continue;
-    text += (text.empty() ? "" : ", ") + key + ' ' +
-            (value.is_string()   ? value.get<std::string>()
-             : value.is_number() ? FormatNumber(value.get<double>())
-                                 : value.dump());
-  }
-  return text;
 }
 
 void AddBenchmarks(const std::vector<RunRecord>& runs, Page& page) {

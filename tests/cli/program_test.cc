@@ -58,8 +58,9 @@ class ProgramTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-const char* const kCommands[] = {"quickstart", "info",      "tokenizer", "pretrain", "train", "evaluate",  "predict",
-                                 "inspect",    "attention", "bench",     "tune",     "synth", "reproduce", "report"};
+const char* const kCommands[] = {"quickstart", "info",    "tokenizer", "pretrain",  "train",
+                                 "evaluate",   "predict", "inspect",   "attention", "bench",
+                                 "tune",       "convert", "synth",     "reproduce", "report"};
 
 TEST_F(ProgramTest, Version) {
   const Result result = Run("--version");
@@ -74,7 +75,7 @@ TEST_F(ProgramTest, HelpNamesEveryCommandAndOnlyThose) {
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.err, IsEmpty());
   for (const char* command : kCommands) EXPECT_THAT(result.out, HasSubstr(std::string("\n  ") + command + " "));
-  for (const char* later : {"convert", "serve"}) {
+  for (const char* later : {"serve", "search"}) {
     EXPECT_THAT(result.out, Not(HasSubstr(std::string("\n  ") + later + " ")));
     EXPECT_THAT(Wrong(later), HasSubstr("unknown command"));
   }
@@ -182,8 +183,8 @@ TEST_F(ProgramTest, TheDeviceIsOneThatIsThere) {
 }
 
 TEST_F(ProgramTest, HelpKeepsTheOptionsOfLshForThoseWhoAsk) {
-  for (const std::string command : {"predict", "train", "pretrain", "evaluate", "tune", "inspect", "attention",
-                                    "bench attention", "bench model", "bench train"}) {
+  for (const std::string command : {"predict", "train", "pretrain", "evaluate", "tune", "convert", "inspect",
+                                    "attention", "bench attention", "bench model", "bench train"}) {
     const Result plain = Run(command + " --help"), full = Run(command + " --help_attention");
     EXPECT_EQ(full.status, 0) << command << full.err;
     EXPECT_THAT(plain.out, AllOf(HasSubstr("--help_attention"), Not(HasSubstr("--lsh_bands")))) << command;

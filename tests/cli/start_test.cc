@@ -51,7 +51,7 @@ TEST_F(StartTest, HelpAndVersionOfEveryCommandNeedNoModels) {
   EXPECT_EQ(Succeeds({"--version"}), "lshformer " LSHFORMER_VERSION "\n");
   EXPECT_THAT(Succeeds({"--help"}), HasSubstr("quickstart"));
   for (const char* command : {"quickstart", "info", "tokenizer", "pretrain", "train", "evaluate", "predict", "inspect",
-                              "attention", "bench", "tune", "synth", "reproduce", "report"})
+                              "attention", "bench", "tune", "convert", "synth", "reproduce", "report"})
     EXPECT_EQ(Succeeds({command, "--help"}), RunCommand({LSHFORMER_MODELS_BINARY, command, "--help"}).out) << command;
 }
 

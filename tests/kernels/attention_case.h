@@ -54,7 +54,8 @@ inline std::vector<float> NormalVector(int64_t count, uint64_t seed, double size
 }
 
 // Labels 0 … parts − 1 of each sequence's tokens under each head, as many of each, shuffled: [heads, tokens].
-inline std::vector<int32_t> EqualParts(const AttentionCase& c, const std::function<int32_t(int head, int64_t length)>& parts,
+inline std::vector<int32_t> EqualParts(const AttentionCase& c,
+                                       const std::function<int32_t(int head, int64_t length)>& parts,
                                        PhiloxStream& stream) {
   std::vector<int32_t> labels(c.heads * c.tokens());
   for (int head = 0; head < c.heads; ++head) {

@@ -117,9 +117,8 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
   context.train = true, context.step = context.dropout_step = 5;
   std::vector<ReversibleLayer> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers.push_back(
-        ReversibleEncoderLayer(parameters, BertLayerNames(layer, /*reversible=*/true), config,
-                               {static_cast<uint32_t>(layer), config.layer_attention(layer)})(context, context));
+    layers.push_back(ReversibleEncoderLayer(parameters, BertLayerNames(layer, /*reversible=*/true), config,
+                                            {static_cast<uint32_t>(layer), layer})(context, context));
   const Embeddings embeddings(parameters, "bert.embeddings", config.layer_norm_eps, config.hidden_dropout_prob,
                               config.pad_token_id);
   const LayerNorm norm(parameters, "bert.encoder.LayerNorm", config.layer_norm_eps);

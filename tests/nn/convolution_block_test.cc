@@ -177,9 +177,8 @@ TEST(ConvolutionEncoderTest, ReversibleAgreesWithTheGraphThatKeepsEverything) {
           ConvolutionEncoder(rebuilt.parameters, "encoder", config, kShape, kPlace)(x, signal, context, nullptr);
       std::vector<ReversibleLayer> pairs;
       for (int64_t i = 0; i < 2; ++i) {
-        const ConvolutionBlock block(
-            kept.parameters, fmt::format("encoder.{}", i), config, kShape.block,
-            {config.attention[0], static_cast<uint32_t>(3 + i), static_cast<uint32_t>(11 + 4 * i), 4 * i, 8});
+        const ConvolutionBlock block(kept.parameters, fmt::format("encoder.{}", i), config, kShape.block,
+                                     {i, static_cast<uint32_t>(3 + i), static_cast<uint32_t>(11 + 4 * i), 4 * i, 8});
         for (ReversibleLayer& pair : block.Pairs(signal, context, context)) pairs.push_back(std::move(pair));
       }
       ASSERT_EQ(pairs.size(), 4u);

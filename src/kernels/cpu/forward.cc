@@ -437,7 +437,6 @@ void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns&
 }  // namespace
 
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
-  const AttentionForward& call = *work.call;
   const int padded = work.padded();
   const bool queries = pass.swapped || work.plan->shared_keys;
   const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;

@@ -339,8 +339,7 @@ double MassMet(const Inputs& in, int sequence, int head) {
   return n == 0 ? 1 : met / static_cast<double>(n);
 }
 
-std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inputs& in, int sequence,
-                                           int head) {
+std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inputs& in, int sequence, int head) {
   const Unit unit(in, in, sequence, head);
   const int64_t n = unit.length();
   std::vector<double> map(n * n, 0.0);

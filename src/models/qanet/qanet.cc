@@ -68,9 +68,8 @@ std::vector<ParameterSpec> QanetParameters(const ModelConfig& config, Task) {
   for (const char* name : {"start.weight", "end.weight"})
     uniform(name, {1, 2 * width}, std::sqrt(6 / (2 * size + 1)), "output");
   // The embedding encoder's one block, then those of every pass.
-  LayerAttention::AppendSpecs(specs, config, 1 + kPasses * config.num_hidden_layers, [&](int64_t visit) {
-    return visit == 0 ? 0 : (visit - 1) % config.num_hidden_layers;
-  });
+  LayerAttention::AppendSpecs(specs, config, 1 + kPasses * config.num_hidden_layers,
+                              [&](int64_t visit) { return visit == 0 ? 0 : (visit - 1) % config.num_hidden_layers; });
   return specs;
 }
 

@@ -1,0 +1,273 @@
+#include "report/heat_map.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "report/chart.h"
+#include "report/svg_parts.h"
+#include "report/table.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int kShades = 9;              // .h0 … of HeatMapStyle()
+constexpr int kCategoryColors = 16;     // .q0 …
+constexpr double kCellCharacter = 6.2;  // mean width of the text in a cell, 10.5 units high
+
+std::string At(const std::vector<std::vector<std::string>>& texts, size_t row, size_t column) {
+  return row < texts.size() && column < texts[row].size() ? texts[row][column] : "";
+}
+
+double ValueAt(const HeatMap& map, size_t row, size_t column) {
+  const bool there = row < map.values.size() && column < map.values[row].size();
+  const double value = there ? map.values[row][column] : std::nan("");
+  if (map.categories.empty()) return value;
+  return value >= 0 && value < static_cast<double>(map.categories.size()) ? std::floor(value) : std::nan("");
+}
+
+// A to Z, then a to z, then numbers.
+std::string CategoryLetter(size_t category) {
+  constexpr size_t kAlphabet = 26;
+  if (category < kAlphabet) return std::string(1, static_cast<char>('A' + category));
+  if (category < 2 * kAlphabet) return std::string(1, static_cast<char>('a' + category - kAlphabet));
+  return std::to_string(category + 1);
+}
+
+// The least and the greatest value that have a shade, and what else there is.
+struct Shading {
+  bool log = false, any = false, none = false, zero = false;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  explicit Shading(const HeatMap& map) : log(map.log) {
+    for (size_t row = 0; row < map.rows.size(); ++row) {
+      for (size_t column = 0; column < map.columns.size(); ++column) {
+        const double value = ValueAt(map, row, column);
+        if (!std::isfinite(value)) {
+          none = true;
+        } else if (log && value <= 0) {
+          zero = true;
+        } else {
+          any = true;
+          low = std::min(low, value);
+          high = std::max(high, value);
+        }
+      }
+    }
+  }
+
+  // 0 to 1, from low to high.
+  double Share(double value) const {
+    if (!(low < high)) return 0.5;
+    if (log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+    return (value / 2 - low / 2) / (high / 2 - low / 2);  // halves: a difference of the greatest numbers is finite
+  }
+
+  std::string Css(double value) const {
+    if (!std::isfinite(value) || (log && value <= 0)) return "hn";
+    return fmt::format("h{}", std::clamp(static_cast<int>(Share(value) * kShades), 0, kShades - 1));
+  }
+};
+
+// Where things stand.
+struct Layout {
+  double left = 0, top = 0, cell_width = 0, cell_height = 0;
+  double right = 0, bottom = 0;  // of the cells
+
+  Layout(const HeatMap& map, double plot_top) : top(plot_top) {
+    constexpr double kMargin = 8, kWidest = 60, kHeight = 22, kTallest = 32 * kHeight, kLowest = 3;
+    const auto rows = static_cast<double>(map.rows.size()), columns = static_cast<double>(map.columns.size());
+    int longest = 0;
+    for (const std::string& row : map.rows) longest = std::max(longest, DisplayWidth(Shortened(row, 24)));
+    left = 26 + kSvgCharacter * longest;
+    cell_width = std::min(kWidest, (kSvgWidth - kMargin - left) / columns);
+    cell_height = std::clamp(kTallest / rows, kLowest, kHeight);
+    right = left + columns * cell_width;
+    bottom = top + rows * cell_height;
+  }
+};
+
+// Text in the cells; none at all where some does not fit.
+bool TextFits(const HeatMap& map, const Layout& layout) {
+  constexpr double kTextHeight = 13, kMargin = 2;
+  if (layout.cell_height < kTextHeight) return false;
+  int longest = 1;
+  for (const std::vector<std::string>& row : map.cells)
+    for (const std::string& text : row) longest = std::max(longest, DisplayWidth(text));
+  if (!map.categories.empty()) longest = std::max(longest, DisplayWidth(CategoryLetter(map.categories.size() - 1)));
+  return kCellCharacter * longest + kMargin <= layout.cell_width;
+}
+
+std::string Cell(const std::string& css, const Layout& layout, size_t row, size_t column, const std::string& tip,
+                 const std::string& text) {
+  const double x = layout.left + static_cast<double>(column) * layout.cell_width;
+  const double y = layout.top + static_cast<double>(row) * layout.cell_height;
+  std::string out = fmt::format(
+      "<g class=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", css,
+      EscapeXml(tip), x, y, layout.cell_width, layout.cell_height);
+  if (!text.empty()) out += TextAt(x + layout.cell_width / 2, y + layout.cell_height / 2 + 4, "cell middle", text);
+  return out + "</g>\n";
+}
+
+std::string CategoryCss(double category) { return fmt::format("q{}", static_cast<size_t>(category) % kCategoryColors); }
+
+std::string Cells(const HeatMap& map, const Layout& layout, const Shading& shading) {
+  const bool with_text = TextFits(map, layout);
+  std::string out;
+  for (size_t row = 0; row < map.rows.size(); ++row) {
+    for (size_t column = 0; column < map.columns.size(); ++column) {
+      const double value = ValueAt(map, row, column);
+      const bool finite = std::isfinite(value), category = finite && !map.categories.empty();
+      std::string tip = At(map.tips, row, column), text = At(map.cells, row, column);
+      if (tip.empty()) tip = category ? map.categories[static_cast<size_t>(value)] : FormatNumber(value);
+      if (category) text = CategoryLetter(static_cast<size_t>(value));
+      if (!finite && text.empty()) text = "–";
+      tip = fmt::format("{} {}, {} {}: {}", map.row_label, map.rows[row], map.column_label, map.columns[column], tip);
+      out += Cell(category ? CategoryCss(value) : shading.Css(value), layout, row, column, tip, with_text ? text : "");
+    }
+  }
+  return out;
+}
+
+// Every how many names there is one, so that they do not touch: `size` is that of the greatest, `cell` of a cell.
+size_t Stride(double size, double cell) { return static_cast<size_t>(std::max(1.0, std::ceil(size / cell))); }
+
+// Names of rows and columns, as many as have room, and what they are names of.
+std::string Names(const HeatMap& map, const Layout& layout) {
+  constexpr double kLineHeight = 12, kGap = 4;
+  constexpr size_t kLongest = 24;
+  std::string out;
+  for (size_t row = 0; row < map.rows.size(); row += Stride(kLineHeight, layout.cell_height)) {
+    const double y = layout.top + (static_cast<double>(row) + 0.5) * layout.cell_height;
+    out += TextAt(layout.left - 6, y + 4, "tick end", Shortened(map.rows[row], kLongest));
+  }
+  double widest = 0;
+  for (const std::string& name : map.columns)
+    widest = std::max(widest, kSvgCharacter * DisplayWidth(Shortened(name, kLongest)));
+  for (size_t column = 0; column < map.columns.size(); column += Stride(widest + kGap, layout.cell_width)) {
+    const double x = layout.left + (static_cast<double>(column) + 0.5) * layout.cell_width;
+    out += TextAt(std::min(x, kSvgWidth - widest / 2), layout.bottom + 15, "tick middle",
+                  Shortened(map.columns[column], kLongest));
+  }
+  const std::string below = Shortened(map.column_label, 60);
+  const double width = std::max(layout.right - layout.left, kSvgCharacter * DisplayWidth(below));
+  out += TextAt(layout.left + width / 2, layout.bottom + 32, "label middle", below);
+  constexpr double kRoomBelow = 34;
+  const double height = layout.bottom - layout.top;
+  const std::string beside = Shortened(map.row_label, static_cast<size_t>((height + kRoomBelow) / kSvgCharacter));
+  const double middle = layout.top + std::max(height, kSvgCharacter * DisplayWidth(beside)) / 2;
+  return out + fmt::format("<text class=\"label middle\" transform=\"translate(13 {:.1f}) rotate(-90)\">{}</text>\n",
+                           middle, EscapeXml(beside));
+}
+
+std::string Swatch(const std::string& css, double x, double y, const std::string& tip, const std::string& text) {
+  constexpr double kWidth = 20, kHeight = 14;
+  std::string out = fmt::format("<g class=\"{}\">", css);
+  if (!tip.empty()) out += "<title>" + EscapeXml(tip) + "</title>";
+  out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", x, y, kWidth, kHeight);
+  if (!text.empty()) out += TextAt(x + kWidth / 2, y + 11, "cell middle", text);
+  return out + "</g>\n";
+}
+
+// Names and how many cells each has.
+std::string CategoryLegend(const HeatMap& map, double& last) {
+  std::vector<size_t> counts(map.categories.size());
+  for (size_t row = 0; row < map.rows.size(); ++row)
+    for (size_t column = 0; column < map.columns.size(); ++column)
+      if (const double value = ValueAt(map, row, column); std::isfinite(value)) ++counts[static_cast<size_t>(value)];
+  std::vector<std::string> names;
+  for (size_t i = 0; i < counts.size(); ++i) names.push_back(fmt::format("{} ({})", map.categories[i], counts[i]));
+  const std::vector<LegendPlace> places = PlaceLegend(names, 42, last);
+  std::string out;
+  for (size_t i = 0; i < places.size(); ++i)
+    out += Swatch(CategoryCss(static_cast<double>(i)), places[i].x, places[i].y - 11, "", CategoryLetter(i)) +
+           LegendText(places[i]);
+  return out;
+}
+
+// The steps of the scale with its ends and what is between them, and what has no shade.
+std::string ShadeLegend(const Shading& shading, double left, double y) {
+  constexpr double kStep = 26, kHeight = 12, kGap = 6;
+  std::string out;
+  double x = left;
+  const auto step = [&](const std::string& css) {
+    out += fmt::format("<g class=\"{}\"><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/></g>\n",
+                       css, x, y, kStep, kHeight);
+    x += kStep;
+  };
+  const auto half = [](const std::string& text) { return kSvgCharacter * DisplayWidth(text) / 2; };
+  if (!(shading.low < shading.high)) {
+    step(shading.Css(shading.low));
+    out += TextAt(left, y + kHeight + 15, "tick", FormatNumber(shading.low, 3));
+  } else {
+    for (int shade = 0; shade < kShades; ++shade) step(fmt::format("h{}", shade));
+    const std::string low = FormatNumber(shading.low, 3), high = FormatNumber(shading.high, 3);
+    out += TextAt(left, y + kHeight + 15, "tick", low) + TextAt(x, y + kHeight + 15, "tick end", high);
+    double free_from = left + 2 * half(low) + kGap;
+    const double free_to = x - 2 * half(high) - kGap;
+    for (const double tick :
+         shading.log ? LogTicks(shading.low, shading.high, 5) : NiceTicks(shading.low, shading.high, 5)) {
+      if (!(tick > shading.low && tick < shading.high)) continue;
+      const double at = left + shading.Share(tick) * kShades * kStep;
+      const std::string label = TickLabel(tick);
+      out += Rule("axis", at, y + kHeight, at, y + kHeight + 4);
+      if (at - half(label) < free_from || at + half(label) > free_to) continue;
+      out += TextAt(at, y + kHeight + 15, "tick middle", label);
+      free_from = at + half(label) + kGap;
+    }
+  }
+  x = std::max(x, left + 2 * half(FormatNumber(shading.low, 3))) + 16;
+  for (const auto& [there, mark, name] : {std::tuple(shading.zero, "0", "0"), {shading.none, "–", "none"}}) {
+    if (!there) continue;
+    out += Swatch("hn", x, y - 1, "", mark) + TextAt(x + 26, y + 10, "legend", name);
+    x += 34 + 2 * half(name) + 10;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Svg(const HeatMap& map) {
+  const Shading shading(map);
+  std::string header = TextAt(8, 20, "title", Shortened(map.title, 62));
+  double top = 34;
+  if (!shading.any && !shading.zero) return WithoutData(map.title, header, top);
+  if (!map.categories.empty()) {
+    header += CategoryLegend(map, top);
+    top += 16;
+  }
+  const Layout layout(map, top);
+  const double bottom = layout.bottom + 40;
+  const bool scale = map.categories.empty() && shading.any;
+  return OpenSvg(map.title, bottom + (scale ? 40 : 0)) + header + Cells(map, layout, shading) + Names(map, layout) +
+         (scale ? ShadeLegend(shading, layout.left, bottom + 6) : "") + "</svg>\n";
+}
+
+// One blue from the paper on, in steps of equal lightness but for the one in the middle, where neither ink nor paper
+// would be read. Categories have the charts' colours, then pale ones.
+std::string HeatMapStyle() {
+  return R"(
+:root { --h0: #e7f1fc; --h1: #bfd8f2; --h2: #96bfe9; --h3: #6ca5e0; --h4: #428cd3; --h5: #0e6ab4; --h6: #005297; --h7: #003b74; --h8: #002750;
+  --p0: #bdd5ea; --p1: #eeceba; --p2: #badbd2; --p3: #e6cbdf; --p4: #dbd5ba; --p5: #cbd8e1; --p6: #eac4c2; --p7: #d3d3d6; }
+@media (prefers-color-scheme: dark) { :root {
+  --h0: #1d2a37; --h1: #1d364f; --h2: #1a4268; --h3: #174e7f; --h4: #185a95; --h5: #3a84ca; --h6: #6aa6e4; --h7: #9dc9f7; --h8: #d2ebff;
+  --p0: #2e475f; --p1: #5a3e2c; --p2: #214c41; --p3: #513b51; --p4: #524c29; --p5: #3d4b55; --p6: #5a3a39; --p7: #44464c; } }
+.chart g rect { stroke: var(--paper); stroke-width: 1; }
+.chart .hn rect { fill: var(--panel); stroke: var(--line); }
+.chart .h0 rect { fill: var(--h0); } .chart .h1 rect { fill: var(--h1); } .chart .h2 rect { fill: var(--h2); }
+.chart .h3 rect { fill: var(--h3); } .chart .h4 rect { fill: var(--h4); } .chart .h5 rect { fill: var(--h5); }
+.chart .h6 rect { fill: var(--h6); } .chart .h7 rect { fill: var(--h7); } .chart .h8 rect { fill: var(--h8); }
+.chart .q0 rect { fill: var(--s0); } .chart .q1 rect { fill: var(--s1); } .chart .q2 rect { fill: var(--s2); } .chart .q3 rect { fill: var(--s3); }
+.chart .q4 rect { fill: var(--s4); } .chart .q5 rect { fill: var(--s5); } .chart .q6 rect { fill: var(--s6); } .chart .q7 rect { fill: var(--s7); }
+.chart .q8 rect { fill: var(--p0); } .chart .q9 rect { fill: var(--p1); } .chart .q10 rect { fill: var(--p2); } .chart .q11 rect { fill: var(--p3); }
+.chart .q12 rect { fill: var(--p4); } .chart .q13 rect { fill: var(--p5); } .chart .q14 rect { fill: var(--p6); } .chart .q15 rect { fill: var(--p7); }
+.chart .cell { font-size: 10.5px; fill: var(--ink); }
+.chart .h5 .cell, .chart .h6 .cell, .chart .h7 .cell, .chart .h8 .cell,
+.chart .q0 .cell, .chart .q1 .cell, .chart .q2 .cell, .chart .q3 .cell, .chart .q4 .cell, .chart .q5 .cell, .chart .q6 .cell, .chart .q7 .cell { fill: var(--paper); }
+)";
+}
+
+}  // namespace lshformer

@@ -1,0 +1,329 @@
+// The command `convert`: what it keeps to, what it writes, what it refuses.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/json.h"
+#include "cli/call.h"
+#include "data/synth.h"
+#include "io/safetensors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::lshformer::testing::CommandResult;
+using ::lshformer::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+constexpr int kPositions = 160, kHeads = 2, kHeadDim = 16, kLayers = 2;
+
+class ConvertTest : public ::testing::Test {
+ protected:
+  // One small model for all tests, whose attention is not flat: its random weights are large.
+  static void SetUpTestSuite() {
+    shared_ = new TempFolder;
+    std::string corpus, texts;
+    for (uint64_t i = 0; i < 40; ++i) corpus += SyntheticDocument(/*seed=*/1, i) + "\n\n";
+    for (uint64_t i = 0; i < 12; ++i) {
+      std::string text = SyntheticDocument(/*seed=*/2, i) + " " + SyntheticDocument(/*seed=*/3, i);
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      texts += Json{{"text", text}}.dump() + "\n";
+    }
+    shared_->Write("corpus.txt", corpus);
+    shared_->Write("texts.jsonl", texts);
+    Made({"tokenizer", "train", "--input", *shared_ / "corpus.txt", "--vocab_size", "400", "--output_dir",
+          *shared_ / "tokenizer"});
+    Made({"pretrain", "--model_type", "bert", "--tokenizer_name", *shared_ / "tokenizer", "--config_overrides",
+          fmt::format("hidden_size={},num_hidden_layers={},num_attention_heads={},intermediate_size=48,"
+                      "max_position_embeddings={},initializer_range=0.3",
+                      kHeads * kHeadDim, kLayers, kHeads, kPositions),
+          "--train_file", *shared_ / "corpus.txt", "--output_dir", *shared_ / "model", "--max_steps", "1",
+          "--learning_rate", "1e-9", "--max_seq_length", "128"});
+  }
+  static void TearDownTestSuite() {
+    delete shared_;
+    shared_ = nullptr;
+  }
+  static void Made(const Words& words) {
+    Words all = words;
+    all.insert(all.end(), {"--quiet"});
+    const CommandResult result = Call(all);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  std::string Model() const { return *shared_ / "model"; }
+  std::string Texts() const { return *shared_ / "texts.jsonl"; }
+  Words Command(const std::string& output, const Words& more) const {
+    Words words{"convert",     "--model_name_or_path", Model(),    "--output_dir", folder_ / output,
+                "--calibrate", Texts(),                "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Json Convert(const std::string& output, const Words& more) const {
+    Words words = Command(output, more);
+    words.push_back("--json");
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return ParseJson(result.out, "report");
+  }
+  std::vector<float> Embedding(const std::string& model, const Words& more = {}) const {
+    Words words{"predict", "--task", "feature-extraction", "--pooling", "mean", "--model_name_or_path", model,
+                "--input", Texts(),  "--output",           "-",         "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::vector<float> all;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      const Json answer = ParseJson(line, "answer");
+      for (const Json& x : answer["embedding"]) all.push_back(x.get<float>());
+    }
+    return all;
+  }
+  Json Config(const std::string& output) const { return ReadJsonFile(folder_ / (output + "/config.json")); }
+  bool WroteNothing(const std::string& output) const {
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      if (entry.path().filename().string().starts_with(output)) return false;
+    return true;
+  }
+
+  static inline TempFolder* shared_ = nullptr;
+  TempFolder folder_;
+};
+
+TEST_F(ConvertTest, KeepsTheBudgetAndTheWeights) {
+  const Json report = Convert("out", {"--budget_pairs", "0.4"});
+  EXPECT_LE(report["pairs_fraction"].get<double>(), 0.4);
+  EXPECT_GT(report["pairs_fraction"].get<double>(), 0.2);
+  EXPECT_GT(report["cosine_mean"].get<double>(), 0.9);
+  EXPECT_LE(report["cosine_worst"], report["cosine_mean"]);
+  EXPECT_GT(report["time_fraction"].get<double>(), 0);
+  ASSERT_EQ(report["layers"].size(), kLayers);
+  ASSERT_EQ(report["layers"][1]["heads"].size(), kHeads);
+  for (const Json& head : report["layers"][1]["heads"]) {
+    EXPECT_GT(head["mass_recall"].get<double>(), 0);
+    EXPECT_LE(head["mass_recall"].get<double>(), 1 + 1e-9);
+    EXPECT_GE(head["error"].get<double>(), 0);
+  }
+  EXPECT_EQ(report, ReadJsonFile(folder_ / "out/convert_report.json"));
+  EXPECT_THAT(folder_.Read("out/report.html"), HasSubstr("</html>"));
+  // Every tensor as it was, and directions beside them.
+  const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "out/model.safetensors");
+  EXPECT_EQ(after.tensors().size(), before.tensors().size() + 2 * kLayers);
+  for (const auto& [name, view] : before.tensors()) {
+    const TensorView* copy = after.Find(name);
+    ASSERT_NE(copy, nullptr) << name;
+    EXPECT_TRUE(copy->shape == view.shape && std::equal(view.bytes.begin(), view.bytes.end(), copy->bytes.begin()));
+  }
+  const std::vector<int64_t> keys{kHeads, kHeadDim, 16}, queries{kHeads, kHeadDim, 6};
+  EXPECT_EQ(after.Get("lshformer.attention.1.key_directions", DType::kF32).shape, keys);
+  EXPECT_EQ(after.Get("lshformer.attention.1.query_directions", DType::kF32).shape, queries);
+  // Other keys of the config stay.
+  Json config = Config("out"), own = ReadJsonFile(Model() + "/config.json");
+  EXPECT_EQ(config["attention"].size(), kLayers);
+  config.erase("attention");
+  own.erase("attention");
+  EXPECT_EQ(config, own);
+}
+
+TEST_F(ConvertTest, ReportsTheCosineThatPredictGives) {
+  const Json report = Convert("out", {"--budget_pairs", "0.4"});
+  const std::vector<float> exact = Embedding(Model()), own = Embedding(folder_ / "out");
+  const size_t width = kHeads * kHeadDim, texts = exact.size() / width;
+  ASSERT_EQ(own.size(), exact.size());
+  ASSERT_EQ(texts, 12u);
+  double sum = 0, worst = 1;
+  for (size_t text = 3; text < texts; text += 4) {  // those held out
+    double dot = 0, a = 0, b = 0;
+    for (size_t i = text * width; i < (text + 1) * width; ++i) {
+      dot += static_cast<double>(exact[i]) * own[i];
+      a += static_cast<double>(exact[i]) * exact[i];
+      b += static_cast<double>(own[i]) * own[i];
+    }
+    sum += dot / std::sqrt(a * b);
+    worst = std::min(worst, dot / std::sqrt(a * b));
+  }
+  EXPECT_NEAR(report["cosine_mean"].get<double>(), sum / 3, 1e-5);
+  EXPECT_NEAR(report["cosine_worst"].get<double>(), worst, 1e-5);
+  EXPECT_EQ(own, Embedding(folder_ / "out", {"--threads", "1", "--batch_tokens", "64"}));
+}
+
+TEST_F(ConvertTest, WithoutABudgetTakesTheAttentionAsAsked) {
+  const Json report = Convert("out", {"--attention", "clustered", "--lsh_open", "1", "--lsh_cluster", "8"});
+  EXPECT_TRUE(report["budget"].is_null());
+  const Json attention = Config("out")["attention"];
+  EXPECT_EQ(attention["type"], "clustered");
+  EXPECT_EQ(attention["open"], 1);
+  EXPECT_EQ(attention["directions"], "stored");
+  EXPECT_FALSE(report.contains("seeds"));
+  const Json drawn = Convert("drawn", {"--lsh_directions", "random", "--lsh_open", "1"});
+  EXPECT_EQ(drawn["seeds"].size(), 5u);
+  const SafetensorsFile file(folder_ / "drawn/model.safetensors");
+  EXPECT_EQ(file.Find("lshformer.attention.0.key_directions"), nullptr);
+}
+
+TEST_F(ConvertTest, TheSameTextsGiveTheSameFolder) {
+  Convert("one", {"--budget_pairs", "0.3", "--threads", "1"});
+  Convert("two", {"--budget_pairs", "0.3", "--threads", "2"});
+  EXPECT_EQ(folder_.Read("one/config.json"), folder_.Read("two/config.json"));
+  EXPECT_EQ(folder_.Read("one/model.safetensors"), folder_.Read("two/model.safetensors"));
+}
+
+TEST_F(ConvertTest, WritesNothingBelowTheQualityAsked) {
+  Words words = Command("out", {"--budget_pairs", "0.2", "--min_quality", "1"});
+  const CommandResult result = Call(words);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--min_quality: the mean cosine to the exact model is 0."),
+                                HasSubstr("less than 1; nothing was written")));
+  EXPECT_TRUE(WroteNothing("out"));
+  const Json kept = Convert("kept", {"--budget_pairs", "0.4", "--min_quality", "0.5"});
+  EXPECT_GE(kept["cosine_mean"].get<double>(), 0.5);
+}
+
+TEST_F(ConvertTest, MeasuresATask) {
+  const Json report = Convert("out", {"--lsh_open", "1", "--task", "fill-mask", "--validation_file",
+                                      *shared_ / "corpus.txt", "--max_eval_samples", "20"});
+  EXPECT_EQ(report["metric_name"], "eval_accuracy");
+  const CommandResult exact = Call({"evaluate", "--model_name_or_path", Model(), "--task", "fill-mask",
+                                    "--validation_file", *shared_ / "corpus.txt", "--max_eval_samples", "20",
+                                    "--quiet"});
+  EXPECT_EQ(report["metric_exact"], ParseJson(exact.out, "exact")["eval_accuracy"]) << exact.err;
+}
+
+TEST_F(ConvertTest, TrainingTowardsTheExactModelBringsItCloser) {
+  const Json report =
+      Convert("out", {"--budget_pairs", "0.2", "--recover_steps", "80", "--train_file", *shared_ / "texts.jsonl"});
+  EXPECT_GT(report["cosine_mean"].get<double>(), report["cosine_mean_before_recovery"].get<double>());
+  const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "out/model.safetensors");
+  const char* name = "bert.encoder.layer.0.attention.self.query.weight";
+  const auto bytes = [&](const SafetensorsFile& file) {
+    const auto view = file.Find(name)->bytes;
+    return std::vector<std::byte>(view.begin(), view.end());
+  };
+  EXPECT_NE(bytes(before), bytes(after));
+  // The head of masked words is no part of what was trained, and still there.
+  EXPECT_NE(after.Find("cls.predictions.bias"), nullptr);
+}
+
+TEST_F(ConvertTest, RepeatsThePositionTable) {
+  const CommandResult result = Call({"convert", "--model_name_or_path", Model(), "--output_dir", folder_ / "long",
+                                     "--extend_positions", "400", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Config("long")["max_position_embeddings"], 400);
+  const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "long/model.safetensors");
+  const char* name = "bert.embeddings.position_embeddings.weight";
+  const TensorView *was = before.Find(name), *is = after.Find(name);
+  EXPECT_EQ(is->shape, (std::vector<int64_t>{400, kHeads * kHeadDim}));
+  for (size_t i = 0; i < is->bytes.size(); ++i) ASSERT_EQ(is->bytes[i], was->bytes[i % was->bytes.size()]) << i;
+  EXPECT_EQ(Embedding(folder_ / "long", {"--max_seq_length", "160"}), Embedding(Model()));
+  const Json both = Convert("both", {"--extend_positions", "400", "--budget_pairs", "0.3"});
+  EXPECT_EQ(both["extended_from"], kPositions);
+  EXPECT_EQ(Config("both")["max_position_embeddings"], 400);
+}
+
+TEST_F(ConvertTest, OtherFamilies) {
+  Made({"pretrain", "--model_type", "albert", "--tokenizer_name", *shared_ / "tokenizer", "--config_overrides",
+        "hidden_size=32,embedding_size=16,num_hidden_layers=4,num_hidden_groups=2,inner_group_num=2,"
+        "num_attention_heads=2,intermediate_size=48,max_position_embeddings=160",
+        "--train_file", *shared_ / "corpus.txt", "--output_dir", folder_ / "albert", "--max_steps", "2",
+        "--max_seq_length", "64", "--objective", "mlm"});
+  const CommandResult albert =
+      Call({"convert", "--model_name_or_path", folder_ / "albert", "--output_dir", folder_ / "converted", "--calibrate",
+            Texts(), "--budget_pairs", "0.3", "--quiet", "--json"});
+  ASSERT_EQ(albert.status, 0) << albert.err;
+  EXPECT_LE(ParseJson(albert.out, "report")["pairs_fraction"].get<double>(), 0.3);
+  // Two inner layers a layer: directions for each visit.
+  EXPECT_NE(SafetensorsFile(folder_ / "converted/model.safetensors").Find("lshformer.attention.7.key_directions"),
+            nullptr);
+  Made({"synth", "--task", "qa", "--examples", "6", "--output", folder_ / "questions.json"});
+  Made({"train", "--task", "question-answering", "--model_type", "qanet", "--config_overrides",
+        "hidden_size=32,num_attention_heads=2,num_hidden_layers=1,embedding_size=16,character_embedding_size=8",
+        "--train_file", folder_ / "questions.json", "--output_dir", folder_ / "qanet", "--max_steps", "1"});
+  const CommandResult qanet =
+      Call({"convert", "--model_name_or_path", folder_ / "qanet", "--output_dir", folder_ / "fast", "--calibrate",
+            Texts(), "--budget_pairs", "0.4", "--quiet", "--json"});
+  ASSERT_EQ(qanet.status, 0) << qanet.err;
+  EXPECT_LE(ParseJson(qanet.out, "report")["pairs_fraction"].get<double>(), 0.4);
+  const CommandResult answer =
+      Call({"predict", "--task", "question-answering", "--model_name_or_path", folder_ / "fast", "--question",
+            "Who hid it?", "--context", "Karla hid the canary behind the old mill.", "--quiet"});
+  EXPECT_EQ(answer.status, 0) << answer.err;
+}
+
+TEST_F(ConvertTest, WhatIsWrong) {
+  const auto wrong = [&](const Words& more, int status) { return Wrong(Command("out", more), status); };
+  EXPECT_THAT(wrong({"--budget_pairs", "0.3", "--budget_time", "0.5"}, 2), HasSubstr("--budget_time"));
+  EXPECT_THAT(wrong({"--budget_pairs", "1.5"}, 2), HasSubstr("--budget_pairs"));
+  EXPECT_THAT(wrong({"--budget_pairs", "0.3", "--lsh_open", "2"}, 2), HasSubstr("--lsh_open: a budget chooses it"));
+  EXPECT_THAT(wrong({"--budget_pairs", "0.3", "--attention", "reformer"}, 2), HasSubstr("--attention"));
+  EXPECT_THAT(wrong({"--budget_pairs", "0.0001"}, 2), AllOf(HasSubstr("--budget_pairs"), HasSubstr("the least is 0.")));
+  EXPECT_THAT(wrong({"--recover_steps", "3"}, 2), HasSubstr("--train_file"));
+  EXPECT_THAT(wrong({"--extend_positions", "100", "--lsh_open", "1"}, 2), HasSubstr("has 160 positions already"));
+  EXPECT_THAT(wrong({"--extend_positions", "500"}, 2), HasSubstr("alone measures nothing"));
+  EXPECT_THAT(wrong({"--task", "fill-mask"}, 2), HasSubstr("--validation_file"));
+  const auto on = [&](const std::string& text) {
+    return Wrong({"convert", "--model_name_or_path", Model(), "--output_dir", folder_ / "out", "--calibrate",
+                  folder_.Write("bad.txt", text), "--quiet"},
+                 1);
+  };
+  EXPECT_THAT(on(""), HasSubstr("bad.txt: holds no text"));
+  EXPECT_THAT(on(" \n\n"), HasSubstr("bad.txt: holds no text"));
+  EXPECT_THAT(on("too short\n"), HasSubstr("too few to calibrate on"));
+  std::string foreign;
+  for (int i = 0; i < 60; ++i) foreign += "\xE6\xBC\xA2\xE5\xAD\x97 ";
+  EXPECT_THAT(on(foreign + "\n"), HasSubstr("unknown to the model's tokenizer"));
+  folder_.Write("out/file", "x");
+  EXPECT_THAT(wrong({}, 2), HasSubstr("has files already"));
+  EXPECT_EQ(folder_.Read("out/file"), "x");
+}
+
+TEST_F(ConvertTest, DirectionsThatAreMissingAreNamed) {
+  Convert("out", {"--lsh_open", "1"});
+  const std::string without = folder_ / "without";
+  fs::copy(folder_ / "out", without);
+  fs::remove(without + "/model.safetensors");
+  fs::copy(Model() + "/model.safetensors", without + "/model.safetensors");
+  EXPECT_THAT(Wrong({"predict", "--task", "fill-mask", "--model_name_or_path", without, "--text", "a [MASK]"}, 1),
+              AllOf(HasSubstr("\"lshformer.attention.0.key_directions\" is missing"), HasSubstr("convert makes")));
+  const Json info = ParseJson(Call({"info", folder_ / "out", "--json"}).out, "info");
+  EXPECT_EQ(info["parameters_total"], ParseJson(Call({"info", Model(), "--json"}).out, "info")["parameters_total"]);
+}
+
+TEST_F(ConvertTest, EvaluateComparesWithExactAttention) {
+  const auto evaluate = [&](const Words& more, int status) {
+    Words words{"evaluate", "--model_name_or_path", Model(),   "--task", "fill-mask", "--validation_file", *shared_ / "corpus.txt",
+                "--max_eval_samples", "12", "--log_level", "error", "--no_progress"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    return status == 0 ? ParseJson(result.out, "results") : Json(result.err);
+  };
+  const Json exact = evaluate({}, 0);
+  const Json both = evaluate({"--attention", "clustered", "--lsh_open", "1", "--lsh_cluster", "8", "--compare_exact"}, 0);
+  EXPECT_EQ(both["eval_accuracy_exact"], exact["eval_accuracy"]);
+  EXPECT_EQ(both["eval_loss_exact"], exact["eval_loss"]);
+  EXPECT_NE(both["eval_loss"], exact["eval_loss"]);
+  EXPECT_LT(both["eval_pairs_fraction"].get<double>(), 0.6);
+  const double mean = both["eval_cosine_to_exact_mean"].get<double>(), worst = both["eval_cosine_to_exact_worst"].get<double>();
+  EXPECT_LT(mean, 1 - 1e-6);
+  EXPECT_GT(worst, 0.5);
+  EXPECT_LE(worst, mean);
+  EXPECT_FALSE(both.contains("eval_runtime_exact"));
+  const Json same = evaluate({"--attention", "clustered", "--lsh_min_length", "5000", "--compare_exact"}, 0);
+  EXPECT_NEAR(same["eval_cosine_to_exact_mean"].get<double>(), 1, 1e-12);
+  EXPECT_EQ(same["eval_loss"], same["eval_loss_exact"]);
+  EXPECT_THAT(evaluate({"--compare_exact"}, 2).get<std::string>(), HasSubstr("--compare_exact"));
+  EXPECT_THAT(Wrong({"evaluate", "--task_name", "sst2", "--predictions", "a", "--references", "b", "--compare_exact"}, 2),
+              HasSubstr("--compare_exact"));
+}
+
+}  // namespace
+}  // namespace lshformer::cli
