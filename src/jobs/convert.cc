@@ -225,12 +225,14 @@ void MeasureTask(Work& work, const std::string& folder) {
   job.progress = true;
   job.model.model_name_or_path = work.source;
   job.model.attention.attention = Name(AttentionSpec{});
-  const auto [name, exact] = MainMetric(RunEvaluate(job));
+  work.report["task_results_exact"] = RunEvaluate(job);
   job.model.model_name_or_path = folder;
   job.model.attention = {};
+  work.report["task_results"] = RunEvaluate(job);
+  const auto [name, exact] = MainMetric(work.report["task_results_exact"]);
   work.report["metric_name"] = name;
   work.report["metric_exact"] = exact;
-  work.report["metric"] = MainMetric(RunEvaluate(job)).second;
+  work.report["metric"] = MainMetric(work.report["task_results"]).second;
 }
 
 // Why the result is not to be written.

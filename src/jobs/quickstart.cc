@@ -14,8 +14,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/option_table.h"
 #include "base/signals.h"
 #include "data/synth.h"
+#include "jobs/convert.h"
 #include "jobs/pretrain.h"
 #include "jobs/train.h"
 #include "text/tokenizer.h"
@@ -43,7 +45,9 @@ constexpr uint64_t kQuestionsToAsk = 5;
 constexpr int kQuestionLength = 512, kQuestionBatch = 16;
 constexpr double kQuestionRate = 1e-3;
 constexpr int64_t kQuestionSteps = 800;
-constexpr int kStages = 12;
+constexpr int64_t kCalibrationDocuments = 48;
+constexpr double kBudget = 0.5;  // of the pairs; documents of 150 words are short for clusters
+constexpr int kStages = 13;
 
 // The paper's model (its section 4.1): 2 layers, 128 wide, 2 heads. Wider initial weights and no dropout, as it is
 // trained for minutes, not for hours.
@@ -71,6 +75,10 @@ class Quickstart {
     result_.exact.name = "exact";  // a spec of nothing else is exact attention
     result_.hashed = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
                       {.name = "Reformer", .spec = {.kind = reformer, .seed = seed_}}};
+    const ClusteredAttention clustered{};
+    AttentionSpec converted = Options(clustered).defaults;
+    converted.kind = clustered;
+    result_.hashed.push_back({.name = "Clustered", .spec = converted});
     sides_ = {&result_.exact, &result_.hashed[0], &result_.hashed[1]};
   }
 
@@ -91,6 +99,8 @@ class Quickstart {
     for (QuickstartSide* side : sides_) Pretrain(*side);
     for (QuickstartSide* side : sides_) LearnSentiment(*side);
     for (QuickstartSide* side : sides_) LearnQuestions(*side);
+    Convert(result_.hashed.back());
+    sides_.push_back(&result_.hashed.back());
     Stage("timing the attention at 10 to 8192 tokens");
     std::vector<AttentionSpec> specs;
     for (const QuickstartSide* side : sides_) specs.push_back(side->spec);
@@ -144,6 +154,7 @@ class Quickstart {
               [&](const SyntheticQuestion& made) { paragraphs.push_back(made.question + " " + made.context); });
     questions("questions-dev.json", kTestQuestions, seed_ + 1, [](const SyntheticQuestion&) {});
     WriteQuestionsToAsk();
+    WriteCalibration();
     Stage(fmt::format("training a WordPiece vocabulary of at most {}", kVocabulary));
     WordPieceTraining training;
     training.vocab_size = kVocabulary;
@@ -163,6 +174,33 @@ class Quickstart {
       file.Write(Json{{"id", made.answer}, {"question", made.question}, {"context", made.context}}.dump() + "\n");
     }
     file.Commit();
+  }
+
+  // Unseen documents and their questions, to calibrate a conversion on.
+  void WriteCalibration() const {
+    AtomicFile file(folder_.Work("calibrate.jsonl"));
+    for (int64_t i = 0; i < kCalibrationDocuments; ++i) {
+      const SyntheticQuestion made = MakeSyntheticQuestion(seed_ + 3, static_cast<uint64_t>(i), kDocumentWords);
+      file.Write(Json{{"text", made.question + " " + made.context}}.dump() + "\n");
+    }
+    file.Commit();
+  }
+
+  // The exact model that answers questions, every head under settings of its own, without training. The side's own
+  // spec, the kind's defaults, is what is timed.
+  void Convert(QuickstartSide& side) {
+    Stage(fmt::format("converting the exact model to {} attention", Name(side.spec)));
+    ConvertOptions options;
+    options.model_name_or_path = folder_.Work("questions-" + FolderName(result_.exact));
+    options.output_dir = folder_.Work("questions-" + FolderName(side));
+    options.budget_pairs = kBudget;
+    options.calibrate = {folder_.Work("calibrate.jsonl")};
+    options.task = "question-answering";
+    options.validation_file = folder_.Work("questions-dev.json");
+    options.max_seq_length = kQuestionLength;
+    options.seed = seed_;
+    side.conversion = RunConvert(options).report;
+    side.questions.eval = side.conversion["task_results"];
   }
 
   template <class Run>
@@ -312,6 +350,8 @@ std::vector<std::string> Quickstart::Commands() const {
           fmt::format("{} predict --model_name_or_path {} --task text-classification --text {}", program,
                       Quoted(folder_.Final("sentiment-simhash")),
                       Quoted(MakeSyntheticReview(seed_, kFirstTestReview + kTestReviews).sentence)),
+          fmt::format("{} convert --model_name_or_path {} --output_dir fast --calibrate {} --budget_pairs 0.25",
+                      program, Quoted(folder_.Final("questions-exact")), Quoted(folder_.Final("calibrate.jsonl"))),
           fmt::format(
               "{} bench attention --lengths 512,4096 --heads {} --head_dim {} --attention dense --attention simhash "
               "--attention reformer",

@@ -39,6 +39,7 @@ struct QuickstartSide {
   AttentionSpec spec;
   std::vector<AttentionTiming> attention{};  // by length, ascending
   QuickstartJob pretrain{}, sentiment{}, questions{};
+  Json conversion = nullptr;  // of one that was not trained but converted from the exact model: convert's report
 };
 
 struct QuickstartResult {
@@ -58,11 +59,12 @@ struct QuickstartOptions {
 };
 
 // The main job on data made here: a BERT with exact, SimHash and Reformer attention from raw text to answers, side by
-// side. Six to ten minutes on two cores. The folder gets models, data and report.html, in place of an older
-// quickstart's; stopped or failed, it is left as it was. Error if it holds anything else.
+// side, and what clustered attention keeps of the exact one without training. Six to ten minutes on two cores. The
+// folder gets models, data and report.html, in place of an older quickstart's; stopped or failed, it is left as it was.
+// Error if it holds anything else.
 QuickstartResult RunQuickstart(const QuickstartOptions& options);
 
-// The BERT-LSH paper's Tables 1 to 4 in one: exact | SimHash | ratio | Reformer | ratio.
+// The BERT-LSH paper's Tables 1 to 4 in one: exact | SimHash | ratio | Reformer | ratio | …
 Table QuickstartTable(const QuickstartResult& result);
 // Two sentences, from the numbers alone: what this hashing gained, and what it cost.
 std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed);

@@ -146,7 +146,7 @@ LineChart Curves(const QuickstartResult& result, const std::string& title, const
                  QuickstartJob QuickstartSide::*job) {
   LineChart chart{title, {"step"}, {unit}, {}};
   for (const QuickstartSide* side : Sides(result))
-    chart.series.push_back({side->name, Points((side->*job).history, key)});
+    if (side->conversion.is_null()) chart.series.push_back({side->name, Points((side->*job).history, key)});
   return chart;
 }
 
@@ -196,7 +196,28 @@ Table QuickstartTable(const QuickstartResult& result) {
   return lines.Take();
 }
 
+namespace {
+
+// Of a side that was not trained.
+std::string ConversionSummary(const QuickstartResult& result, const QuickstartSide& converted) {
+  const AttentionTiming &far_exact = Longest(result.exact), &far = Longest(converted);
+  const std::string speed = Speed(far_exact.time.median_ms, far.time.median_ms);
+  return fmt::format(
+      "{} attention was not trained: the exact model that answers questions was converted to it. It computed {:.1f} % "
+      "of "
+      "the pairs of these documents, its hidden states kept a cosine of {:.4f} to the exact model's, and it answered "
+      "{:.1f} % of the questions instead of {:.1f} %. At {} tokens {} attention with its defaults is {} than exact "
+      "attention.",
+      converted.name, 100 * Number(converted.questions.eval, "eval_pairs_fraction"),
+      Number(converted.conversion, "cosine_mean"), Number(converted.questions.eval, "eval_exact"),
+      Number(result.exact.questions.eval, "eval_exact"), far.length, Name(converted.spec),
+      speed == "as fast" ? "no faster" : speed);
+}
+
+}  // namespace
+
 std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed) {
+  if (!hashed.conversion.is_null()) return ConversionSummary(result, hashed);
   const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(hashed);
   const std::string far = Speed(far_exact.time.median_ms, far_hashed.time.median_ms);
   const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(hashed).time.median_ms);

@@ -61,8 +61,8 @@ class ConvertTest : public ::testing::Test {
   std::string Model() const { return *shared_ / "model"; }
   std::string Texts() const { return *shared_ / "texts.jsonl"; }
   Words Command(const std::string& output, const Words& more) const {
-    Words words{"convert",     "--model_name_or_path", Model(),    "--output_dir", folder_ / output,
-                "--calibrate", Texts(),                "--quiet"};
+    Words words{"convert",        "--model_name_or_path", Model(), "--output_dir",
+                folder_ / output, "--calibrate",          Texts(), "--quiet"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -75,7 +75,7 @@ class ConvertTest : public ::testing::Test {
     return ParseJson(result.out, "report");
   }
   std::vector<float> Embedding(const std::string& model, const Words& more = {}) const {
-    Words words{"predict", "--task", "feature-extraction", "--pooling", "mean", "--model_name_or_path", model,
+    Words words{"predict", "--task", "feature-extraction", "--pooling", "mean",   "--model_name_or_path", model,
                 "--input", Texts(),  "--output",           "-",         "--quiet"};
     words.insert(words.end(), more.begin(), more.end());
     const CommandResult result = Call(words);
@@ -192,9 +192,9 @@ TEST_F(ConvertTest, MeasuresATask) {
   const Json report = Convert("out", {"--lsh_open", "1", "--task", "fill-mask", "--validation_file",
                                       *shared_ / "corpus.txt", "--max_eval_samples", "20"});
   EXPECT_EQ(report["metric_name"], "eval_accuracy");
-  const CommandResult exact = Call({"evaluate", "--model_name_or_path", Model(), "--task", "fill-mask",
-                                    "--validation_file", *shared_ / "corpus.txt", "--max_eval_samples", "20",
-                                    "--quiet"});
+  const CommandResult exact =
+      Call({"evaluate", "--model_name_or_path", Model(), "--task", "fill-mask", "--validation_file",
+            *shared_ / "corpus.txt", "--max_eval_samples", "20", "--quiet"});
   EXPECT_EQ(report["metric_exact"], ParseJson(exact.out, "exact")["eval_accuracy"]) << exact.err;
 }
 
@@ -299,20 +299,32 @@ TEST_F(ConvertTest, DirectionsThatAreMissingAreNamed) {
 
 TEST_F(ConvertTest, EvaluateComparesWithExactAttention) {
   const auto evaluate = [&](const Words& more, int status) {
-    Words words{"evaluate", "--model_name_or_path", Model(),   "--task", "fill-mask", "--validation_file", *shared_ / "corpus.txt",
-                "--max_eval_samples", "12", "--log_level", "error", "--no_progress"};
+    Words words{"evaluate",
+                "--model_name_or_path",
+                Model(),
+                "--task",
+                "fill-mask",
+                "--validation_file",
+                *shared_ / "corpus.txt",
+                "--max_eval_samples",
+                "12",
+                "--log_level",
+                "error",
+                "--no_progress"};
     words.insert(words.end(), more.begin(), more.end());
     const CommandResult result = Call(words);
     EXPECT_EQ(result.status, status) << result.err;
     return status == 0 ? ParseJson(result.out, "results") : Json(result.err);
   };
   const Json exact = evaluate({}, 0);
-  const Json both = evaluate({"--attention", "clustered", "--lsh_open", "1", "--lsh_cluster", "8", "--compare_exact"}, 0);
+  const Json both =
+      evaluate({"--attention", "clustered", "--lsh_open", "1", "--lsh_cluster", "8", "--compare_exact"}, 0);
   EXPECT_EQ(both["eval_accuracy_exact"], exact["eval_accuracy"]);
   EXPECT_EQ(both["eval_loss_exact"], exact["eval_loss"]);
   EXPECT_NE(both["eval_loss"], exact["eval_loss"]);
   EXPECT_LT(both["eval_pairs_fraction"].get<double>(), 0.6);
-  const double mean = both["eval_cosine_to_exact_mean"].get<double>(), worst = both["eval_cosine_to_exact_worst"].get<double>();
+  const double mean = both["eval_cosine_to_exact_mean"].get<double>(),
+               worst = both["eval_cosine_to_exact_worst"].get<double>();
   EXPECT_LT(mean, 1 - 1e-6);
   EXPECT_GT(worst, 0.5);
   EXPECT_LE(worst, mean);
@@ -321,8 +333,9 @@ TEST_F(ConvertTest, EvaluateComparesWithExactAttention) {
   EXPECT_NEAR(same["eval_cosine_to_exact_mean"].get<double>(), 1, 1e-12);
   EXPECT_EQ(same["eval_loss"], same["eval_loss_exact"]);
   EXPECT_THAT(evaluate({"--compare_exact"}, 2).get<std::string>(), HasSubstr("--compare_exact"));
-  EXPECT_THAT(Wrong({"evaluate", "--task_name", "sst2", "--predictions", "a", "--references", "b", "--compare_exact"}, 2),
-              HasSubstr("--compare_exact"));
+  EXPECT_THAT(
+      Wrong({"evaluate", "--task_name", "sst2", "--predictions", "a", "--references", "b", "--compare_exact"}, 2),
+      HasSubstr("--compare_exact"));
 }
 
 }  // namespace
