@@ -39,6 +39,11 @@ std::string ResultText(const ConvertResult& result) {
         "\npairs: computed, of all; time: of attention, of exact attention's on this machine; cosine: of a text's mean "
         "hidden state to the exact model's\n";
   }
+  if (report.contains("time_fraction") && report["time_fraction"].get<double>() > 1)
+    out +=
+        "on texts of these lengths exact attention is faster; lshformer tune finds from which length on clusters pay, "
+        "and "
+        "writes it into the folder\n";
   if (report.contains("metric"))
     out += fmt::format("{}: {}, exact {}\n", report["metric_name"].get<std::string>(), Number(report, "metric"),
                        Number(report, "metric_exact"));

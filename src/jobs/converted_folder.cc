@@ -106,12 +106,17 @@ StagedFolder::StagedFolder(const std::string& path)
     : path_(fs::path(path).has_filename() ? path : fs::path(path).parent_path().string()),
       staged_(fmt::format("{}.{}.part", path_, ::getpid())) {
   if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has files already; name a new folder", Shown(path_, 160));
+  std::error_code error;
+  for (fs::path parent = fs::absolute(staged_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
+    made_.push_back(parent.string());
   MakeFolder(staged_);
 }
 
 StagedFolder::~StagedFolder() {
   std::error_code error;
-  if (!staged_.empty()) fs::remove_all(staged_, error);
+  if (staged_.empty()) return;
+  fs::remove_all(staged_, error);
+  for (const std::string& parent : made_) fs::remove(parent, error);  // only where it is empty
 }
 
 void StagedFolder::Commit() {

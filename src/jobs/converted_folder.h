@@ -10,7 +10,8 @@
 
 namespace lshformer {
 
-// A folder beside `path` that takes its name once all is in it. Without Commit it is removed again.
+// A folder beside `path` that takes its name once all is in it. Without Commit it is removed again, with the parents
+// that it needed.
 class StagedFolder {
  public:
   // Error naming output_dir: it has files already, or cannot be made.
@@ -23,6 +24,7 @@ class StagedFolder {
 
  private:
   std::string path_, staged_;
+  std::vector<std::string> made_;  // parents that were missing, innermost first
 };
 
 struct FolderChanges {

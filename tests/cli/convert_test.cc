@@ -184,6 +184,8 @@ TEST_F(ConvertTest, WritesNothingBelowTheQualityAsked) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("--min_quality: the mean cosine to the exact model is 0."),
                                 HasSubstr("less than 1; nothing was written")));
   EXPECT_TRUE(WroteNothing("out"));
+  EXPECT_EQ(Call(Command("new/folder", {"--budget_pairs", "0.2", "--min_quality", "1"})).status, 1);
+  EXPECT_TRUE(WroteNothing("new"));
   const Json kept = Convert("kept", {"--budget_pairs", "0.4", "--min_quality", "0.5"});
   EXPECT_GE(kept["cosine_mean"].get<double>(), 0.5);
 }
