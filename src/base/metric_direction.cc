@@ -22,6 +22,11 @@ constexpr std::array kSmaller{"loss", "mse", "perplexity", "runtime", "pairs_fra
 }  // namespace
 
 int BetterDirection(std::string_view metric) {
+  // A figure of exact attention ("eval_loss_exact"), where what stands before is a figure: "eval_exact" is its own
+  // name.
+  constexpr std::string_view kOfExact = "_exact";
+  if (metric.ends_with(kOfExact))
+    if (const int own = BetterDirection(metric.substr(0, metric.size() - kOfExact.size())); own != 0) return own;
   const auto in = [metric](const char* part) { return metric.find(part) != metric.npos; };
   if (in("thresh")) return 0;
   if (std::any_of(kGreater.begin(), kGreater.end(), in)) return 1;

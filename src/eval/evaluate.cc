@@ -41,7 +41,7 @@ class EvaluationLoop {
   void Run(const MakeBatchOf& make, const Visit& visit) {
     torch::NoGradGuard no_grad;
     std::optional<Progress> progress;
-    if (options_.progress) progress.emplace("evaluating", set_.size(), "sequences");
+    if (options_.progress) progress.emplace(options_.title, set_.size(), "sequences");
     std::vector<int> lengths(static_cast<size_t>(set_.size()));
     for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = static_cast<int>(set_.TokensOf(i));
     for (const auto& [begin, end] : CutByTokens(lengths, kBatchTokens, options_.batch_size)) {

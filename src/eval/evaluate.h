@@ -24,6 +24,7 @@ struct EvaluateOptions {
   bool matthews = false;  // classification: also Matthews' correlation
   PairKind pairs = PairKind::kNextSentence;  // which the labels of a set of pairs are
   std::function<void(const PackedBatch&, const ModelOutput&)> observe = nullptr;  // sees every forward, in order
+  std::string title = "evaluating";                                               // of the progress
 };
 
 struct Evaluation {

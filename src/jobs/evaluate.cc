@@ -1,7 +1,8 @@
 #include "jobs/evaluate.h"
 
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,13 +25,74 @@ namespace {
 
 constexpr const char* kSimilarity = "sentence-similarity";
 
+// How near a second run over the same data comes to the first: the cosine of the means of each sequence's last hidden
+// states. Of the first run the means alone are kept.
+class StateCosines {
+ public:
+  void Keep(const PackedBatch& batch, const ModelOutput& output) {
+    ForEachMean(batch, output, [&](const torch::Tensor& mean) { kept_.push_back(mean); });
+  }
+  void Compare(const PackedBatch& batch, const ModelOutput& output) {
+    ForEachMean(batch, output, [&](const torch::Tensor& mean) {
+      const torch::Tensor before = kept_.at(compared_).to(torch::kFloat64), now = mean.to(torch::kFloat64);
+      const double norms = before.norm().item<double>() * now.norm().item<double>();
+      const double cosine = norms != 0 ? before.dot(now).item<double>() / norms : before.equal(now) ? 1 : 0;
+      if (!std::isfinite(cosine)) Fail("sequence {}: the model's output is not finite", compared_);
+      ++compared_;
+      sum_ += cosine;
+      worst_ = std::min(worst_, cosine);
+    });
+  }
+  double mean() const { return sum_ / static_cast<double>(compared_); }
+  double worst() const { return worst_; }
+
+ private:
+  template <class Visit>
+  static void ForEachMean(const PackedBatch& batch, const ModelOutput& output, const Visit& visit) {
+    const std::vector<int32_t>& offsets = batch.tokens.cu_seqlens;
+    for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+      const torch::Tensor rows = output.last_hidden_state.slice(0, offsets[b], offsets[b + 1]);  // [n, H]
+      visit(rows.to(torch::kFloat64).mean(0).to(torch::kFloat32));                               // [H]
+    }
+  }
+  std::vector<torch::Tensor> kept_;  // [H] each
+  size_t compared_ = 0;
+  double sum_ = 0, worst_ = 1;
+};
+
+// Whether exact attention has a figure of its own: sizes are the same, times and shares of pairs say nothing of it.
+bool DependsOnAttention(const std::string& key) {
+  constexpr std::array kOthers{"runtime", "per_second", "samples", "total", "pairs_fraction", "hashed_fraction"};
+  return std::none_of(kOthers.begin(), kOthers.end(),
+                      [&](const char* part) { return key.find(part) != std::string::npos; });
+}
+
 // What every kind of data is evaluated with.
 struct Subject {
   const EvaluateJob& job;
   Model& model;
+  ModelPtr exact;  // the same weights under exact attention, to compare with; null: nothing is compared
   const Tokenizer& tokenizer;
   EvaluateOptions options;
   int SequenceLimit() const { return lshformer::SequenceLimit(job.max_seq_length, model.config()); }
+
+  // evaluate(model, options) → metrics: the model's, and beside them those of the exact one.
+  template <class EvaluateOne>
+  Json Compared(const EvaluateOne& evaluate) const {
+    if (exact == nullptr) return evaluate(model, options);
+    StateCosines cosines;
+    EvaluateOptions observed = options;
+    observed.observe = [&](const PackedBatch& batch, const ModelOutput& output) { cosines.Keep(batch, output); };
+    Json metrics = evaluate(model, observed);
+    observed.observe = [&](const PackedBatch& batch, const ModelOutput& output) { cosines.Compare(batch, output); };
+    observed.title = "with exact attention";
+    const Json figures = evaluate(*exact, observed);
+    for (const auto& [key, value] : figures.items())
+      if (DependsOnAttention(key)) metrics[key + "_exact"] = value;
+    metrics["eval_cosine_to_exact_mean"] = cosines.mean();
+    metrics["eval_cosine_to_exact_worst"] = cosines.worst();
+    return metrics;
+  }
 };
 
 TextTable ReadTable(const EvaluateJob& job) {
@@ -56,15 +118,18 @@ Json EvaluateLabels(Subject subject) {
   ChooseMetrics(tables, subject.options);
   tables.validation.push_back(ReadTable(job));
   tables.validation_other = ReadOtherTable(task, job.data_dir, job.validation_file, Split::kValidation);
-  const auto evaluate = [&](const std::vector<TextTable>& validation) {
+  const auto encoded = [&](const std::vector<TextTable>& validation) {
     SequenceSet set = EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
     set.KeepFirst(job.max_eval_samples);
-    return (tables.regression ? EvaluateRegression : EvaluateClassification)(subject.model, set, subject.options)
-        .metrics;
+    return set;
   };
-  Json metrics = evaluate(tables.validation);
-  if (!tables.validation_other.empty()) AddOther(evaluate(tables.validation_other), metrics);
-  return metrics;
+  const SequenceSet set = encoded(tables.validation), other = encoded(tables.validation_other);
+  return subject.Compared([&](Model& model, const EvaluateOptions& options) {
+    const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+    Json metrics = evaluate(model, set, options).metrics;
+    if (!tables.validation_other.empty()) AddOther(evaluate(model, other, options).metrics, metrics);
+    return metrics;
+  });
 }
 
 // The labels as numbers; of a GLUE task of classes the classes' own, 1 for MRPC's and QQP's pairs that say the same.
@@ -87,7 +152,9 @@ Json EvaluateSentences(const Subject& subject) {
   SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
   set.KeepFirst(2 * subject.job.max_eval_samples);
   similarities.resize(static_cast<size_t>(set.size() / 2));
-  return EvaluateSimilarity(subject.model, set, similarities, subject.options).metrics;
+  return subject.Compared([&](Model& model, const EvaluateOptions& options) {
+    return EvaluateSimilarity(model, set, similarities, options).metrics;
+  });
 }
 
 Json EvaluateText(Subject subject) {
@@ -99,18 +166,22 @@ Json EvaluateText(Subject subject) {
   const Masker masker(subject.tokenizer, job.mlm_probability, job.seed, job.masking);
   if (text.pairs && text.line_by_line) FailOption("line_by_line", "this model is evaluated on pairs of sentences");
   const SequenceSet set = ReadTextToMask({job.validation_file}, subject.tokenizer, text, job.max_eval_samples);
-  return EvaluateMaskedLm(subject.model, set, masker, subject.options).metrics;
+  return subject.Compared([&](Model& model, const EvaluateOptions& options) {
+    return EvaluateMaskedLm(model, set, masker, options).metrics;
+  });
 }
 
 Json EvaluateQuestions(const Subject& subject) {
   const EvaluateJob& job = subject.job;
-  const auto [data, windows] = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
-                                             subject.tokenizer, {subject.SequenceLimit(), job.answers.doc_stride});
-  const AnswerEvaluation result =
-      EvaluateQuestionAnswering(subject.model, data, windows, job.answers, subject.options, /*scored=*/true);
-  if (!job.output_dir.empty())
-    WriteAnswerFiles(data, result.answers, job.answers.version_2, job.output_dir, /*prefix=*/"");
-  return result.evaluation.metrics;
+  const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
+                                        subject.tokenizer, {subject.SequenceLimit(), job.answers.doc_stride});
+  return subject.Compared([&](Model& model, const EvaluateOptions& options) {
+    const AnswerEvaluation result =
+        EvaluateQuestionAnswering(model, set.data, set.windows, job.answers, options, /*scored=*/true);
+    if (!job.output_dir.empty() && &model == &subject.model)
+      WriteAnswerFiles(set.data, result.answers, job.answers.version_2, job.output_dir, /*prefix=*/"");
+    return result.evaluation.metrics;
+  });
 }
 
 Json EvaluateChoices(const Subject& subject) {
@@ -120,7 +191,9 @@ Json EvaluateChoices(const Subject& subject) {
   const ChoiceData data = ReadChoices(path, /*labelled=*/true, job.max_eval_samples);
   const SequenceSet set =
       EncodeWarned(data, /*labelled=*/true, subject.tokenizer, ChoiceLimit(job.max_seq_length, subject.model.config()));
-  return WithLevels(data, EvaluateMultipleChoice(subject.model, set, subject.options));
+  return subject.Compared([&](Model& model, const EvaluateOptions& options) {
+    return WithLevels(data, EvaluateMultipleChoice(model, set, options));
+  });
 }
 
 Json Evaluate(const Subject& subject) {
@@ -179,51 +252,11 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
 
 namespace {
 
-// Means over the tokens of each sequence of a run; a second run of the same data is compared with them.
-class MeanStates {
- public:
-  void Keep(const PackedBatch& batch, const ModelOutput& output) {
-    ForEach(batch, output, [&](const torch::Tensor& mean) { kept_.push_back(mean); });
-  }
-  void Compare(const PackedBatch& batch, const ModelOutput& output) {
-    ForEach(batch, output, [&](const torch::Tensor& mean) {
-      const torch::Tensor a = kept_.at(compared_++).to(torch::kFloat64), b = mean.to(torch::kFloat64);
-      const double norms = a.norm().item<double>() * b.norm().item<double>();
-      const double cosine = norms > 0 ? (a * b).sum().item<double>() / norms : 1;
-      sum_ += cosine;
-      worst_ = std::min(worst_, cosine);
-    });
-  }
-  double mean() const { return sum_ / static_cast<double>(compared_); }
-  double worst() const { return worst_; }
-
- private:
-  template <class Visit>
-  static void ForEach(const PackedBatch& batch, const ModelOutput& output, const Visit& visit) {
-    const std::vector<int32_t>& ends = batch.tokens.cu_seqlens;
-    for (size_t b = 0; b + 1 < ends.size(); ++b)
-      visit(output.last_hidden_state.narrow(0, ends[b], ends[b + 1] - ends[b])
-                .to(torch::kFloat64)
-                .mean(0)
-                .to(torch::kFloat32));
-  }
-  std::vector<torch::Tensor> kept_;  // [H] each
-  size_t compared_ = 0;
-  double sum_ = 0, worst_ = 1;
-};
-
-// What a run took, and what says nothing of an attention, is told once.
-bool IsMetric(const std::string& key) {
-  for (const char* other : {"runtime", "per_second", "samples", "pairs_fraction", "hashed_fraction"})
-    if (key.find(other) != std::string::npos) return false;
-  return true;
-}
-
 void CheckComparable(const std::string& folder, const ModelConfig& config) {
   if (!FamilyOf(config).encoder_layers)
     FailOption("compare_exact", "a model of type \"{}\" has no self-attention", config.model_type);
   if (std::none_of(config.attention.begin(), config.attention.end(), Hashes))
-    FailOption("compare_exact", "{} has exact attention; {} names another to compare with it", folder,
+    FailOption("compare_exact", "there is nothing to compare, {} has exact attention; {} names another", folder,
                OptionName{"attention"});
 }
 
@@ -236,33 +269,21 @@ Json RunEvaluate(const EvaluateJob& job) {
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
+  const ModelPtr model = LoadModel(
+      folder, task, job.seed, /*require_head=*/task != Task::kEncoder,
+      [&](ModelConfig& config) {
+        ChangeAttention(folder, job.model.attention, config);
+        if (job.compare_exact) CheckComparable(folder, config);
+      },
+      WeightPlace::kMappedFile);
+  CheckTokenizer(FamilyOf(model->config()), *tokenizer, folder);
+  const ModelPtr exact = job.compare_exact ? WithAttention(*model, {AttentionSpec{}}) : nullptr;
+  for (const ModelPtr& each : {model, exact})
+    if (each != nullptr) each->set_precision(job.model.precision);
   EvaluateOptions options;
   options.batch_size = job.batch_size;
   options.progress = job.progress;
-  const auto run = [&](const EvaluateJob& one, const std::function<void(ModelConfig&)>& adjust) {
-    const ModelPtr model =
-        LoadModel(folder, task, job.seed, /*require_head=*/task != Task::kEncoder, adjust, WeightPlace::kMappedFile);
-    CheckTokenizer(FamilyOf(model->config()), *tokenizer, folder);
-    model->set_precision(job.model.precision);
-    return Evaluate({one, *model, *tokenizer, options});
-  };
-  MeanStates states;
-  if (job.compare_exact)
-    options.observe = [&](const PackedBatch& batch, const ModelOutput& output) { states.Keep(batch, output); };
-  Json metrics = run(job, [&](ModelConfig& config) {
-    ChangeAttention(folder, job.model.attention, config);
-    if (job.compare_exact) CheckComparable(folder, config);
-  });
-  if (job.compare_exact) {
-    options.observe = [&](const PackedBatch& batch, const ModelOutput& output) { states.Compare(batch, output); };
-    EvaluateJob again = job;
-    again.output_dir.clear();  // answers are the model's own
-    const Json exact = run(again, [](ModelConfig& config) { config.attention = {AttentionSpec{}}; });
-    for (const auto& [key, value] : exact.items())
-      if (IsMetric(key)) metrics[key + "_exact"] = value;
-    metrics["eval_cosine_to_exact_mean"] = states.mean();
-    metrics["eval_cosine_to_exact_worst"] = states.worst();
-  }
+  const Json metrics = Evaluate({job, *model, exact, *tokenizer, options});
   if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
   return metrics;
 }

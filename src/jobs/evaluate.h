@@ -38,9 +38,10 @@ const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a t
 Task CheckEvaluateJob(const EvaluateJob& job);
 
 // The metrics, under the names of eval/evaluate.h. Errors: the model lacks the head; labels that it does not know.
-// compare_exact adds the metrics of exact attention, "_exact" behind their names, and, over the evaluated sequences,
-// eval_cosine_to_exact_mean and eval_cosine_to_exact_worst: the cosine of the mean of a sequence's last hidden states
-// to that under exact attention. Error where the model has no other attention, or none at all.
+// compare_exact adds the metrics of the same weights under exact attention, "_exact" behind their names (not sizes and
+// times, which are the model's), and, over all evaluated sequences, eval_cosine_to_exact_mean and
+// eval_cosine_to_exact_worst: the cosine of the mean of a sequence's last hidden states to that under exact attention.
+// The answers in output_dir are the model's own. OptionError where the model has no other attention, or none at all.
 Json RunEvaluate(const EvaluateJob& job);
 
 }  // namespace lshformer

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <tuple>
 
 #include "base/json.h"
 #include "cli/call.h"
@@ -258,6 +259,23 @@ TEST_F(ConvertTest, OtherFamilies) {
       Call({"predict", "--task", "question-answering", "--model_name_or_path", folder_ / "fast", "--question",
             "Who hid it?", "--context", "Karla hid the canary behind the old mill.", "--quiet"});
   EXPECT_EQ(answer.status, 0) << answer.err;
+  // Heads that differ and stored directions beside the same model under exact attention.
+  const auto evaluate = [&](const char* model, const std::string& file, const Words& more) {
+    Words words{
+        "evaluate", "--model_name_or_path", folder_ / model, "--validation_file", file, "--max_eval_samples", "6",
+        "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return ParseJson(result.out, "results");
+  };
+  for (const auto& [exact, own, file] : {std::tuple("albert", "converted", *shared_ / "corpus.txt"),
+                                         std::tuple("qanet", "fast", folder_ / "questions.json")}) {
+    const Json compared = evaluate(own, file, {"--compare_exact"});
+    EXPECT_EQ(compared["eval_loss_exact"], evaluate(exact, file, {})["eval_loss"]) << own;
+    EXPECT_GT(compared["eval_cosine_to_exact_mean"].get<double>(), 0.5) << own;
+    EXPECT_LE(compared["eval_cosine_to_exact_worst"], compared["eval_cosine_to_exact_mean"]) << own;
+  }
 }
 
 TEST_F(ConvertTest, WhatIsWrong) {

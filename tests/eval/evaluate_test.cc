@@ -293,6 +293,21 @@ TEST(Evaluate, OutputsThatAreNotFiniteAreNoAnswers) {
   }
 }
 
+TEST(Evaluate, AnObserverSeesEveryForwardInOrder) {
+  const auto tokenizer = SmallTokenizer();
+  const SequenceSet set = Texts(*tokenizer, 10);
+  FormulaModel model(Task::kEncoder, tokenizer->vocab_size());
+  EvaluateOptions options = Quiet(3);
+  std::vector<int32_t> seen, expected;
+  options.observe = [&](const PackedBatch& batch, const ModelOutput& output) {
+    seen.insert(seen.end(), batch.tokens.ids.begin(), batch.tokens.ids.end());
+    EXPECT_EQ(output.last_hidden_state.size(0), batch.tokens.size());
+  };
+  EvaluateSimilarity(model, set, std::vector<double>{1, 2, 3, 4, 5}, options);
+  for (int64_t i = 0; i < set.size(); ++i) expected.insert(expected.end(), set.ids(i).begin(), set.ids(i).end());
+  EXPECT_EQ(seen, expected);
+}
+
 // What may be named as --metric_for_best_model is what the evaluations write, without sizes and times.
 TEST(EvaluationKeys, AreThoseOfTheEvaluations) {
   const auto tokenizer = SmallTokenizer();
