@@ -113,7 +113,10 @@ class TableReader {
     if (unread) header = layout_.header;
     Choose(header, header);
     const auto place = [&](const std::string& name) {
-      return name.empty() ? -1 : std::find(header.begin(), header.end(), name) - header.begin();
+      if (name.empty()) return std::ptrdiff_t{-1};
+      if (std::count(header.begin(), header.end(), name) > 1)
+        Fail("{}: the header has column \"{}\" twice", table_.path, name);
+      return std::find(header.begin(), header.end(), name) - header.begin();
     };
     const auto text = place(table_.columns.text), pair = place(table_.columns.pair),
                label = place(table_.columns.label);

@@ -126,6 +126,22 @@ std::string Tail(const std::string& path, int parts) {
   return tail.empty() ? path : tail.string();
 }
 
+// A folder of several seeds stands for its runs.
+std::vector<std::string> WithRunsOfSeeds(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    const fs::path summary = fs::path(path) / "all_results.json";
+    std::error_code error;
+    const Json results = fs::is_regular_file(summary, error) ? ReadJsonFile(summary.string()) : Json();
+    if (!results.is_object() || !HasValue(results, "seeds") || !results["seeds"].is_array()) {
+      all.push_back(path);
+      continue;
+    }
+    for (const Json& seed : results["seeds"]) all.push_back((fs::path(path) / ("seed-" + seed.dump())).string());
+  }
+  return all;
+}
+
 }  // namespace
 
 RunRecord ReadRun(const std::string& path) {
@@ -147,7 +163,7 @@ RunRecord ReadRun(const std::string& path) {
 
 std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths) {
   std::vector<RunRecord> runs;
-  for (const std::string& path : paths) {
+  for (const std::string& path : WithRunsOfSeeds(paths)) {
     runs.push_back(ReadRun(path));
   }
   constexpr int kDeepest = 16;

@@ -41,6 +41,13 @@ TEST_F(TableTest, ByteOrderMarkAndCarriageReturnsAreNoContent) {
   EXPECT_THAT(table.labels, ElementsAre("1", "0"));
 }
 
+TEST_F(TableTest, AColumnThatIsReadStandsOnce) {
+  EXPECT_THAT(Error("a.tsv", "sentence\tsentence\tlabel\na\tb\t1\n"),
+              HasSubstr("a.tsv: the header has column \"sentence\" twice"));
+  EXPECT_THAT(Error("a.tsv", "sentence\tlabel\tlabel\na\t0\t1\n"), HasSubstr("column \"label\" twice"));
+  EXPECT_THAT(Read("a.tsv", "sentence1\tsentence2\tnote\tnote\tlabel\na\tb\tx\ty\t0\n").texts, ElementsAre("a"));
+}
+
 TEST_F(TableTest, GzipIsReadDirectly) {
   const std::string path = folder_ / "a.tsv.gz";
   gzFile file = gzopen(path.c_str(), "wb");

@@ -74,6 +74,17 @@ TEST_F(RunsTest, ReadsWhatARunLeft) {
   EXPECT_EQ(run.curves[0].second, (Curve{{10, 6.5}, {20, 5.5}}));
 }
 
+TEST_F(RunsTest, AJobOfSeveralSeedsIsItsRuns) {
+  MakeRun("job/seed-1", "\"dense\"", 5.5, 0.15);
+  MakeRun("job/seed-20", "\"dense\"", 5.3, 0.16);
+  const std::string job = Write("job/all_results.json", R"({"seeds": [1, 20], "eval_loss": {"mean": 5.4}})");
+  const std::vector<RunRecord> runs = ReadRuns({job.substr(0, job.rfind('/')), MakeRun("other", "\"dense\"", 5, 0.2)});
+  ASSERT_EQ(runs.size(), 3U);
+  EXPECT_EQ(runs[0].name, "seed-1");
+  EXPECT_EQ(runs[1].name, "seed-20");
+  EXPECT_EQ(runs[1].results[0], (std::pair<std::string, double>("eval_loss", 5.3)));
+}
+
 TEST_F(RunsTest, TheBetterRunOfAMetricIsStressed) {
   const std::vector<RunRecord> runs =
       ReadRuns({MakeRun("exact", "\"dense\"", 5.5, 0.15), MakeRun("hashed", R"({"type": "simhash"})", 5.3, 0.12)});
