@@ -34,9 +34,16 @@ std::string ArchitectureOf(const Model& model) {
 }  // namespace
 
 std::optional<Task> FindTask(const ModelConfig& config) {
+  const std::span<const Head> heads = FamilyOf(config).heads;
   for (const std::string& name : config.architectures)
-    for (const Head& head : FamilyOf(config).heads)
+    for (const Head& head : heads)
       if (name == head.architecture) return head.task;
+  // A name of another family's: a "model_type" that was changed. The weights tell what does not fit.
+  for (const std::string& name : config.architectures)
+    for (const Family* other : Families())
+      for (const Head& head : other->heads)
+        for (const Head& own : heads)
+          if (name == head.architecture && own.task == head.task) return own.task;
   return config.architectures.empty() ? std::optional(Task::kEncoder) : std::nullopt;
 }
 

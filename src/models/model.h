@@ -19,7 +19,8 @@
 
 namespace lshformer {
 
-// The head that "architectures" names; kEncoder where it names none, nullopt where none of these.
+// The head that "architectures" names, be it by another family's name (loading then tells which tensor does not fit);
+// kEncoder where it names none, nullopt where none of these.
 std::optional<Task> FindTask(const ModelConfig& config);
 Task TaskFromArchitectures(const ModelConfig& config, std::string_view where);  // the same; nullopt is an Error
 

@@ -46,6 +46,14 @@ TEST(Families, HaveWhatTheTableNeeds) {
   }
 }
 
+TEST(FindFamily, AnotherFamilysNameOfAHeadIsThatHead) {
+  ModelConfig config;
+  config.model_type = "albert", config.architectures = {"BertForMaskedLM"};
+  EXPECT_EQ(FindTask(config), Task::kMaskedLm);
+  config.model_type = "bidaf";
+  EXPECT_EQ(FindTask(config), std::nullopt) << "a head that the family lacks";
+}
+
 // HF's rule: everything but biases and LayerNorm decays. FLOPs are counted of what is multiplied with, not looked up.
 TEST(ParameterRoles, OfBertAreWhatItsNamesSay) {
   ModelConfig config;

@@ -23,8 +23,11 @@ ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
   return std::make_shared<BertModel>(std::move(config), task, parameters);
 }
 
-// Reversible layers have other names than ordinary ones.
 std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
+  const auto own = by_name.lower_bound("bert.");
+  if (own == by_name.end() || !own->first.starts_with("bert."))
+    return ": the file has no tensor of a BERT model; is \"model_type\" another?";
+  // Reversible layers have other names than ordinary ones.
   const bool reversible = by_name.contains("bert.encoder.LayerNorm.weight");
   if (reversible == config.reversible) return "";
   return reversible ? ": the weights are those of a reversible model, which config.json does not say"
