@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -21,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kStaged = ".part";
+
 // ".lshformer-123-4.tmp" → 123; 0 where there is no process number.
 pid_t ProcessOf(std::string_view name) {
   name.remove_prefix(std::min(name.find('-'), name.size() - 1) + 1);
@@ -31,6 +34,17 @@ pid_t ProcessOf(std::string_view name) {
 }
 
 bool Lives(pid_t process) { return process != getpid() && (kill(process, 0) == 0 || errno != ESRCH); }
+
+// "out.123.part" beside "out" → 123; 0 where it is another name.
+pid_t ProcessOfStaged(std::string_view name, std::string_view path) {
+  if (!name.starts_with(path) || !name.ends_with(kStaged)) return 0;
+  name.remove_suffix(kStaged.size());
+  name.remove_prefix(path.size());
+  if (name.size() < 2 || name.front() != '.') return 0;
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), process);
+  return error == std::errc() && end == name.data() + name.size() && process > 0 ? process : 0;
+}
 
 // Another machine's process, or that of another container, has no number here; but it holds the file's lock.
 bool IsHeld(const std::string& path) {
@@ -55,6 +69,26 @@ void RemoveLeftovers(const std::string& folder) {
         status.st_uid != geteuid() || IsHeld(path))
       continue;
     unlink(path.c_str());
+  }
+}
+
+std::string StagedName(const std::string& path) { return path + "." + std::to_string(getpid()) + std::string(kStaged); }
+
+void RemoveStagedLeftovers(const std::string& path) {
+  const fs::path whole = fs::absolute(path);
+  const std::string name = whole.filename().string();
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(whole.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
+    const pid_t process = ProcessOfStaged(entry->path().filename().string(), name);
+    if (process > 0 && !Lives(process)) found.push_back(entry->path().string());
+  }
+  for (const std::string& folder : found) {
+    struct stat status {};
+    if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() || IsHeld(folder))
+      continue;
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
   }
 }
 

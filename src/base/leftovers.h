@@ -9,4 +9,10 @@ namespace lshformer {
 // and that nobody has locked. All else, and what cannot be removed, stays. A folder that is missing has none.
 void RemoveLeftovers(const std::string& folder);
 
+// The name under which this process makes the folder `path` before it is whole: beside it, "PATH.PID.part".
+std::string StagedName(const std::string& path);
+// Removes what other processes have left of making that folder, with all that is in it: folders of such a name, of this
+// user, whose process is no living one and that nobody has locked (flock(2) on the folder itself).
+void RemoveStagedLeftovers(const std::string& path);
+
 }  // namespace lshformer

@@ -1,5 +1,7 @@
 #include "jobs/converted_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/leftovers.h"
 #include "io/weight_files.h"
 #include "models/config.h"
 
@@ -103,17 +106,20 @@ void WriteConfig(const std::string& source, const FolderChanges& changes, const 
 }  // namespace
 
 StagedFolder::StagedFolder(const std::string& path)
-    : path_(fs::path(path).has_filename() ? path : fs::path(path).parent_path().string()),
-      staged_(fmt::format("{}.{}.part", path_, ::getpid())) {
+    : path_(fs::path(path).has_filename() ? path : fs::path(path).parent_path().string()), staged_(StagedName(path_)) {
   if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has files already; name a new folder", Shown(path_, 160));
   std::error_code error;
   for (fs::path parent = fs::absolute(staged_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
     made_.push_back(parent.string());
+  RemoveStagedLeftovers(path_);
   MakeFolder(staged_);
+  lock_ = ::open(staged_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // where there are no locks, the process's number has to do
 }
 
 StagedFolder::~StagedFolder() {
   std::error_code error;
+  if (lock_ >= 0) ::close(lock_);
   if (staged_.empty()) return;
   fs::remove_all(staged_, error);
   for (const std::string& parent : made_) fs::remove(parent, error);  // only where it is empty

@@ -11,7 +11,7 @@
 namespace lshformer {
 
 // A folder beside `path` that takes its name once all is in it. Without Commit it is removed again, with the parents
-// that it needed.
+// that it needed; what processes left that were killed on the way there goes first.
 class StagedFolder {
  public:
   // Error naming output_dir: it has files already, or cannot be made.
@@ -24,6 +24,7 @@ class StagedFolder {
 
  private:
   std::string path_, staged_;
+  int lock_ = -1;                  // on the staged folder, as long as the process lives: it is no leftover
   std::vector<std::string> made_;  // parents that were missing, innermost first
 };
 

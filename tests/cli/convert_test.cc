@@ -178,6 +178,14 @@ TEST_F(ConvertTest, TheSameTextsGiveTheSameFolder) {
   EXPECT_EQ(folder_.Read("one/model.safetensors"), folder_.Read("two/model.safetensors"));
 }
 
+// Killed, it leaves what it had begun; the next one to the same place takes that away.
+TEST_F(ConvertTest, RemovesWhatAKilledOneLeft) {
+  folder_.Write("out.2147483646.part/model.safetensors", "half");
+  Convert("out", {"--lsh_open", "1"});
+  EXPECT_TRUE(fs::exists(folder_ / "out/config.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "out.2147483646.part"));
+}
+
 TEST_F(ConvertTest, WritesNothingBelowTheQualityAsked) {
   Words words = Command("out", {"--budget_pairs", "0.2", "--min_quality", "1"});
   const CommandResult result = Call(words);
