@@ -114,6 +114,13 @@ std::vector<std::pair<std::string, Json>> AttentionChanges::Keys() const {
   return all;
 }
 
+Json AttentionChanges::Given(const std::string& key) const {
+  if (const auto flag = keys.find(key); flag != keys.end()) return flag->second;
+  if (!attention.starts_with('{')) return nullptr;
+  const Json object = AsUsage([&] { return ParseJson(attention, Named("attention")); });
+  return object.value(key, Json());
+}
+
 std::string AttentionChanges::FirstThatChangesWork() const {
   for (const auto& [key, value] : Keys()) {
     if (!value.is_null() && ChangesWork(key)) return key;

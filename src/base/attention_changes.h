@@ -25,6 +25,8 @@ struct AttentionChanges {
 
   // Every key there is, with the value given or null; first those that decide which of the others have a meaning.
   std::vector<std::pair<std::string, Json>> Keys() const;
+  // What was given for a key, as a flag or in the object of --attention; null: nothing.
+  Json Given(const std::string& key) const;
   std::string FirstThatChangesWork() const;  // the first key given that changes what is computed; "" if none
   // The specs in force: --attention replaces each, --lsh_* then change single keys (an Error where the kind has no such
   // key). A key that changes what `tune` measured drops its lengths.

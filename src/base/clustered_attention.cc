@@ -41,6 +41,10 @@ int64_t ShortestToPlan(const ClusteredAttention& clustered) { return ShortestHas
 
 double ScaleOfScores(const ClusteredAttention&, int head_dim) { return RootScale(head_dim); }
 
+bool StoresDirections(const AttentionSpec& spec) {
+  return Is<ClusteredAttention>(spec) && As<ClusteredAttention>(spec).directions == Directions::kStored;
+}
+
 const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head) {
   return std::get_if<ClusteredAttention>(&OfHead(spec, head).kind);
 }

@@ -34,6 +34,8 @@ int64_t ShortestHashed(const ClusteredAttention& clustered);
 int64_t ShortestToPlan(const ClusteredAttention& clustered);
 double ScaleOfScores(const ClusteredAttention& clustered, int head_dim);
 
+// Whether they are tensors of the model.
+bool StoresDirections(const AttentionSpec& spec);
 // Of a layer whose kind this is; null where the head is dense.
 const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head);
 

@@ -10,7 +10,7 @@
 #include "data/corpus.h"
 #include "data/sample_texts.h"
 #include "data/squad_windows.h"
-#include "nn/self_attention.h"
+#include "models/stored_directions.h"
 
 namespace lshformer {
 namespace {
@@ -131,63 +131,13 @@ void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vect
   }
 }
 
-namespace {
-
-// Sums over texts of xᵀx, x a text's rows less their mean; float64.
-struct Covariances {
-  torch::Tensor query, key;  // [heads, head_dim, head_dim]
-};
-
-void AddProducts(const torch::Tensor& rows, torch::Tensor& sum) {
-  const torch::Tensor wide = rows.to(torch::kFloat64), centred = wide - wide.mean(1, /*keepdim=*/true);
-  const torch::Tensor products = torch::matmul(centred.transpose(1, 2), centred);
-  sum = sum.defined() ? sum + products : products;
-}
-
-torch::Tensor SquareRoot(const torch::Tensor& symmetric) {
-  const auto [values, vectors] = torch::linalg_eigh(symmetric);
-  return torch::matmul(vectors * values.clamp_min(0).sqrt().unsqueeze(1), vectors.transpose(1, 2));
-}
-
-// [heads, head_dim, depth] from the covariances of those to sort and of those that they meet.
-torch::Tensor MainDirections(const torch::Tensor& sorted, const torch::Tensor& met, int64_t depth) {
-  const torch::Tensor root = SquareRoot(met);
-  const torch::Tensor vectors = std::get<1>(torch::linalg_eigh(torch::matmul(torch::matmul(root, sorted), root)));
-  const torch::Tensor first = vectors.flip({2}).slice(2, 0, std::min(depth, vectors.size(2)));  // largest first
-  torch::Tensor directions = torch::matmul(root, first);
-  directions = directions / directions.norm(2, 1, /*keepdim=*/true).clamp_min(1e-30);
-  const torch::Tensor largest = directions.gather(1, directions.abs().argmax(1, /*keepdim=*/true));
-  directions = torch::where(largest < 0, -directions, directions);
-  return directions.to(torch::kFloat32).contiguous();
-}
-
-}  // namespace
-
 LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts) {
-  std::vector<Covariances> sums;
-  const auto add = [&](const AttentionSite& site) {
-    if (sums.size() <= site.visit) sums.resize(site.visit + 1);
-    const int64_t heads = site.options.heads;
-    const torch::Tensor rows = site.qkv.view({site.qkv.size(0), 3, heads, -1}).permute({1, 2, 0, 3});
-    AddProducts(rows[0], sums[site.visit].query);
-    AddProducts(rows[1], sums[site.visit].key);
+  MainDirections found;
+  VisitAttention(exact, texts, texts.fitted, "directions", [&](const AttentionSite& site) {
+    found.Add(site);
     return torch::Tensor();
-  };
-  VisitAttention(exact, texts, texts.fitted, "directions", add);
-  LayerDirections directions;
-  for (const Covariances& sum : sums)
-    directions.push_back({MainDirections(sum.key, sum.query, kStoredKeyDirections),
-                          MainDirections(sum.query, sum.key, kStoredQueryDirections)});
-  return directions;
-}
-
-std::vector<std::pair<std::string, torch::Tensor>> DirectionTensors(const LayerDirections& directions) {
-  std::vector<std::pair<std::string, torch::Tensor>> tensors;
-  for (size_t visit = 0; visit < directions.size(); ++visit) {
-    tensors.emplace_back(DirectionsName(static_cast<int64_t>(visit), "key"), directions[visit].key);
-    tensors.emplace_back(DirectionsName(static_cast<int64_t>(visit), "query"), directions[visit].query);
-  }
-  return tensors;
+  });
+  return found.Directions();
 }
 
 torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,

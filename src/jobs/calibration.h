@@ -9,6 +9,7 @@
 
 #include "data/sequence_set.h"
 #include "models/model.h"
+#include "nn/main_directions.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
@@ -41,16 +42,8 @@ PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number);
 void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vector<int64_t>& numbers,
                     const std::string& title, const AttentionHook& visit);
 
-// Directions by visit of a forward.
-using LayerDirections = std::vector<StoredDirections>;
-
-// Along which keys and queries differ most in scores. Per visit and head, with Σq and Σk the covariances of queries and
-// of keys, each less its text's mean: for keys Σq^½ e, with e the eigenvectors of Σq^½ Σk Σq^½, those of the largest
-// eigenvalues first, for queries the same with both exchanged; of length 1, the largest part positive.
+// Those of the texts that are calibrated on, of a model with exact attention (nn/main_directions.h).
 LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts);
-
-// The tensors of a model that stores them, of the visits whose layer's spec asks for it.
-std::vector<std::pair<std::string, torch::Tensor>> DirectionTensors(const LayerDirections& directions);
 
 // What attention of another spec gives in the same place, [T, H].
 torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "models/stored_directions.h"
 
 namespace lshformer {
 namespace {

@@ -18,6 +18,7 @@
 #include "jobs/measure.h"
 #include "jobs/recovery.h"
 #include "models/family.h"
+#include "models/stored_directions.h"
 #include "report/conversion_page.h"
 
 namespace lshformer {
@@ -45,12 +46,8 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
   ModelConfig wanted = config;
   wanted.attention = {AttentionSpec{}};
   ApplyAttention(changes, wanted);
-  const bool told =
-      changes.keys.contains("directions") ||
-      (changes.attention.starts_with('{') && ParseJson(changes.attention, Marked("attention")).contains("directions"));
-  for (AttentionSpec& spec : wanted.attention)
-    if (Is<ClusteredAttention>(spec) && !told) As<ClusteredAttention>(spec).directions = Directions::kStored;
-  return wanted.attention;
+  const bool told = !changes.Given("directions").is_null();
+  return told ? wanted.attention : WithDirections(wanted.attention, Directions::kStored);
 }
 
 // What a conversion knows by and by.
@@ -93,12 +90,6 @@ void LoadExact(Work& work) {
 
 std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, const ModelConfig& config) {
   return attention.size() == 1 ? PerLayer(attention[0], config) : attention;
-}
-
-bool StoresDirections(const std::vector<AttentionSpec>& attention) {
-  return std::any_of(attention.begin(), attention.end(), [](const AttentionSpec& spec) {
-    return Is<ClusteredAttention>(spec) && As<ClusteredAttention>(spec).directions == Directions::kStored;
-  });
 }
 
 // The policy of a budget; what it costs is measured as a whole, and the budget drawn tighter until that keeps it.
@@ -283,7 +274,7 @@ void Choose(Work& work, QualityMeter& meter) {
   for (const Candidate& candidate : Frontier(work, meter, table, menu))
     work.report["frontier"].push_back(ToJson(candidate));
   const bool drawn = std::any_of(work.result.attention.begin(), work.result.attention.end(), Hashes) &&
-                     !StoresDirections(work.result.attention);
+                     !AnyStoresDirections(work.result.attention);
   if (drawn && !work.recovered) work.report["seeds"] = Seeds(work, meter);
   work.report["layers"] = Layers(work);
 }
@@ -291,7 +282,7 @@ void Choose(Work& work, QualityMeter& meter) {
 FolderChanges Changes(const Work& work) {
   FolderChanges changes;
   changes.attention = ToJson(work.HasBudget() ? work.result.attention : work.wanted);
-  if (StoresDirections(work.result.attention)) changes.tensors = DirectionTensors(work.directions);
+  if (AnyStoresDirections(work.result.attention)) changes.tensors = DirectionTensors(work.directions);
   if (work.recovered) {
     const WeightFiles files(work.source);
     const auto in_file = MapWeightNames(FamilyOf(work.exact->config()).weight_names, files.names(), files.path());

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "jobs/conversion_quality.h"
+#include "models/stored_directions.h"
 
 namespace lshformer {
 namespace {

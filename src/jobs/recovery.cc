@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/sampler.h"
+#include "models/stored_directions.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 

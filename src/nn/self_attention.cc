@@ -9,16 +9,8 @@
 
 namespace lshformer {
 
-namespace {
-
-bool StoresDirections(const AttentionSpec& spec) {
-  return Is<ClusteredAttention>(spec) && As<ClusteredAttention>(spec).directions == Directions::kStored;
-}
-
-}  // namespace
-
 std::string DirectionsName(int64_t visit, const char* part) {
-  return fmt::format("lshformer.attention.{}.{}_directions", visit, part);
+  return fmt::format("{}{}.{}_directions", kDirectionsPrefix, visit, part);
 }
 
 void LayerAttention::AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,

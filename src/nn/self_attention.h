@@ -17,6 +17,7 @@ struct AttentionPlace {
   std::string output_map = "";  // the map behind it, by its parameters' prefix; "": none
 };
 
+inline constexpr const char* kDirectionsPrefix = "lshformer.attention.";
 // The tensor of a visit's stored directions; part: "key" or "query".
 std::string DirectionsName(int64_t visit, const char* part);
 

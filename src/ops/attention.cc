@@ -323,14 +323,23 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 
 }  // namespace
 
+int64_t StoredDirections::version() const {
+  int64_t changes = 0;
+  for (const torch::Tensor* part : {&key, &query})
+    if (part->defined()) changes += part->_version();
+  return changes;
+}
+
 std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
                                                              uint32_t layer, uint64_t step,
                                                              const StoredDirections& stored) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
-  if (!projections_ || step_ != step || !Suffice(*projections_, spec, shape)) {
+  const int64_t version = stored.version();
+  if (!projections_ || step_ != step || version_ != version || !Suffice(*projections_, spec, shape)) {
     projections_ = std::make_shared<const HashProjections>(Draw(spec, shape, layer, step, stored));
     step_ = step;
+    version_ = version;
   }
   return projections_;
 }

@@ -14,12 +14,15 @@ namespace lshformer {
 // beyond their depth are drawn.
 struct StoredDirections {
   torch::Tensor key, query;
+
+  // Grows with every change of their numbers.
+  int64_t version() const;
 };
 inline constexpr int64_t kStoredKeyDirections = 16, kStoredQueryDirections = 6;  // enough for 2¹⁶ clusters, 2⁶ groups
 
 // What one layer's hashing drew last. It serves again while the step stays: in every call outside training and with
 // Resample::kNever, and in training for the pieces of a step and for a backward that computes the layer again. Numbers
-// drawn for a longer batch serve a shorter one. From any thread.
+// drawn for a longer batch serve a shorter one; stored directions whose numbers changed are read anew. From any thread.
 class DrawnProjections {
  public:
   // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
@@ -29,6 +32,7 @@ class DrawnProjections {
  private:
   std::mutex mutex_;
   uint64_t step_ = 0;
+  int64_t version_ = 0;                                 // of the stored directions
   std::shared_ptr<const HashProjections> projections_;  // null: nothing yet
 };
 
