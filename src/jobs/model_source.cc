@@ -11,6 +11,7 @@
 #include "base/logging.h"
 #include "io/safetensors.h"
 #include "models/config.h"
+#include "models/stored_directions.h"
 
 namespace lshformer {
 namespace {
@@ -71,6 +72,16 @@ void Reinitialize(const std::string& parts, uint64_t seed, Model& model) {
   }
 }
 
+// What --refresh_directions_steps needs.
+void CheckRefresh(const AttentionChanges& changes, const ModelConfig& config) {
+  constexpr const char* kOption = "refresh_directions_steps";
+  if (!AnyClustered(config.attention))
+    FailOption(kOption, "is for {} attention, that of the model is {}", ClusteredAttention::kName,
+               Name(config.attention.front()));
+  if (changes.Given("directions") == "random")
+    FailOption(kOption, "not beside directions that are \"random\": those stay as they are drawn");
+}
+
 }  // namespace
 
 Task NamedTask(const std::string& name, const std::string& folder) {
@@ -119,14 +130,24 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source) {
 }
 
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
-                   uint64_t seed, const std::function<void(ModelConfig&)>& adjust) {
+                   const TrainingOptions& training, const std::function<void(ModelConfig&)>& adjust) {
+  const uint64_t seed = training.seed;
+  const bool refreshes = training.refresh_directions_steps > 0;
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
   const auto adjust_all = [&](ModelConfig& config) {
     if (!folder.empty() && !source.config_overrides.empty()) OverrideLoaded(source.config_overrides, task, config);
+    const bool stores = AnyStoresDirections(config.attention);  // the folder's model
     if (folder.empty() || !resume_from.empty()) {
       ApplyAttention(source.attention, config);
     } else {
       ChangeAttention(folder, source.attention, config);
+    }
+    if (refreshes) {
+      CheckRefresh(source.attention, config);
+      // A checkpoint of the run has directions, whatever the flags say of the attention that it began with; another
+      // folder may not have those that are asked for, and the model gets them below.
+      if (!folder.empty() && (!stores || !resume_from.empty()))
+        config.attention = WithDirections(config.attention, stores ? Directions::kStored : Directions::kRandom);
     }
     if (adjust) adjust(config);
     if (config.vocab_size < tokenizer.vocab_size())
@@ -152,6 +173,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     CheckTokenizer(FamilyOf(model->config()), tokenizer, folder);
     if (resume_from.empty() && !source.reinitialize.empty()) Reinitialize(source.reinitialize, seed, *model);
   }
+  if (refreshes) model = StoringDirections(*model, seed);
   model->set_precision(source.precision);
   return model;
 }

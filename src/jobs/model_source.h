@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "ops/precision.h"
 #include "text/tokenizer.h"
+#include "train/options.h"
 
 namespace lshformer {
 
@@ -51,9 +52,11 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source);
 
 // A checkpoint of its own (resuming), else model_name_or_path, else a new model: config_name or the defaults of
 // model_type, then config_overrides, vocab_size of the tokenizer unless overridden. Attention flags are applied, then
-// `adjust`. Error if the tokenizer has more tokens than the model.
+// `adjust`; where training refreshes directions, the model has them among its tensors. New weights are drawn from the
+// training's seed. Error if the tokenizer has more tokens than the model, or where directions are to be refreshed and
+// there are none.
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
-                   uint64_t seed, const std::function<void(ModelConfig&)>& adjust = {});
+                   const TrainingOptions& training, const std::function<void(ModelConfig&)>& adjust = {});
 
 // max_seq_length within max_position_embeddings; 0: as many. OptionError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);

@@ -56,7 +56,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   job.warnings = &warnings;
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
-                        *job.tokenizer, options.training.seed);
+                        *job.tokenizer, options.training);
   EvaluateOptions evaluating = Evaluating(job);
   if (pairs) evaluating.pairs = *pairs;
   job.metrics = EvaluationKeys(job.model->config(), job.model->task(), evaluating);

@@ -40,8 +40,8 @@ void CheckOverrides(const TrainOptions& options) {
 
 JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
   const ChoiceTables tables = ReadChoiceTables(options, job.do_eval);
-  job.model = MakeModel(options.model, job.start.resume_from, Task::kMultipleChoice, *job.tokenizer,
-                        options.training.seed, ForgetLabels);
+  job.model = MakeModel(options.model, job.start.resume_from, Task::kMultipleChoice, *job.tokenizer, options.training,
+                        ForgetLabels);
   const auto encode = [&, limit = ChoiceLimit(options.max_seq_length, job.model->config())](const ChoiceData& data,
                                                                                             bool labelled) {
     return EncodeWarned(data, labelled, *job.tokenizer, limit);
@@ -74,7 +74,7 @@ void MakeQuestionModel(const TrainOptions& options, TrainingJob& job) {
     FailOption("word_vectors", "is for a model that reads words (bidaf, qanet)");
   }
   job.model = MakeModel(options.model, job.start.resume_from, Task::kQuestionAnswering, *job.tokenizer,
-                        options.training.seed, [&](ModelConfig& config) {
+                        options.training, [&](ModelConfig& config) {
                           ForgetLabels(config);
                           if (words && words->vectors) TakeVectors(*words, config);
                         });
@@ -126,7 +126,7 @@ void WritePredicted(const std::string& folder, const LabelTables& tables, const 
 JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   LabelTables tables = ReadLabelTables(options, job.do_eval);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
-                        options.training.seed, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
+                        options.training, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
   const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
   ThrowIfStopped("reading the training data");
   job.train_set = &data.train;

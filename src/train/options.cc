@@ -16,7 +16,7 @@ namespace {
 using T = TrainingOptions;
 
 constexpr const char *kBatches = "Batches and length of the run", *kOptimizer = "Optimizer",
-                     *kLogging = "Logging and checkpoints (in updates)";
+                     *kAttention = "Attention in training", *kLogging = "Logging and checkpoints (in updates)";
 // In the order of the values.
 constexpr std::array<const char*, 5> kOptimizers{"adamw", "adamw_bert", "lamb", "adam", "adadelta"};
 constexpr NumberRange kNotNegative{.low = 0}, kAboveZero{.low = 0, .low_open = true},
@@ -110,6 +110,11 @@ OptionTable<T> MakeTable() {
           .ChangesCourse()
           .MeaninglessIf(OnlyForAdadelta),
       EmaDecay(),
+      Integer(
+          "refresh_directions_steps", &T::refresh_directions_steps, 0, INT64_MAX,
+          "of clustered attention: updates after which the directions that keys and queries are sorted by are taken "
+          "from the model anew, first before the first update; 0: never")
+          .Group(kAttention),
       Integer("logging_steps", &T::logging_steps, 0, INT64_MAX, "between log entries; 0: none")
           .Group(kLogging)
           .KeepsResult(),

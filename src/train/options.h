@@ -32,6 +32,7 @@ struct TrainingOptions {
   OptimizerType optim = OptimizerType::kAdamW;
   double adadelta_rho = 0.9, adadelta_epsilon = 1e-6;  // PyTorch's
   bool gradient_checkpointing = false;                 // less memory, the same bits: see ForwardOptions
+  int64_t refresh_directions_steps = 0;                // of clustered attention, see directions.h; 0: never
   int64_t logging_steps = 500;                         // 0: only the summary at the end
   int64_t eval_steps = 0;                              // 0: no evaluation before the end
   int64_t save_steps = 500;                            // 0: no checkpoints, except when a signal stops the run

@@ -13,7 +13,9 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "data/sampler.h"
+#include "models/stored_directions.h"
 #include "train/checkpoint.h"
+#include "train/directions.h"
 #include "train/schedule.h"
 #include "train/step.h"
 #include "train/weight_average.h"
@@ -124,9 +126,8 @@ class Trainer {
   void TakeStep() {
     const auto begin = Clock::now();
     const int64_t step = state_.global_step;
-    const std::vector<std::vector<int64_t>> places = sampler_.Batches(step);
-    std::vector<PackedBatch> batches;
-    for (const std::vector<int64_t>& examples : places) batches.push_back(data_.batch(sampler_.Epoch(step), examples));
+    RefreshDirectionsIfDue(step);
+    const std::vector<PackedBatch> batches = Batches(step);
     const std::vector<int64_t> labelled = step_.Items(batches);
     for (const PackedBatch& batch : batches) {
       Count(batch);
@@ -142,9 +143,30 @@ class Trainer {
 
     ++state_.global_step;
     state_.loss_sum += loss;
-    state_.epoch = EpochAfter(step, static_cast<int64_t>(places.size()));
+    state_.epoch = EpochAfter(step, static_cast<int64_t>(batches.size()));
     result_.step_seconds.push_back(SecondsSince(begin));
     TellProgress(loss);
+  }
+
+  // The micro-batches of an update, as it and its refresh of directions see them.
+  std::vector<PackedBatch> Batches(int64_t step) {
+    std::vector<PackedBatch> batches;
+    for (const std::vector<int64_t>& examples : sampler_.Batches(step))
+      batches.push_back(data_.batch(sampler_.Epoch(step), examples));
+    return batches;
+  }
+
+  // From the sequences of this update and of those that follow, before it: a checkpoint that lies here holds the
+  // directions before, and whoever goes on from it does the same again.
+  void RefreshDirectionsIfDue(int64_t step) {
+    if (options_.refresh_directions_steps == 0 || step % options_.refresh_directions_steps != 0) return;
+    int64_t first = 0, update = step;  // number of the first micro-batch of `update`
+    std::vector<PackedBatch> batches = Batches(update);
+    RefreshDirections(model_, [&](int64_t number) {
+      for (; number - first >= static_cast<int64_t>(batches.size()); batches = Batches(++update))
+        first += static_cast<int64_t>(batches.size());
+      return batches[static_cast<size_t>(number - first)];
+    });
   }
 
   void Count(const PackedBatch& batch) {
@@ -301,6 +323,8 @@ class Trainer {
 TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
                   const TrainerHooks& hooks) {
   ValidateTrainingOptions(options);
+  if (options.refresh_directions_steps > 0 && !AnyStoresDirections(model.config().attention))
+    FailOption("refresh_directions_steps", "the model stores no directions (models/stored_directions.h)");
   return Trainer(model, data, options, place, hooks).Run();
 }
 

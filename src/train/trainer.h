@@ -1,7 +1,8 @@
 // The training loop: the order of the data, updates (step.h), log, evaluations, checkpoints, stopping.
 //
 // A run is a function of the model's weights, the data, TrainingOptions and the number of threads: it can be stopped
-// after any update and resumed bit for bit (dropout, masking, planes and data order come from counters).
+// after any update and resumed bit for bit (dropout, masking, planes and data order come from counters; directions that
+// are refreshed from the model are tensors of it).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -60,6 +61,8 @@ struct TrainResult {
   std::vector<double> step_seconds;  // of each update of this process, without evaluations and checkpoints
 };
 
+// refresh_directions_steps asks for a model that stores directions (StoringDirections of models/stored_directions.h):
+// before the updates 0, N, 2N … they are taken from it anew (directions.h).
 // Errors: a loss or gradient norm that is not finite (names the step and the last good checkpoint; such a state is
 // never saved), a full disk, a checkpoint that does not fit the model. Interrupted after SIGINT or SIGTERM, with a
 // checkpoint written.

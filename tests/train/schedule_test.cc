@@ -141,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"num_train_epochs", [](TrainingOptions& o) { o.num_train_epochs = -1; }},
         BadOption{"max_steps", [](TrainingOptions& o) { o.max_steps = -2; }},
         BadOption{"logging_steps", [](TrainingOptions& o) { o.logging_steps = -1; }},
+        BadOption{"refresh_directions_steps", [](TrainingOptions& o) { o.refresh_directions_steps = -1; }},
         BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = 1; }},
         BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = -0.5; }},
         BadOption{"ema_decay", [](TrainingOptions& o) { o.ema_decay = NAN; }},
@@ -183,6 +184,7 @@ TEST(TrainingOptions, EveryOptionSaysWhatItChanges) {
   const auto effect = [](const char* name) { return FindOption(TrainingTable(), name)->effect; };
   EXPECT_EQ(effect("per_device_train_batch_size"), Effect::kRun);
   EXPECT_EQ(effect("seed"), Effect::kRun);
+  EXPECT_EQ(effect("refresh_directions_steps"), Effect::kRun);
   EXPECT_EQ(effect("learning_rate"), Effect::kCourse);
   EXPECT_EQ(effect("max_steps"), Effect::kCourse);
   EXPECT_EQ(effect("warmup_type"), Effect::kCourse);

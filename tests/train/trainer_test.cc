@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "io/safetensors.h"
+#include "models/stored_directions.h"
 #include "ops/matmul.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
@@ -111,6 +112,7 @@ struct ResumeCase {
   double ema_decay = 0;
   bool reversible = false;
   OptimizerType optim = OptimizerType::kAdamW;
+  int64_t refresh = 0;  // of directions
 };
 
 void PrintTo(const ResumeCase& c, std::ostream* stream) { *stream << c.name; }
@@ -122,6 +124,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
     options.gradient_accumulation_steps = GetParam().accumulation;
     options.ema_decay = GetParam().ema_decay;
     options.optim = GetParam().optim;
+    options.refresh_directions_steps = GetParam().refresh;
     options.logging_steps = 5;
     options.save_steps = 4;
     options.warmup_steps = 3;
@@ -131,7 +134,9 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
   ModelPtr NewModel(uint64_t seed = 7) const {
     AttentionSpec attention = ParseAttentionSpec(GetParam().attention, "test");
     if (Is<ReformerAttention>(attention)) As<ReformerAttention>(attention).chunk = 4;  // of sequences of 5 to 24 tokens
-    return TinyModel(GetParam().dropout, attention, seed, GetParam().reversible);
+    if (Is<ClusteredAttention>(attention)) As<ClusteredAttention>(attention) = {.cluster = 4, .open = 1};
+    const ModelPtr model = TinyModel(GetParam().dropout, attention, seed, GetParam().reversible);
+    return GetParam().refresh > 0 ? StoringDirections(*model, seed) : model;
   }
 };
 
@@ -157,17 +162,21 @@ TEST_P(ResumeTest, EndsAtTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ResumeTest,
-    ::testing::Values(ResumeCase{"dense", "dense", 0, 1, 18},
-                      ResumeCase{"dense_dropout_accumulated", "dense", 0.1, 2, 18},
-                      ResumeCase{"averaged", "dense", 0.1, 1, 18, 0.7},
-                      ResumeCase{"simhash_dropout", "simhash", 0.1, 1, 18},
-                      ResumeCase{"lamb", "dense", 0.1, 1, 18, 0, false, OptimizerType::kLamb},
-                      ResumeCase{"adam_averaged", "dense", 0.1, 2, 18, 0.3, false, OptimizerType::kAdam},
-                      ResumeCase{"adadelta", "dense", 0.1, 1, 18, 0, false, OptimizerType::kAdadelta},
-                      ResumeCase{"reformer_dropout", "reformer", 0.1, 1, 18},
-                      ResumeCase{"simhash_dropout_accumulated", "simhash", 0.1, 3, 30},
-                      ResumeCase{"reversible_simhash", "simhash", 0.1, 1, 18, 0, true},
-                      ResumeCase{"reversible_reformer_accumulated", "reformer", 0.1, 2, 18, 0, true}),
+    ::testing::Values(
+        ResumeCase{"dense", "dense", 0, 1, 18}, ResumeCase{"dense_dropout_accumulated", "dense", 0.1, 2, 18},
+        ResumeCase{"averaged", "dense", 0.1, 1, 18, 0.7}, ResumeCase{"simhash_dropout", "simhash", 0.1, 1, 18},
+        ResumeCase{"lamb", "dense", 0.1, 1, 18, 0, false, OptimizerType::kLamb},
+        ResumeCase{"adam_averaged", "dense", 0.1, 2, 18, 0.3, false, OptimizerType::kAdam},
+        ResumeCase{"adadelta", "dense", 0.1, 1, 18, 0, false, OptimizerType::kAdadelta},
+        ResumeCase{"reformer_dropout", "reformer", 0.1, 1, 18},
+        ResumeCase{"simhash_dropout_accumulated", "simhash", 0.1, 3, 30},
+        ResumeCase{"clustered", "clustered", 0.1, 1, 18},
+        // Checkpoints lie at 4, 8 and 12: right at a refresh, and between two.
+        ResumeCase{"clustered_refreshed", "clustered", 0.1, 1, 18, 0.7, false, OptimizerType::kAdamW, 4},
+        ResumeCase{"clustered_refreshed_between", "clustered", 0.1, 3, 30, 0, false, OptimizerType::kAdamW, 3},
+        ResumeCase{"reversible_clustered_refreshed", "clustered", 0.1, 1, 18, 0, true, OptimizerType::kAdamW, 3},
+        ResumeCase{"reversible_simhash", "simhash", 0.1, 1, 18, 0, true},
+        ResumeCase{"reversible_reformer_accumulated", "reformer", 0.1, 2, 18, 0, true}),
     [](const auto& info) { return info.param.name; });
 
 // Reformer's keys are its queries: the key map of a checkpoint is neither used nor trained, not even decayed.
