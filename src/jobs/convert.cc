@@ -58,6 +58,7 @@ struct Work {
   ModelPtr exact = {};
   CalibrationTexts texts{};
   LayerDirections directions = {};
+  AnswersFrom from = AnswersFrom::kMeanState;
   std::vector<AttentionSpec> wanted = {};  // what the options ask for, one or by layer
   Candidate result{};
   ModelPtr recovered = {};  // with weights of its own
@@ -77,6 +78,8 @@ void LoadExact(Work& work) {
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
   work.tokenizer = Tokenizer::Load(work.source);
+  if (FindTask(config) == Task::kQuestionAnswering || work.options.task == "question-answering")
+    work.from = AnswersFrom::kTokenStates;
   const Task task = TaskToRun(config, path);
   work.exact = LoadModel(
       work.source, task, work.options.seed, /*require_head=*/task != Task::kEncoder,
@@ -248,7 +251,7 @@ void Choose(Work& work, QualityMeter& meter) {
   std::vector<HeadSetting> menu;
   if (work.HasBudget()) {
     menu = HeadMenu(work.wanted.front());
-    table = MeasureHeads(*work.exact, work.texts, work.directions, menu, options.budget_time > 0);
+    table = MeasureHeads(*work.exact, work.texts, work.directions, menu, work.from, options.budget_time > 0);
     const bool time = options.budget_time > 0;
     const double budget = time ? options.budget_time : options.budget_pairs;
     work.result.attention = KeepBudget(work, meter, *table, menu, budget, time);

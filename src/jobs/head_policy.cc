@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/signals.h"
 #include "jobs/conversion_quality.h"
 #include "models/stored_directions.h"
 
@@ -53,14 +54,15 @@ std::vector<HeadSetting> HeadMenu(const AttentionSpec& base) {
 namespace {
 
 // Adds error[layer, :, setting] of one text. delta: [T, H]; products: [heads, d, d], WᵀW of each head.
-void AddErrors(const torch::Tensor& delta, const torch::Tensor& products, torch::Tensor error) {
+void AddErrors(const torch::Tensor& delta, const torch::Tensor& products, AnswersFrom from, torch::Tensor error) {
   const int64_t heads = products.size(0), tokens = delta.size(0);
   const torch::Tensor rows = delta.view({tokens, heads, -1}).transpose(0, 1).to(torch::kFloat64);  // [heads, T, d]
   const torch::Tensor mean = rows.mean(1, /*keepdim=*/true);                                       // [heads, 1, d]
   const auto squared = [&](const torch::Tensor& x) {
     return (torch::matmul(x, products) * x).sum(c10::IntArrayRef{1, 2});
   };
-  error += squared(rows) / static_cast<double>(tokens) + kOfMean * squared(mean);
+  error += squared(rows) / static_cast<double>(tokens);
+  if (from == AnswersFrom::kMeanState) error += kOfMean * squared(mean);
 }
 
 // [heads, d, d]
@@ -80,8 +82,8 @@ double Milliseconds(const std::function<void()>& work) {
 class Measurement {
  public:
   Measurement(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
-              const std::vector<HeadSetting>& menu)
-      : exact_(exact), texts_(texts), directions_(directions), menu_(menu) {
+              const std::vector<HeadSetting>& menu, AnswersFrom from)
+      : exact_(exact), texts_(texts), directions_(directions), menu_(menu), from_(from) {
     const ModelConfig& config = exact.config();
     const auto layers = config.num_hidden_layers, heads = config.num_attention_heads;
     const auto settings = static_cast<int64_t>(menu.size());
@@ -111,7 +113,7 @@ class Measurement {
             const auto setting = static_cast<int64_t>(s);
             AttentionCounts counts;
             const torch::Tensor other = AttendAs(site, menu_[s].spec, directions_, &counts);
-            AddErrors(other - exact, products, table_.error[site.layer].select(1, setting));
+            AddErrors(other - exact, products, from_, table_.error[site.layer].select(1, setting));
             table_.pairs[site.layer][setting] += static_cast<double>(counts.pairs_computed) / site.options.heads;
           }
           return exact;
@@ -119,17 +121,34 @@ class Measurement {
     table_.pairs /= total;
   }
 
+  // What answers are made of: rows of all texts, or of each.
+  std::vector<torch::Tensor> States(Model& model, const std::vector<int64_t>& numbers) {
+    constexpr const char* kTitle = "weights of layers";
+    if (from_ == AnswersFrom::kMeanState) return {MeanStates(model, texts_, numbers, kTitle)};
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> states;
+    for (const int64_t number : numbers) {
+      ThrowIfStopped(kTitle);
+      states.push_back(model.Forward(TextBatch(texts_, number), {}).last_hidden_state);  // [T, H]
+    }
+    return states;
+  }
+
   void Weights() {
     const AttentionSpec middle = WithShape(menu_.front().spec, kMiddle);
     const auto setting =
         std::find_if(menu_.begin(), menu_.end(), [&](auto& s) { return s.spec == middle; }) - menu_.begin();
     const std::vector<int64_t> numbers = FirstOf(texts_.fitted, kMostWeightTexts);
-    const torch::Tensor all = MeanStates(exact_, texts_, numbers, "weights of layers");
+    const std::vector<torch::Tensor> whole = States(exact_, numbers);
     for (int64_t layer = 0; layer < exact_.config().num_hidden_layers; ++layer) {
       std::vector<AttentionSpec> specs = PerLayer(AttentionSpec{}, exact_.config());
       specs[static_cast<size_t>(layer)] = middle;
       const ModelPtr one = WithAttention(exact_, specs, DirectionTensors(directions_));
-      const double lost = 1 - Compare(all, MeanStates(*one, texts_, numbers, "weights of layers")).mean;
+      const std::vector<torch::Tensor> states = States(*one, numbers);
+      double lost = 0;
+      for (size_t i = 0; i < states.size(); ++i)
+        lost += 1 - Compare(whole[i].to(torch::kFloat64), states[i].to(torch::kFloat64)).mean;
+      lost /= static_cast<double>(states.size());
       const double error = table_.error[layer].select(1, setting).sum().item<double>();
       table_.weight[layer] = std::max(lost, 1e-9) / std::max(error, 1e-30);
     }
@@ -160,14 +179,15 @@ class Measurement {
   const CalibrationTexts& texts_;
   const LayerDirections& directions_;
   const std::vector<HeadSetting>& menu_;
+  AnswersFrom from_;
   HeadTable table_;
 };
 
 }  // namespace
 
 HeadTable MeasureHeads(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
-                       const std::vector<HeadSetting>& menu, bool timed) {
-  return Measurement(exact, texts, directions, menu).Run(timed);
+                       const std::vector<HeadSetting>& menu, AnswersFrom from, bool timed) {
+  return Measurement(exact, texts, directions, menu, from).Run(timed);
 }
 
 HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
@@ -180,7 +200,7 @@ HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerD
     const auto layer = static_cast<size_t>(site.layer);
     const torch::Tensor products = OutputProducts(site), exact_result = AttendAs(site, AttentionSpec{}, {});
     const torch::Tensor whole = torch::zeros({site.options.heads}, torch::kFloat64);
-    AddErrors(exact_result, products, whole);
+    AddErrors(exact_result, products, AnswersFrom::kMeanState, whole);
     std::map<std::string, std::pair<torch::Tensor, double>> known;  // of a setting: errors of heads, pairs of one head
     for (size_t head = 0; head < heads; ++head) {
       const AttentionSpec& spec = OfHead(attention[layer], static_cast<int>(head));
@@ -189,7 +209,7 @@ HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerD
         AttentionCounts counts;
         const torch::Tensor other = AttendAs(site, spec, directions, &counts);
         found->second.first = torch::zeros({site.options.heads}, torch::kFloat64);
-        AddErrors(other - exact_result, products, found->second.first);
+        AddErrors(other - exact_result, products, AnswersFrom::kMeanState, found->second.first);
         found->second.second = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
       }
       if (!found->second.first.defined()) continue;

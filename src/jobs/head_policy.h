@@ -1,11 +1,11 @@
 // Which attention each head of a converted model gets: the cheapest for what it does.
 //
 // A menu of settings from cheap to exact. Along the exact model's states, for each setting, layer and head
-//   error = Σ_t |Δ_t W|² / n + 3 · |Σ_t Δ_t W / n|²
+//   error = Σ_t |Δ_t W|² / n + 3 · |Σ_t Δ_t W / n|²      (of single words: without the second part)
 // with Δ_t [head_dim] what the head's result for token t changes and W the head's part of the map behind attention. A
-// layer's weight is what an embedding loses (1 − cosine) when that layer alone has the menu's middle setting, over the
-// sum of its heads' errors then. Each head gets the setting with the least weight · error + λ · cost, with λ by
-// bisection the least that keeps the sum of costs within the budget.
+// layer's weight is what an answer loses (1 − cosine of the mean state, or of each token's, on average) when that layer
+// alone has the menu's middle setting, over the sum of its heads' errors then. Each head gets the setting with the
+// least weight · error + λ · cost, with λ by bisection the least that keeps the sum of costs within the budget.
 #pragma once
 #include <string>
 #include <vector>
@@ -28,9 +28,12 @@ struct HeadTable {
   torch::Tensor pairs;   // [layers, settings]: of one head, as a share of exact attention's in the whole model
   torch::Tensor time;    // [layers, settings], likewise
 };
-// Of at most `most` of the fitted texts; `timed`: with `time`.
+// What a model's answers are made of: a text's mean state, or, as where it points to an answer, those of single words,
+// which may go wrong while their mean stays.
+enum class AnswersFrom { kMeanState, kTokenStates };
+// On some of the fitted texts; `timed`: with `time`.
 HeadTable MeasureHeads(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
-                       const std::vector<HeadSetting>& menu, bool timed);
+                       const std::vector<HeadSetting>& menu, AnswersFrom from, bool timed);
 
 // Of one attention, by layer and head: the error above, over the sum of exact attention's |O_t W|², and the share of a
 // head's pairs that are computed. On some of the held-out texts.
