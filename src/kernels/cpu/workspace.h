@@ -58,6 +58,7 @@ enum class Slot {
   kGradientRows,
   kGradientPairs,
   kTransposedSums,
+  kPaddedRows,
   kCount
 };
 

@@ -1,0 +1,227 @@
+#include "kernels/cpu/tile_product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "base/parallel.h"
+#include "kernels/cpu/workspace.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int64_t kTileBytes = kTileSide * kTileRowBytes, kStepBytes = 2 * kTileBytes, kWordBytes = 4;
+constexpr int kBlockRows = 2 * kTileSide;
+// Pieces of work for each thread: threads that are late must not keep all others waiting.
+constexpr int64_t kPiecesOfThread = 4;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Calls visit(word in memory, bytes of it there are, word in the tiles) for those of a column: tiles hold 16 words of
+// depth, each with the same word of 15 other columns beside it.
+template <class Visit>
+void ForEachWord(int64_t column, int64_t depth_bytes, const Visit& visit) {
+  const int64_t tile = column % kPanelColumns / kTileSide, in_row = column % kTileSide;
+  for (int64_t at = 0; at < depth_bytes; at += kWordBytes) {
+    const int64_t step = at / kTileRowBytes, row = at % kTileRowBytes / kWordBytes;
+    visit(at, std::min(kWordBytes, depth_bytes - at),
+          step * kStepBytes + tile * kTileBytes + row * kTileRowBytes + in_row * kWordBytes);
+  }
+}
+
+// 16 rows of a part of the first factor.
+struct RowTile {
+  const uint8_t* data;
+  int64_t stride;
+};
+
+// Rows [begin, begin + count) of the first factor, those that do not fill tiles in work memory.
+class RowGroup {
+ public:
+  RowGroup(const PackedProduct& product, int64_t begin, int64_t count)
+      : product_(product), begin_(begin), padded_(product.b->steps() * kTileRowBytes) {
+    const int64_t depth_bytes = product.b->depth_bytes();
+    lying_ = depth_bytes == padded_ ? count / kTileSide : 0;
+    const int64_t rest = count - lying_ * kTileSide;
+    copied_rows_ = CeilDiv(rest, kTileSide) * kTileSide;
+    if (rest == 0) return;
+    const int64_t part_bytes = copied_rows_ * padded_;
+    copies_ = ThreadWorkspace().Get<uint8_t>(Slot::kPaddedRows, kMostParts * part_bytes);
+    for (int part = 0; part < kMostParts; ++part) {
+      if (product.a[part] == nullptr) continue;
+      uint8_t* to = copies_ + part * part_bytes;
+      const uint8_t* from = RowAt(part, lying_ * kTileSide);
+      for (int64_t row = 0; row < rest; ++row) {
+        std::memcpy(to + row * padded_, from + row * product.a_stride, depth_bytes);
+        std::memset(to + row * padded_ + depth_bytes, 0, padded_ - depth_bytes);
+      }
+      std::memset(to + rest * padded_, 0, (copied_rows_ - rest) * padded_);
+    }
+  }
+
+  RowTile Tile(int part, int64_t tile) const {
+    if (tile < lying_) return {RowAt(part, tile * kTileSide), product_.a_stride};
+    return {copies_ + (part * copied_rows_ + (tile - lying_) * kTileSide) * padded_, padded_};
+  }
+
+ private:
+  const uint8_t* RowAt(int part, int64_t row) const {
+    return static_cast<const uint8_t*>(product_.a[part]) + (begin_ + row) * product_.a_stride;
+  }
+  const PackedProduct& product_;
+  int64_t begin_, padded_;
+  int64_t lying_ = 0, copied_rows_ = 0;  // tiles that lie in the caller's memory; rows in ours
+  uint8_t* copies_ = nullptr;            // [part][copied_rows_][padded_]
+};
+
+template <class M, TileNumbers kNumbers, int C, int A, int B>
+inline void MultiplyTile() {
+  if constexpr (kNumbers == TileNumbers::kBFloat16) {
+    M::template MultiplyBFloat16<C, A, B>();
+  } else {
+    M::template MultiplyInt8<C, A, B, Signs::kSecond>();
+  }
+}
+
+// Tiles 0 … 3 += rows · panel over all of the depth. Four tiles are loaded for four products; a block of fewer rows or
+// columns goes without what would be zeros, and does the same with each of its sums.
+template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
+void AddPair(RowTile upper, RowTile lower, const uint8_t* panel, int64_t steps) {
+  for (; steps > 0; --steps) {
+    M::template Load<4>(upper.data, upper.stride);
+    M::template Load<6>(panel, kTileRowBytes);
+    MultiplyTile<M, kNumbers, 0, 4, 6>();
+    if constexpr (kRight) {
+      M::template Load<7>(panel + kTileBytes, kTileRowBytes);
+      MultiplyTile<M, kNumbers, 1, 4, 7>();
+    }
+    if constexpr (kLower) {
+      M::template Load<5>(lower.data, lower.stride);
+      MultiplyTile<M, kNumbers, 2, 5, 6>();
+      if constexpr (kRight) MultiplyTile<M, kNumbers, 3, 5, 7>();
+      lower.data += kTileRowBytes;
+    }
+    upper.data += kTileRowBytes;
+    panel += kStepBytes;
+  }
+}
+
+template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
+void SumUp(const PackedProduct& product, const RowGroup& group, int64_t tile, int64_t panel, float* sums) {
+  M::template Zero<0>();
+  if constexpr (kRight) M::template Zero<1>();
+  if constexpr (kLower) M::template Zero<2>();
+  if constexpr (kLower && kRight) M::template Zero<3>();
+  for (const PartPair& pair : product.pairs) {
+    AddPair<M, kNumbers, kLower, kRight>(group.Tile(pair.a, tile), kLower ? group.Tile(pair.a, tile + 1) : RowTile{},
+                                         product.b->Panel(panel, pair.b), product.b->steps());
+  }
+  constexpr ptrdiff_t kStride = kPanelColumns * kWordBytes;
+  M::template Store<0>(sums, kStride);
+  if constexpr (kRight) M::template Store<1>(sums + kTileSide, kStride);
+  if constexpr (kLower) M::template Store<2>(sums + kTileSide * kPanelColumns, kStride);
+  if constexpr (kLower && kRight) M::template Store<3>(sums + kTileSide * kPanelColumns + kTileSide, kStride);
+}
+
+// Rows of a group by one panel.
+template <class M, TileNumbers kNumbers>
+void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t begin, int64_t count, int64_t panel,
+                   const std::function<void(const SumBlock&)>& finish) {
+  alignas(64) float sums[kBlockRows * kPanelColumns];
+  const int64_t column = panel * kPanelColumns;
+  const int columns = static_cast<int>(std::min<int64_t>(kPanelColumns, product.b->columns() - column));
+  const bool right = columns > kTileSide;
+  for (int64_t row = 0; row < count; row += kBlockRows) {
+    const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
+    const auto sum_up = rows > kTileSide ? right ? SumUp<M, kNumbers, true, true> : SumUp<M, kNumbers, true, false>
+                        : right          ? SumUp<M, kNumbers, false, true>
+                                         : SumUp<M, kNumbers, false, false>;
+    sum_up(product, group, row / kTileSide, panel, sums);
+    finish({begin + row, column, rows, columns, sums});
+  }
+}
+
+template <class M, TileNumbers kNumbers>
+void MultiplyOn(const PackedProduct& product, const std::function<void(const SumBlock&)>& finish) {
+  const int64_t panels = product.b->panels(), threads = ThreadsHere();
+  const int64_t group_rows = RowsOfGroup(product.rows, product.b->depth_bytes(), panels, threads);
+  const int64_t units = CeilDiv(product.rows, group_rows) * panels;
+  const int64_t grain = threads == 1 ? units : std::max<int64_t>(1, units / (kPiecesOfThread * threads));
+  ParallelFor(units, grain, [&](int64_t unit, int64_t end) {
+    const ConfiguredTiles<M> tiles;
+    while (unit < end) {
+      const int64_t begin = unit / panels * group_rows, count = std::min(group_rows, product.rows - begin);
+      const RowGroup group(product, begin, count);
+      const int64_t end_of_group = std::min(end, (unit / panels + 1) * panels);
+      for (; unit < end_of_group; ++unit)
+        MultiplyPanel<M, kNumbers>(product, group, begin, count, unit % panels, finish);
+    }
+  });
+}
+
+template <class M>
+void MultiplyOn(const PackedProduct& product, const std::function<void(const SumBlock&)>& finish) {
+  if (product.b->numbers() == TileNumbers::kBFloat16) return MultiplyOn<M, TileNumbers::kBFloat16>(product, finish);
+  MultiplyOn<M, TileNumbers::kBytes>(product, finish);
+}
+
+}  // namespace
+
+PackedTiles::PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns)
+    : numbers_(numbers),
+      parts_(static_cast<int>(parts.size())),
+      depth_bytes_(depth * (numbers == TileNumbers::kBFloat16 ? 2 : 1)),
+      columns_(columns),
+      memory_(hwy::AllocateAligned<uint8_t>(static_cast<size_t>(std::max<int64_t>(1, bytes())))) {
+  if (!memory_) throw std::bad_alloc();
+  std::memset(memory_.get(), 0, static_cast<size_t>(bytes()));
+  constexpr int64_t kGrain = 16;  // columns: some ten microseconds
+  for (int part = 0; part < parts_; ++part) {
+    const auto* from = static_cast<const uint8_t*>(parts[static_cast<size_t>(part)]);
+    ParallelFor(columns, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin; column < end; ++column) {
+        uint8_t* to = memory_.get() + Place(column / kPanelColumns, part);
+        ForEachWord(column, depth_bytes_, [&](int64_t at, int64_t count, int64_t place) {
+          std::memcpy(to + place, from + column * depth_bytes_ + at, count);
+        });
+      }
+    });
+  }
+}
+
+int64_t PackedTiles::bytes() const { return panels() * parts_ * steps() * kStepBytes; }
+
+int64_t PackedTiles::Place(int64_t panel, int part) const { return (panel * parts_ + part) * steps() * kStepBytes; }
+
+const uint8_t* PackedTiles::Panel(int64_t panel, int part) const {
+  return memory_.get() + Place(panel, part);
+}
+
+void PackedTiles::Unpack(int part, void* to) const {
+  for (int64_t column = 0; column < columns_; ++column) {
+    const uint8_t* from = Panel(column / kPanelColumns, part);
+    uint8_t* numbers = static_cast<uint8_t*>(to) + column * depth_bytes_;
+    ForEachWord(column, depth_bytes_, [&](int64_t at, int64_t count, int64_t place) {
+      std::memcpy(numbers + at, from + place, count);
+    });
+  }
+}
+
+int64_t RowsOfGroup(int64_t rows, int64_t row_bytes, int64_t panels, int64_t threads) {
+  const int64_t in_cache = kRowGroupBytes / std::max<int64_t>(1, row_bytes) / kBlockRows * kBlockRows;
+  const int64_t groups = threads == 1 ? 1 : CeilDiv(kPiecesOfThread * threads, panels);
+  const int64_t for_threads = CeilDiv(CeilDiv(rows, groups), kBlockRows) * kBlockRows;
+  return std::max<int64_t>(kBlockRows, std::min(in_cache, for_threads));
+}
+
+void MultiplyPacked(const PackedProduct& product, const std::function<void(const SumBlock&)>& finish) {
+  if (product.rows == 0 || product.b->columns() == 0) return;
+  if (product.tiles == MatrixTiles::kModel) return MultiplyOn<ModelTiles>(product, finish);
+#if defined(__x86_64__)
+  if (product.tiles == MatrixTiles::kInstructions) return MultiplyOn<AmxTiles>(product, finish);
+#endif
+  throw std::logic_error("a product in matrix tiles without them");
+}
+
+}  // namespace lshformer
