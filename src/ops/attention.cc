@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
@@ -345,7 +346,10 @@ std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec
 }
 
 Operands OperandsOf(Precision precision) {
-  return precision == Precision::kBFloat16 ? Operands::kBFloat16 : Operands::kFloat32;
+  // Between 8-bit layers float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
+  const bool low = precision == Precision::kBFloat16 ||
+                   (precision == Precision::kInt8 && ActiveMatrixTiles() != MatrixTiles::kNone);
+  return low ? Operands::kBFloat16 : Operands::kFloat32;
 }
 
 int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }

@@ -1,9 +1,11 @@
 // Activation functions and softmax cross-entropy.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
+#include "ops/block_kernels.h"
 #include "ops/row_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -98,21 +100,49 @@ void ApplyPiece(const float* x, const float* grad_out, float* out, int64_t count
   }
 }
 
-void Apply(UnaryFunction function, const float* x, const float* grad_out, float* out, int64_t count) {
+// Calls visit with the function as a type.
+template <class Visit>
+void WithFunction(UnaryFunction function, const Visit& visit) {
+  using F = UnaryFunction;
   switch (function) {
-    case UnaryFunction::kGelu:
-      return ApplyPiece<UnaryFunction::kGelu>(x, grad_out, out, count);
-    case UnaryFunction::kGeluNew:
-      return ApplyPiece<UnaryFunction::kGeluNew>(x, grad_out, out, count);
-    case UnaryFunction::kRelu:
-      return ApplyPiece<UnaryFunction::kRelu>(x, grad_out, out, count);
-    case UnaryFunction::kTanh:
-      return ApplyPiece<UnaryFunction::kTanh>(x, grad_out, out, count);
-    case UnaryFunction::kSilu:
-      return ApplyPiece<UnaryFunction::kSilu>(x, grad_out, out, count);
-    case UnaryFunction::kSigmoid:
-      return ApplyPiece<UnaryFunction::kSigmoid>(x, grad_out, out, count);
+    case F::kGelu:
+      return visit(std::integral_constant<F, F::kGelu>());
+    case F::kGeluNew:
+      return visit(std::integral_constant<F, F::kGeluNew>());
+    case F::kRelu:
+      return visit(std::integral_constant<F, F::kRelu>());
+    case F::kTanh:
+      return visit(std::integral_constant<F, F::kTanh>());
+    case F::kSilu:
+      return visit(std::integral_constant<F, F::kSilu>());
+    case F::kSigmoid:
+      return visit(std::integral_constant<F, F::kSigmoid>());
   }
+}
+
+void Apply(UnaryFunction function, const float* x, const float* grad_out, float* out, int64_t count) {
+  WithFunction(function, [&](auto of) { ApplyPiece<decltype(of)::value>(x, grad_out, out, count); });
+}
+
+template <class Function>
+void FinishRows(const BiasAndFunction& call, const Function& function) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  for (int64_t row = 0; row < call.rows; ++row) {
+    const float* x = call.x + row * call.x_stride;
+    float* y = call.y + row * call.y_stride;
+    for (int64_t c = 0; c < call.columns; c += lanes) {
+      const size_t count = call.columns - c;
+      Float v = LoadPart(x + c, count);
+      if (call.bias != nullptr) v = hn::Add(v, LoadPart(call.bias + c, count));
+      StorePart(function(v), y + c, count);
+    }
+  }
+}
+
+void Finish(const BiasAndFunction& call) {
+  if (!call.function) return FinishRows(call, [](Float v) { return v; });
+  WithFunction(*call.function,
+               [&](auto of) { FinishRows(call, [](Float v) { return Value<decltype(of)::value>(v); }); });
 }
 
 // log Σ exp(x)
@@ -147,6 +177,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(Apply);
+HWY_EXPORT(Finish);
 HWY_EXPORT(LogSumExp);
 HWY_EXPORT(ScaledExp);
 
@@ -168,6 +199,8 @@ void ApplyDerivative(UnaryFunction function, std::span<const float> x, const flo
     HWY_DYNAMIC_DISPATCH(Apply)(function, x.data() + begin, grad_out + begin, grad_x + begin, end - begin);
   });
 }
+
+void AddBiasAndApply(const BiasAndFunction& call) { HWY_DYNAMIC_DISPATCH(Finish)(call); }
 
 void CrossEntropy(const float* logits, int64_t rows, int64_t columns, const int32_t* labels, float* loss, float* lse) {
   ParallelFor(rows, 4, [&](int64_t begin, int64_t end) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "ops/low_precision_kernels.h"
 #include "ops/memory.h"
 #include "ops/packed_linear.h"
@@ -117,6 +118,7 @@ torch::Tensor Joined(const std::vector<torch::Tensor>& parts) {
 
 struct Linear::Packed {
   Precision precision;
+  MatrixTiles tiles;                                     // that were active
   std::vector<std::pair<const void*, uint32_t>> source;  // storage and version of every weight and bias
   std::shared_ptr<const PackedLinear> linear;
 };
@@ -135,10 +137,12 @@ std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) co
     for (const torch::Tensor& part : *group) source.emplace_back(part.data_ptr(), part._version());
   const std::lock_guard lock(cache_->mutex);
   const auto& known = cache_->packed;
-  if (known && known->precision == precision && known->source == source) return known;
+  if (known && known->precision == precision && known->tiles == ActiveMatrixTiles() && known->source == source)
+    return known;
   const torch::Tensor weight = Joined(weights_).contiguous(), bias = Joined(biases_).contiguous();
   auto packed = std::make_shared<Packed>();
   packed->precision = precision;
+  packed->tiles = ActiveMatrixTiles();
   packed->source = std::move(source);
   packed->linear = std::make_shared<const PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
                                                         weight.size(0), weight.size(1));

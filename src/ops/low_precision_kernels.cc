@@ -99,19 +99,21 @@ void QuantizeWeightRow(const float* HWY_RESTRICT w, int64_t columns, int8_t* HWY
   sum = hn::GetLane(hn::SumOfLanes(IntTag(), total));
 }
 
-void DequantizeRow(const Dequantization& call, int64_t row, float* y) {
-  const int64_t columns = static_cast<int64_t>(call.bias.size()), lanes = static_cast<int64_t>(hn::Lanes(kTag));
+// Columns [first, first + columns) of a row, whose sums begin at y.
+void DequantizeRow(const Dequantization& call, int64_t row, int64_t first, int64_t columns, float* y) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
   const Float scale = hn::Set(kTag, call.rows[row].scale);
   const Int zero = hn::Set(IntTag(), call.rows[row].zero);
+  const float *weight_scales = call.weight_scales.data() + first, *bias = call.bias.data() + first;
+  const int32_t* weight_sums = call.weight_sums.data() + first;
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t n = columns - c;
     const auto load = [&](const int32_t* p) {
       return hn::BitCast(IntTag(), LoadPart(reinterpret_cast<const float*>(p), n));
     };
-    const Int sum =
-        hn::Sub(load(reinterpret_cast<const int32_t*>(y) + c), hn::Mul(zero, load(call.weight_sums.data() + c)));
-    const Float factor = hn::Mul(scale, LoadPart(call.weight_scales.data() + c, n));
-    StorePart(hn::MulAdd(hn::ConvertTo(kTag, sum), factor, LoadPart(call.bias.data() + c, n)), y + c, n);
+    const Int sum = hn::Sub(load(reinterpret_cast<const int32_t*>(y) + c), hn::Mul(zero, load(weight_sums + c)));
+    const Float factor = hn::Mul(scale, LoadPart(weight_scales + c, n));
+    StorePart(hn::MulAdd(hn::ConvertTo(kTag, sum), factor, LoadPart(bias + c, n)), y + c, n);
   }
 }
 
@@ -161,9 +163,15 @@ void Dequantize(const Dequantization& call, float* y) {
   const size_t columns = call.bias.size();
   ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
     float* out = y + row * columns;
-    HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, out);
+    HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, 0, static_cast<int64_t>(columns), out);
     if (call.function) ApplyFunction(*call.function, {out, columns}, out);
   });
+}
+
+void DequantizeBlock(const Dequantization& call, const DequantizedBlock& block) {
+  const auto of_row = HWY_DYNAMIC_DISPATCH(DequantizeRow);
+  for (int64_t row = 0; row < block.rows; ++row)
+    of_row(call, block.row + row, block.column, block.columns, block.sums + row * block.stride);
 }
 
 }  // namespace lshformer

@@ -42,5 +42,13 @@ struct Dequantization {
   std::optional<UnaryFunction> function;  // f; or none
 };
 void Dequantize(const Dequantization& call, float* y);
+// The same without f for some rows and columns, whose sums stand at `sums` with row stride `stride`; on the calling
+// thread.
+struct DequantizedBlock {
+  int64_t row, column, rows, columns;
+  float* sums;
+  int64_t stride;
+};
+void DequantizeBlock(const Dequantization& call, const DequantizedBlock& block);
 
 }  // namespace lshformer

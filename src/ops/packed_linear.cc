@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "ops/low_precision_kernels.h"
 #include "ops/memory.h"
+#include "ops/tile_linear.h"
 
 namespace lshformer {
 namespace {
@@ -15,7 +16,12 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
-    : precision_(precision), in_(in), bias_(bias, bias + out) {
+    : precision_(precision), in_(in), out_(out) {
+  if (const MatrixTiles tiles = ActiveMatrixTiles(); tiles != MatrixTiles::kNone && precision != Precision::kFloat32) {
+    in_tiles_ = std::make_unique<const TileLinear>(precision, tiles, weight, bias, out, in);
+    return;
+  }
+  bias_.assign(bias, bias + out);
   // [out, in] seen as the [in, out] factor.
   if (precision == Precision::kFloat32) {
     weight_ = std::make_unique<PackedMatrix>(MatrixView{weight, 1, in}, in, out);
@@ -53,6 +59,7 @@ void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<Una
 }
 
 void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  if (in_tiles_) return in_tiles_->Run(rows, x, y, function);
   const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());

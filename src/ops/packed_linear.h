@@ -6,7 +6,8 @@
 //              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (ops/low_precision_kernels.h)
 //
 // A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
-// rows of x in the low precision, and what ops/matmul.h takes.
+// rows of x in the low precision, and what ops/matmul.h takes. Where matrix tiles are active when a weight is packed,
+// the low precisions go through them (ops/tile_linear.h) and not through oneDNN.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,8 @@ namespace lshformer {
 inline constexpr int64_t kMostPackedRows = 512;
 void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t begin, int64_t count)>& body);
 
+class TileLinear;
+
 class PackedLinear {
  public:
   // weight: [out, in], bias: [out], contiguous; both are copied.
@@ -34,13 +37,15 @@ class PackedLinear {
   ~PackedLinear();
   // x: [rows, in], y: [rows, out], contiguous.
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
-  int64_t out() const { return static_cast<int64_t>(bias_.size()); }
+  int64_t out() const { return out_; }
+  bool in_tiles() const { return in_tiles_ != nullptr; }
 
  private:
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   Precision precision_;
-  int64_t in_;
-  std::vector<float> bias_, scales_;  // scales_, sums_: kInt8
+  int64_t in_, out_;
+  std::unique_ptr<const TileLinear> in_tiles_;  // then the rest is empty
+  std::vector<float> bias_, scales_;            // scales_, sums_: kInt8
   std::vector<int32_t> sums_;
   std::unique_ptr<const PackedMatrix> weight_;
 };

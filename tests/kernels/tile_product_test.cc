@@ -119,9 +119,8 @@ TEST_P(TileProductTest, AddsUpPairsOfPartsInTheirOrder) {
   const void* const parts[] = {b0.data(), b1.data(), b2.data()};
   const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
   const PartPair pairs[] = {{1, 2}, {0, 1}, {1, 0}, {0, 0}};
-  EXPECT_EQ(
-      Sums<float>({&packed, {a0.data(), a1.data()}, 2 * s.depth, s.rows, pairs, GetParam()}),
-      ByTheSteps({a0.data(), a1.data()}, {b0.data(), b1.data(), b2.data()}, pairs, s.rows, s.columns, s.depth));
+  EXPECT_EQ(Sums<float>({&packed, {a0.data(), a1.data()}, 2 * s.depth, s.rows, pairs, GetParam()}),
+            ByTheSteps({a0.data(), a1.data()}, {b0.data(), b1.data(), b2.data()}, pairs, s.rows, s.columns, s.depth));
   std::vector<uint16_t> back(b2.size());
   packed.Unpack(2, back.data());
   EXPECT_EQ(back, b2);
@@ -193,8 +192,7 @@ TEST_P(TileProductTest, NotFinite) {
     const int64_t rows = 35, columns = 34, stride = depth + 7;
     std::vector<uint16_t> a(static_cast<size_t>(rows * stride), kNaNBits), b = RandomNumbers(columns * depth, 2);
     const std::vector<uint16_t> numbers = RandomNumbers(rows * depth, 1);
-    for (int64_t m = 0; m < rows; ++m)
-      std::copy_n(numbers.begin() + m * depth, depth, a.begin() + m * stride);
+    for (int64_t m = 0; m < rows; ++m) std::copy_n(numbers.begin() + m * depth, depth, a.begin() + m * stride);
     const void* const parts[] = {b.data()};
     const auto run = [&] {
       const PackedTiles packed(TileNumbers::kBFloat16, parts, depth, columns);
@@ -228,14 +226,14 @@ TEST(TileProduct, NeedsTiles) {
 }
 
 TEST(TileProduct, RowsOfAGroup) {
-  EXPECT_EQ(RowsOfGroup(10, 1536, 24, 1), 32);        // one block
-  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 1), 512);      // of BERT base: 768 KB
-  EXPECT_EQ(RowsOfGroup(512, 6144, 24, 1), 160);      // its widest: 960 KB
-  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 2), 512);      // 24 pieces for 2 threads
-  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 48), 64);      // 192 pieces for 48
-  EXPECT_EQ(RowsOfGroup(10, 1536, 24, 48), 32);       // there are no more than 24
-  EXPECT_EQ(RowsOfGroup(1, 4 << 20, 1, 1), 32);       // of any depth
-  EXPECT_EQ(RowsOfGroup(100, 0, 1, 1), 128);          // of none
+  EXPECT_EQ(RowsOfGroup(10, 1536, 24, 1), 32);    // one block
+  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 1), 512);  // of BERT base: 768 KB
+  EXPECT_EQ(RowsOfGroup(512, 6144, 24, 1), 160);  // its widest: 960 KB
+  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 2), 512);  // 24 pieces for 2 threads
+  EXPECT_EQ(RowsOfGroup(512, 1536, 24, 48), 64);  // 192 pieces for 48
+  EXPECT_EQ(RowsOfGroup(10, 1536, 24, 48), 32);   // there are no more than 24
+  EXPECT_EQ(RowsOfGroup(1, 4 << 20, 1, 1), 32);   // of any depth
+  EXPECT_EQ(RowsOfGroup(100, 0, 1, 1), 128);      // of none
 }
 
 }  // namespace

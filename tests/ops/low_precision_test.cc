@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
@@ -136,6 +137,18 @@ TEST_P(EveryIsaTest, QuantizedWeights) {
   }
 }
 
+// The best instruction set without matrix tiles.
+std::string BestWithoutTiles() {
+  for (const std::string& isa : SupportedIsas()) {
+    if (isa != "amx") return isa;
+  }
+  return "auto";
+}
+
+double RelativeError(const Tensor& got, const Tensor& want) {
+  return ((got - want).norm() / want.norm()).item<double>();
+}
+
 struct Shape {
   int64_t out, in;
 };
@@ -151,28 +164,45 @@ struct Layer {
   std::vector<float> x, weight, bias;
 };
 
-class LowPrecisionTest : public ::testing::TestWithParam<Precision> {
- protected:
-  ~LowPrecisionTest() override { SetAllThreads(HardwareThreads()); }
+// By what this machine has, or by the software model of matrix tiles, which any machine runs.
+struct Way {
+  Precision precision;
+  bool tile_model = false;
 };
-INSTANTIATE_TEST_SUITE_P(Precisions, LowPrecisionTest,
-                         ::testing::Values(Precision::kFloat32, Precision::kBFloat16, Precision::kInt8),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+
+class LowPrecisionTest : public ::testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    UseTileModel(GetParam().tile_model);
+    if (!GetParam().tile_model) NEEDS(precision());
+  }
+  ~LowPrecisionTest() override {
+    UseTileModel(false);
+    SetAllThreads(HardwareThreads());
+  }
+  Precision precision() const { return GetParam().precision; }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionTest,
+                         ::testing::Values(Way{Precision::kFloat32}, Way{Precision::kBFloat16}, Way{Precision::kInt8},
+                                           Way{Precision::kBFloat16, true}, Way{Precision::kInt8, true}),
+                         [](const auto& info) {
+                           return std::string(Name(info.param.precision)) +
+                                  (info.param.tile_model ? "_tile_model" : "");
+                         });
 
 // A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two.
 TEST_P(LowPrecisionTest, RowsDoNotDependOnTheCall) {
-  NEEDS(GetParam());
   constexpr int64_t kRows = kMostPackedRows + 40;
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
     const Layer layer(shape, kRows);
-    const PackedLinear linear = layer.Packed(GetParam(), shape);
+    const PackedLinear linear = layer.Packed(precision(), shape);
     SetAllThreads(1);
     std::vector<float> all(kRows * shape.out), some(all.size());
     linear.Run(kRows, layer.x.data(), all.data(), UnaryFunction::kGelu);
-    for (const int threads : {1, 2}) {
+    for (const int threads : {1, 2, 48}) {
       SetAllThreads(threads);
-      for (int64_t rows = 1; rows <= kRows; rows += rows < 40 ? 1 : 37) {
+      for (int64_t rows = 1; rows <= kRows; rows += threads == 48 ? 173 : rows < 40 ? 1 : 37) {
         const int64_t first = (rows * 7) % (kRows - rows + 1);
         linear.Run(rows, layer.x.data() + first * shape.in, some.data(), UnaryFunction::kGelu);
         ASSERT_EQ(std::memcmp(some.data(), all.data() + first * shape.out, rows * shape.out * sizeof(float)), 0)
@@ -184,19 +214,18 @@ TEST_P(LowPrecisionTest, RowsDoNotDependOnTheCall) {
 
 // The formula of packed_linear.h in double, with the same rounded factors.
 TEST_P(LowPrecisionTest, AgreesWithDouble) {
-  NEEDS(GetParam());
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
     const int64_t rows = 21, out = shape.out, in = shape.in;
     const Layer layer(shape, rows);
     std::vector<double> x(layer.x.begin(), layer.x.end()), w(layer.weight.begin(), layer.weight.end());
-    if (GetParam() == Precision::kBFloat16) {
+    if (precision() == Precision::kBFloat16) {
       std::vector<BFloat16> low(layer.x.size()), low_w(layer.weight.size());
       RoundRows(layer.x.data(), in, rows, in, low.data());
       RoundRows(layer.weight.data(), in, out, in, low_w.data());
       std::transform(low.begin(), low.end(), x.begin(), ToFloat);
       std::transform(low_w.begin(), low_w.end(), w.begin(), ToFloat);
-    } else if (GetParam() == Precision::kInt8) {
+    } else if (precision() == Precision::kInt8) {
       std::vector<uint8_t> low(layer.x.size());
       std::vector<RowScale> scales(rows);
       QuantizeRows(layer.x.data(), rows, in, low.data(), scales.data());
@@ -217,10 +246,10 @@ TEST_P(LowPrecisionTest, AgreesWithDouble) {
         bounds[i * out + j] = static_cast<double>(in + 4) * 0x1p-24 * size;
       }
     std::vector<float> y(exact.size(), kNaN);
-    layer.Packed(GetParam(), shape).Run(rows, layer.x.data(), y.data(), {});
+    layer.Packed(precision(), shape).Run(rows, layer.x.data(), y.data(), {});
     EXPECT_THAT(y, WithinRounding(exact, bounds));
     std::vector<float> activated(y.size());
-    layer.Packed(GetParam(), shape).Run(rows, layer.x.data(), activated.data(), UnaryFunction::kGelu);
+    layer.Packed(precision(), shape).Run(rows, layer.x.data(), activated.data(), UnaryFunction::kGelu);
     ApplyFunction(UnaryFunction::kGelu, y, y.data());
     EXPECT_EQ(activated, y);
   }
@@ -228,10 +257,9 @@ TEST_P(LowPrecisionTest, AgreesWithDouble) {
 
 // What is not finite stays in its row, and makes it not finite.
 TEST_P(LowPrecisionTest, NotFiniteRows) {
-  NEEDS(GetParam());
   const Shape shape{8, 40};
   Layer layer(shape, 3);
-  const PackedLinear linear = layer.Packed(GetParam(), shape);
+  const PackedLinear linear = layer.Packed(precision(), shape);
   std::vector<float> before(3 * shape.out), after(before.size());
   linear.Run(3, layer.x.data(), before.data(), {});
   layer.x[45] = kNaN;
@@ -245,8 +273,79 @@ TEST_P(LowPrecisionTest, NotFiniteRows) {
   }
 }
 
-double RelativeError(const Tensor& got, const Tensor& want) {
-  return ((got - want).norm() / want.norm()).item<double>();
+// Without matrix tiles the code for them is not entered: the bits are those of oneDNN's product.
+TEST(LowPrecisionWays, TilesOnlyWhereTheyAreActive) {
+  const Shape shape{33, 50};
+  const Layer layer(shape, 20);
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    if (!SupportsProducts(precision)) continue;
+    const bool low = precision != Precision::kFloat32;
+    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(), low && ActiveMatrixTiles() != MatrixTiles::kNone);
+    UseTileModel(true);
+    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(), low);
+    UseTileModel(false);
+  }
+  NEEDS(Precision::kBFloat16);
+  ForceIsa(BestWithoutTiles());
+  std::vector<BFloat16> x(layer.x.size()), w(layer.weight.size());
+  RoundRows(layer.x.data(), shape.in, 20, shape.in, x.data());
+  RoundRows(layer.weight.data(), shape.in, shape.out, shape.in, w.data());
+  std::vector<float> want(20 * shape.out), got(want.size());
+  PackedMatrix(MatrixOf<BFloat16>{w.data(), 1, shape.in}, shape.in, shape.out)
+      .Multiply(20, x.data(), shape.in, layer.bias.data(), want.data(), shape.out);
+  layer.Packed(Precision::kBFloat16, shape).Run(20, layer.x.data(), got.data(), {});
+  EXPECT_EQ(got, want);
+  ForceIsa("auto");
+}
+
+// Sums of bytes are exact, so that 8-bit layers give the same bits by every way.
+TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
+  NEEDS(Precision::kInt8);
+  ForceIsa(BestWithoutTiles());
+  for (const Shape& shape : kShapes) {
+    const int64_t rows = 37;
+    Layer layer(shape, rows);
+    layer.x[3] = kNaN;
+    std::vector<float> want(rows * shape.out), got(want.size());
+    layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), want.data(), UnaryFunction::kGelu);
+    UseTileModel(true);
+    layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), got.data(), UnaryFunction::kGelu);
+    UseTileModel(false);
+    EXPECT_EQ(std::memcmp(got.data() + shape.out, want.data() + shape.out, (rows - 1) * shape.out * sizeof(float)), 0)
+        << shape.out << " from " << shape.in;
+    EXPECT_TRUE(std::all_of(got.begin(), got.begin() + shape.out, [](float y) { return std::isnan(y); }));
+  }
+  ForceIsa("auto");
+}
+
+// Attention between 8-bit layers: in tiles bfloat16 is many times as fast as float32, without them it may be slower.
+TEST(LowPrecisionWays, AttentionBetweenEightBitLayers) {
+  ForceIsa(BestWithoutTiles());
+  EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kFloat32);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  EXPECT_EQ(OperandsOf(Precision::kBFloat16), Operands::kBFloat16);
+  UseTileModel(true);
+  EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kBFloat16);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  UseTileModel(false);
+  ForceIsa("auto");
+}
+
+// A weight is packed again where tiles come or go.
+TEST(LowPrecisionWays, PackedAgainWhenTilesChange) {
+  NEEDS(Precision::kBFloat16);
+  ForceIsa(BestWithoutTiles());
+  const torch::NoGradGuard no_grad;
+  const Linear linear({torch::randn({24, 70})}, {torch::randn({24})});
+  const Tensor x = torch::randn({5, 70}), plain = linear(x, Precision::kBFloat16);
+  EXPECT_FALSE(linear.packed()->in_tiles());
+  UseTileModel(true);
+  const Tensor in_tiles = linear(x, Precision::kBFloat16);
+  EXPECT_TRUE(linear.packed()->in_tiles());
+  UseTileModel(false);
+  EXPECT_LT(RelativeError(in_tiles, plain), 1e-6);
+  EXPECT_TRUE(torch::equal(linear(x, Precision::kBFloat16), plain));
+  ForceIsa("auto");
 }
 
 // Rounding to 8 bits of mantissa is off by at most 2^-9; independent errors of two factors average to less than 2^-8.

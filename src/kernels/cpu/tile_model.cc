@@ -103,6 +103,24 @@ void MultiplyRow(const Tile& a, const Tile& b, int row, const ProductShape& shap
   }
 }
 
+// A and B: the types of the factors' bytes.
+template <class A, class B>
+void MultiplyBytes(const Tile& a, const Tile& b, const ProductShape& shape, Tile& c) {
+  for (int m = 0; m < shape.rows; ++m) {
+    uint32_t sums[kTileSide];
+    std::memcpy(sums, c.bytes[m], sizeof(sums));
+    for (int k = 0; k < shape.words; ++k) {
+      for (int n = 0; n < kTileSide; ++n) {
+        int32_t products = 0;
+        for (int i = 0; i < 4; ++i)
+          products += static_cast<A>(a.bytes[m][4 * k + i]) * static_cast<B>(b.bytes[k][4 * n + i]);
+        sums[n] += static_cast<uint32_t>(products);
+      }
+    }
+    std::memcpy(c.bytes[m], sums, 4 * static_cast<size_t>(shape.columns));
+  }
+}
+
 #if defined(__x86_64__)
 HWY_PUSH_ATTRIBUTES("avx,avx2,fma")
 // The same by the instructions that the tiles' are defined by, a hundred times as fast: FMA's with numbers below 2⁻¹²⁶
@@ -202,18 +220,15 @@ void ModelTiles::MultiplyBFloat16(int c, int a, int b) {
 void ModelTiles::MultiplyInt8(int c, int a, int b, Signs signs) {
   Tile &to = Configured(c), &left = Configured(a), &right = Configured(b);
   const ProductShape shape = ShapeOf(c, a, b);
-  const bool first = signs == Signs::kBoth || signs == Signs::kFirst;
-  const bool second = signs == Signs::kBoth || signs == Signs::kSecond;
-  const auto number = [](uint8_t byte, bool has_sign) { return has_sign ? static_cast<int8_t>(byte) : int32_t{byte}; };
-  for (int m = 0; m < shape.rows; ++m) {
-    for (int n = 0; n < shape.columns; ++n) {
-      uint32_t sum = Word(to, m, n);
-      for (int i = 0; i < 4 * shape.words; ++i) {
-        const int32_t product = number(left.bytes[m][i], first) * number(right.bytes[i / 4][4 * n + i % 4], second);
-        sum += static_cast<uint32_t>(product);
-      }
-      std::memcpy(to.bytes[m] + 4 * n, &sum, sizeof(sum));
-    }
+  switch (signs) {
+    case Signs::kBoth:
+      return MultiplyBytes<int8_t, int8_t>(left, right, shape, to);
+    case Signs::kFirst:
+      return MultiplyBytes<int8_t, uint8_t>(left, right, shape, to);
+    case Signs::kSecond:
+      return MultiplyBytes<uint8_t, int8_t>(left, right, shape, to);
+    case Signs::kNone:
+      return MultiplyBytes<uint8_t, uint8_t>(left, right, shape, to);
   }
 }
 

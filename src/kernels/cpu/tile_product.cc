@@ -135,7 +135,7 @@ void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t 
   for (int64_t row = 0; row < count; row += kBlockRows) {
     const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
     const auto sum_up = rows > kTileSide ? right ? SumUp<M, kNumbers, true, true> : SumUp<M, kNumbers, true, false>
-                        : right          ? SumUp<M, kNumbers, false, true>
+                        : right ? SumUp<M, kNumbers, false, true>
                                          : SumUp<M, kNumbers, false, false>;
     sum_up(product, group, row / kTileSide, panel, sums);
     finish({begin + row, column, rows, columns, sums});
@@ -194,17 +194,14 @@ int64_t PackedTiles::bytes() const { return panels() * parts_ * steps() * kStepB
 
 int64_t PackedTiles::Place(int64_t panel, int part) const { return (panel * parts_ + part) * steps() * kStepBytes; }
 
-const uint8_t* PackedTiles::Panel(int64_t panel, int part) const {
-  return memory_.get() + Place(panel, part);
-}
+const uint8_t* PackedTiles::Panel(int64_t panel, int part) const { return memory_.get() + Place(panel, part); }
 
 void PackedTiles::Unpack(int part, void* to) const {
   for (int64_t column = 0; column < columns_; ++column) {
     const uint8_t* from = Panel(column / kPanelColumns, part);
     uint8_t* numbers = static_cast<uint8_t*>(to) + column * depth_bytes_;
-    ForEachWord(column, depth_bytes_, [&](int64_t at, int64_t count, int64_t place) {
-      std::memcpy(numbers + at, from + place, count);
-    });
+    ForEachWord(column, depth_bytes_,
+                [&](int64_t at, int64_t count, int64_t place) { std::memcpy(numbers + at, from + place, count); });
   }
 }
 

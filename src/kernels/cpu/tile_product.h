@@ -8,8 +8,8 @@
 //
 // A row of the sums depends on that row of a (and on b) alone, bit for bit: not on how many rows the call has, where
 // the row stands, nor on the number of threads. Any number of rows, columns and depth: rows that do not fill a tile are
-// copied to work memory and filled up with zeros, as is the packed factor; nothing beyond a row's end is read, and a NaN
-// stays in its row or column.
+// copied to work memory and filled up with zeros, as is the packed factor; nothing beyond a row's end is read, and a
+// NaN stays in its row or column.
 //
 // Work memory of a thread: at most kRowGroupBytes (or 32 rows) of each part of a.
 #pragma once

@@ -1,0 +1,22 @@
+// What stands behind a product in blocks (kernels/cpu/tile_product.h): on plain pointers, by the calling thread.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "ops/row_kernels.h"
+
+namespace lshformer {
+
+// y = f(x + bias); bias is added to every row. The same bits as by an addition and ApplyFunction.
+struct BiasAndFunction {
+  int64_t rows = 0, columns = 0;
+  const float* x = nullptr;  // [rows, columns], row stride x_stride
+  int64_t x_stride = 0;
+  const float* bias = nullptr;            // [columns]; or nullptr: 0
+  std::optional<UnaryFunction> function;  // f; or none
+  float* y = nullptr;                     // may be x
+  int64_t y_stride = 0;
+};
+void AddBiasAndApply(const BiasAndFunction& call);
+
+}  // namespace lshformer
