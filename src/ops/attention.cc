@@ -9,6 +9,7 @@
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
+#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {
@@ -346,10 +347,16 @@ std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec
 }
 
 Operands OperandsOf(Precision precision) {
-  // Between 8-bit layers float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
-  const bool low = precision == Precision::kBFloat16 ||
-                   (precision == Precision::kInt8 && ActiveMatrixTiles() != MatrixTiles::kNone);
-  return low ? Operands::kBFloat16 : Operands::kFloat32;
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return Operands::kBFloat16;
+    case Precision::kInt8:
+      // Float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
+      return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
+  }
+  return ActiveMatmulPrecision() == MatmulPrecision::kMedium ? Operands::kBFloat16 : Operands::kFloat32;
 }
 
 int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }

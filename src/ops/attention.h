@@ -51,7 +51,8 @@ struct AttentionOptions {
   StoredDirections directions = {};         // where the spec asks for stored ones
 };
 
-// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active.
+// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 is
+// bfloat16 on tiles under MatmulPrecision::kMedium.
 Operands OperandsOf(Precision precision);
 
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.

@@ -7,9 +7,11 @@
 #include "base/parallel.h"
 #include "kernels/cpu/matrix_tiles.h"
 #include "ops/low_precision_kernels.h"
+#include "ops/matmul_precision.h"
 #include "ops/memory.h"
 #include "ops/packed_linear.h"
 #include "ops/row_ops.h"
+#include "ops/tile_linear.h"
 
 namespace lshformer {
 namespace {
@@ -32,7 +34,10 @@ MatrixOf<T> Transposed(const torch::Tensor& x) {
 }
 
 void Run(const MatrixProduct& product) { Multiply(product); }
-void Run(const ProductOf<BFloat16>& product) { MultiplyBf16(product); }
+void Run(const ProductOf<BFloat16>& product) {
+  if (ActiveMatrixTiles() != MatrixTiles::kNone) return MultiplyInTiles(product);
+  MultiplyBf16(product);
+}
 
 // The three products of a linear map with factors of type T. x: [rows, in], w: [out, in], grad_y: [rows, out].
 template <class T>
@@ -119,6 +124,7 @@ torch::Tensor Joined(const std::vector<torch::Tensor>& parts) {
 struct Linear::Packed {
   Precision precision;
   MatrixTiles tiles;                                     // that were active
+  MatmulPrecision matmul_precision;                      // alike
   std::vector<std::pair<const void*, uint32_t>> source;  // storage and version of every weight and bias
   std::shared_ptr<const PackedLinear> linear;
 };
@@ -137,12 +143,16 @@ std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) co
     for (const torch::Tensor& part : *group) source.emplace_back(part.data_ptr(), part._version());
   const std::lock_guard lock(cache_->mutex);
   const auto& known = cache_->packed;
-  if (known && known->precision == precision && known->tiles == ActiveMatrixTiles() && known->source == source)
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  const MatmulPrecision matmul_precision = ActiveMatmulPrecision();
+  if (known && known->precision == precision && known->tiles == tiles && known->matmul_precision == matmul_precision &&
+      known->source == source)
     return known;
   const torch::Tensor weight = Joined(weights_).contiguous(), bias = Joined(biases_).contiguous();
   auto packed = std::make_shared<Packed>();
   packed->precision = precision;
-  packed->tiles = ActiveMatrixTiles();
+  packed->tiles = tiles;
+  packed->matmul_precision = matmul_precision;
   packed->source = std::move(source);
   packed->linear = std::make_shared<const PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
                                                         weight.size(0), weight.size(1));

@@ -1,6 +1,7 @@
 #include "ops/low_precision_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -46,6 +47,33 @@ void RoundRow(const float* HWY_RESTRICT x, int64_t columns, BFloat16* HWY_RESTRI
     rounded = hn::IfThenElse(hn::RebindMask(bits_tag, hn::IsNaN(v)), quiet, rounded);
     StoreNarrow(hn::DemoteTo(half_tag, hn::BitCast(IntTag(), rounded)), to + c, columns - c);
   }
+}
+
+// Whether all numbers of the row fit.
+bool SplitRow(const float* HWY_RESTRICT x, int64_t columns, std::span<BFloat16* const> parts) {
+  const hn::Rebind<uint32_t, FloatTag> bits_tag;
+  const hn::Rebind<uint16_t, FloatTag> half_tag;
+  const IntTag integers;
+  constexpr int32_t kBias = 127, kLeast = (kBias - 100) << 23, kLimit = (kBias + 127) << 23;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  const auto half = hn::Set(bits_tag, 0x7FFFu), one = hn::Set(bits_tag, 1u), upper = hn::Set(bits_tag, 0xFFFF0000u);
+  Int misfits = hn::Zero(integers);
+  for (int64_t c = 0; c < columns; c += lanes) {
+    Float rest = LoadPart(x + c, columns - c);
+    const Int size = hn::BitCast(integers, hn::Abs(rest));
+    const auto misfit = hn::Or(hn::And(hn::Gt(size, hn::Zero(integers)), hn::Lt(size, hn::Set(integers, kLeast))),
+                               hn::Gt(size, hn::Set(integers, kLimit - 1)));
+    misfits = hn::Or(misfits, hn::VecFromMask(integers, misfit));
+    for (BFloat16* part : parts) {
+      const auto bits = hn::BitCast(bits_tag, rest);
+      const auto even = hn::And(hn::ShiftRight<16>(bits), one);
+      const auto rounded = hn::And(hn::Add(bits, hn::Add(half, even)), upper);
+      StoreNarrow(hn::DemoteTo(half_tag, hn::BitCast(integers, hn::ShiftRight<16>(rounded))),
+                  reinterpret_cast<uint16_t*>(part) + c, columns - c);
+      rest = hn::Sub(rest, hn::BitCast(kTag, rounded));
+    }
+  }
+  return hn::AllTrue(integers, hn::Eq(misfits, hn::Zero(integers)));
 }
 
 // round(x / scale) + zero within [0, 255].
@@ -124,6 +152,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(RoundRow);
+HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
 HWY_EXPORT(DequantizeRow);
@@ -144,6 +173,15 @@ void ForEachRow(int64_t rows, const OfRow& of_row) {
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out) {
   ForEachRow(rows, [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(RoundRow)(x + row * x_stride, columns, out + row * columns);
+  });
+}
+
+void SplitRows(const float* x, int64_t rows, int64_t columns, std::span<BFloat16* const> parts, uint8_t* fits) {
+  ForEachRow(rows, [&](int64_t row) {
+    std::array<BFloat16*, 3> of_row{};
+    std::transform(parts.begin(), parts.end(), of_row.begin(), [&](BFloat16* part) { return part + row * columns; });
+    const bool all = HWY_DYNAMIC_DISPATCH(SplitRow)(x + row * columns, columns, std::span(of_row).first(parts.size()));
+    fits[row] = all ? 1 : 0;
   });
 }
 

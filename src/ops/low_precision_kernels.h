@@ -14,6 +14,11 @@ namespace lshformer {
 // x: [rows, columns] with row stride x_stride; out: contiguous.
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out);
 
+// x as the sum of parts, each the nearest bfloat16 to what those before it leave (ops/split_linear.h). parts: of each
+// [rows, columns], contiguous, as x. fits[row]: 1, or 0 where a number of the row has no three parts that add up to it:
+// neither 0 nor 2⁻¹⁰⁰ ≤ |x| < 2¹²⁷. (The least bit of such an x is one of float's normal numbers.)
+void SplitRows(const float* x, int64_t rows, int64_t columns, std::span<BFloat16* const> parts, uint8_t* fits);
+
 // x ≈ scale · (q − zero). scale is NaN where the row holds a number that is not finite.
 struct RowScale {
   float scale;

@@ -17,10 +17,8 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
     : precision_(precision), in_(in), out_(out) {
-  if (const MatrixTiles tiles = ActiveMatrixTiles(); tiles != MatrixTiles::kNone && precision != Precision::kFloat32) {
-    in_tiles_ = std::make_unique<const TileLinear>(precision, tiles, weight, bias, out, in);
-    return;
-  }
+  in_tiles_ = MakeTileLinear(precision, weight, bias, out, in);
+  if (in_tiles_) return;
   bias_.assign(bias, bias + out);
   // [out, in] seen as the [in, out] factor.
   if (precision == Precision::kFloat32) {

@@ -7,7 +7,7 @@
 //
 // A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
 // rows of x in the low precision, and what ops/matmul.h takes. Where matrix tiles are active when a weight is packed,
-// the low precisions go through them (ops/tile_linear.h) and not through oneDNN.
+// products go through them (ops/tile_linear.h) and not through oneDNN; float32's as ops/matmul_precision.h says.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,75 +1,128 @@
 #include "ops/tile_linear.h"
 
+#include <vector>
+
+#include "kernels/cpu/tile_packing.h"
 #include "ops/block_kernels.h"
 #include "ops/low_precision_kernels.h"
+#include "ops/matmul_precision.h"
 #include "ops/memory.h"
+#include "ops/split_linear.h"
 
 namespace lshformer {
 namespace {
 
 constexpr PartPair kOnePair[] = {{0, 0}};
 
-}  // namespace
-
-TileLinear::TileLinear(Precision precision, MatrixTiles tiles, const float* weight, const float* bias, int64_t out,
-                       int64_t in)
-    : precision_(precision),
-      tiles_(tiles),
-      in_(in),
-      bias_(bias, bias + out),
-      weight_(Pack(precision, weight, out, in)) {}
-
-PackedTiles TileLinear::Pack(Precision precision, const float* weight, int64_t out, int64_t in) {
-  if (precision == Precision::kInt8) {
-    std::vector<int8_t> quantized(static_cast<size_t>(out * in));
-    scales_.resize(static_cast<size_t>(out));
-    sums_.resize(static_cast<size_t>(out));
-    QuantizeWeight(weight, out, in, quantized.data(), scales_.data(), sums_.data());
-    const void* const part[] = {quantized.data()};
-    return PackedTiles(TileNumbers::kBytes, part, in, out);
-  }
+PackedTiles PackRounded(const float* weight, int64_t out, int64_t in) {
   std::vector<BFloat16> rounded(static_cast<size_t>(out * in));
   RoundRows(weight, in, out, in, rounded.data());
   const void* const part[] = {rounded.data()};
   return PackedTiles(TileNumbers::kBFloat16, part, in, out);
 }
 
-void TileLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  precision_ == Precision::kInt8 ? RunInt8(rows, x, y, function) : RunBFloat16(rows, x, y, function);
+class RoundedTileLinear : public TileLinear {
+ public:
+  RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+      : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
+
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
+    const int64_t row_bytes = in_ * static_cast<int64_t>(sizeof(BFloat16));
+    auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * row_bytes));
+    RoundRows(x, in_, rows, in_, rounded);
+    MultiplyPacked({&weight_, {rounded}, row_bytes, rows, kOnePair, tiles_},
+                   [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
+  }
+
+ private:
+  MatrixTiles tiles_;
+  int64_t in_;
+  std::vector<float> bias_;
+  PackedTiles weight_;
+};
+
+class ByteTileLinear : public TileLinear {
+ public:
+  ByteTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+      : tiles_(tiles),
+        in_(in),
+        bias_(bias, bias + out),
+        scales_(static_cast<size_t>(out)),
+        sums_(static_cast<size_t>(out)),
+        weight_(Pack(weight, out)) {}
+
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
+    auto* quantized = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_));
+    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+    QuantizeRows(x, rows, in_, quantized, scales);
+    const Dequantization call{{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, {}};
+    MultiplyPacked({&weight_, {quantized}, in_, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
+      DequantizeBlock(call, {block.row, block.column, block.rows, block.columns, block.sums, kPanelColumns});
+      FinishBlock(block, nullptr, function, weight_.columns(), y);
+    });
+  }
+
+ private:
+  PackedTiles Pack(const float* weight, int64_t out) {
+    std::vector<int8_t> quantized(static_cast<size_t>(out * in_));
+    QuantizeWeight(weight, out, in_, quantized.data(), scales_.data(), sums_.data());
+    const void* const part[] = {quantized.data()};
+    return PackedTiles(TileNumbers::kBytes, part, in_, out);
+  }
+  MatrixTiles tiles_;
+  int64_t in_;
+  std::vector<float> bias_, scales_;
+  std::vector<int32_t> sums_;
+  PackedTiles weight_;
+};
+
+}  // namespace
+
+std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
+                                                 int64_t out, int64_t in) {
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  if (tiles == MatrixTiles::kNone) return nullptr;
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return std::make_unique<const RoundedTileLinear>(tiles, weight, bias, out, in);
+    case Precision::kInt8:
+      return std::make_unique<const ByteTileLinear>(tiles, weight, bias, out, in);
+  }
+  const int products = ProductsOfFloat32(ActiveMatmulPrecision(), in, out, /*tiles=*/true);
+  return products == 0 ? nullptr : MakeSplitLinear(products, tiles, weight, bias, out, in);
 }
 
-void TileLinear::RunBFloat16(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  const int64_t row_bytes = in_ * static_cast<int64_t>(sizeof(BFloat16)), out = weight_.columns();
-  auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * row_bytes));
-  RoundRows(x, in_, rows, in_, rounded);
-  MultiplyPacked({&weight_, {rounded}, row_bytes, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
-    AddBiasAndApply({.rows = block.rows,
-                     .columns = block.columns,
-                     .x = block.sums,
-                     .x_stride = kPanelColumns,
-                     .bias = bias_.data() + block.column,
-                     .function = function,
-                     .y = y + block.row * out + block.column,
-                     .y_stride = out});
-  });
+void MultiplyInTiles(const ProductOf<BFloat16>& product) {
+  const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
+  const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
+  const BFloat16* a = product.a.data;
+  int64_t a_stride = product.a.row_stride;
+  if (product.a.column_stride != 1) {  // [inner][rows]
+    auto* turned = WorkspaceOf(WorkspaceUse::kFilledFactor, rows * inner * sizeof(BFloat16));
+    TransposeHalves(halves(a), inner, rows, reinterpret_cast<uint16_t*>(turned));
+    a = reinterpret_cast<const BFloat16*>(turned);
+    a_stride = inner;
+  }
+  const void* const by_columns[] = {product.b.data};
+  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(halves(product.b.data), inner, columns)
+                                                     : PackedTiles(TileNumbers::kBFloat16, by_columns, inner, columns);
+  const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
+  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, ActiveMatrixTiles()},
+                 [&](const SumBlock& block) { FinishBlock(block, product.bias, {}, product.c_stride, product.c); });
 }
 
-void TileLinear::RunInt8(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  const int64_t out = weight_.columns();
-  auto* quantized = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_));
-  auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
-  QuantizeRows(x, rows, in_, quantized, scales);
-  const Dequantization call{{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, {}};
-  MultiplyPacked({&weight_, {quantized}, in_, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
-    DequantizeBlock(call, {block.row, block.column, block.rows, block.columns, block.sums, kPanelColumns});
-    AddBiasAndApply({.rows = block.rows,
-                     .columns = block.columns,
-                     .x = block.sums,
-                     .x_stride = kPanelColumns,
-                     .function = function,
-                     .y = y + block.row * out + block.column,
-                     .y_stride = out});
-  });
+void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,
+                 float* y) {
+  AddBiasAndApply({.rows = block.rows,
+                   .columns = block.columns,
+                   .x = block.sums,
+                   .x_stride = kPanelColumns,
+                   .bias = bias == nullptr ? nullptr : bias + block.column,
+                   .function = function,
+                   .y = y + block.row * columns + block.column,
+                   .y_stride = columns});
 }
 
 }  // namespace lshformer

@@ -3,15 +3,17 @@
 //   kBFloat16  x and W rounded to bfloat16, products and sums as tiles have them, plus b, f
 //   kInt8      sums of bytes, exact, and from them y as packed_linear.h has it: the bits are those of any other way to
 //              the sums
+//   kFloat32   x and W as sums of parts in bfloat16, as ops/matmul_precision.h chooses; ops/split_linear.h
 //
 // b, scales and f are applied to a block of sums that is still in the first cache. A row of y depends on that row of x
 // alone, bit for bit. Work memory of a thread: its rows of x in the low precision, and what tile_product.h takes.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "kernels/cpu/tile_product.h"
+#include "ops/matmul.h"
 #include "ops/precision.h"
 #include "ops/row_kernels.h"
 
@@ -19,21 +21,23 @@ namespace lshformer {
 
 class TileLinear {
  public:
-  // weight: [out, in], bias: [out], contiguous; both are copied. tiles: not kNone.
-  TileLinear(Precision precision, MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in);
+  virtual ~TileLinear() = default;
   // x: [rows, in], y: [rows, out], contiguous. At most kMostPackedRows rows.
-  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
-
- private:
-  PackedTiles Pack(Precision precision, const float* weight, int64_t out, int64_t in);
-  void RunBFloat16(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
-  void RunInt8(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
-  Precision precision_;
-  MatrixTiles tiles_;
-  int64_t in_;
-  std::vector<float> bias_, scales_;  // scales_, sums_: kInt8
-  std::vector<int32_t> sums_;
-  PackedTiles weight_;
+  virtual void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const = 0;
 };
+
+// weight: [out, in], bias: [out], contiguous; both are copied. Null where this map goes without tiles: none are active,
+// or float32 multiplies faster, or holds numbers that have no parts.
+std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
+                                                 int64_t out, int64_t in);
+
+// The products of training, of factors in bfloat16 that lie either way round: c = a · b (+ bias), not accumulated.
+// Needs active tiles. A row of c depends on that row of a alone. Work memory: the second factor packed, and the first
+// turned round where it lies by columns.
+void MultiplyInTiles(const ProductOf<BFloat16>& product);
+
+// y = f(sums + bias), of a matrix y of `columns` columns; bias, or nullptr: of all columns.
+void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,
+                 float* y);
 
 }  // namespace lshformer

@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/tile_packing.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {
@@ -214,6 +215,41 @@ TEST_P(TileProductTest, NotFinite) {
         ASSERT_EQ(after[i], before[i]) << m << ", " << n;
       }
     }
+  }
+}
+
+class TilePackingTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceIsa(GetParam()); }
+  void TearDown() override { ForceIsa("auto"); }
+};
+INSTANTIATE_TEST_SUITE_P(Isas, TilePackingTest, ::testing::ValuesIn(SupportedIsas()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(TilePackingTest, TurnsHalvesRound) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {32, 16}, {31, 17}, {33, 15}, {70, 100}}) {
+    const std::vector<uint16_t> from = RandomNumbers(rows * columns, 1);
+    std::vector<uint16_t> to(from.size());
+    TransposeHalves(from.data(), rows, columns, to.data());
+    for (int64_t i = 0; i < rows * columns; ++i)
+      ASSERT_EQ(to[i % columns * rows + i / columns], from[i]) << rows << " x " << columns << ", " << i;
+  }
+}
+
+// A factor by rows is the same in tiles as by columns, and is what it was.
+TEST_P(TilePackingTest, RowsAndColumns) {
+  for (const Shape& s : kShapes) {
+    const std::vector<uint16_t> rows = RandomNumbers(s.depth * s.columns, 1);
+    std::vector<uint16_t> columns(rows.size()), back(rows.size());
+    for (int64_t i = 0; i < std::ssize(rows); ++i) columns[i % s.columns * s.depth + i / s.columns] = rows[i];
+    const void* const parts[] = {columns.data()};
+    const PackedTiles by_columns(TileNumbers::kBFloat16, parts, s.depth, s.columns),
+        by_rows = PackedTiles::OfRows(rows.data(), s.depth, s.columns);
+    ASSERT_EQ(by_rows.bytes(), by_columns.bytes());
+    EXPECT_EQ(std::memcmp(by_rows.Panel(0, 0), by_columns.Panel(0, 0), by_rows.bytes()), 0)
+        << s.columns << " x " << s.depth;
+    by_rows.Unpack(0, back.data());
+    EXPECT_EQ(back, columns);
   }
 }
 

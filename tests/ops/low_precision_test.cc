@@ -18,6 +18,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/low_precision_kernels.h"
+#include "ops/matmul_precision.h"
 #include "ops/packed_linear.h"
 #include "ops/threads.h"
 #include "util/command.h"
@@ -184,7 +185,8 @@ class LowPrecisionTest : public ::testing::TestWithParam<Way> {
 };
 INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionTest,
                          ::testing::Values(Way{Precision::kFloat32}, Way{Precision::kBFloat16}, Way{Precision::kInt8},
-                                           Way{Precision::kBFloat16, true}, Way{Precision::kInt8, true}),
+                                           Way{Precision::kFloat32, true}, Way{Precision::kBFloat16, true},
+                                           Way{Precision::kInt8, true}),
                          [](const auto& info) {
                            return std::string(Name(info.param.precision)) +
                                   (info.param.tile_model ? "_tile_model" : "");
@@ -280,7 +282,8 @@ TEST(LowPrecisionWays, TilesOnlyWhereTheyAreActive) {
   for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
     if (!SupportsProducts(precision)) continue;
     const bool low = precision != Precision::kFloat32;
-    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(), low && ActiveMatrixTiles() != MatrixTiles::kNone);
+    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(),
+              low && ActiveMatrixTiles() != MatrixTiles::kNone);  // too small for float32
     UseTileModel(true);
     EXPECT_EQ(layer.Packed(precision, shape).in_tiles(), low);
     UseTileModel(false);
@@ -318,8 +321,8 @@ TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
   ForceIsa("auto");
 }
 
-// Attention between 8-bit layers: in tiles bfloat16 is many times as fast as float32, without them it may be slower.
-TEST(LowPrecisionWays, AttentionBetweenEightBitLayers) {
+// Attention between 8-bit layers is in bfloat16 where there are tiles; and between float32's under `medium`.
+TEST(LowPrecisionWays, OperandsOfAttention) {
   ForceIsa(BestWithoutTiles());
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kFloat32);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
@@ -327,7 +330,13 @@ TEST(LowPrecisionWays, AttentionBetweenEightBitLayers) {
   UseTileModel(true);
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kBFloat16);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  SetMatmulPrecision(MatmulPrecision::kHigh);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  SetMatmulPrecision(MatmulPrecision::kMedium);  // one product of rounded factors is what attention in bfloat16 does
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kBFloat16);
   UseTileModel(false);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  SetMatmulPrecision(MatmulPrecision::kHighest);
   ForceIsa("auto");
 }
 
@@ -351,8 +360,7 @@ TEST(LowPrecisionWays, PackedAgainWhenTilesChange) {
 // Rounding to 8 bits of mantissa is off by at most 2^-9; independent errors of two factors average to less than 2^-8.
 constexpr double kBf16Error = 0x1p-8;
 
-TEST(LowPrecisionLinear, GradientsAreNearThoseOfFloat32) {
-  NEEDS(Precision::kBFloat16);
+void ExpectGradientsNearThoseOfFloat32() {
   torch::manual_seed(1);
   const Tensor x = torch::randn({70, 48}), w = torch::randn({36, 48}), b = torch::randn({36}),
                g = torch::randn({70, 36});
@@ -378,6 +386,43 @@ TEST(LowPrecisionLinear, GradientsAreNearThoseOfFloat32) {
   Tensor exact_x = whole(x).requires_grad_(true);
   const Tensor y = Linear({whole(w)}, {b})(exact_x, Precision::kBFloat16);
   EXPECT_LT(RelativeError(y.detach(), LinearReference(whole(x), whole(w), b)), 1e-6);
+}
+
+TEST(LowPrecisionLinear, GradientsAreNearThoseOfFloat32) {
+  NEEDS(Precision::kBFloat16);
+  ExpectGradientsNearThoseOfFloat32();
+}
+
+TEST(LowPrecisionLinear, GradientsInTilesAreNearThoseOfFloat32) {
+  UseTileModel(true);
+  ExpectGradientsNearThoseOfFloat32();
+  UseTileModel(false);
+}
+
+// Sums of small whole numbers are exact, so that all three products are those of float32 bit for bit; and a row's are
+// its own.
+TEST(LowPrecisionLinear, ProductsOfTrainingInTiles) {
+  torch::manual_seed(2);
+  UseTileModel(true);
+  for (const auto& [rows, out, in] : {std::tuple{1, 1, 1}, {33, 17, 70}, {64, 48, 32}, {45, 96, 31}}) {
+    SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " from " << in);
+    const auto whole = [](at::IntArrayRef sizes) { return torch::randint(-8, 9, sizes).to(torch::kFloat32); };
+    const Tensor x = whole({rows, in}), w = whole({out, in}), b = whole({out}), g = whole({rows, out});
+    const auto run = [&](const Tensor& input, const Tensor& grad, Precision precision) {
+      const std::vector<Tensor> leaves{input.clone().requires_grad_(true), w.clone().requires_grad_(true),
+                                       b.clone().requires_grad_(true)};
+      const Tensor y = Linear({leaves[1]}, {leaves[2]})(leaves[0], precision);
+      y.backward(grad);
+      return std::vector<Tensor>{y.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+    };
+    const std::vector<Tensor> got = run(x, g, Precision::kBFloat16), want = run(x, g, Precision::kFloat32);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << "tensor " << i;
+    const Tensor some = torch::randn({rows, in}), grads = torch::randn({rows, out});
+    const std::vector<Tensor> all = run(some, grads, Precision::kBFloat16),
+                              last = run(some.slice(0, rows - 1), grads.slice(0, rows - 1), Precision::kBFloat16);
+    for (const size_t i : {0, 1}) EXPECT_TRUE(torch::equal(last[i], all[i].slice(0, rows - 1))) << "tensor " << i;
+  }
+  UseTileModel(false);
 }
 
 TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/parallel.h"
+#include "kernels/cpu/tile_packing.h"
 #include "kernels/cpu/workspace.h"
 
 namespace lshformer {
@@ -18,8 +19,8 @@ constexpr int64_t kPiecesOfThread = 4;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Calls visit(word in memory, bytes of it there are, word in the tiles) for those of a column: tiles hold 16 words of
-// depth, each with the same word of 15 other columns beside it.
+// Calls visit(byte of a column, bytes of its word there are, byte of a packed part): tiles hold 16 words of depth, each
+// with the same word of 15 other columns beside it.
 template <class Visit>
 void ForEachWord(int64_t column, int64_t depth_bytes, const Visit& visit) {
   const int64_t tile = column % kPanelColumns / kTileSide, in_row = column % kTileSide;
@@ -168,26 +169,61 @@ void MultiplyOn(const PackedProduct& product, const std::function<void(const Sum
 
 }  // namespace
 
-PackedTiles::PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns)
+PackedTiles::PackedTiles(TileNumbers numbers, int parts, int64_t depth_bytes, int64_t columns)
     : numbers_(numbers),
-      parts_(static_cast<int>(parts.size())),
-      depth_bytes_(depth * (numbers == TileNumbers::kBFloat16 ? 2 : 1)),
+      parts_(parts),
+      depth_bytes_(depth_bytes),
       columns_(columns),
       memory_(hwy::AllocateAligned<uint8_t>(static_cast<size_t>(std::max<int64_t>(1, bytes())))) {
   if (!memory_) throw std::bad_alloc();
-  std::memset(memory_.get(), 0, static_cast<size_t>(bytes()));
-  constexpr int64_t kGrain = 16;  // columns: some ten microseconds
+}
+
+template <class Pack>
+void PackedTiles::ForEachTile(int part, const Pack& pack) {
+  ParallelFor(panels(), /*grain=*/1, [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; ++panel) {
+      uint8_t* to = memory_.get() + Place(panel, part);
+      for (int64_t step = 0; step < steps(); ++step) {
+        for (int64_t tile = 0; tile < kPanelColumns / kTileSide; ++tile, to += kTileBytes)
+          pack(panel * kPanelColumns + tile * kTileSide, step * kTileRowBytes, reinterpret_cast<uint32_t*>(to));
+      }
+    }
+  });
+}
+
+PackedTiles::PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns)
+    : PackedTiles(numbers, static_cast<int>(parts.size()), depth * (numbers == TileNumbers::kBFloat16 ? 2 : 1),
+                  columns) {
   for (int part = 0; part < parts_; ++part) {
     const auto* from = static_cast<const uint8_t*>(parts[static_cast<size_t>(part)]);
-    ParallelFor(columns, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t column = begin; column < end; ++column) {
-        uint8_t* to = memory_.get() + Place(column / kPanelColumns, part);
-        ForEachWord(column, depth_bytes_, [&](int64_t at, int64_t count, int64_t place) {
-          std::memcpy(to + place, from + column * depth_bytes_ + at, count);
-        });
+    ForEachTile(part, [&](int64_t column, int64_t byte, uint32_t* to) {
+      const int64_t held = std::min<int64_t>(kTileSide, columns_ - column);
+      const int64_t count = std::min<int64_t>(kTileRowBytes, depth_bytes_ - byte);
+      if (held == kTileSide && count == kTileRowBytes && depth_bytes_ % kWordBytes == 0) {
+        PackTileOfColumns(reinterpret_cast<const uint32_t*>(from + column * depth_bytes_ + byte),
+                          depth_bytes_ / kWordBytes, to);
+        return;
       }
+      alignas(64) uint8_t filled[kTileBytes] = {};
+      for (int64_t n = 0; n < held; ++n)  // of the last panel's second tile there may be none
+        std::memcpy(filled + n * kTileRowBytes, from + (column + n) * depth_bytes_ + byte, count);
+      PackTileOfColumns(reinterpret_cast<const uint32_t*>(filled), kTileSide, to);
     });
   }
+}
+
+PackedTiles PackedTiles::OfRows(const uint16_t* rows, int64_t depth, int64_t columns) {
+  PackedTiles packed(TileNumbers::kBFloat16, 1, 2 * depth, columns);
+  packed.ForEachTile(0, [&](int64_t column, int64_t byte, uint32_t* to) {
+    const int64_t held = std::min<int64_t>(kTileSide, columns - column), row = byte / 2;
+    const int64_t count = std::min<int64_t>(kTileRowNumbers, depth - row);
+    const uint16_t* from = rows + row * columns + column;
+    if (held == kTileSide && count == kTileRowNumbers) return PackTileOfRows(from, columns, to);
+    alignas(64) uint16_t filled[kTileRowNumbers * kTileSide] = {};
+    for (int64_t r = 0; r < count && held > 0; ++r) std::memcpy(filled + r * kTileSide, from + r * columns, 2 * held);
+    PackTileOfRows(filled, kTileSide, to);
+  });
+  return packed;
 }
 
 int64_t PackedTiles::bytes() const { return panels() * parts_ * steps() * kStepBytes; }

@@ -34,6 +34,8 @@ class PackedTiles {
   // parts: [columns][depth] numbers each, so that a column's lie one after another; copied. At most kMostParts.
   // std::bad_alloc.
   PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns);
+  // Of bfloat16 that lies row after row, [depth][columns]; copied. std::bad_alloc.
+  static PackedTiles OfRows(const uint16_t* rows, int64_t depth, int64_t columns);
   TileNumbers numbers() const { return numbers_; }
   int parts() const { return parts_; }
   int64_t columns() const { return columns_; }
@@ -46,7 +48,11 @@ class PackedTiles {
   void Unpack(int part, void* to) const;
 
  private:
+  PackedTiles(TileNumbers numbers, int parts, int64_t depth_bytes, int64_t columns);  // zeros
   int64_t Place(int64_t panel, int part) const;
+  // Calls pack(first column, first byte of depth, to) for every tile of a part; columns may be beyond the last.
+  template <class Pack>
+  void ForEachTile(int part, const Pack& pack);
   TileNumbers numbers_;
   int parts_;
   int64_t depth_bytes_, columns_;

@@ -1,0 +1,34 @@
+// What float32 products are made of where there are matrix tiles.
+//
+// A float32 is the sum of three numbers in bfloat16, nearly of two. So a product of matrices is six products of such
+// parts, if those below 2⁻²⁴ of the whole are left out, or three, or one:
+//
+//   kHighest   fused multiply-add in float32, or six products where those are faster and no less accurate
+//   kHigh      three: results are off by some 2·10⁻⁵ of their standard deviation
+//   kMedium    one, of factors rounded to bfloat16: 10⁻²
+//
+// The words are PyTorch's. Heeded by linear maps without gradients (ops/packed_linear.h); kMedium by attention too,
+// whose factors are then rounded (ops/attention.h). All other products, and all where there are no tiles or these would
+// not be faster, are float32's multiply-add.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace lshformer {
+
+enum class MatmulPrecision { kHighest, kHigh, kMedium };
+
+const char* Name(MatmulPrecision precision);                    // "highest", "high", "medium"
+MatmulPrecision ParseMatmulPrecision(const std::string& name);  // UsageError
+
+// Of the process, as the instruction set in force is; kHighest before it is set, and while no tiles are active. Not
+// while another thread multiplies.
+void SetMatmulPrecision(MatmulPrecision precision);
+MatmulPrecision ActiveMatmulPrecision();
+
+// Of how many products a product of rows of `inner` numbers with a weight of `columns` columns is made: 6, 3, 1, or 0
+// for fused multiply-add. Of the weight's shape and the instruction set alone, so that a row's result depends on
+// nothing but that row.
+int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles);
+
+}  // namespace lshformer
