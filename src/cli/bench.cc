@@ -1,15 +1,19 @@
 // lshformer bench: what operators, models and training steps cost, beside what the machine can do.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
 #include "jobs/bench_attention.h"
 #include "jobs/bench_model.h"
 #include "jobs/bench_train.h"
+#include "jobs/float32_products.h"
 #include "models/family.h"
 #include "report/table.h"
 
@@ -51,14 +55,22 @@ std::vector<Kind> ParseDtypes(const std::vector<std::string>& names, Kind (*pars
   return kinds;
 }
 
-// What --direction, --dtype, --no_machine and --json say, beside the options of the benchmark.
+// What --direction, --dtype, --float32_matmul_precision, --no_machine and --json say, beside the options of the
+// benchmark.
 template <class Options>
 struct BenchFlags {
   Options bench;
   std::string direction = "both";
   std::vector<std::string> dtypes{"float32"};
+  std::optional<std::string> float32_matmul_precision = {};
   bool no_machine = false, json = false;
 };
+
+void ApplyMatmulPrecision(const std::optional<std::string>& value, const std::vector<std::string>& dtypes) {
+  if (value && std::find(dtypes.begin(), dtypes.end(), "float32") == dtypes.end())
+    FailUsage("--float32_matmul_precision: is for --dtype float32");
+  UseMatmulPrecision(ParseMatmulPrecisionFlag(value));
+}
 
 void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   CLI::App* command =
@@ -77,6 +89,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))
       ->group(group);
+  AddMatmulPrecisionFlag(*command, flags->float32_matmul_precision, group);
   command->add_option("--direction", flags->direction, "what a run does")
       ->check(OneOf({"both", "forward", "forward_backward"}))
       ->group(group);
@@ -86,6 +99,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
     flags->bench.operands = ParseDtypes(flags->dtypes, ParseOperandsFlag);
     flags->bench.forward = flags->direction != "forward_backward";
     flags->bench.forward_backward = flags->direction != "forward";
+    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchAttention(flags->bench),
@@ -128,6 +142,7 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16", "int8"}))
       ->group(group);
+  AddMatmulPrecisionFlag(*command, flags->float32_matmul_precision, group);
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([command, flags, &common] {
@@ -136,6 +151,7 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
     else
       RefuseFlags(*command, {"--max_seq_length", "--batch_tokens"}, "is for the texts of --input");
     flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
+    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchModel(flags->bench),
@@ -170,6 +186,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))
       ->group(group);
+  AddMatmulPrecisionFlag(*command, flags->float32_matmul_precision, group);
   command->add_option("--lengths", flags->bench.lengths, "tokens a sequence")
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
@@ -181,6 +198,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([flags, &common] {
     flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
+    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchTrain(flags->bench),

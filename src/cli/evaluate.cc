@@ -30,12 +30,12 @@ constexpr std::initializer_list<const char*> kMaskingFlags = {
 
 void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   constexpr const char* kNoModel = "--predictions are scored without a model and its data";
-  RefuseFlags(
-      command,
-      {"--model_name_or_path", "--tokenizer_name", "--validation_file", "--data_dir", "--max_eval_samples",
-       "--max_seq_length", "--per_device_eval_batch_size", "--output_dir", "--doc_stride", "--max_answer_length",
-       "--n_best_size", "--null_score_diff_threshold", "--bf16", "--int8", "--compare_exact"},
-      kNoModel);
+  RefuseFlags(command,
+              {"--model_name_or_path", "--tokenizer_name", "--validation_file", "--data_dir", "--max_eval_samples",
+               "--max_seq_length", "--per_device_eval_batch_size", "--output_dir", "--doc_stride",
+               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold", "--bf16", "--int8",
+               "--float32_matmul_precision", "--compare_exact"},
+              kNoModel);
   RefuseFlags(command, kMaskingFlags, kNoModel);
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
@@ -125,6 +125,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
     flags->job.seed = common.seed;
     flags->job.progress = true;
     flags->job.model.precision = flags->precision.Chosen();
+    flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     CheckFlags(*command, *flags);
     const Json results = flags->predictions.empty() ? RunEvaluate(flags->job) : ScoreFiles(*flags);
     WriteFileAtomically(flags->output, results.dump(2) + "\n");

@@ -5,12 +5,32 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/flags.h"
 
 namespace lshformer::cli {
 
 Precision PrecisionFlags::Chosen() const {
   if (bf16 && int8) FailUsage("--bf16 and --int8: expected one of them, got both");
   return bf16 ? Precision::kBFloat16 : int8 ? Precision::kInt8 : Precision::kFloat32;
+}
+
+MatmulPrecision PrecisionFlags::ChosenMatmulPrecision() const {
+  if (float32_matmul_precision && (bf16 || int8))
+    FailUsage("--float32_matmul_precision: is for float32, not beside {}", bf16 ? "--bf16" : "--int8");
+  return ParseMatmulPrecisionFlag(float32_matmul_precision);
+}
+
+void AddMatmulPrecisionFlag(CLI::App& app, std::optional<std::string>& value, const char* group) {
+  app.add_option("--float32_matmul_precision", value,
+                 "what float32 products are made of on processors with matrix tiles: highest as exact as float32, "
+                 "high three products of bfloat16 (linear layers of a model that is asked), medium one (attention too)")
+      ->check(OneOf({"highest", "high", "medium"}))
+      ->default_str("highest")
+      ->group(group);
+}
+
+MatmulPrecision ParseMatmulPrecisionFlag(const std::optional<std::string>& value) {
+  return value ? ParseMatmulPrecision(*value) : MatmulPrecision::kHighest;
 }
 
 void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
@@ -20,6 +40,7 @@ void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
                    ? "linear layers and attention in bfloat16, on CPUs with AVX512_BF16"
                    : "linear layers and attention in bfloat16, forward and backward; weights and all else stay float32")
       ->group(group);
+  AddMatmulPrecisionFlag(app, flags.float32_matmul_precision, group);
   if (!inference) return;
   app.add_flag("--int8", flags.int8,
                "the encoder's linear layers in 8-bit integers, on CPUs with AVX512_VNNI or AVX_VNNI")

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
+#include "jobs/float32_products.h"
 
 namespace lshformer::cli {
 namespace {
@@ -22,6 +23,7 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   options.task = ParsePredictTask(flags.task);
   options.embedding.pooling = ParsePooling(flags.pooling);
   options.precision = flags.precision.Chosen();
+  UseMatmulPrecision(flags.precision.ChosenMatmulPrecision());
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
     if (command.count(flag) > 0 && options.task != task) FailUsage("{}: is for --task {}", flag, name);
   };

@@ -45,6 +45,7 @@ void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobRes
     options.folder.keep_optimizer_states = command.count("--save_steps") > 0 || command.count("--save_total_limit") > 0;
     options.progress = true;
     options.model.precision = flags->precision.Chosen();
+    options.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     PrintJobResult(run(options));
   });
 }

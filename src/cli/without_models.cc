@@ -23,6 +23,7 @@
 #include "jobs/bench_train.h"
 #include "jobs/convert.h"
 #include "jobs/evaluate.h"
+#include "jobs/float32_products.h"
 #include "jobs/inspect.h"
 #include "jobs/model_info.h"
 #include "jobs/predict.h"
@@ -78,6 +79,7 @@ Json ModelInfo(const std::string&, const std::vector<int64_t>&, const AttentionC
 PredictTask ParsePredictTask(const std::string&) { ContinueWithModels(); }
 Pooling ParsePooling(const std::string&) { ContinueWithModels(); }
 void RunPredict(const PredictJob&) { ContinueWithModels(); }
+void UseMatmulPrecision(MatmulPrecision) { ContinueWithModels(); }
 JobResult RunPretrain(const PretrainOptions&) { ContinueWithModels(); }
 QuickstartResult RunQuickstart(const QuickstartOptions&) { ContinueWithModels(); }
 Table QuickstartTable(const QuickstartResult&) { ContinueWithModels(); }

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "jobs/attention_operands.h"
+#include "ops/attention.h"
+#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {
@@ -13,6 +15,8 @@ struct Variant {
   std::string name;
   AttentionSpec spec;
   Operands operands = Operands::kFloat32;
+  // On matrix tiles one product of rounded factors stands for one of float32 (ops/matmul_precision.h, kMedium).
+  Operands multiplied() const { return operands == Operands::kFloat32 ? OperandsOf(Precision::kFloat32) : operands; }
   const char* dtype() const { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
 };
 
@@ -39,7 +43,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     projections.push_back(DrawHashProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
-    runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });
+    runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].multiplied()); });
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
@@ -47,20 +51,22 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     const AttentionCounts counts = Counts(*plan);
     const double flops = (kForwardFlops + (backward ? kBackwardFlops : 0)) * options.head_dim *
                          static_cast<double>(counts.pairs_computed);
-    Json row = {{"name", variants[v].name},
-                {"attention", Name(variants[v].spec)},
-                {"spec", ToJson(variants[v].spec)},
-                {"direction", backward ? "forward_backward" : "forward"},
-                {"dtype", variants[v].dtype()},
-                {"batch", options.batch},
-                {"heads", options.heads},
-                {"head_dim", options.head_dim},
-                {"length", length}};
+    Json row = {
+        {"name", variants[v].name},
+        {"attention", Name(variants[v].spec)},
+        {"spec", ToJson(variants[v].spec)},
+        {"direction", backward ? "forward_backward" : "forward"},
+        {"dtype", variants[v].dtype()},
+        {"matmul_precision", variants[v].operands == Operands::kFloat32 ? Json(Name(ActiveMatmulPrecision())) : Json()},
+        {"batch", options.batch},
+        {"heads", options.heads},
+        {"head_dim", options.head_dim},
+        {"length", length}};
     AddTiming(timings[v], row);
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
     row["work_bytes"] =
-        backward ? WorkBytes(*plan, variants[v].operands) : ForwardWorkBytes(*plan, variants[v].operands);
+        backward ? WorkBytes(*plan, variants[v].multiplied()) : ForwardWorkBytes(*plan, variants[v].multiplied());
     AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
     rows.push_back(std::move(row));
   }

@@ -14,6 +14,7 @@
 #include "io/gzip.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
+#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {
@@ -211,16 +212,18 @@ void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig&
 Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch, int64_t length, int64_t tokens,
               const Timing& timing) {
   const AttentionSpec& spec = variant.config.layer_attention(0);
-  Json row = {{"name", variant.name},
-              {"attention", Name(spec)},
-              {"spec", ToJson(spec)},
-              {"direction", direction},
-              {"dtype", Name(variant.precision)},
-              {"batch", batch},
-              {"heads", variant.config.num_attention_heads},
-              {"head_dim", variant.config.head_dim()},
-              {"length", length},
-              {"tokens", tokens}};
+  Json row = {
+      {"name", variant.name},
+      {"attention", Name(spec)},
+      {"spec", ToJson(spec)},
+      {"direction", direction},
+      {"dtype", Name(variant.precision)},
+      {"matmul_precision", variant.precision == Precision::kFloat32 ? Json(Name(ActiveMatmulPrecision())) : Json()},
+      {"batch", batch},
+      {"heads", variant.config.num_attention_heads},
+      {"head_dim", variant.config.head_dim()},
+      {"length", length},
+      {"tokens", tokens}};
   AddTiming(timing, row);
   const double seconds = timing.median_ms / 1e3;
   row["tokens_per_second"] = static_cast<double>(tokens) / seconds;

@@ -14,6 +14,7 @@
 #include "eval/answer_files.h"
 #include "eval/evaluate.h"
 #include "jobs/choice_data.h"
+#include "jobs/float32_products.h"
 #include "jobs/label_data.h"
 #include "jobs/model_source.h"
 #include "jobs/question_data.h"
@@ -266,6 +267,7 @@ Json RunEvaluate(const EvaluateJob& job) {
   const HeldLog warnings;
   const Task task = CheckEvaluateJob(job);
   CheckPrecision(job.model.precision);
+  UseMatmulPrecision(job.model.matmul_precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);

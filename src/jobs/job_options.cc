@@ -90,6 +90,12 @@ Option<ModelSource> BFloat16() {
       "bf16", "", nullptr, [](const ModelSource& model) { return Json(model.precision == Precision::kBFloat16); }, "");
 }
 
+Option<ModelSource> Float32MatmulPrecision() {
+  return Custom<ModelSource>(
+      "float32_matmul_precision", "", nullptr,
+      [](const ModelSource& model) { return Json(Name(model.matmul_precision)); }, "");
+}
+
 std::string OnlyForPairs(const PretrainOptions& options) {
   return PairsOf(options.objective) ? "" : fmt::format("is for {} mlm+nsp and mlm+sop", OptionName{"objective"});
 }
@@ -218,7 +224,7 @@ const OptionTable<ModelSource>& ModelSourceTable() {
            .MeaninglessIf([](const M& source) {
              return source.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"}) : "";
            }),
-       BFloat16()},
+       BFloat16(), Float32MatmulPrecision()},
       nullptr,
       {},
       kModel};

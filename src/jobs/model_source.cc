@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "io/safetensors.h"
+#include "jobs/float32_products.h"
 #include "models/config.h"
 #include "models/stored_directions.h"
 
@@ -175,6 +176,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   }
   if (refreshes) model = StoringDirections(*model, seed);
   model->set_precision(source.precision);
+  UseMatmulPrecision(source.matmul_precision);
   return model;
 }
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/option_table.h"
 #include "models/model.h"
+#include "ops/matmul_precision.h"
 #include "ops/precision.h"
 #include "text/tokenizer.h"
 #include "train/options.h"
@@ -25,7 +26,8 @@ struct ModelSource {
   std::string reinitialize;        // parameters of the checkpoint that are drawn again: parts of names, "a,b"
   AttentionChanges attention;
   Precision precision = Precision::kFloat32;
-  bool ignore_mismatched_sizes = false;  // a head for other labels is drawn anew, not an error
+  MatmulPrecision matmul_precision = MatmulPrecision::kHighest;  // of float32; set for the whole process
+  bool ignore_mismatched_sizes = false;                          // a head for other labels is drawn anew, not an error
 };
 
 const OptionTable<ModelSource>& ModelSourceTable();  // but the attention, which has tables of its own

@@ -62,8 +62,21 @@ TEST_F(BenchModelTest, OneRowPerDtype) {
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i]["name"], names[i]);
     EXPECT_EQ(rows[i]["dtype"], i % 3 == 0 ? "float32" : i % 3 == 1 ? "bfloat16" : "int8");
+    EXPECT_EQ(rows[i]["matmul_precision"], i % 3 == 0 ? Json("highest") : Json());
   }
   EXPECT_THAT(Bench({"--dtype", "int4"}).err, HasSubstr("--dtype: expected float32, bfloat16 or int8"));
+}
+
+// What is multiplied in, which without matrix tiles is float32 itself.
+TEST_F(BenchModelTest, MatmulPrecision) {
+  const CommandResult result = Bench({"--lengths", "7", "--float32_matmul_precision", "high"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const bool tiles = SupportedIsas().front() == "amx";
+  EXPECT_EQ(ParseJson(result.out, "stdout")["results"].at(0)["matmul_precision"], tiles ? "high" : "highest");
+  EXPECT_EQ(result.err.empty(), tiles) << result.err;
+  const CommandResult refused = Bench({"--dtype", "int8", "--float32_matmul_precision", "high"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--float32_matmul_precision: is for --dtype float32"));
 }
 
 TEST_F(BenchModelTest, TextsCountTheirTokens) {

@@ -143,6 +143,39 @@ TEST_F(PredictTest, LowPrecision) {
   EXPECT_THAT(with({"--bf16", "--int8"}).err, HasSubstr("--bf16 and --int8: expected one of them"));
 }
 
+// Without matrix tiles the words for float32 products are all `highest`, which one line says.
+TEST_F(PredictTest, Float32MatmulPrecision) {
+  const std::vector<std::string> isas = SupportedIsas();
+  const std::string isa = isas.front() == "amx" ? isas[1] : isas.front();
+  const std::string input = folder_->Write("matmul.jsonl", Lines(20));
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--input", input, "--isa", isa});
+    return Predict("lm", "feature-extraction", more);
+  };
+  const CommandResult plain = with({}), highest = with({"--float32_matmul_precision", "highest"});
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(highest.out, plain.out);
+  EXPECT_EQ(highest.err, plain.err);
+  for (const char* word : {"high", "medium"}) {
+    const CommandResult result = with({"--float32_matmul_precision", word});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, plain.out) << word;
+    EXPECT_THAT(result.err, HasSubstr(std::string("--float32_matmul_precision ") + word));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'),
+              1 + std::count(plain.err.begin(), plain.err.end(), '\n'))
+        << result.err;
+    for (const char* flag : {"--bf16", "--int8"}) {
+      const CommandResult refused = with({"--float32_matmul_precision", word, flag});
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_THAT(refused.err,
+                  HasSubstr(std::string("--float32_matmul_precision: is for float32, not beside ") + flag));
+    }
+  }
+  const CommandResult unknown = with({"--float32_matmul_precision", "low"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--float32_matmul_precision: expected highest, high or medium, got \"low\""));
+}
+
 TEST_F(PredictTest, BadLinesEndWithStatusOneAndALineEach) {
   const std::string input = folder_->Write("bad.jsonl", "{\"text\": \"the\", \"id\": \"a\"}\n{\"id\": \"b\"}\n\xff\n");
   const std::string output = *folder_ / "bad.out.jsonl";

@@ -222,12 +222,32 @@ TEST_F(TrainingRunTest, AFinishedRunKeepsTheOptimizersStateIfAsked) {
   EXPECT_EQ(Weights("asked"), Weights("whole"));
 }
 
+// A run keeps the word for its float32 products. Without matrix tiles all words are one, which a line says, one for all
+// seeds.
+TEST_F(TrainingRunTest, Float32MatmulPrecisionIsKept) {
+  const auto pretrain = [&](const char* output, std::vector<std::string> more) {
+    more.insert(more.end(), {"--isa", "scalar"});
+    return testing::RunCommand(Pretrain(output, more));
+  };
+  const testing::CommandResult result =
+      pretrain("high", {"--float32_matmul_precision", "high", "--seeds", "1,2", "--max_steps", "2"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("--float32_matmul_precision high: is for matrix tiles (amx)"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  const testing::CommandResult other =
+      pretrain("high/seed-1", {"--seed", "1", "--max_steps", "2", "--resume_from_checkpoint", "auto"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("--float32_matmul_precision: "));
+  EXPECT_THAT(other.err, HasSubstr("was made with \"high\", got \"highest\""));
+}
+
 TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
   Succeeds(Pretrain("run"));
   for (const std::vector<std::string>& change : {std::vector<std::string>{"--seed", "43"},
                                                  {"--per_device_train_batch_size", "4"},
                                                  {"--lsh_bands", "3"},
-                                                 {"--max_train_samples", "9"}}) {
+                                                 {"--max_train_samples", "9"},
+                                                 {"--float32_matmul_precision", "high"}}) {
     const std::string error = Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", change[0], change[1]}), 2);
     EXPECT_THAT(error, AllOf(HasSubstr(change[0] + ": "), HasSubstr("was made with"))) << change[0];
   }
