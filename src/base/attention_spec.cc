@@ -1,5 +1,7 @@
 #include "base/attention_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -153,7 +155,8 @@ std::string ShortName(const AttentionSpec& spec) {
   if (Is<DenseAttention>(spec)) return "exact";
   if (!Is<ClusteredAttention>(spec)) return Name(spec);
   const auto& clustered = As<ClusteredAttention>(spec);
-  const std::string name = fmt::format("{} × {}", clustered.cluster, clustered.open);
+  const std::string sizes = clustered.cluster.empty() ? "auto" : fmt::format("{}", fmt::join(clustered.cluster, "/"));
+  const std::string name = fmt::format("{} × {}", sizes, fmt::join(clustered.open, "/"));
   const int usual = Options(clustered).defaults.window;
   return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);
 }

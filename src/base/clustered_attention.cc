@@ -1,5 +1,6 @@
 #include "base/clustered_attention.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/attention_options.h"
@@ -7,21 +8,98 @@
 namespace lshformer {
 namespace {
 
-constexpr int64_t kMaxCluster = 1024, kMaxOpen = 1024, kMaxGroups = 64;
+// Auto: clusters of kAutoCluster keys, and levels of kAutoRatio times the size above while there are more than kAutoTop
+// clusters of the largest.
+constexpr int kAutoCluster = 16, kAutoRatio = 8, kAutoTop = 64;
+constexpr int64_t kMaxCluster = 65536, kMaxOpen = 1024, kMaxGroups = 64;
+
+// A number, or a list with one for each level.
+std::vector<int> ReadLevels(const Json& object, const char* key, std::string_view where, int64_t low, int64_t high) {
+  const Json& value = object.at(key);
+  std::vector<int> numbers;
+  const auto add = [&](const Json& item) {
+    if (!item.is_number_integer() || item.get<int64_t>() < low || item.get<int64_t>() > high)
+      Fail("{}: \"{}\": expected {}, or a list of such numbers, got {}", where, key, IntegerRange(low, high),
+           ShownValue(value));
+    numbers.push_back(item.get<int>());
+  };
+  if (value.is_array() && !value.empty()) {
+    for (const Json& item : value) add(item);
+  } else {
+    add(value);
+  }
+  return numbers;
+}
+
+Json WriteLevels(const std::vector<int>& numbers) { return numbers.size() == 1 ? Json(numbers[0]) : Json(numbers); }
+
+// "auto", "N" or "N,M".
+Json LevelsOfText(const std::string& text) {
+  if (text == "auto") return text;
+  Json numbers = Json::array();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(NumberOrText(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+// Where it is read, `open` begins anew, with its default for each level.
+void ReadCluster(const Json& object, std::string_view where, ClusteredAttention& into) {
+  into.cluster.clear();
+  if (object.at("cluster") != "auto") into.cluster = ReadLevels(object, "cluster", where, 1, kMaxCluster);
+  into.open.assign(std::max<size_t>(1, into.cluster.size()), ClusteredAttention{}.open[0]);
+  for (size_t level = 1; level < into.cluster.size(); ++level) {
+    const int size = into.cluster[level - 1], next = into.cluster[level];
+    if (size % next != 0 || size == next)
+      Fail("{}: \"cluster\": expected sizes that are multiples of the next, got {} before {}", where, size, next);
+  }
+}
+
+AttentionOption ClusterOption() {
+  Option<ClusteredAttention> option = Custom<ClusteredAttention>(
+      "cluster", "auto|N|N,M,…", ReadCluster,
+      [](const ClusteredAttention& from) { return from.cluster.empty() ? Json("auto") : WriteLevels(from.cluster); },
+      "keys of a cluster; N,M: clusters of clusters, the largest first; auto: by the length");
+  option.from_text = LevelsOfText;
+  return Own(std::move(option)).Decides();
+}
+
+AttentionOption OpenOption() {
+  Option<ClusteredAttention> option = Custom<ClusteredAttention>(
+      "open", "N|N,M,…",
+      [](const Json& object, std::string_view where, ClusteredAttention& into) {
+        into.open = ReadLevels(object, "open", where, 0, kMaxOpen);
+      },
+      [](const ClusteredAttention& from) { return WriteLevels(from.open); },
+      "clusters that a query meets key by key, of all others it sees a weighted mean; N,M: of each level");
+  option.from_text = LevelsOfText;
+  return Own(std::move(option));
+}
+
+void CheckLevels(const AttentionSpec& spec, std::string_view where) {
+  CheckMinLength(spec, where);
+  const auto& [cluster, open, groups, directions] = As<ClusteredAttention>(spec);
+  const size_t levels = std::max<size_t>(1, cluster.size());
+  if (open.size() != levels)
+    Fail("{}: \"open\": expected {}, as \"cluster\" has, got {}", where,
+         levels == 1 ? "one number" : fmt::format("{} numbers", levels), open.size());
+  for (size_t level = 0; level + 1 < levels; ++level)
+    if (open[level] == 0) Fail("{}: \"open\": expected 0 in its last place at most, got {}", where, Json(open).dump());
+}
 
 AttentionTable Table() {
   using C = ClusteredAttention;
   AttentionSpec defaults{.kind = C{}, .window = 2, .global_first = true, .global_last = true};
   defaults.resample = Resample::kNever;  // directions are drawn once, or stored
   return {
-      {Own(Integer("cluster", &C::cluster, 1, kMaxCluster, "keys of a cluster")),
-       Own(Integer("open", &C::open, 0, kMaxOpen,
-                   "clusters that a query meets key by key; of all others it sees a weighted mean")),
+      {ClusterOption(), OpenOption(),
        Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
        Own(Names("directions", &C::directions, {"random", "stored"},
                  "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
        WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},
-      CheckMinLength,
+      CheckLevels,
       defaults,
       "Clustered attention (changes the model's own; defaults of a new clustered: window 2, global cls,sep)"};
 }
@@ -34,7 +112,8 @@ const AttentionTable& Options(const ClusteredAttention&) {
 }
 
 int64_t ShortestHashed(const ClusteredAttention& clustered) {
-  return (int64_t{clustered.open} + 1) * clustered.cluster + 1;
+  const int cluster = clustered.cluster.empty() ? kAutoCluster : clustered.cluster.back();
+  return (int64_t{clustered.open.back()} + 1) * cluster + 1;
 }
 
 int64_t ShortestToPlan(const ClusteredAttention& clustered) { return ShortestHashed(clustered); }
@@ -49,9 +128,23 @@ const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head) {
   return std::get_if<ClusteredAttention>(&OfHead(spec, head).kind);
 }
 
-int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) {
-  return static_cast<int32_t>((length + clustered.cluster - 1) / clustered.cluster);
+std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t length) {
+  std::vector<ClusterLevel> levels;
+  for (size_t level = 0; level < clustered.cluster.size(); ++level)
+    levels.push_back({clustered.cluster[level], clustered.open[level]});
+  if (clustered.cluster.empty()) {
+    int64_t size = kAutoCluster;
+    levels.push_back({kAutoCluster, clustered.open[0]});
+    for (; length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
+      levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), clustered.open[0]});
+  }
+  const int largest = levels.front().cluster;
+  for (ClusterLevel& level : levels)
+    level.count = static_cast<int32_t>((length + largest - 1) / largest * (largest / level.cluster));
+  return levels;
 }
+
+int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) { return LevelsOf(clustered, length).back().count; }
 
 int DepthOf(int64_t parts) { return parts <= 1 ? 0 : std::bit_width(static_cast<uint64_t>(parts - 1)); }
 

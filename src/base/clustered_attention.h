@@ -2,6 +2,7 @@
 // centroid each. Semantics: docs/attention.md.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 namespace lshformer {
 
@@ -20,8 +21,10 @@ struct ClusteredAttention {
   // A centroid that stands for less than this, relative to its cluster's largest weight, takes no part.
   static constexpr double kLeastRest = 1e-12;
 
-  int cluster = 16;                             // keys of a cluster
-  int open = 4;                                 // clusters that a query meets key by key
+  // Keys of a cluster; of several levels the largest first, each a multiple of the next; empty: auto, by the length.
+  std::vector<int> cluster = {16};
+  // Clusters of each level that a query opens; those of the last level it meets key by key. Auto: one for all levels.
+  std::vector<int> open = {4};
   int groups = 4;                               // of queries; a centroid is tilted towards the mean query of each
   Directions directions = Directions::kRandom;  // along which keys and queries are sorted
 
@@ -29,7 +32,7 @@ struct ClusteredAttention {
 };
 
 const OptionTable<AttentionSpec>& Options(const ClusteredAttention&);
-// (open + 1) · cluster + 1: with as many tokens there are clusters that are not opened.
+// (open + 1) · cluster + 1 of the last level: with as many tokens there are clusters that are not opened.
 int64_t ShortestHashed(const ClusteredAttention& clustered);
 int64_t ShortestToPlan(const ClusteredAttention& clustered);
 double ScaleOfScores(const ClusteredAttention& clustered, int head_dim);
@@ -39,7 +42,16 @@ bool StoresDirections(const AttentionSpec& spec);
 // Of a layer whose kind this is; null where the head is dense.
 const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head);
 
-int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length);  // ⌈length / cluster⌉
+// Clusters of one size in a sequence.
+struct ClusterLevel {
+  int cluster = 0, open = 0;  // keys of one, and how many of them a query opens at most
+  int32_t count = 0;
+};
+// Levels of a sequence of `length` tokens, the largest clusters first. There are ⌈length / the largest⌉ of those, and
+// each is made of as many of the next level as its size is a multiple of theirs. Auto: as docs/attention.md tells.
+std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t length);
+
+int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length);  // of the last level
 int DepthOf(int64_t parts);  // directions that a tree of halves with so many leaves takes: ⌈log₂ parts⌉
 
 }  // namespace lshformer

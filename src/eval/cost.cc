@@ -134,20 +134,25 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   return cost;
 }
 
-// Keys of opened clusters, every centroid of the query's group, and neighbours and global tokens beyond; sums of
-// clusters are hashing.
+// Keys of opened clusters, every centroid of the first level, those that opened ones are made of on the levels below, and
+// neighbours and global tokens beyond; sums of clusters are hashing.
 AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   const auto [spec, heads, head_dim, length, share] = call;
   if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
   const double n = static_cast<double>(length), all = heads * n * n;
-  const double clusters = ClustersOf(clustered, length), opened = clustered.open * n / clusters;
+  const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
+  double centroids = levels.front().count;
+  for (size_t l = 1; l < levels.size(); ++l)
+    centroids += std::min(levels[l - 1].open, levels[l - 1].count) * (levels[l - 1].cluster / levels[l].cluster);
+  const double leaves = levels.back().count, opened = levels.back().open * n / leaves;
   const double neighbours = spec.window > 0 ? 2 * spec.window + 1 : 0;
   const double always = neighbours + (spec.global_first ? 1 : 0) + (spec.global_last ? 1 : 0);
   AttentionCost cost;
   cost.pairs_total = all;
-  cost.pairs = share < 0 ? heads * n * (clusters + opened + always * (1 - opened / n)) : share * all;
-  cost.hash_flops = 2.0 * (DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups) + 3 * clustered.groups) *
-                    head_dim * n * heads;
+  cost.pairs = share < 0 ? heads * n * (centroids + opened + always * (1 - opened / n)) : share * all;
+  const double sums = static_cast<double>(2 + levels.size()) * clustered.groups;
+  cost.hash_flops =
+      2.0 * (DepthOf(levels.back().count) + DepthOf(clustered.groups) + sums) * head_dim * n * heads;
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;

@@ -146,7 +146,7 @@ std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::opti
     }
     As<ClusteredAttention>(spec).directions = Directions::kStored;
     for (const int open : {1, 2, 4}) {
-      As<ClusteredAttention>(spec).open = open;
+      As<ClusteredAttention>(spec).open = {open};
       add("all heads alike", PerLayer(spec, config), 0);
     }
   }

@@ -29,8 +29,8 @@ constexpr Shape kMiddle{16, 2, 2};
 
 AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   auto& clustered = As<ClusteredAttention>(spec);
-  clustered.cluster = shape.cluster;
-  clustered.open = shape.open;
+  clustered.cluster = {shape.cluster};
+  clustered.open = {shape.open};
   spec.window = shape.window;
   return spec;
 }

@@ -55,8 +55,8 @@ struct AttentionCounts {
   int64_t pairs_total = 0;     // heads · Σ n²
   int64_t pairs_computed = 0;  // distinct (i, j) whose q_i·k_j was needed, and centroids that a query was scored with
   // 2 · bands · head_dim · (queries + keys) · hashes · heads, 2 · rotations · head_dim · queries · rounds · heads, or
-  // of clusters 2 · (directions of keys and of queries + 3 · groups) · head_dim · queries · heads, summed over the
-  // sequences that need it
+  // of clusters 2 · (directions of keys and of queries + (2 + levels) · groups) · head_dim · queries · heads, summed over
+  // the sequences that need it
   int64_t hash_flops = 0;
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 
@@ -149,8 +149,8 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's; clusters and groups may be of any size. Clusters
-// are summed up by their keys' weighted means and chosen by the scores of query and key.
+// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they and groups may be
+// of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query and key.
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters);

@@ -28,13 +28,12 @@ class ClusteredUnit {
   ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_groups, UnitParts& parts)
       : call_(call), parts_(parts), length_(parts.unit.length) {
     const auto& clustered = As<ClusteredAttention>(spec);
-    clusters_.count = ClustersOf(clustered, length_);
     clusters_.groups = clustered.groups;
-    clusters_.open = clustered.open;
     clusters_.stride = Stride(call.head_dim);
-    clusters_.begins = Begins(call.key_clusters, length_, clusters_.count);
     clusters_.key_order = 0;
+    AddLevels(LevelsOf(clustered, length_));
     group_begins_ = Begins(query_groups, length_, clusters_.groups);
+    query_groups_ = query_groups;
     parts.unit.always = call_.always = AlwaysSeenOf(spec, length_);
     parts.unit.always.global_rows = call_.always.global_rows = false;
     Order(call.key_clusters);
@@ -46,19 +45,40 @@ class ClusteredUnit {
 
   // opened[p · stride + position]; written, and kept by the plan.
   void Build(int32_t* opened, int64_t stride) {
-    const ClusterScores scores = SumUpClusters(call_, clusters_);
+    const std::vector<ClusterScores> scores = SumUpClusters(call_, clusters_);
     ChooseClusters(call_, clusters_, scores, opened, stride);
     parts_.pairs_computed = FindChanges(call_, scores, opened, stride, clusters_);
-    const auto scored = std::count_if(scores.weight.begin(), scores.weight.begin() + clusters_.count,
-                                      [](float weight) { return weight != 0; });
-    parts_.pairs_computed += int64_t{length_} * scored;
-    if (call_.open > 0) AddOpenedPass(opened, stride);
+    const auto levels = static_cast<int>(clusters_.levels.size());
+    AddOpenedPass(levels - 1, opened, stride);
     if (parts_.unit.always.Any()) AddNeighboursPass();
+    for (int level = levels - 2; level >= 0; --level) AddOpenedPass(level, opened, stride);
     AddCentroidPass();
     parts_.clusters.push_back(std::move(clusters_));
   }
 
  private:
+  // The last level's opened clusters come first in the plan's buckets: rules ask about those.
+  void AddLevels(const std::vector<ClusterLevel>& levels) {
+    int32_t first = 0, opened_at = levels.back().open;
+    for (size_t l = 0; l < levels.size(); ++l) {
+      const bool last = l + 1 == levels.size();
+      ClusterSums& level = clusters_.levels.emplace_back();
+      level.count = levels[l].count;
+      level.first = first;
+      level.children = last ? 0 : levels[l].cluster / levels[l + 1].cluster;
+      level.open = levels[l].open;
+      level.opened_at = last ? 0 : opened_at;
+      first += level.count;
+      if (!last) opened_at += level.open;
+    }
+    clusters_.levels.back().begins = Begins(call_.key_clusters, length_, clusters_.levels.back().count);
+    for (size_t l = levels.size() - 1; l > 0; --l) {
+      const ClusterSums& below = clusters_.levels[l];
+      ClusterSums& level = clusters_.levels[l - 1];
+      for (int32_t c = 0; c <= level.count; ++c) level.begins.push_back(below.begins[c * level.children]);
+    }
+  }
+
   void Order(const int32_t* labels) {
     const size_t begin = parts_.orders.size();
     parts_.orders.resize(begin + length_);
@@ -66,13 +86,14 @@ class ClusteredUnit {
   }
 
   void AddCentroidPass() {
+    const int32_t count = clusters_.levels.front().count;
     TilePass pass;
     pass.centroids = true;
-    pass.columns = clusters_.groups * clusters_.count;
+    pass.columns = clusters_.groups * count;
     pass.row_order = length_;
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     for (int32_t g = 0; g < clusters_.groups; ++g) {
-      const Segment seen{g * clusters_.count, (g + 1) * clusters_.count, false};
+      const Segment seen{g * count, (g + 1) * count, false};
       const int32_t end = group_begins_[g + 1], step = RowsOfATile(std::max(1, end - group_begins_[g]));
       for (int32_t row = group_begins_[g]; row < end; row += step)
         AddTile(parts_, row, std::min(end, row + step), &seen, 1);
@@ -81,28 +102,45 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
-  // Rows are (how well a query likes the cluster, query), sorted by the cluster.
-  void AddOpenedPass(const int32_t* opened, int64_t stride) {
-    const int32_t rows = call_.open * length_;
-    std::vector<int32_t> clusters_of_rows(rows);
-    for (int p = 0; p < call_.open; ++p)
-      std::copy_n(opened + p * stride, length_, clusters_of_rows.begin() + int64_t{p} * length_);
+  // What clusters of a level that queries opened are made of: keys, or the next level's centroids of the query's group.
+  // Rows are (how well a query likes the cluster, query), sorted by what they meet.
+  void AddOpenedPass(int of_level, const int32_t* opened, int64_t stride) {
+    const ClusterSums& level = clusters_.levels[of_level];
+    if (level.open == 0) return;
+    const bool keys = level.children == 0;
+    const int32_t rows = level.open * length_, none = keys ? level.count : clusters_.groups * level.count;
+    std::vector<int32_t> met(rows);  // group · count + cluster; of keys the cluster; `none` behind all others
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* cluster = opened + (level.opened_at + p) * stride;
+      for (int32_t i = 0; i < length_; ++i)
+        met[p * length_ + i] = cluster[i] < 0 ? none : cluster[i] + (keys ? 0 : query_groups_[i] * level.count);
+    }
     TilePass pass;
-    pass.visits = call_.open;
+    pass.visits = level.open;
+    if (!parts_.passes.empty() && parts_.passes.back().visits > 1)
+      pass.visits_before = parts_.passes.back().visits_before + parts_.passes.back().visits;
     pass.columns = length_;
     pass.column_order = 0;
+    if (!keys) {
+      pass.centroids = true;
+      pass.level = of_level + 1;
+      pass.columns = none * level.children;
+      pass.column_order = -1;
+    }
     pass.row_order = static_cast<int64_t>(parts_.orders.size());
     parts_.orders.resize(parts_.orders.size() + 2 * static_cast<size_t>(rows));
     int32_t* order = parts_.orders.data() + pass.row_order;
-    BucketOrder(clusters_of_rows.data(), rows, count_, order);
+    BucketOrder(met.data(), rows, count_, order);
     pass.visit_places = pass.row_order + rows;
     int32_t* places = parts_.orders.data() + pass.visit_places;
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     for (int32_t row = 0; row < rows;) {
-      const int32_t cluster = clusters_of_rows[order[row]];
+      const int32_t node = met[order[row]];
       int32_t end = row;
-      while (end < rows && clusters_of_rows[order[end]] == cluster) ++end;
-      const Segment seen{clusters_.begins[cluster], clusters_.begins[cluster + 1], true};
+      while (end < rows && met[order[end]] == node) ++end;
+      Segment seen{node * level.children, (node + 1) * level.children, false};
+      if (keys && node < none) seen = {level.begins[node], level.begins[node + 1], true};
+      if (node == none) seen = {};
       const int32_t step = RowsOfATile(end - row);
       for (; row < end; row = std::min(end, row + step)) AddTile(parts_, row, std::min(end, row + step), &seen, 1);
     }
@@ -121,7 +159,7 @@ class ClusteredUnit {
     const int32_t reach = std::max(0, always.reach);
     TilePass pass;
     pass.rule = kAlwaysSeen | kFirstMeeting;
-    pass.hash = call_.open;
+    pass.hash = clusters_.levels.back().open;
     pass.repeated_columns = true;
     pass.column_order = static_cast<int64_t>(parts_.orders.size());
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
@@ -148,11 +186,12 @@ class ClusteredUnit {
   UnitParts& parts_;
   int32_t length_;
   Clusters clusters_;
+  const int32_t* query_groups_;
   std::vector<int32_t> group_begins_, count_;
 };
 
 // Operations of sorting queries and keys and of summing clusters up: a product with every direction, and for every
-// group one with its mean, one share in a key's and one in a value's.
+// group one with its mean, one share in a key's and for each level one in a value's.
 int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
@@ -160,17 +199,25 @@ int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
     for (int head = 0; head < shape.heads; ++head) {
       if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
       const ClusteredAttention& clustered = *ClusteredOf(spec, head);
-      const int64_t depth = DepthOf(ClustersOf(clustered, length)) + DepthOf(clustered.groups);
-      flops += 2 * (depth + 3 * clustered.groups) * shape.head_dim * length;
+      const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
+      const int64_t depth = DepthOf(levels.back().count) + DepthOf(clustered.groups);
+      const auto sums = static_cast<int64_t>(2 + levels.size()) * clustered.groups;
+      flops += 2 * (depth + sums) * shape.head_dim * length;
     }
   }
   return flops;
 }
 
-int MostOpened(const AttentionSpec& spec, int heads) {
+// Of all levels together, by the head that opens the most.
+int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
   int most = 0;
-  for (int head = 0; head < heads; ++head)
-    if (const ClusteredAttention* own = ClusteredOf(spec, head)) most = std::max(most, own->open);
+  for (int head = 0; head < shape.heads; ++head) {
+    const ClusteredAttention* own = ClusteredOf(spec, head);
+    if (own == nullptr) continue;
+    int opened = 0;
+    for (const ClusterLevel& level : LevelsOf(*own, shape.longest())) opened += level.open;
+    most = std::max(most, opened);
+  }
   return most;
 }
 
@@ -186,7 +233,7 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
   plan->counts.hash_flops = HashFlops(spec, shape);
   const int64_t tokens = shape.tokens();
   if (AnyHash(spec, shape)) {
-    plan->hashes = MostOpened(spec, shape.heads);
+    plan->hashes = MostOpened(spec, shape);
     plan->one_key_bucket = true;
     plan->query_buckets.resize(static_cast<size_t>(shape.heads) * plan->hashes * tokens);
     plan->key_buckets.resize(static_cast<size_t>(shape.heads) * tokens);
@@ -211,7 +258,6 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
         call.query = copied(query, Slot::kUnitQuery);
         call.key = copied(key, Slot::kUnitKey);
         call.head_dim = shape.head_dim;
-        call.open = As<ClusteredAttention>(own).open;
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;

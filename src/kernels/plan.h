@@ -16,7 +16,9 @@
 //
 // Clustered: first a pass in which a query is a row once for every cluster that it opened, sorted by those, and meets
 // one cluster each time; what each finds is kept apart, and the next pass adds it up. Then neighbours and global
-// tokens, then a pass in which every query meets the centroids of its group.
+// tokens. With levels, then one such pass for each level but the first, the last one first, in which a query meets
+// those centroids that the clusters it opened on the level above are made of. At last a pass in which every query meets
+// the first level's centroids of its group.
 //
 // Memory: 8 bytes per token, head and pass for the orders (Reformer 4), 16 for the buckets (4); nothing grows with
 // tokens².
@@ -76,13 +78,15 @@ struct BucketRun {
 
 struct TilePass {
   bool swapped = false;    // rows are keys, columns queries
-  bool centroids = false;  // columns are the unit's centroids, group by group; all rows of a tile are of one group
+  bool centroids = false;  // columns are the unit's centroids of one level, group by group; a tile's rows are of a group
+  int level = 0;           // which; centroids
   uint8_t rule = kAllPairs;
   int hash = 0;                   // or round; kAlwaysSeen: how many there are
   int32_t columns = 0;            // the order of columns has so many places
   bool repeated_columns = false;  // beside own columns, others stand for the same positions
   int32_t own_columns = 0;        // where in it the order of rows stands; kSelfPenalty
-  int32_t visits = 1;         // how often every position is a row; above 1 the pass is the first and another follows
+  int32_t visits = 1;         // how often every position is a row; above 1 the next pass with 1 adds up what they find
+  int32_t visits_before = 0;  // of passes that it adds up too, right before this one
   int64_t visit_places = -1;  // offset into AttentionPlan::orders: [visits][length] where in it a position's rows are
   int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
   int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
@@ -101,28 +105,42 @@ struct ChunkWindow {
 
 // What one query has taken out of a cluster that it did not open.
 struct CentroidChange {
-  int32_t cluster;
-  float logit;  // log₂ of the part of the cluster's weight that is left; kMasked: none
+  int32_t cluster;  // its number among those of all levels
+  float logit;      // log₂ of the part of the cluster's weight that is left; kMasked: none
 };
 
-// Clusters of keys of a unit, summed up for each group of queries (docs/attention.md, "Clustered").
+// Clusters of one size, summed up for each group of queries.
+struct ClusterSums {
+  int32_t count = 0;
+  int32_t first = 0;            // number of the first among those of all levels
+  int32_t children = 0;         // clusters of the next level that one is made of; 0: this is the last level
+  int32_t open = 0;             // that a query opens at most
+  int32_t opened_at = 0;        // their first place in AttentionPlan::query_buckets
+  std::vector<int32_t> begins;  // [count + 1], in the order of keys
+  std::vector<float> keys;      // [groups][count][stride]: k̃
+  std::vector<float> weights;   // [groups][length], in the order of keys: w / W; room for a vector behind them
+  std::vector<float> logits;    // [groups][count]: M + log W, units of log 2; kMasked: none but global keys
+
+  int64_t Bytes() const {
+    return static_cast<int64_t>(sizeof(float) * (begins.size() + keys.size() + weights.size() + logits.size()));
+  }
+};
+
+// Clusters of keys of a unit (docs/attention.md, "Clustered").
 struct Clusters {
-  int32_t count = 0, groups = 0;
-  int32_t open = 0;                    // clusters that a query opened, of AttentionPlan::hashes that heads open at most
+  int32_t groups = 0;
   int stride = 0;                      // of vectors, in whole vectors of 16
-  std::vector<int32_t> begins;         // [count + 1], in the order of keys
   std::vector<float> mean_queries;     // [groups][stride]: m
-  std::vector<float> keys;             // [groups][count][stride]: k̃
-  std::vector<float> weights;          // [groups][length], in the order of keys: w / W; room for a vector behind them
-  std::vector<float> logits;           // [groups][count]: M + log W, units of log 2; kMasked: global keys alone
+  std::vector<ClusterSums> levels;     // the largest clusters first
   std::vector<int64_t> change_begins;  // [length + 1], by the position of a query
   std::vector<CentroidChange> changes;
   int64_t key_order = -1;  // offset into AttentionPlan::orders
 
   int64_t Bytes() const {
-    return static_cast<int64_t>(
-        sizeof(float) * (begins.size() + mean_queries.size() + keys.size() + weights.size() + logits.size()) +
-        sizeof(int64_t) * change_begins.size() + sizeof(CentroidChange) * changes.size());
+    int64_t bytes = static_cast<int64_t>(sizeof(float) * mean_queries.size() + sizeof(int64_t) * change_begins.size() +
+                                         sizeof(CentroidChange) * changes.size());
+    for (const ClusterSums& level : levels) bytes += level.Bytes();
+    return bytes;
   }
 };
 
@@ -151,8 +169,8 @@ struct AttentionPlan {
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
-  // [heads, hashes, tokens]; empty where no rule asks for them. Clustered: the clusters that a query opened, and a
-  // key's one cluster, [heads, tokens].
+  // [heads, hashes, tokens]; empty where no rule asks for them. Clustered: the clusters that a query opened, of the last
+  // level and then of the others, −1 where there were no more; and a key's one cluster, [heads, tokens].
   std::vector<int32_t> query_buckets, key_buckets;
   bool one_key_bucket = false;
   // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a

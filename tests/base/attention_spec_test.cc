@@ -11,6 +11,7 @@
 namespace lshformer {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::ErrorOf;
 
 AttentionSpec Parse(const std::string& text) {
@@ -46,6 +47,39 @@ TEST(ParseAttentionSpec, Defaults) {
       ToJson(clustered).dump(),
       R"({"type":"clustered","cluster":16,"open":4,"groups":4,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestHashed(clustered), 81);
+}
+
+// The largest clusters first; a number of opened ones for each level.
+TEST(ParseAttentionSpec, LevelsOfClusters) {
+  const AttentionSpec two = Parse(R"({"type":"clustered","open":[4,3],"cluster":[128,16]})");
+  EXPECT_EQ(As<ClusteredAttention>(two).cluster, (std::vector<int>{128, 16}));
+  EXPECT_EQ(As<ClusteredAttention>(two).open, (std::vector<int>{4, 3}));
+  EXPECT_THAT(ToJson(two).dump(), HasSubstr(R"("cluster":[128,16],"open":[4,3],)"));
+  EXPECT_EQ(Parse(ToJson(two).dump()), two);
+  EXPECT_EQ(ShortestHashed(two), 65);
+  EXPECT_EQ(ShortName(two), "128/16 × 4/3");
+  EXPECT_EQ(As<ClusteredAttention>(Parse(R"({"type":"clustered","cluster":[128,16]})")).open, (std::vector<int>{4, 4}));
+  EXPECT_EQ(Parse(R"({"type":"clustered","cluster":[16],"open":[4]})"), Parse(R"("clustered")"));
+  const AttentionSpec automatic = Parse(R"({"type":"clustered","cluster":"auto","open":3})");
+  EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
+  EXPECT_EQ(ShortName(automatic), "auto × 3");
+  EXPECT_EQ(ShortestHashed(automatic), 65);
+  const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
+  const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
+  EXPECT_EQ(error(R"("cluster":0)"), size + "0");
+  EXPECT_EQ(error(R"("cluster":"large")"), size + "\"large\"");
+  EXPECT_EQ(error(R"("cluster":[])"), size + "a list of 0 values");
+  EXPECT_EQ(error(R"("cluster":[16,0])"), size + "a list of 2 values");
+  EXPECT_EQ(error(R"("cluster":[100,16])"),
+            R"("cluster": expected sizes that are multiples of the next, got 100 before 16)");
+  EXPECT_EQ(error(R"("cluster":[16,16])"),
+            R"("cluster": expected sizes that are multiples of the next, got 16 before 16)");
+  EXPECT_EQ(error(R"("open":-1)"), R"("open": expected 0 to 1024, or a list of such numbers, got -1)");
+  EXPECT_EQ(error(R"("open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
+  EXPECT_EQ(error(R"("cluster":"auto","open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
+  EXPECT_EQ(error(R"("cluster":[128,16],"open":4)"), R"("open": expected 2 numbers, as "cluster" has, got 1)");
+  EXPECT_EQ(error(R"("cluster":[128,16],"open":[0,4])"),
+            R"("open": expected 0 in its last place at most, got [0,4])");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {

@@ -483,6 +483,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(ClusteredCase{"seed", {}}, ClusteredCase{"directions", {}, ClusteredCase::kDirections},
                       ClusteredCase{"key_directions", {"--lsh_open", "2"}, ClusteredCase::kKeyDirections},
                       ClusteredCase{"labels", {}, ClusteredCase::kLabels},
+                      ClusteredCase{"levels", {"--lsh_cluster", "32,8", "--lsh_open", "2,3"}},
                       ClusteredCase{"alone", {"--lsh_window", "0", "--lsh_global", "none", "--lsh_groups", "3"}}),
     [](const auto& info) { return info.param.name; });
 

@@ -176,6 +176,26 @@ TEST_F(AttentionFlagsTest, AJsonObjectReplacesEveryLayer) {
             std::vector<AttentionSpec>{want});
 }
 
+// What is opened begins anew where the number of levels changes; otherwise it stays.
+TEST_F(AttentionFlagsTest, LevelsOfClusters) {
+  const auto clustered = [&](const std::vector<AttentionSpec>& over, const std::vector<std::string>& flags) {
+    return As<ClusteredAttention>(Over(over, flags).front());
+  };
+  AttentionSpec two = ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {3, 2}}}, "test");
+  using Numbers = std::vector<int>;
+  EXPECT_EQ(clustered({two}, {"--lsh_cluster", "64,32"}).open, (Numbers{3, 2}));
+  EXPECT_EQ(clustered({two}, {"--lsh_cluster", "16"}).open, (Numbers{4}));
+  EXPECT_EQ(clustered({two}, {"--lsh_cluster", "16", "--lsh_open", "2"}).open, (Numbers{2}));
+  EXPECT_EQ(clustered({two}, {"--lsh_open", "5,1"}).open, (Numbers{5, 1}));
+  const ClusteredAttention automatic =
+      clustered({}, {"--attention", "clustered", "--lsh_open", "3", "--lsh_cluster", "auto"});
+  EXPECT_TRUE(automatic.cluster.empty());
+  EXPECT_EQ(automatic.open, (Numbers{3}));
+  EXPECT_THAT(Wrong({two}, {"--lsh_open", "4"}), HasSubstr("--lsh_open: \"open\": expected 2 numbers"));
+  EXPECT_THAT(Wrong({two}, {"--lsh_cluster", "100,16"}), HasSubstr("got 100 before 16"));
+  EXPECT_THAT(Wrong({two}, {"--lsh_cluster", "8,"}), HasSubstr("--lsh_cluster: expected 1 to 65536"));
+}
+
 TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_EQ(Wrong({AttentionSpec{}}, {"--lsh_bands", "3"}), "--lsh_bands: has no meaning for dense attention");
   EXPECT_THAT(Wrong({}, {"--lsh_bands", "0"}), HasSubstr("--lsh_bands: expected 1 to 62, got 0"));

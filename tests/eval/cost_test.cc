@@ -48,6 +48,14 @@ TEST(Cost, OfClusters) {
   EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 80).pairs, 2 * 80 * 80);  // not hashed
 }
 
+// 2,048 tokens: 16 centroids of 128 keys, 4 · 8 of 16 keys, and keys as above.
+TEST(Cost, OfClustersOfClusters) {
+  const AttentionSpec spec = ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {4, 3}}}, "test");
+  const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
+  EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (16 + 32 + 48 + 7 * (1 - 48.0 / 2048)));
+  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);
+}
+
 TEST(Cost, LongSequencesOfThePaper) {
   EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).hash_flops, 262144);
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 1, 64, 512).score_flops, 33554432);

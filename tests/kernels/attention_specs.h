@@ -1,6 +1,7 @@
 // The modes that tests go through, and their names.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/attention_spec.h"
@@ -77,10 +78,14 @@ inline int HashesOf(const AttentionSpec& spec) {
 }
 
 inline AttentionSpec Clustered(int cluster, int open, int groups) {
-  return {.kind = ClusteredAttention{.cluster = cluster, .open = open, .groups = groups}};
+  return {.kind = ClusteredAttention{.cluster = {cluster}, .open = {open}, .groups = groups}};
 }
 
-// Every option once alone.
+inline AttentionSpec Levels(std::vector<int> cluster, std::vector<int> open, int groups) {
+  return {.kind = ClusteredAttention{.cluster = std::move(cluster), .open = std::move(open), .groups = groups}};
+}
+
+// Every option once alone; levels: one opened, all there are, more than there are, none of the last, empty clusters.
 inline std::vector<AttentionSpec> ClusteredSpecs() {
   return {Clustered(8, 2, 4),
           Clustered(16, 0, 3),
@@ -88,7 +93,15 @@ inline std::vector<AttentionSpec> ClusteredSpecs() {
           WithAlways(Clustered(8, 2, 4), 2, true, true),
           WithAlways(Clustered(5, 1, 64), 20, false, false),
           WithAlways(Clustered(2, 1, 2), 0, true, true),
-          WithAlways(Clustered(70, 1, 2), 3, false, true)};
+          WithAlways(Clustered(70, 1, 2), 3, false, true),
+          Levels({32, 8}, {2, 3}, 4),
+          WithAlways(Levels({32, 8}, {2, 3}, 4), 2, true, true),
+          WithAlways(Levels({24, 12, 4}, {3, 2, 5}, 3), 3, true, true),
+          Levels({24, 12, 4}, {3, 2, 5}, 3),
+          WithAlways(Levels({16, 8}, {1, 1}, 2), 2, true, false),
+          WithAlways(Levels({64, 4}, {9, 0}, 2), 1, true, true),
+          WithAlways(Levels({20, 10}, {1, 4}, 5), 30, true, true),
+          WithAlways(Levels({256, 1}, {1, 3}, 2), 2, true, true)};
 }
 
 // Of a kind that has chunks.
@@ -153,8 +166,11 @@ inline std::string NameOf(const SimHashAttention& simhash) {
 inline std::string NameOf(const DenseAttention&) { return "dense"; }
 
 inline std::string NameOf(const ClusteredAttention& clustered) {
-  return "clustered_c" + std::to_string(clustered.cluster) + "_o" + std::to_string(clustered.open) + "_g" +
-         std::to_string(clustered.groups);
+  std::string name = "clustered_c";
+  for (const int size : clustered.cluster) name += std::to_string(size) + "_";
+  name += "o";
+  for (const int open : clustered.open) name += std::to_string(open) + "_";
+  return name + "g" + std::to_string(clustered.groups);
 }
 
 inline std::string NameOf(const AttentionSpec& spec) {

@@ -169,17 +169,60 @@ TEST_P(HeadsThatDiffer, ComputeWhatEachWouldAlone) {
 
 // One sequence long enough for all threads to work on it.
 TEST(ClusteredThreads, ChangeNothing) {
-  AttentionCase c = RandomCase(WithAlways(Clustered(400, 2, 2), 2, true, true), {100, 2400, 37}, 1, 8, 7);
-  c.dropout = 0.1f;
-  const AttentionPlanPtr plan = PlanOf(c);
-  EXPECT_GE(plan->units[1].visited_pairs, 1'000'000);
-  SetThreads(1);
-  const AttentionResult one = RunKernels(c);
-  for (const int threads : {2, 3}) {
-    SetThreads(threads);
-    EXPECT_TRUE(one == RunKernels(c)) << threads << " threads";
+  for (const AttentionSpec& spec : {Clustered(400, 2, 2), Levels({800, 200, 100}, {2, 2, 6}, 2)}) {
+    AttentionCase c = RandomCase(WithAlways(spec, 2, true, true), {100, 2400, 37}, 1, 8, 7);
+    c.dropout = 0.1f;
+    const AttentionPlanPtr plan = PlanOf(c);
+    EXPECT_GE(plan->units[1].visited_pairs, 1'000'000);
+    SetThreads(1);
+    const AttentionResult one = RunKernels(c);
+    for (const int threads : {2, 3}) {
+      SetThreads(threads);
+      EXPECT_TRUE(one == RunKernels(c)) << NameOf(spec) << ", " << threads << " threads";
+    }
+    SetThreads(HardwareThreads());
   }
-  SetThreads(HardwareThreads());
+}
+
+// Where every cluster of the first level is opened, all of the second level are scored, as in the flat form; more
+// centroids are scored, that is all.
+TEST(ClusteredLevels, AllOpenedAreTheLevelBelow) {
+  const AttentionCase flat = RandomCase(WithAlways(Clustered(8, 3, 4), 2, true, true), {160, 320}, 2, 24, 18);
+  for (const int size : {16, 32, 80}) {
+    AttentionCase levels = flat;
+    levels.spec = WithAlways(Levels({size, 8}, {100, 3}, 4), 2, true, true);
+    const AttentionResult got = RunKernels(levels), want = RunKernels(flat);
+    EXPECT_EQ(got.counts.pairs_computed, want.counts.pairs_computed + 2 * (160 * 160 + 320 * 320) / size);
+    ExpectNear(got.out, want.out, 1e-5, "out");
+    ExpectNear(got.lse, want.lse, 1e-5, "lse");
+    ExpectNear(got.grad_key, want.grad_key, 1e-4, "grad_key");
+  }
+}
+
+// auto is the levels that it stands for, bit for bit.
+TEST(ClusteredLevels, AutoFollowsTheLength) {
+  const AttentionSpec automatic = WithAlways(Levels({}, {3}, 4), 2, true, true);
+  for (const int length : {1024, 1025}) {
+    const bool flat = length == 1024;
+    const AttentionSpec spec = flat ? Clustered(16, 3, 4) : Levels({128, 16}, {3, 3}, 4);
+    const AttentionCase want = RandomCase(WithAlways(spec, 2, true, true), {length}, 1, 16, 19);
+    AttentionCase got = want;
+    got.spec = automatic;
+    EXPECT_TRUE(RunKernels(got) == RunKernels(want)) << length;
+  }
+  const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(automatic), 65536);
+  ASSERT_EQ(levels.size(), 3u);
+  EXPECT_EQ(levels[0].cluster, 1024);
+  EXPECT_EQ(levels[0].count, 64);
+  EXPECT_EQ(levels[2].count, 4096);
+}
+
+TEST(ClusteredLevels, CountsByHand) {
+  const std::vector<ClusterLevel> levels = LevelsOf({.cluster = {24, 12, 4}, .open = {3, 2, 5}}, 100);
+  ASSERT_EQ(levels.size(), 3u);
+  EXPECT_EQ(levels[0].count, 5);
+  EXPECT_EQ(levels[1].count, 10);
+  EXPECT_EQ(levels[2].count, 30);
 }
 
 // With every cluster opened but one nothing but that one's centroid is approximate; where a cluster is one key nothing
@@ -194,49 +237,62 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 }
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
-  const AttentionSpec spec = WithAlways(Clustered(16, 4, 4), 2, true, true);
-  const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
-  AttentionCase dense = c;
-  dense.spec = AttentionSpec{};
-  EXPECT_TRUE(RunKernels(c) == RunKernels(dense));
-  EXPECT_EQ(RunKernels(c, false).counts.pairs_computed, RunKernels(dense, false).counts.pairs_computed);
-  EXPECT_EQ(ShortestHashed(spec), 81);
+  for (const AttentionSpec& form : {Clustered(16, 4, 4), Levels({64, 16}, {2, 4}, 4), Levels({}, {4}, 4)}) {
+    const AttentionSpec spec = WithAlways(form, 2, true, true);
+    const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
+    AttentionCase dense = c;
+    dense.spec = AttentionSpec{};
+    EXPECT_TRUE(RunKernels(c) == RunKernels(dense));
+    EXPECT_EQ(RunKernels(c, false).counts.pairs_computed, RunKernels(dense, false).counts.pairs_computed);
+    EXPECT_EQ(ShortestHashed(spec), 81);
+    // One token more is approximate, but near.
+    const AttentionCase longer = RandomCase(spec, {81}, 2, 16, 10);
+    ExpectNearOracle(longer, RunKernels(longer));
+  }
 }
 
 // Equal keys: every weight is the same, no spread, no −0.
 TEST(ClusteredLimits, EqualKeysAreExactAttention) {
-  AttentionCase c = RandomCase(WithAlways(Clustered(8, 2, 4), 2, true, true), {150}, 2, 16, 11);
-  for (size_t i = 0; i < c.key.size(); ++i) c.key[i] = c.key[i % c.head_dim];
-  AttentionCase dense = c;
-  dense.spec = AttentionSpec{};
-  const AttentionResult got = RunKernels(c, false), want = RunKernels(dense, false);
-  ExpectNear(got.lse, want.lse, 1e-5, "lse");
-  ExpectNear(got.out, RunOracle(c).outputs.out, 1e-4, "out");
+  for (const AttentionSpec& spec : {Clustered(8, 2, 4), Levels({32, 8}, {2, 2}, 4)}) {
+    AttentionCase c = RandomCase(WithAlways(spec, 2, true, true), {150}, 2, 16, 11);
+    for (size_t i = 0; i < c.key.size(); ++i) c.key[i] = c.key[i % c.head_dim];
+    AttentionCase dense = c;
+    dense.spec = AttentionSpec{};
+    const AttentionResult got = RunKernels(c, false), want = RunKernels(dense, false);
+    ExpectNear(got.lse, want.lse, 1e-5, "lse");
+    ExpectNear(got.out, RunOracle(c).outputs.out, 1e-4, "out");
+  }
 }
 
 // Scores of ±10⁴: the largest of each cluster comes off first, so that none is lost and nothing overflows.
 TEST(ClusteredLimits, LargeScoresLoseNoCluster) {
-  AttentionCase c = RandomCase(WithAlways(Clustered(8, 2, 4), 2, true, true), {200}, 2, 16, 12, 60);
-  ExpectNear(RunKernels(c, false).lse, RunOracle(c).outputs.lse, 1e-5, "lse");
-  const AttentionResult got = RunKernels(c);
-  for (const auto* tensor : {&got.out, &got.grad_query, &got.grad_key, &got.grad_value})
-    for (const float x : *tensor) ASSERT_TRUE(std::isfinite(x));
+  for (const AttentionSpec& spec : {Clustered(8, 2, 4), Levels({64, 32, 8}, {2, 2, 2}, 4)}) {
+    for (const double size : {40.0, 60.0}) {
+      AttentionCase c = RandomCase(WithAlways(spec, 2, true, true), {200}, 2, 16, 12, size);
+      ExpectNear(RunKernels(c, false).lse, RunOracle(c).outputs.lse, 1e-5, "lse");
+      const AttentionResult got = RunKernels(c);
+      for (const auto* tensor : {&got.out, &got.grad_query, &got.grad_key, &got.grad_value})
+        for (const float x : *tensor) ASSERT_TRUE(std::isfinite(x));
+    }
+  }
 }
 
 // Nothing crashes, whatever the numbers are; sequences beside stay what they are.
 TEST(ClusteredLimits, NumbersThatAreNoneStayInTheirSequence) {
-  const AttentionSpec spec = WithAlways(Clustered(8, 2, 4), 2, true, true);
-  const AttentionCase c = RandomCase(spec, {100, 90}, 2, 8, 13);
-  const AttentionResult want = RunKernels(c);
-  for (const float x : {NAN, INFINITY, -INFINITY, 3e38f}) {
-    AttentionCase bad = c;
-    std::fill_n(bad.key.begin() + 17 * 16, 5, x);
-    std::fill_n(bad.query.begin() + 23 * 16, 5, x);
-    const AttentionResult got = RunKernels(bad);
-    EXPECT_TRUE(std::equal(got.out.begin() + 100 * 16, got.out.end(), want.out.begin() + 100 * 16)) << x;
-    const HashBuckets labels = HashByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
-                                             DrawClusterDirections(spec, bad.shape(), 0));
-    EXPECT_LT(*std::max_element(labels.key.begin(), labels.key.end()), 13);
+  for (const AttentionSpec& form : {Clustered(8, 2, 4), Levels({16, 8}, {2, 2}, 4)}) {
+    const AttentionSpec spec = WithAlways(form, 2, true, true);
+    const AttentionCase c = RandomCase(spec, {100, 90}, 2, 8, 13);
+    const AttentionResult want = RunKernels(c);
+    for (const float x : {NAN, INFINITY, -INFINITY, 3e38f}) {
+      AttentionCase bad = c;
+      std::fill_n(bad.key.begin() + 17 * 16, 5, x);
+      std::fill_n(bad.query.begin() + 23 * 16, 5, x);
+      const AttentionResult got = RunKernels(bad);
+      EXPECT_TRUE(std::equal(got.out.begin() + 100 * 16, got.out.end(), want.out.begin() + 100 * 16)) << x;
+      const HashBuckets labels = HashByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
+                                               DrawClusterDirections(spec, bad.shape(), 0));
+      EXPECT_LT(*std::max_element(labels.key.begin(), labels.key.end()), 14);
+    }
   }
 }
 
@@ -296,8 +352,13 @@ TEST(ClusteredOracle, ByHand) {
   EXPECT_EQ(got.pairs_computed, 5 * (2 + 3));
 }
 
-TEST(ClusteredOracle, ProbabilitiesAddUpAndMakeTheOutput) {
-  const AttentionSpec spec = Clustered(8, 2, 4);  // without a window a centroid stands for all of its keys
+class Probabilities : public ::testing::TestWithParam<AttentionSpec> {};
+// Without a window a centroid stands for all of its keys.
+INSTANTIATE_TEST_SUITE_P(ClusteredOracle, Probabilities,
+                         ::testing::Values(Clustered(8, 2, 4), Levels({32, 8}, {2, 2}, 4)));
+
+TEST_P(Probabilities, AddUpAndMakeTheOutput) {
+  const AttentionSpec spec = GetParam();
   const AttentionCase c = RandomCase(spec, {100}, 2, 8, 15);
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), spec, query, key, value, c.Scale(), c.buckets.query, c.buckets.key, {}};
@@ -363,14 +424,16 @@ TEST(Halving, DirectionsDoNotHangOnHowManyAreDrawn) {
 
 // Linear in tokens: 16 times as many take 16 to 17 times the memory, the clusters' logarithm apart.
 TEST(ClusteredMemory, GrowsWithTokens) {
-  const AttentionSpec spec = WithAlways(Clustered(16, 4, 4), 2, true, true);
-  const auto bytes = [&](int length) {
-    const AttentionCase c = RandomCase(spec, {length}, 1, 32, 17);
-    return static_cast<double>(WorkBytes(*PlanOf(c)));
-  };
-  SetThreads(1);
-  EXPECT_LT(bytes(16384) / bytes(1024), 17.0);
-  SetThreads(HardwareThreads());
+  for (const AttentionSpec& form : {Clustered(16, 4, 4), Levels({512, 64, 16}, {4, 4, 4}, 4)}) {
+    const AttentionSpec spec = WithAlways(form, 2, true, true);
+    const auto bytes = [&](int length) {
+      const AttentionCase c = RandomCase(spec, {length}, 1, 32, 17);
+      return static_cast<double>(WorkBytes(*PlanOf(c)));
+    };
+    SetThreads(1);
+    EXPECT_LT(bytes(16384) / bytes(1024), 17.0);
+    SetThreads(HardwareThreads());
+  }
 }
 
 }  // namespace

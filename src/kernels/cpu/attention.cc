@@ -144,10 +144,14 @@ void GatherWhole(UnitWork& work, const TilePass& pass) {
        [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
 }
 
-// Rows of a pass in which a position is one several times; 0: there is none.
+// Rows of passes in which a position is one several times, of as many as follow one another; 0: there is none.
 int64_t Visits(const AttentionPlan& plan, const Unit& unit) {
-  const int32_t visits = plan.passes[unit.pass_begin].visits;
-  return visits > 1 ? int64_t{visits} * unit.length : 0;
+  int64_t most = 0;
+  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
+    const TilePass& pass = plan.passes[p];
+    if (pass.visits > 1) most = std::max<int64_t>(most, pass.visits_before + pass.visits);
+  }
+  return most * unit.length;
 }
 
 // Whether a unit works on copies of its rows: it has many passes, each in another order.
@@ -228,8 +232,8 @@ int64_t MostRows(const AttentionPlan& plan, const Unit& unit) {
 // Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
 void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
   if (pass.centroids) {
-    Step(work, work.plan->clusters[work.unit->clusters].count, 64,
-         [&](int64_t begin, int64_t end) { AddCentroidGradients(work, begin, end); });
+    Step(work, work.plan->clusters[work.unit->clusters].levels[pass.level].count, 64,
+         [&](int64_t begin, int64_t end) { AddCentroidGradients(work, pass, begin, end); });
     return;
   }
   if (pass.repeated_columns) {

@@ -367,16 +367,17 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
 }
 
 // Weights are constants here: a key gets its share of what reaches the centroids that it is part of.
-void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end) {
+void AddCentroidGradients(const UnitWork& work, const TilePass& pass, int64_t cluster_begin, int64_t cluster_end) {
   const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const ClusterSums& level = clusters.levels[pass.level];
   const int32_t* order = work.plan->orders.data() + clusters.key_order;
   const int padded = work.padded();
   for (int64_t c = cluster_begin; c < cluster_end; ++c) {
     for (int64_t group = 0; group < clusters.groups; ++group) {
-      const int64_t column = group * clusters.count + c;
-      if (clusters.logits[column] == kMasked) continue;
-      for (int32_t r = clusters.begins[c]; r < clusters.begins[c + 1]; ++r) {
-        const float weight = clusters.weights[group * work.unit->length + r];
+      const int64_t column = group * level.count + c;
+      if (level.logits[column] == kMasked) continue;
+      for (int32_t r = level.begins[c]; r < level.begins[c + 1]; ++r) {
+        const float weight = level.weights[group * work.unit->length + r];
         const int64_t position = order[r];
         AddScaled(work.operand_gradients + column * padded, work.call->scale * weight, work.head_dim(),
                   work.grad_key.at(position));
@@ -401,8 +402,8 @@ void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
   HWY_DYNAMIC_DISPATCH(AddRowGradients)(work, pass, group, tile_begin, tile_end);
 }
-void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end) {
-  HWY_DYNAMIC_DISPATCH(AddCentroidGradients)(work, cluster_begin, cluster_end);
+void AddCentroidGradients(const UnitWork& work, const TilePass& pass, int64_t cluster_begin, int64_t cluster_end) {
+  HWY_DYNAMIC_DISPATCH(AddCentroidGradients)(work, pass, cluster_begin, cluster_end);
 }
 void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(AddColumnGradients)(work, pass, begin, end);

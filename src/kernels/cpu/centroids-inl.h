@@ -31,25 +31,29 @@ HWY_INLINE void AddUpKeys(UnitTensor<const float> from, const UnitWork& work, co
 
 // What GatherRows does, for a pass of centroids [begin, end): their keys, which the plan made, and the weighted means
 // of their keys' values.
-inline void CopyCentroidKeys(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
+inline void CopyCentroidKeys(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end, float* to,
+                             uint8_t* not_finite) {
   const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const float* keys = clusters.levels[pass.level].keys.data();
   const int padded = work.padded();
   for (int64_t i = begin; i < end; ++i, to += padded) {
-    std::copy_n(clusters.keys.data() + i * clusters.stride, clusters.stride, to);
+    std::copy_n(keys + i * clusters.stride, clusters.stride, to);
     std::fill(to + clusters.stride, to + padded, 0.0f);
     not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
   }
 }
 
-inline void GatherCentroidValues(const UnitWork& work, int64_t begin, int64_t end, float* to, uint8_t* not_finite) {
+inline void GatherCentroidValues(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end, float* to,
+                                 uint8_t* not_finite) {
   const UnitTensor<const float> from = work.value;
   const Clusters& clusters = work.plan->clusters[work.unit->clusters];
+  const ClusterSums& level = clusters.levels[pass.level];
   const int padded = work.padded(), head_dim = work.head_dim();
   for (int64_t i = begin; i < end; ++i, to += padded) {
-    const int64_t group = i / clusters.count, first = clusters.begins[i % clusters.count];
-    const auto count = static_cast<int32_t>(clusters.begins[i % clusters.count + 1] - first);
+    const int64_t group = i / level.count, first = level.begins[i % level.count];
+    const auto count = static_cast<int32_t>(level.begins[i % level.count + 1] - first);
     const int32_t* positions = work.plan->orders.data() + clusters.key_order + first;
-    const float* weights = clusters.weights.data() + group * work.unit->length + first;
+    const float* weights = level.weights.data() + group * work.unit->length + first;
     int k = 0;
     for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
     for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, to);
@@ -65,7 +69,8 @@ inline void GatherCentroidValues(const UnitWork& work, int64_t begin, int64_t en
 // A centroid drops out as a key behind all others would.
 inline int64_t DropoutPosition(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t column) {
   if (!pass.centroids) return columns.position(column);
-  return work.unit->length + column % work.plan->clusters[work.unit->clusters].count;
+  const ClusterSums& level = work.plan->clusters[work.unit->clusters].levels[pass.level];
+  return work.unit->length + level.first + column % level.count;
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

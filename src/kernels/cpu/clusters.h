@@ -1,6 +1,7 @@
 // The numbers of clustered attention's plans: projections, clusters' weighted means, which clusters a query opens, and
 // what its window takes out of the others.
 #pragma once
+#include <limits>
 #include <vector>
 
 #include "kernels/attention.h"
@@ -34,29 +35,38 @@ void CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length,
 // One sequence under one head.
 struct ClusterCall {
   const float *query = nullptr, *key = nullptr;  // [length][Clusters::stride], aligned, zeros at the ends of rows
-  int head_dim = 0, open = 0;
+  int head_dim = 0;
   int32_t length = 0;
   float scale = 1;                        // of scores
   const int32_t* key_order = nullptr;     // [length] positions of keys, cluster by cluster
   const int32_t* query_order = nullptr;   // [length] positions of queries, group by group
   const int32_t* group_begins = nullptr;  // [groups + 1], in query_order
-  const int32_t* key_clusters = nullptr;  // [length], by position
+  const int32_t* key_clusters = nullptr;  // [length], by position, of the last level
   AlwaysSeen always;
 };
 
-// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters].
+// ClusterScores::choice of a cluster that is never scored.
+inline constexpr float kNeverChosen = -std::numeric_limits<float>::infinity();
+
+// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters] of a level.
 struct ClusterScores {
-  std::vector<float> choice;  // what is added to (q − m)·k̃ where clusters are chosen, units of log 2
-  std::vector<float> weight;  // W
+  std::vector<float> choice;   // what is added to (q − m)·k̃ where clusters are chosen, units of log 2
+  std::vector<float> weight;   // W; 0: none but global keys, the cluster is never scored
+  std::vector<float> largest;  // M, units of log 2
+  std::vector<float> spread;   // s
+  std::vector<float> share;    // of the weight of the cluster that it is part of; room for a vector behind them
 };
 
-// Fills in the means of groups and the weights, centroids and logits of clusters; `into` has begins and groups.
-ClusterScores SumUpClusters(const ClusterCall& call, Clusters& into);
-// opened[p · stride + position]: the cluster that a query likes p-th best, p < open.
-void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
-                    int64_t stride);
-// Fills in the changes, and returns how many keys the queries meet key by key, together.
-int64_t FindChanges(const ClusterCall& call, const ClusterScores& scores, const int32_t* opened, int64_t stride,
-                    Clusters& into);
+// Fills in the means of groups and the weights, centroids and logits of clusters, level by level from the last, whose
+// clusters are made of keys; `into` has groups and the levels' counts and begins. Scores [level].
+std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into);
+// opened[(opened_at + p) · stride + position]: the cluster of a level that a query likes p-th best, of those that it is
+// scored with, p < open; −1 where there are no more.
+void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+                    int32_t* opened, int64_t stride);
+// Fills in the changes, and returns how many keys the queries meet key by key and how many centroids they are scored
+// with, together.
+int64_t FindChanges(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
+                    int64_t stride, Clusters& into);
 
 }  // namespace lshformer

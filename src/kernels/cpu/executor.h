@@ -100,8 +100,8 @@ struct UnitWork {
   UnitTensor<const float> query, key, value;
   UnitTensor<float> out, kept;  // kept: the rows' sums between passes
   float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
-  // What the rows of a pass with visits found, for the next pass: [visits · length][padded] Σ exp2(s − maximum) v, and
-  // {maximum, Σ exp2(s − maximum)}.
+  // What the rows of passes with visits found, for the pass behind them: [visits · length][padded] Σ exp2(s − maximum)
+  // v, and {maximum, Σ exp2(s − maximum)}.
   float *visits = nullptr, *visit_sums = nullptr;
   Columns columns;     // of the pass; none are held where it has a window
   int64_t window = 0;  // > 0: tiles hold so many columns at a time instead (ColumnWindow)
@@ -158,7 +158,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);
 void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end);
-void AddCentroidGradients(const UnitWork& work, int64_t cluster_begin, int64_t cluster_end);
+void AddCentroidGradients(const UnitWork& work, const TilePass& pass, int64_t cluster_begin, int64_t cluster_end);
 // The fill members of `work`, in the unit's work memory; what unseen pairs add to the gradients.
 void PrepareFill(UnitWork& work);
 void PrepareFillBackward(UnitWork& work);

@@ -166,26 +166,33 @@ void ResumeRows(const UnitWork& work, const TileRows& rows, RowState& state) {
   }
 }
 
-// Rows as what the visits of the pass before found makes them.
+// Adds what the visits of a pass found to the rows.
 void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& rows, RowState& state) {
   const Floats d;
   const int padded = work.padded();
   const int32_t* places = work.plan->Order(visited.visit_places);
   const auto place = [&](int32_t visit, int r) -> int64_t {
-    return places[visit * work.unit->length + rows.positions[r]];
+    return int64_t{visited.visits_before} * work.unit->length + places[visit * work.unit->length + rows.positions[r]];
   };
+  alignas(64) float factors[kTileRows];
   for (int r = 0; r < rows.padded; ++r) {
-    state.fill[r] = state.maximum[r] = kNothing;
-    state.sum[r] = 0;
+    factors[r] = state.maximum[r];
     for (int32_t visit = 0; visit < visited.visits; ++visit)
       state.maximum[r] = std::max(state.maximum[r], work.visit_sums[2 * place(visit, r)]);
+    factors[r] -= state.maximum[r];
   }
-  std::memset(state.accumulator, 0, sizeof(float) * rows.padded * padded);
-  alignas(64) float factors[kTileRows];
+  for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
+  for (int r = 0; r < rows.count; ++r) {
+    if (state.sum[r] == 0 || factors[r] == 1) continue;
+    state.sum[r] *= factors[r];
+    float* sum = state.accumulator + r * padded;
+    CopyScaled(sum, factors[r], padded, sum);
+  }
   for (int32_t visit = 0; visit < visited.visits; ++visit) {
     for (int r = 0; r < rows.padded; ++r) factors[r] = work.visit_sums[2 * place(visit, r)] - state.maximum[r];
     for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
     for (int r = 0; r < rows.count; ++r) {
+      if (r + kRowsAhead < rows.count) PrefetchRow(work.visits + place(visit, r + kRowsAhead) * padded, padded);
       state.sum[r] += factors[r] * work.visit_sums[2 * place(visit, r) + 1];
       const FloatVec factor = hn::Set(d, factors[r]);
       const float* found = work.visits + place(visit, r) * padded;
@@ -196,14 +203,27 @@ void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& 
   }
 }
 
-void KeepVisits(const UnitWork& work, const Tile& tile, const TileRows& rows, const RowState& state) {
+// Where the passes before left the rows. What a visit finds is kept by itself.
+void BeginRows(const UnitWork& work, const TilePass& pass, const TileRows& rows, RowState& state) {
+  const TilePass *const first = work.plan->passes.data() + work.unit->pass_begin, *visited = &pass;
+  while (pass.visits == 1 && visited > first && (visited - 1)->visits > 1) --visited;
+  if (pass.visits > 1 || visited == first) {
+    StartRows(work, rows, state);
+  } else {
+    ResumeRows(work, rows, state);
+  }
+  for (; visited < &pass; ++visited) AddUpVisits(work, *visited, rows, state);
+}
+
+void KeepVisits(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
+                const RowState& state) {
+  const int64_t first = int64_t{pass.visits_before} * work.unit->length + tile.row_begin;
   for (int r = 0; r < rows.count; ++r) {
-    float* sums = work.visit_sums + 2 * int64_t{tile.row_begin + r};
+    float* sums = work.visit_sums + 2 * (first + r);
     sums[0] = state.maximum[r];
     sums[1] = state.sum[r];
   }
-  std::memcpy(work.visits + int64_t{tile.row_begin} * work.padded(), state.accumulator,
-              sizeof(float) * rows.count * work.padded());
+  std::memcpy(work.visits + first * work.padded(), state.accumulator, sizeof(float) * rows.count * work.padded());
 }
 
 void KeepRows(const UnitWork& work, const TileRows& rows, const RowState& state) {
@@ -356,7 +376,7 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
 }
 
 template <class T>
-void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool first, bool last,
+void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last,
                  ColumnWindow& window) {
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
@@ -369,13 +389,7 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  if (first) {
-    StartRows(work, rows, state);
-  } else if ((&pass - 1)->visits > 1) {
-    AddUpVisits(work, *(&pass - 1), rows, state);
-  } else {
-    ResumeRows(work, rows, state);
-  }
+  BeginRows(work, pass, rows, state);
   if constexpr (kInTiles<T>) {
     state.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
     TransposeWords(state.accumulator, padded, rows.padded, padded, state.transposed, rows.padded);
@@ -396,7 +410,7 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   if constexpr (kInTiles<T>)
     TransposeWords(state.transposed, rows.padded, padded, rows.padded, state.accumulator, padded);
   if (pass.visits > 1) {
-    KeepVisits(work, tile, rows, state);
+    KeepVisits(work, pass, tile, rows, state);
   } else {
     last ? FinishRows(work, pass, tile, rows, state) : KeepRows(work, rows, state);
   }
@@ -443,14 +457,14 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
   std::fill_n(columns.not_finite + (begin - columns.first), held, uint8_t{0});
   const auto operand = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
     if (pass.centroids) {
-      CopyCentroidKeys(work, first, last, rows, not_finite);
+      CopyCentroidKeys(work, pass, first, last, rows, not_finite);
     } else {
       GatherRows(queries ? work.query : work.key, work, columns.order, first, last, rows, not_finite);
     }
   };
   const auto value = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
     if (pass.centroids) {
-      GatherCentroidValues(work, first, last, rows, not_finite);
+      GatherCentroidValues(work, pass, first, last, rows, not_finite);
     } else {
       GatherRows(work.value, work, columns.order, first, last, rows, not_finite);
     }
@@ -477,14 +491,13 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
 }
 
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
-  const TilePass* passes = work.plan->passes.data();
-  const bool first = &pass == passes + work.unit->pass_begin, last = &pass + 1 == passes + work.unit->pass_end;
+  const bool last = &pass + 1 == work.plan->passes.data() + work.unit->pass_end;
   ColumnWindow window(work, pass);
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const TilesOf<T> tiles;
     for (int64_t t = tile_begin; t < tile_end; ++t)
-      ForwardTile<T>(work, pass, work.plan->tiles[t], first, last, window);
+      ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
   });
 }
 

@@ -34,9 +34,10 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
     const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);
     rows.positions[r] = order ? order[row] : row;
   }
-  if (pass.centroids) {
+  if (pass.centroids && tile.segment_begin < tile.segment_end) {
     const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-    const int32_t group = work.plan->segments[tile.segment_begin].column_begin / clusters.count;
+    const int32_t group =
+        work.plan->segments[tile.segment_begin].column_begin / clusters.levels[pass.level].count;
     rows.less = clusters.mean_queries.data() + int64_t{group} * clusters.stride;
   }
   const int hashes = pass.RuledHashes();
@@ -165,30 +166,32 @@ HWY_INLINE hn::Mask<Ints> IsAlwaysSeen(const AlwaysSeen& always, hn::Vec<Ints> r
 }
 
 // Products with centroids [columns][padded] to their logits; kMasked where a row opened the cluster.
-inline void ScoreCentroids(const UnitWork& work, const TileRows& rows, int32_t begin, int count, float* scores) {
+inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const TileRows& rows, int32_t begin, int count,
+                           float* scores) {
   const Floats d;
   const AttentionPlan& plan = *work.plan;
   const Clusters& clusters = plan.clusters[work.unit->clusters];
+  const ClusterSums& level = clusters.levels[pass.level];
   const int stride = rows.padded;
   for (int c = 0; c < count; ++c) {
-    const float logit = clusters.logits[begin + c];
+    const float logit = level.logits[begin + c];
     for (int r = 0; r < stride; r += kLanes) {
       float* at = scores + c * stride + r;
       hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
     }
   }
-  const int32_t first = begin % clusters.count;
-  const int32_t* opened =
-      plan.query_buckets.data() + int64_t{work.head()} * plan.hashes * plan.tokens + work.unit->token_begin;
+  const int32_t first = begin % level.count;
+  const int32_t* opened = plan.query_buckets.data() +
+                          (int64_t{work.head()} * plan.hashes + level.opened_at) * plan.tokens + work.unit->token_begin;
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    for (int p = 0; p < clusters.open; ++p) {
+    for (int p = 0; p < level.open; ++p) {
       const int32_t c = opened[p * plan.tokens + position] - first;
       if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
     }
     for (int64_t n = clusters.change_begins[position]; n < clusters.change_begins[position + 1]; ++n) {
       const CentroidChange& change = clusters.changes[n];
-      const int32_t c = change.cluster - first;
+      const int32_t c = change.cluster - level.first - first;
       if (c >= 0 && c < count)
         scores[c * stride + r] = change.logit == kMasked ? kMasked : scores[c * stride + r] + change.logit;
     }
@@ -199,7 +202,7 @@ inline void ScoreCentroids(const UnitWork& work, const TileRows& rows, int32_t b
 inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows& rows, int32_t begin, int count,
                       float* scores) {
   if (pass.centroids) {
-    ScoreCentroids(work, rows, begin, count, scores);
+    ScoreCentroids(work, pass, rows, begin, count, scores);
     return;
   }
   const Floats d;

@@ -200,13 +200,22 @@ HWY_INLINE void AddScaled(const float* HWY_RESTRICT from, float scale, int count
   for (; k < count; ++k) to[k] += scale * from[k];
 }
 
-// to = scale · from; `from` is aligned.
-HWY_INLINE void CopyScaled(const float* HWY_RESTRICT from, float scale, int count, float* HWY_RESTRICT to) {
+// to = scale · from; `from` is aligned, and may be `to`.
+HWY_INLINE void CopyScaled(const float* from, float scale, int count, float* to) {
   const Floats d;
   const FloatVec factor = hn::Set(d, scale);
   int k = 0;
   for (; k + kLanes <= count; k += kLanes) hn::StoreU(hn::Mul(factor, hn::Load(d, from + k)), d, to + k);
   for (; k < count; ++k) to[k] = scale * from[k];
+}
+
+// Rows at these positions, one after another; `stride` is a multiple of 16, all rows are aligned.
+inline void GatherPositions(const float* from, const int32_t* positions, int32_t count, int stride, float* to) {
+  const Floats d;
+  for (int32_t i = 0; i < count; ++i, to += stride) {
+    const float* row = from + int64_t{positions[i]} * stride;
+    for (int k = 0; k < stride; k += kLanes) hn::Store(hn::Load(d, row + k), d, to + k);
+  }
 }
 
 // rows[r] −= vector, of `width` numbers, a multiple of 16; rows are aligned, [count][stride].

@@ -27,6 +27,13 @@ struct Centroid {
   double spread = 0;  // s
 };
 
+// Which clusters of all levels a query is scored with, and which of those it opens; by their numbers, level by level
+// from the largest clusters.
+struct Choice {
+  std::vector<int32_t> scored, opened;
+  bool IsOpen(int32_t cluster) const { return std::find(opened.begin(), opened.end(), cluster) != opened.end(); }
+};
+
 // What a query meets.
 struct Row {
   std::vector<int32_t> keys, clusters;
@@ -65,20 +72,17 @@ class Unit {
   const std::vector<int32_t>& KeysOf(int32_t cluster) const { return members_[cluster]; }
   const Centroid& CentroidOf(int64_t query, int32_t cluster) const { return centroids_[GroupOf(query)][cluster]; }
   const std::vector<double>& MeanOf(int64_t query) const { return means_[GroupOf(query)]; }
-  int64_t CentroidsScored() const {
-    return centroids_.empty() ? 0 : std::count_if(centroids_[0].begin(), centroids_[0].end(), [](const Centroid& c) {
-      return c.largest != -kInfinity;
-    });
+  int64_t CentroidsScored(int32_t query) const {
+    return centroids_.empty() ? 0 : static_cast<int64_t>(Choose(query).scored.size());
   }
 
   bool IsGlobal(int32_t position) const {
     return std::find(globals_.begin(), globals_.end(), position) != globals_.end();
   }
 
-  bool IsExact(const std::vector<int32_t>& opened, int32_t query, int32_t key) const {
+  bool IsExact(const Choice& choice, int32_t query, int32_t key) const {
     const int32_t apart = std::abs(query - key);
-    return std::find(opened.begin(), opened.end(), ClusterOf(key)) != opened.end() ||
-           (spec_.window > 0 && apart <= spec_.window) || IsGlobal(key);
+    return choice.IsOpen(first_.back() + ClusterOf(key)) || (spec_.window > 0 && apart <= spec_.window) || IsGlobal(key);
   }
 
   Row Meet(int32_t query) const {
@@ -88,13 +92,13 @@ class Unit {
     if (centroids_.empty()) {
       for (int32_t j = 0; j < length_; ++j) row.keys.push_back(j);
     } else {
-      const std::vector<int32_t> opened = Opened(query);
+      const Choice choice = Choose(query);
       for (int32_t j = 0; j < length_; ++j)
-        if (IsExact(opened, query, j)) row.keys.push_back(j);
-      for (int32_t c = 0; c < static_cast<int32_t>(members_.size()); ++c) {
+        if (IsExact(choice, query, j)) row.keys.push_back(j);
+      for (const int32_t c : choice.scored) {
         const Centroid& centroid = CentroidOf(query, c);
-        if (std::find(opened.begin(), opened.end(), c) != opened.end() || centroid.largest == -kInfinity) continue;
-        const double rest = Rest(opened, query, c);
+        if (choice.IsOpen(c)) continue;
+        const double rest = Rest(choice, query, c);
         if (rest <= ClusteredAttention::kLeastRest) continue;
         row.clusters.push_back(c);
         centroid_logits.push_back(in_.scale * DotLessMean(query, q, centroid.key) + centroid.largest + std::log(rest));
@@ -118,26 +122,38 @@ class Unit {
   }
 
   // Of a cluster's keys that the query does not meet itself.
-  double Rest(const std::vector<int32_t>& opened, int32_t query, int32_t cluster) const {
+  double Rest(const Choice& choice, int32_t query, int32_t cluster) const {
     double rest = 0;
     for (size_t n = 0; n < members_[cluster].size(); ++n)
-      if (!IsExact(opened, query, members_[cluster][n])) rest += CentroidOf(query, cluster).weight[n];
+      if (!IsExact(choice, query, members_[cluster][n])) rest += CentroidOf(query, cluster).weight[n];
     return rest;
   }
 
-  std::vector<int32_t> Opened(int32_t query) const {
-    std::vector<std::pair<double, int32_t>> scores;
-    for (int32_t c = 0; c < static_cast<int32_t>(members_.size()); ++c) {
-      const Centroid& centroid = held_centroids_[GroupOf(query)][c];
-      if (centroid.largest == -kInfinity) continue;
-      scores.emplace_back(-(in_.scale * DotLessMean(query, RowOf(held_.query, query), centroid.key) + centroid.largest +
-                            std::log(centroid.total) + std::log(centroid.spread + ClusteredAttention::kSpreadEpsilon)),
-                          c);
+  // All clusters of the first level are scored, then those that opened ones are made of.
+  Choice Choose(int32_t query) const {
+    Choice choice;
+    std::vector<int32_t> candidates(levels_[0].count);
+    std::iota(candidates.begin(), candidates.end(), 0);
+    for (size_t level = 0; level < levels_.size(); ++level) {
+      std::vector<std::pair<double, int32_t>> scores;
+      for (const int32_t c : candidates) {
+        const Centroid& centroid = held_centroids_[GroupOf(query)][c];
+        if (centroid.largest == -kInfinity) continue;
+        choice.scored.push_back(c);
+        scores.emplace_back(-ScoreOf(query, centroid), c);
+      }
+      std::sort(scores.begin(), scores.end());
+      candidates.clear();
+      for (int p = 0; p < levels_[level].open && p < static_cast<int>(scores.size()); ++p) {
+        const int32_t opened = scores[p].second;
+        choice.opened.push_back(opened);
+        if (level + 1 == levels_.size()) continue;
+        const int32_t children = levels_[level].cluster / levels_[level + 1].cluster;
+        for (int32_t k = 0; k < children; ++k)
+          candidates.push_back(first_[level + 1] + (opened - first_[level]) * children + k);
+      }
     }
-    std::sort(scores.begin(), scores.end());
-    std::vector<int32_t> opened;
-    for (int p = 0; p < clustered_.open && p < static_cast<int>(scores.size()); ++p) opened.push_back(scores[p].second);
-    return opened;
+    return choice;
   }
 
   // 1 without dropout; else 0 or 1 / (1 − probability). Centroids drop out as keys behind all others.
@@ -159,9 +175,19 @@ class Unit {
     return Dot(q, key.data(), dims_) - Dot(MeanOf(query).data(), key.data(), dims_);
   }
 
+  double ScoreOf(int32_t query, const Centroid& centroid) const {
+    return in_.scale * DotLessMean(query, RowOf(held_.query, query), centroid.key) + centroid.largest +
+           std::log(centroid.total) + std::log(centroid.spread + ClusteredAttention::kSpreadEpsilon);
+  }
+
   void SumUp() {
-    members_.resize(ClustersOf(clustered_, length_));
-    for (int32_t j = 0; j < length_; ++j) members_[ClusterOf(j)].push_back(j);
+    levels_ = LevelsOf(clustered_, length_);
+    for (const ClusterLevel& level : levels_) {
+      first_.push_back(static_cast<int32_t>(members_.size()));
+      members_.resize(members_.size() + level.count);
+      for (int32_t j = 0; j < length_; ++j)
+        members_[first_.back() + ClusterOf(j) / (levels_.back().count / level.count)].push_back(j);
+    }
     means_.assign(clustered_.groups, std::vector<double>(dims_, 0.0));
     std::vector<double> sizes(clustered_.groups, 0.0);
     for (int32_t i = 0; i < length_; ++i) ++sizes[GroupOf(i)];
@@ -215,7 +241,9 @@ class Unit {
   int32_t length_;
   std::vector<int32_t> globals_;
   uint64_t dropout_key_ = 0;
-  std::vector<std::vector<int32_t>> members_;                      // of each cluster, positions
+  std::vector<ClusterLevel> levels_;
+  std::vector<int32_t> first_;                                     // of each level, the first cluster's number
+  std::vector<std::vector<int32_t>> members_;                      // of each cluster of all levels, positions
   std::vector<std::vector<double>> means_;                         // of each group
   std::vector<std::vector<Centroid>> centroids_, held_centroids_;  // [group][cluster]; empty: the sequence is exact
 };
@@ -240,7 +268,7 @@ Outputs ForwardHolding(const ClusteredAttention&, const Inputs& in, const Inputs
       const Row row = unit.Meet(i);
       double* out = outputs.out.data() + unit.Offset(i);
       outputs.lse[unit.Token(i) * in.shape.heads + head] = row.lse;
-      outputs.pairs_computed += static_cast<int64_t>(row.keys.size()) + unit.CentroidsScored();
+      outputs.pairs_computed += static_cast<int64_t>(row.keys.size()) + unit.CentroidsScored(i);
       for (size_t n = 0; n < row.keys.size(); ++n)
         AddScaled(row.key_probability[n] * unit.KeepFactor(i, row.keys[n]), unit.RowOf(in.value, row.keys[n]), head_dim,
                   out);
@@ -347,12 +375,12 @@ std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inpu
     const Row row = unit.Meet(i);
     double* to = map.data() + i * n;
     for (size_t k = 0; k < row.keys.size(); ++k) to[row.keys[k]] = row.key_probability[k];
-    const std::vector<int32_t> opened = row.clusters.empty() ? std::vector<int32_t>{} : unit.Opened(i);
+    const Choice choice = row.clusters.empty() ? Choice{} : unit.Choose(i);
     for (size_t k = 0; k < row.clusters.size(); ++k) {
       const int32_t c = row.clusters[k];
-      const double share = row.centroid_probability[k] / unit.Rest(opened, i, c);
+      const double share = row.centroid_probability[k] / unit.Rest(choice, i, c);
       for (size_t m = 0; m < unit.KeysOf(c).size(); ++m)
-        if (!unit.IsExact(opened, i, unit.KeysOf(c)[m]))
+        if (!unit.IsExact(choice, i, unit.KeysOf(c)[m]))
           to[unit.KeysOf(c)[m]] = share * unit.CentroidOf(i, c).weight[m];
     }
   }

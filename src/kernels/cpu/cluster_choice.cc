@@ -1,0 +1,420 @@
+// Which clusters queries open, and what their windows take out of the others.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/clusters.h"
+#include "kernels/cpu/executor.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/cluster_choice.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include "kernels/cpu/vector_math-inl.h"
+// clang-format off
+#include <hwy/contrib/math/math-inl.h>  // after foreach_target.h
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+namespace {
+
+// The `open` largest of the scores seen so far, of kTileRows rows; the first of equals stays first.
+struct Largest {
+  float* scores;     // [open][kTileRows]
+  int32_t* indices;  // [open][kTileRows]; −1: none
+  int open;
+
+  void Add(int r, FloatVec score, int32_t index) const {
+    const Floats d;
+    const Ints di;
+    if (hn::AllFalse(d, hn::Gt(score, hn::Load(d, scores + (open - 1) * kTileRows + r)))) return;
+    auto number = hn::Set(di, index);
+    for (int p = 0; p < open; ++p) {
+      float* at = scores + p * kTileRows + r;
+      int32_t* index_at = indices + p * kTileRows + r;
+      const FloatVec held = hn::Load(d, at);
+      const auto held_index = hn::Load(di, index_at);
+      const auto larger = hn::Gt(score, held);
+      hn::Store(hn::IfThenElse(larger, score, held), d, at);
+      hn::Store(hn::IfThenElse(hn::RebindMask(di, larger), number, held_index), di, index_at);
+      number = hn::IfThenElse(hn::RebindMask(di, larger), held_index, number);
+      score = hn::IfThenElse(larger, held, score);
+    }
+  }
+};
+
+// Of all clusters of the first level.
+void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
+                 int64_t opened_stride) {
+  const Floats d;
+  const int stride = clusters.stride;
+  const ClusterSums& level = clusters.levels.front();
+  Workspace& memory = ThreadWorkspace();
+  float* rows = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * stride);
+  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * stride);
+  float* products = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
+  const Largest largest{memory.Get<float>(Slot::kSums, int64_t{level.open} * kTileRows),
+                        memory.Get<int32_t>(Slot::kUnseenValues, int64_t{level.open} * kTileRows), level.open};
+  for (int g = 0; g < clusters.groups; ++g) {
+    const float* mean = clusters.mean_queries.data() + int64_t{g} * stride;
+    const float* centroids = level.keys.data() + int64_t{g} * level.count * stride;
+    const float* choice = scores.choice.data() + int64_t{g} * level.count;
+    for (int32_t begin = call.group_begins[g]; begin < call.group_begins[g + 1]; begin += kTileRows) {
+      const int32_t count = std::min(kTileRows, call.group_begins[g + 1] - begin), padded = RoundUp(count, kLanes);
+      GatherPositions(call.query, call.query_order + begin, count, stride, rows);
+      TakeOffRows(mean, count, stride, stride, rows);
+      TransposeScaled(rows, stride, count, call.head_dim, padded, call.scale * kLog2E, transposed);
+      std::fill_n(largest.scores, level.open * kTileRows, kNeverChosen);
+      std::fill_n(largest.indices, level.open * kTileRows, -1);
+      for (int32_t first = 0; first < level.count; first += kBlockColumns) {
+        const int columns = std::min(kBlockColumns, level.count - first);
+        Multiply<Store::kSet, false>({centroids + int64_t{first} * stride, stride}, {transposed, padded},
+                                     {products, padded}, columns, padded, call.head_dim);
+        for (int c = 0; c < columns; ++c) {
+          if (choice[first + c] == kNeverChosen) continue;
+          const FloatVec added = hn::Set(d, choice[first + c]);
+          for (int r = 0; r < padded; r += kLanes)
+            largest.Add(r, hn::Add(hn::Load(d, products + c * padded + r), added), first + c);
+        }
+      }
+      for (int32_t r = 0; r < count; ++r) {
+        for (int p = 0; p < level.open; ++p)
+          opened[p * opened_stride + call.query_order[begin + r]] = largest.indices[p * kTileRows + r];
+      }
+    }
+  }
+}
+
+// to[i] ← the sum of the lanes of sums[i], of four vectors; there is room for a vector.
+#if HWY_TARGET == HWY_SCALAR
+void StoreLaneSums(const FloatVec* sums, float* to) {
+  for (int i = 0; i < 4; ++i) to[i] = hn::GetLane(sums[i]);
+}
+#else
+HWY_INLINE void StoreLaneSums(const FloatVec* sums, float* to) {
+  const Floats d;
+  const auto neighbours = [d](FloatVec low, FloatVec high) HWY_ATTR {
+    return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+  };
+  FloatVec all = neighbours(neighbours(sums[0], sums[1]), neighbours(sums[2], sums[3]));
+  for (int lanes = kLanes; lanes > 4; lanes /= 2) all = neighbours(all, all);
+  hn::StoreU(all, d, to);
+}
+#endif
+
+// products[r] = x · row r of `count` rows [count][stride]; there is room for a vector behind the last.
+void DotsOfRows(const float* x, const float* rows, int32_t count, int stride, float* products) {
+  const Floats d;
+  constexpr int kAtATime = 4;
+  for (int32_t r = 0; r < count; r += kAtATime) {
+    FloatVec sums[kAtATime];
+    const float* row[kAtATime];
+    for (int i = 0; i < kAtATime; ++i) {
+      row[i] = rows + int64_t{std::min(r + i, count - 1)} * stride;
+      sums[i] = hn::Zero(d);
+    }
+    for (int k = 0; k < stride; k += kLanes) {
+      const FloatVec own = hn::Load(d, x + k);
+      for (int i = 0; i < kAtATime; ++i) sums[i] = hn::MulAdd(own, hn::LoadU(d, row[i] + k), sums[i]);
+    }
+    StoreLaneSums(sums, products + r);
+  }
+}
+
+// Of those clusters of a level that the clusters opened above it are made of: others for each query.
+class ChildChooser {
+ public:
+  ChildChooser(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores, int level,
+               int32_t* opened, int64_t opened_stride)
+      : call_(call),
+        clusters_(clusters),
+        above_(clusters.levels[level - 1]),
+        level_(clusters.levels[level]),
+        choice_(scores[level].choice),
+        opened_(opened),
+        stride_(opened_stride),
+        parents_(above_.open),
+        scores_(int64_t{above_.open} * above_.children + 2 * kLanes) {}
+
+  void Run() {
+    const int stride = clusters_.stride;
+    float* query = ThreadWorkspace().Get<float>(Slot::kRows, stride);
+    for (int g = 0; g < clusters_.groups; ++g) {
+      for (int32_t i = call_.group_begins[g]; i < call_.group_begins[g + 1]; ++i) {
+        const int32_t position = call_.query_order[i];
+        CopyScaled(call_.query + int64_t{position} * stride, 1, stride, query);
+        TakeOffRows(clusters_.mean_queries.data() + int64_t{g} * stride, 1, stride, stride, query);
+        CopyScaled(query, call_.scale * kLog2E, stride, query);
+        Choose(query, g, position);
+      }
+    }
+  }
+
+ private:
+  void Choose(const float* query, int64_t group, int32_t position) {
+    const int32_t children = above_.children;
+    int32_t parents = 0;  // in the order of their numbers: of equal scores the first is chosen
+    for (int p = 0; p < above_.open; ++p) {
+      const int32_t parent = opened_[(above_.opened_at + p) * stride_ + position];
+      if (parent < 0) continue;
+      int32_t place = parents++;
+      for (; place > 0 && parents_[place - 1] > parent; --place) parents_[place] = parents_[place - 1];
+      parents_[place] = parent;
+    }
+    for (int32_t p = 0; p < parents; ++p) {
+      const int64_t at = group * level_.count + int64_t{parents_[p]} * children;
+      DotsOfRows(query, level_.keys.data() + at * clusters_.stride, children, clusters_.stride,
+                 scores_.data() + int64_t{p} * children);
+      AddChoice(choice_.data() + at, children, scores_.data() + int64_t{p} * children);
+    }
+    for (int p = 0; p < level_.open; ++p) {
+      const int32_t best = TakeLargest(parents * children);
+      opened_[(level_.opened_at + p) * stride_ + position] =
+          best < 0 ? -1 : parents_[best / children] * children + best % children;
+    }
+  }
+
+  // What is no number is never chosen.
+  static void AddChoice(const float* choice, int32_t count, float* scores) {
+    const Floats d;
+    for (int32_t k = 0; k < count; k += kLanes) {
+      const auto held = hn::FirstN(d, static_cast<size_t>(count - k));
+      const FloatVec score = hn::Add(hn::LoadU(d, scores + k), hn::MaskedLoad(held, d, choice + k));
+      const auto counts = hn::And(held, hn::Eq(score, score));
+      hn::StoreU(hn::IfThenElse(counts, score, hn::Set(d, kNeverChosen)), d, scores + k);
+    }
+  }
+
+  // The first of the largest of `count` scores, which is out of the choice then; −1: there is none.
+  int32_t TakeLargest(int32_t count) {
+    const Floats d;
+    float* scores = scores_.data();
+    FloatVec largest = hn::Set(d, kNeverChosen);
+    for (int32_t k = 0; k < count; k += kLanes) largest = hn::Max(largest, hn::LoadU(d, scores + k));
+    largest = hn::MaxOfLanes(d, largest);
+    if (hn::GetLane(largest) == kNeverChosen) return -1;
+    for (int32_t k = 0;; k += kLanes) {
+      const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, scores + k), largest));
+      if (lane < 0) continue;
+      scores[k + lane] = kNeverChosen;
+      return k + static_cast<int32_t>(lane);
+    }
+  }
+
+  const ClusterCall& call_;
+  const Clusters& clusters_;
+  const ClusterSums &above_, &level_;
+  const std::vector<float>& choice_;
+  int32_t* opened_;
+  int64_t stride_;
+  std::vector<int32_t> parents_;
+  std::vector<float> scores_;  // of the parents' children; room for two vectors
+};
+
+// Σ weights over the keys of a cluster that lie outside of [low, high]. There is a vector's room behind the last.
+float SumOutside(const int32_t* positions, const float* weights, int32_t count, int32_t low, int32_t high) {
+  const Floats d;
+  const Ints di;
+  FloatVec sum = hn::Zero(d);
+  for (int32_t r = 0; r < count; r += kLanes) {
+    const auto held = hn::FirstN(di, static_cast<size_t>(count - r));
+    const auto position = hn::LoadU(di, positions + r);
+    const auto inside = hn::And(hn::Gt(position, hn::Set(di, low - 1)), hn::Lt(position, hn::Set(di, high + 1)));
+    const auto counts = hn::RebindMask(d, hn::AndNot(inside, held));
+    sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::LoadU(d, weights + r)));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// Of the parts that are left, in place; kMasked stays.
+void TakeLogarithms(std::vector<CentroidChange>& changes) {
+  const Floats d;
+  alignas(64) float parts[kLanes];
+  for (size_t first = 0; first < changes.size(); first += kLanes) {
+    const size_t count = std::min<size_t>(kLanes, changes.size() - first);
+    for (size_t i = 0; i < kLanes; ++i) parts[i] = i < count ? std::max(changes[first + i].logit, 0.0f) : 1.0f;
+    hn::Store(hn::Log2(d, hn::Load(d, parts)), d, parts);
+    for (size_t i = 0; i < count; ++i)
+      if (changes[first + i].logit != kMasked) changes[first + i].logit = parts[i];
+  }
+}
+
+// What each query meets, and what its window takes out of clusters that it is scored with and did not open.
+class ChangeFinder {
+ public:
+  ChangeFinder(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened, int64_t stride,
+               Clusters& into)
+      : call_(call),
+        scores_(scores),
+        opened_(opened),
+        stride_(stride),
+        into_(into),
+        key_order_(call.key_order, call.key_order + call.length),
+        group_of_(call.length),
+        changed_by_(into.levels.back().first + into.levels.back().count, -1) {
+    key_order_.resize(call.length + kLanes);  // SumOutside
+    for (int g = 0; g < into.groups; ++g)
+      for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of_[call.query_order[i]] = g;
+    cluster_of_.resize(into.levels.size(), std::vector<int32_t>(call.length));
+    for (size_t l = 0; l < into.levels.size(); ++l) {
+      const int32_t leaves = into.levels.back().count / into.levels[l].count;
+      for (int32_t j = 0; j < call.length; ++j) cluster_of_[l][j] = call.key_clusters[j] / leaves;
+    }
+  }
+
+  // Returns how many keys and centroids the queries meet, together.
+  int64_t Run() {
+    into_.change_begins.assign(1, 0);
+    CountScored();
+    const std::vector<int32_t>& begins = into_.levels.back().begins;
+    for (int32_t i = 0; i < call_.length; ++i) {
+      for (int p = 0; p < into_.levels.back().open; ++p) {
+        const int32_t cluster = Opened(into_.levels.back(), p, i);
+        if (cluster >= 0) met_ += begins[cluster + 1] - begins[cluster];
+      }
+      MeetNeighbours(i);
+      into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
+    }
+    TakeLogarithms(into_.changes);
+    return met_;
+  }
+
+ private:
+  int32_t Opened(const ClusterSums& level, int p, int32_t query) const {
+    return opened_[(level.opened_at + p) * stride_ + query];
+  }
+
+  bool IsOpen(const ClusterSums& level, int32_t query, int32_t cluster) const {
+    for (int p = 0; p < level.open; ++p)
+      if (Opened(level, p, query) == cluster) return true;
+    return false;
+  }
+
+  // Centroids, which do not depend on the group: all of the first level, and those that opened clusters are made of.
+  void CountScored() {
+    const auto scored = [&](size_t level, int32_t begin, int32_t end) -> int64_t {
+      const float* weights = scores_[level].weight.data();
+      return std::count_if(weights + begin, weights + end, [](float weight) { return weight != 0; });
+    };
+    met_ = call_.length * scored(0, 0, into_.levels[0].count);
+    for (size_t l = 1; l < into_.levels.size(); ++l) {
+      const ClusterSums& above = into_.levels[l - 1];
+      std::vector<int64_t> of_parent;
+      for (int32_t c = 0; c < above.count; ++c)
+        of_parent.push_back(scored(l, c * above.children, (c + 1) * above.children));
+      for (int p = 0; p < above.open; ++p) {
+        for (int32_t i = 0; i < call_.length; ++i) {
+          const int32_t parent = Opened(above, p, i);
+          if (parent >= 0) met_ += of_parent[parent];
+        }
+      }
+    }
+  }
+
+  // The level whose cluster stands for a key; the number of levels where it is in an open one of each.
+  size_t LevelOf(int32_t query, int32_t key) const {
+    size_t level = 0;
+    while (level < cluster_of_.size() && IsOpen(into_.levels[level], query, cluster_of_[level][key])) ++level;
+    return level;
+  }
+
+  void MeetNeighbours(int32_t query) {
+    const int32_t reach = call_.always.reach;
+    const int32_t low = std::max(0, query - reach), high = std::min(call_.length - 1, query + reach);
+    for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
+      const bool beyond = position >= 0 && (reach < 0 || position < low || position > high);
+      met_ += beyond && !IsOpen(into_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
+    }
+    for (int32_t j = low; reach >= 0 && j <= high; ++j) {
+      const size_t l = LevelOf(query, j);
+      if (l == cluster_of_.size()) continue;
+      ++met_;
+      const int32_t cluster = cluster_of_[l][j], number = into_.levels[l].first + cluster;
+      if (call_.always.IsGlobal(j) || changed_by_[number] == query) continue;
+      changed_by_[number] = query;
+      AddChange(query, l, cluster, low, high);
+    }
+  }
+
+  void AddChange(int32_t query, size_t l, int32_t cluster, int32_t low, int32_t high) {
+    const int64_t group = group_of_[query];
+    const float rest = Rest(group, l, cluster, low, high);
+    const float weight = scores_[l].weight[group * into_.levels[l].count + cluster];
+    const bool none = rest * weight <= static_cast<float>(ClusteredAttention::kLeastRest);
+    into_.changes.push_back({into_.levels[l].first + cluster, none ? kMasked : rest});
+  }
+
+  // The share of a cluster's weight that lies on keys outside of [low, high].
+  float Rest(int64_t group, size_t l, int32_t cluster, int32_t low, int32_t high) const {
+    const ClusterSums& level = into_.levels[l];
+    if (level.children == 0) {
+      const int32_t begin = level.begins[cluster], count = level.begins[cluster + 1] - begin;
+      return SumOutside(key_order_.data() + begin, level.weights.data() + group * call_.length + begin, count, low,
+                        high);
+    }
+    const Floats d;
+    const Ints di;
+    const int32_t *own = cluster_of_[l].data(), *child_of = cluster_of_[l + 1].data(), first = cluster * level.children;
+    const float* shares = scores_[l + 1].share.data() + group * into_.levels[l + 1].count + first;
+    FloatVec untouched = hn::Zero(d);
+    for (int32_t k = 0; k < level.children; k += kLanes) {
+      const auto number = hn::Iota(di, first + k);
+      auto counts = hn::FirstN(di, static_cast<size_t>(level.children - k));
+      for (int32_t j = low; j <= high; ++j)
+        if (own[j] == cluster) counts = hn::And(counts, hn::Ne(number, hn::Set(di, child_of[j])));
+      untouched = hn::Add(untouched, hn::IfThenElseZero(hn::RebindMask(d, counts), hn::LoadU(d, shares + k)));
+    }
+    float rest = hn::GetLane(hn::SumOfLanes(d, untouched));
+    for (int32_t j = low; j <= high; ++j) {
+      const int32_t child = child_of[j];
+      if (own[j] != cluster || std::find(child_of + low, child_of + j, child) != child_of + j) continue;
+      rest += shares[child - first] * Rest(group, l + 1, child, low, high);
+    }
+    return rest;
+  }
+
+  const ClusterCall& call_;
+  const std::vector<ClusterScores>& scores_;
+  const int32_t* opened_;
+  int64_t stride_;
+  Clusters& into_;
+  std::vector<int32_t> key_order_, group_of_;
+  std::vector<int32_t> changed_by_;  // by number: the last query that had a change of a cluster
+  std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]
+  int64_t met_ = 0;
+};
+
+}  // namespace
+
+void Choose(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+            int32_t* opened, int64_t stride) {
+  const ClusterSums& first = clusters.levels.front();
+  if (first.open > 0) ChooseOfAll(call, clusters, scores.front(), opened + first.opened_at * stride, stride);
+  for (size_t level = 1; level < clusters.levels.size(); ++level)
+    ChildChooser(call, clusters, scores, static_cast<int>(level), opened, stride).Run();
+}
+
+int64_t Changes(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
+                int64_t stride, Clusters& into) {
+  return ChangeFinder(call, scores, opened, stride, into).Run();
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+HWY_EXPORT(Choose);
+HWY_EXPORT(Changes);
+
+void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+                    int32_t* opened, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(Choose)(call, clusters, scores, opened, stride);
+}
+
+int64_t FindChanges(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
+                    int64_t stride, Clusters& into) {
+  return HWY_DYNAMIC_DISPATCH(Changes)(call, scores, opened, stride, into);
+}
+
+}  // namespace lshformer
+#endif
