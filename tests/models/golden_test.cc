@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/json.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "models/golden_tensors.h"
 #include "models/model.h"
 #include "ops/matmul.h"
@@ -99,8 +100,29 @@ TEST_P(GoldenTest, AgreesWithHf) {
   EXPECT_EQ(expected_.compared() + 1, expected_.size()) << "every tensor of the file but cu_seqlens";
 }
 
-// What low precision costs: the cosine of every embedding (the mean of a sequence's hidden states) to that of float32,
-// and the size of its difference.
+// The mean of a sequence's hidden states.
+torch::Tensor Embedding(const torch::Tensor& hidden, const PackedBatch& batch, int sequence) {
+  return hidden.slice(0, batch.tokens.cu_seqlens[sequence], batch.tokens.cu_seqlens[sequence + 1]).mean(0);
+}
+
+// What low precision costs: the cosine of every embedding to that of float32, at least. A sequence alone has the bits
+// that it has in the batch.
+void ExpectNear(const torch::Tensor& want, const PackedBatch& batch, double least, Model& model) {
+  const torch::Tensor got = model.Forward(batch, {}).last_hidden_state;
+  EXPECT_FALSE(torch::equal(got, want));
+  for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
+    EXPECT_GE(
+        torch::cosine_similarity(Embedding(got, batch, sequence), Embedding(want, batch, sequence), 0).item<double>(),
+        least)
+        << "sequence " << sequence;
+  }
+  PackedBatch alone;
+  const int32_t begin = batch.tokens.cu_seqlens[1], end = batch.tokens.cu_seqlens[2];
+  AppendSequence(alone, {batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end},
+                 {batch.tokens.type_ids.begin() + begin, batch.tokens.type_ids.begin() + end}, 1);
+  EXPECT_TRUE(torch::equal(model.Forward(alone, {}).last_hidden_state, got.slice(0, begin, end)));
+}
+
 TEST_P(GoldenTest, LowPrecisionIsNear) {
   const std::string folder = Folder(GetParam());
   const ModelConfig config = ReadModelConfig(folder + "/config.json");
@@ -109,24 +131,15 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
   const ModelPtr model = LoadModel(folder, task, 0, true);
   const torch::NoGradGuard no_grad;
   const torch::Tensor want = model->Forward(batch, {}).last_hidden_state;
-  for (const auto& [precision, least] : {std::pair(Precision::kBFloat16, 0.999), {Precision::kInt8, 0.99}}) {
-    SCOPED_TRACE(Name(precision));
-    if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
-    model->set_precision(precision);
-    const torch::Tensor got = model->Forward(batch, {}).last_hidden_state;
-    EXPECT_FALSE(torch::equal(got, want));
-    for (int sequence = 0; sequence < batch.sequences(); ++sequence) {
-      const auto mean = [&](const torch::Tensor& hidden) {
-        return hidden.slice(0, batch.tokens.cu_seqlens[sequence], batch.tokens.cu_seqlens[sequence + 1]).mean(0);
-      };
-      EXPECT_GE(torch::cosine_similarity(mean(got), mean(want), 0).item<double>(), least) << "sequence " << sequence;
+  for (const bool tile_model : {true, false}) {
+    for (const auto& [precision, least] : {std::pair(Precision::kBFloat16, 0.999), {Precision::kInt8, 0.99}}) {
+      SCOPED_TRACE(std::string(Name(precision)) + (tile_model ? ", in the model of matrix tiles" : ""));
+      if (!tile_model && !SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
+      UseTileModel(tile_model);
+      model->set_precision(precision);
+      ExpectNear(want, batch, least, *model);
+      UseTileModel(false);
     }
-    // A sequence alone has the bits that it has in the batch.
-    PackedBatch alone;
-    const int32_t begin = batch.tokens.cu_seqlens[1], end = batch.tokens.cu_seqlens[2];
-    AppendSequence(alone, {batch.tokens.ids.begin() + begin, batch.tokens.ids.begin() + end},
-                   {batch.tokens.type_ids.begin() + begin, batch.tokens.type_ids.begin() + end}, 1);
-    EXPECT_TRUE(torch::equal(model->Forward(alone, {}).last_hidden_state, got.slice(0, begin, end)));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "io/safetensors.h"
+#include "kernels/cpu/matrix_tiles.h"
 #include "models/stored_directions.h"
 #include "ops/matmul.h"
 #include "train/checkpoint.h"
@@ -101,6 +102,28 @@ TEST_F(TrainerTest, Bf16LearnsLikeFloat32) {
   }
   EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
   EXPECT_EQ(histories[1], histories[2]) << "the same run twice";
+}
+
+// The same through matrix tiles, forward and backward.
+TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
+  TrainingOptions options = TinyOptions();
+  options.learning_rate = 2e-3;
+  options.max_steps = 20;
+  options.logging_steps = 10;
+  std::vector<Json> histories;
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+    const ModelPtr model = TinyModel(0);
+    model->set_precision(precision);
+    UseTileModel(precision == Precision::kBFloat16);
+    histories.push_back(Train(*model, TinyData(64), options, {}, {}).trainer_state["log_history"]);
+    UseTileModel(false);
+  }
+  ASSERT_EQ(histories[0].size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const double loss = histories[0][i]["loss"];
+    EXPECT_NEAR(histories[1][i]["loss"].get<double>(), loss, 2e-3 * loss) << "log entry " << i;
+  }
+  EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
 }
 
 struct ResumeCase {
