@@ -9,8 +9,8 @@ namespace lshformer {
 namespace {
 
 // Auto: clusters of kAutoCluster keys, and levels of kAutoRatio times the size above while there are more than kAutoTop
-// clusters of the largest.
-constexpr int kAutoCluster = 16, kAutoRatio = 8, kAutoTop = 64;
+// clusters of the largest: those, which all queries meet in whole tiles, cost less than another level.
+constexpr int kAutoCluster = 32, kAutoRatio = 8, kAutoTop = 256;
 constexpr int64_t kMaxCluster = 65536, kMaxOpen = 1024, kMaxGroups = 64;
 
 // A number, or a list with one for each level.
@@ -144,7 +144,9 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
   return levels;
 }
 
-int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) { return LevelsOf(clustered, length).back().count; }
+int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) {
+  return LevelsOf(clustered, length).back().count;
+}
 
 int DepthOf(int64_t parts) { return parts <= 1 ? 0 : std::bit_width(static_cast<uint64_t>(parts - 1)); }
 

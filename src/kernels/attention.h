@@ -55,8 +55,8 @@ struct AttentionCounts {
   int64_t pairs_total = 0;     // heads · Σ n²
   int64_t pairs_computed = 0;  // distinct (i, j) whose q_i·k_j was needed, and centroids that a query was scored with
   // 2 · bands · head_dim · (queries + keys) · hashes · heads, 2 · rotations · head_dim · queries · rounds · heads, or
-  // of clusters 2 · (directions of keys and of queries + (2 + levels) · groups) · head_dim · queries · heads, summed over
-  // the sequences that need it
+  // of clusters 2 · (directions of keys and of queries + (2 + levels) · groups) · head_dim · queries · heads, summed
+  // over the sequences that need it
   int64_t hash_flops = 0;
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 

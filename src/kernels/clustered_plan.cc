@@ -102,6 +102,21 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
+  // What each row of a pass below meets: group · count + cluster, of keys the cluster; `none`, behind all others, where
+  // a query opened fewer clusters.
+  std::vector<int32_t> WhatRowsMeet(const ClusterSums& level, int32_t none, const int32_t* opened,
+                                    int64_t stride) const {
+    std::vector<int32_t> met(static_cast<size_t>(level.open) * length_);
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* cluster = opened + (level.opened_at + p) * stride;
+      for (int32_t i = 0; i < length_; ++i) {
+        const int32_t group = level.children == 0 ? 0 : query_groups_[i];
+        met[p * length_ + i] = cluster[i] < 0 ? none : group * level.count + cluster[i];
+      }
+    }
+    return met;
+  }
+
   // What clusters of a level that queries opened are made of: keys, or the next level's centroids of the query's group.
   // Rows are (how well a query likes the cluster, query), sorted by what they meet.
   void AddOpenedPass(int of_level, const int32_t* opened, int64_t stride) {
@@ -109,12 +124,7 @@ class ClusteredUnit {
     if (level.open == 0) return;
     const bool keys = level.children == 0;
     const int32_t rows = level.open * length_, none = keys ? level.count : clusters_.groups * level.count;
-    std::vector<int32_t> met(rows);  // group · count + cluster; of keys the cluster; `none` behind all others
-    for (int p = 0; p < level.open; ++p) {
-      const int32_t* cluster = opened + (level.opened_at + p) * stride;
-      for (int32_t i = 0; i < length_; ++i)
-        met[p * length_ + i] = cluster[i] < 0 ? none : cluster[i] + (keys ? 0 : query_groups_[i] * level.count);
-    }
+    const std::vector<int32_t> met = WhatRowsMeet(level, none, opened, stride);
     TilePass pass;
     pass.visits = level.open;
     if (!parts_.passes.empty() && parts_.passes.back().visits > 1)

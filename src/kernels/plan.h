@@ -77,9 +77,10 @@ struct BucketRun {
 };
 
 struct TilePass {
-  bool swapped = false;    // rows are keys, columns queries
-  bool centroids = false;  // columns are the unit's centroids of one level, group by group; a tile's rows are of a group
-  int level = 0;           // which; centroids
+  bool swapped = false;  // rows are keys, columns queries
+  bool centroids =
+      false;      // columns are the unit's centroids of one level, group by group; a tile's rows are of a group
+  int level = 0;  // which; centroids
   uint8_t rule = kAllPairs;
   int hash = 0;                   // or round; kAlwaysSeen: how many there are
   int32_t columns = 0;            // the order of columns has so many places
@@ -169,8 +170,8 @@ struct AttentionPlan {
   std::vector<Segment> segments;
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
-  // [heads, hashes, tokens]; empty where no rule asks for them. Clustered: the clusters that a query opened, of the last
-  // level and then of the others, −1 where there were no more; and a key's one cluster, [heads, tokens].
+  // [heads, hashes, tokens]; empty where no rule asks for them. Clustered: the clusters that a query opened, of the
+  // last level and then of the others, −1 where there were no more; and a key's one cluster, [heads, tokens].
   std::vector<int32_t> query_buckets, key_buckets;
   bool one_key_bucket = false;
   // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a

@@ -11,8 +11,8 @@
 namespace lshformer {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ErrorOf;
+using ::testing::HasSubstr;
 
 AttentionSpec Parse(const std::string& text) {
   return ParseAttentionSpec(ParseJson(text, "f"), "config.json: \"attention\"");
@@ -63,7 +63,7 @@ TEST(ParseAttentionSpec, LevelsOfClusters) {
   const AttentionSpec automatic = Parse(R"({"type":"clustered","cluster":"auto","open":3})");
   EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
   EXPECT_EQ(ShortName(automatic), "auto × 3");
-  EXPECT_EQ(ShortestHashed(automatic), 65);
+  EXPECT_EQ(ShortestHashed(automatic), 129);
   const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
   const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
   EXPECT_EQ(error(R"("cluster":0)"), size + "0");
@@ -78,8 +78,7 @@ TEST(ParseAttentionSpec, LevelsOfClusters) {
   EXPECT_EQ(error(R"("open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
   EXPECT_EQ(error(R"("cluster":"auto","open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
   EXPECT_EQ(error(R"("cluster":[128,16],"open":4)"), R"("open": expected 2 numbers, as "cluster" has, got 1)");
-  EXPECT_EQ(error(R"("cluster":[128,16],"open":[0,4])"),
-            R"("open": expected 0 in its last place at most, got [0,4])");
+  EXPECT_EQ(error(R"("cluster":[128,16],"open":[0,4])"), R"("open": expected 0 in its last place at most, got [0,4])");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {

@@ -50,7 +50,8 @@ TEST(Cost, OfClusters) {
 
 // 2,048 tokens: 16 centroids of 128 keys, 4 · 8 of 16 keys, and keys as above.
 TEST(Cost, OfClustersOfClusters) {
-  const AttentionSpec spec = ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {4, 3}}}, "test");
+  const AttentionSpec spec =
+      ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {4, 3}}}, "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (16 + 32 + 48 + 7 * (1 - 48.0 / 2048)));
   EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);

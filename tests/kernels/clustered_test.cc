@@ -202,19 +202,19 @@ TEST(ClusteredLevels, AllOpenedAreTheLevelBelow) {
 // auto is the levels that it stands for, bit for bit.
 TEST(ClusteredLevels, AutoFollowsTheLength) {
   const AttentionSpec automatic = WithAlways(Levels({}, {3}, 4), 2, true, true);
-  for (const int length : {1024, 1025}) {
-    const bool flat = length == 1024;
-    const AttentionSpec spec = flat ? Clustered(16, 3, 4) : Levels({128, 16}, {3, 3}, 4);
+  for (const int length : {8192, 8193}) {
+    const bool flat = length == 8192;
+    const AttentionSpec spec = flat ? Clustered(32, 3, 4) : Levels({256, 32}, {3, 3}, 4);
     const AttentionCase want = RandomCase(WithAlways(spec, 2, true, true), {length}, 1, 16, 19);
     AttentionCase got = want;
     got.spec = automatic;
     EXPECT_TRUE(RunKernels(got) == RunKernels(want)) << length;
   }
-  const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(automatic), 65536);
+  const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(automatic), 100'000);
   ASSERT_EQ(levels.size(), 3u);
-  EXPECT_EQ(levels[0].cluster, 1024);
-  EXPECT_EQ(levels[0].count, 64);
-  EXPECT_EQ(levels[2].count, 4096);
+  EXPECT_EQ(levels[0].cluster, 2048);
+  EXPECT_EQ(levels[0].count, 49);
+  EXPECT_EQ(levels[2].count, 49 * 64);
 }
 
 TEST(ClusteredLevels, CountsByHand) {
@@ -237,7 +237,8 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 }
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
-  for (const AttentionSpec& form : {Clustered(16, 4, 4), Levels({64, 16}, {2, 4}, 4), Levels({}, {4}, 4)}) {
+  EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 161);
+  for (const AttentionSpec& form : {Clustered(16, 4, 4), Levels({64, 16}, {2, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
     AttentionCase dense = c;

@@ -92,9 +92,8 @@ void StoreLaneSums(const FloatVec* sums, float* to) {
 #else
 HWY_INLINE void StoreLaneSums(const FloatVec* sums, float* to) {
   const Floats d;
-  const auto neighbours = [d](FloatVec low, FloatVec high) HWY_ATTR {
-    return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
-  };
+  const auto neighbours = [d](FloatVec low, FloatVec high)
+                              HWY_ATTR { return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)); };
   FloatVec all = neighbours(neighbours(sums[0], sums[1]), neighbours(sums[2], sums[3]));
   for (int lanes = kLanes; lanes > 4; lanes /= 2) all = neighbours(all, all);
   hn::StoreU(all, d, to);
@@ -166,6 +165,7 @@ class ChildChooser {
                  scores_.data() + int64_t{p} * children);
       AddChoice(choice_.data() + at, children, scores_.data() + int64_t{p} * children);
     }
+    std::fill_n(scores_.data() + int64_t{parents} * children, kLanes, kNeverChosen);
     for (int p = 0; p < level_.open; ++p) {
       const int32_t best = TakeLargest(parents * children);
       opened_[(level_.opened_at + p) * stride_ + position] =
@@ -178,13 +178,14 @@ class ChildChooser {
     const Floats d;
     for (int32_t k = 0; k < count; k += kLanes) {
       const auto held = hn::FirstN(d, static_cast<size_t>(count - k));
-      const FloatVec score = hn::Add(hn::LoadU(d, scores + k), hn::MaskedLoad(held, d, choice + k));
+      const FloatVec score = hn::Add(hn::LoadU(d, scores + k), hn::LoadU(d, choice + k));
       const auto counts = hn::And(held, hn::Eq(score, score));
       hn::StoreU(hn::IfThenElse(counts, score, hn::Set(d, kNeverChosen)), d, scores + k);
     }
   }
 
-  // The first of the largest of `count` scores, which is out of the choice then; −1: there is none.
+  // The first of the largest of `count` scores, which is out of the choice then; −1: there is none. Behind the last is
+  // a vector of kNeverChosen.
   int32_t TakeLargest(int32_t count) {
     const Floats d;
     float* scores = scores_.data();
@@ -378,7 +379,7 @@ class ChangeFinder {
   int64_t stride_;
   Clusters& into_;
   std::vector<int32_t> key_order_, group_of_;
-  std::vector<int32_t> changed_by_;  // by number: the last query that had a change of a cluster
+  std::vector<int32_t> changed_by_;               // by number: the last query that had a change of a cluster
   std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]
   int64_t met_ = 0;
 };

@@ -148,14 +148,16 @@ void SumUpChildren(int g, int32_t length, int stride, const ClusterSums& below, 
     for (int32_t k = 0; k < into.children; ++k) shares[k] /= total;
     const float* centroids = below.keys.data() + first * stride;
     float* centroid = into.keys.data() + at * stride;
-    for (int k = 0; k < stride; k += kLanes) WeightedMean<1>(centroids + k, shares, into.children, stride, centroid + k);
+    for (int k = 0; k < stride; k += kLanes)
+      WeightedMean<1>(centroids + k, shares, into.children, stride, centroid + k);
     scores.weight[at] = total;
     scores.largest[at] = largest;
     scores.spread[at] = Spread(centroids, shares, into.children, stride, centroid);
     for (int32_t k = 0; k < into.children; ++k) {
       scores.spread[at] += shares[k] * below_scores.spread[first + k];
       const int32_t child = c * into.children + k;
-      for (int64_t r = int64_t{g} * length + below.begins[child]; r < int64_t{g} * length + below.begins[child + 1]; ++r)
+      for (int64_t r = int64_t{g} * length + below.begins[child]; r < int64_t{g} * length + below.begins[child + 1];
+           ++r)
         into.weights[r] = shares[k] * below.weights[r];
     }
     SetLogits(at, into, scores);
@@ -214,8 +216,8 @@ std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into
     level.keys.assign(centroids * into.stride, 0.0f);
     level.logits.assign(centroids, 0.0f);
     level.weights.assign(int64_t{into.groups} * call.length + kRowPadding, 0.0f);
-    const std::vector<float> zeros(centroids);
-    scores.push_back({zeros, zeros, zeros, zeros, std::vector<float>(centroids + kRowPadding)});
+    const std::vector<float> zeros(centroids + kRowPadding);
+    scores.push_back({zeros, zeros, zeros, zeros, zeros});
   }
   HWY_DYNAMIC_DISPATCH(SumUp)(call, into, scores);
   return scores;

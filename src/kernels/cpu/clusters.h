@@ -48,13 +48,14 @@ struct ClusterCall {
 // ClusterScores::choice of a cluster that is never scored.
 inline constexpr float kNeverChosen = -std::numeric_limits<float>::infinity();
 
-// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters] of a level.
+// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters] of a level; there is
+// room for a vector behind them.
 struct ClusterScores {
   std::vector<float> choice;   // what is added to (q − m)·k̃ where clusters are chosen, units of log 2
   std::vector<float> weight;   // W; 0: none but global keys, the cluster is never scored
   std::vector<float> largest;  // M, units of log 2
   std::vector<float> spread;   // s
-  std::vector<float> share;    // of the weight of the cluster that it is part of; room for a vector behind them
+  std::vector<float> share;    // of the weight of the cluster that it is part of
 };
 
 // Fills in the means of groups and the weights, centroids and logits of clusters, level by level from the last, whose

@@ -376,8 +376,7 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
 }
 
 template <class T>
-void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last,
-                 ColumnWindow& window) {
+void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last, ColumnWindow& window) {
   const AttentionForward& call = *work.call;
   const int padded = work.padded();
   const Columns& columns = window.For(tile);
@@ -496,8 +495,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const TilesOf<T> tiles;
-    for (int64_t t = tile_begin; t < tile_end; ++t)
-      ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
+    for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
   });
 }
 

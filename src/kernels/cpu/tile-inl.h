@@ -36,8 +36,7 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
   }
   if (pass.centroids && tile.segment_begin < tile.segment_end) {
     const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-    const int32_t group =
-        work.plan->segments[tile.segment_begin].column_begin / clusters.levels[pass.level].count;
+    const int32_t group = work.plan->segments[tile.segment_begin].column_begin / clusters.levels[pass.level].count;
     rows.less = clusters.mean_queries.data() + int64_t{group} * clusters.stride;
   }
   const int hashes = pass.RuledHashes();

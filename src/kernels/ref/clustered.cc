@@ -82,7 +82,8 @@ class Unit {
 
   bool IsExact(const Choice& choice, int32_t query, int32_t key) const {
     const int32_t apart = std::abs(query - key);
-    return choice.IsOpen(first_.back() + ClusterOf(key)) || (spec_.window > 0 && apart <= spec_.window) || IsGlobal(key);
+    return choice.IsOpen(first_.back() + ClusterOf(key)) || (spec_.window > 0 && apart <= spec_.window) ||
+           IsGlobal(key);
   }
 
   Row Meet(int32_t query) const {
