@@ -397,7 +397,7 @@ TEST(AttentionTest, MapsAreProbabilities) {
 // Without a window a centroid's probability, shared out to its keys, makes the output; with one it does not quite.
 TEST(AttentionTest, ClusteredMapsAreProbabilitiesAndMakeTheOutput) {
   auto options = std::make_shared<AttentionOptions>();
-  options->spec.kind = ClusteredAttention{.cluster = 4, .open = 2, .groups = 3};
+  options->spec.kind = ClusteredAttention{.cluster = {4}, .open = {2}, .groups = 3};
   options->heads = 2;
   options->layer = 3;
   options->cu_seqlens = {0, 1, 40, 42, 75};
