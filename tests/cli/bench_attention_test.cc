@@ -31,9 +31,10 @@ TEST(BenchAttention, EveryKeyOfARow) {
   ASSERT_EQ(rows.size(), 6u);
   std::set<std::string> names;
   for (const Json& row : rows) {
-    for (const char* key : {"name", "attention", "spec", "direction", "dtype", "matmul_precision", "batch", "heads", "head_dim", "length",
-                            "median_ms", "p10_ms", "p90_ms", "runs", "gflops", "pairs_fraction", "work_bytes",
-                            "gemm_share", "moved_bytes", "memory_share"})
+    for (const char* key :
+         {"name",   "attention",      "spec",       "direction",  "dtype",       "matmul_precision", "batch",
+          "heads",  "head_dim",       "length",     "median_ms",  "p10_ms",      "p90_ms",           "runs",
+          "gflops", "pairs_fraction", "work_bytes", "gemm_share", "moved_bytes", "memory_share"})
       EXPECT_TRUE(row.contains(key)) << key;
     names.insert(row["name"].get<std::string>());
     EXPECT_GT(row["work_bytes"].get<int64_t>(), 0);
