@@ -51,8 +51,8 @@ TEST(HeadPolicy, WeightsOfSingleWordsAreWhatTheirStatesLose) {
   };
   const HeadTable words = measure(AnswersFrom::kTokenStates), means = measure(AnswersFrom::kMeanState);
   AttentionSpec middle = base;
-  As<ClusteredAttention>(middle).cluster = 16;
-  As<ClusteredAttention>(middle).open = 2;
+  As<ClusteredAttention>(middle).cluster = {16};
+  As<ClusteredAttention>(middle).open = {2};
   const auto setting =
       std::find_if(menu.begin(), menu.end(), [&](const HeadSetting& one) { return one.spec == middle; }) - menu.begin();
   ASSERT_LT(setting, static_cast<int64_t>(menu.size()));

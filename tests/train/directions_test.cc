@@ -172,7 +172,7 @@ TEST_F(DirectionsTest, HeadsThatDifferKeepTheirSettings) {
   config.attention = {ParseAttentionSpec(heads, "test")};
   const ModelPtr model = StoringDirections(*CreateModel(config, Task::kMaskedLm, 7), 7);
   const AttentionSpec& spec = model->config().attention.front();
-  EXPECT_EQ(As<ClusteredAttention>(OfHead(spec, 0)).cluster, 4);
+  EXPECT_EQ(As<ClusteredAttention>(OfHead(spec, 0)).cluster, std::vector<int>{4});
   EXPECT_TRUE(Is<DenseAttention>(OfHead(spec, 1)));
   const LayerDirections before = DirectionsOf(*CopyOf(*model));
   TrainingOptions options = TinyOptions();

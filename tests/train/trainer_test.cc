@@ -157,7 +157,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
   ModelPtr NewModel(uint64_t seed = 7) const {
     AttentionSpec attention = ParseAttentionSpec(GetParam().attention, "test");
     if (Is<ReformerAttention>(attention)) As<ReformerAttention>(attention).chunk = 4;  // of sequences of 5 to 24 tokens
-    if (Is<ClusteredAttention>(attention)) As<ClusteredAttention>(attention) = {.cluster = 4, .open = 1};
+    if (Is<ClusteredAttention>(attention)) As<ClusteredAttention>(attention) = {.cluster = {4}, .open = {1}};
     const ModelPtr model = TinyModel(GetParam().dropout, attention, seed, GetParam().reversible);
     return GetParam().refresh > 0 ? StoringDirections(*model, seed) : model;
   }

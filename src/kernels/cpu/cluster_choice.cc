@@ -258,7 +258,8 @@ class ChangeFinder {
     cluster_of_.resize(into.levels.size(), std::vector<int32_t>(call.length));
     for (size_t l = 0; l < into.levels.size(); ++l) {
       const int32_t leaves = into.levels.back().count / into.levels[l].count;
-      for (int32_t j = 0; j < call.length; ++j) cluster_of_[l][j] = call.key_clusters[j] / leaves;
+      for (int32_t j = 0; j < call.length; ++j)
+        cluster_of_[l][j] = leaves == 1 ? call.key_clusters[j] : call.key_clusters[j] / leaves;
     }
   }
 

@@ -175,6 +175,7 @@ void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& 
     return int64_t{visited.visits_before} * work.unit->length + places[visit * work.unit->length + rows.positions[r]];
   };
   alignas(64) float factors[kTileRows];
+  int64_t at[kTileRows];
   for (int r = 0; r < rows.padded; ++r) {
     factors[r] = state.maximum[r];
     for (int32_t visit = 0; visit < visited.visits; ++visit)
@@ -189,13 +190,16 @@ void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& 
     CopyScaled(sum, factors[r], padded, sum);
   }
   for (int32_t visit = 0; visit < visited.visits; ++visit) {
-    for (int r = 0; r < rows.padded; ++r) factors[r] = work.visit_sums[2 * place(visit, r)] - state.maximum[r];
+    for (int r = 0; r < rows.padded; ++r) {
+      at[r] = place(visit, r);
+      factors[r] = work.visit_sums[2 * at[r]] - state.maximum[r];
+    }
     for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
     for (int r = 0; r < rows.count; ++r) {
-      if (r + kRowsAhead < rows.count) PrefetchRow(work.visits + place(visit, r + kRowsAhead) * padded, padded);
-      state.sum[r] += factors[r] * work.visit_sums[2 * place(visit, r) + 1];
+      if (r + kRowsAhead < rows.count) PrefetchRow(work.visits + at[r + kRowsAhead] * padded, padded);
+      state.sum[r] += factors[r] * work.visit_sums[2 * at[r] + 1];
       const FloatVec factor = hn::Set(d, factors[r]);
-      const float* found = work.visits + place(visit, r) * padded;
+      const float* found = work.visits + at[r] * padded;
       float* sum = state.accumulator + r * padded;
       for (int k = 0; k < padded; k += kLanes)
         hn::Store(hn::MulAdd(factor, hn::Load(d, found + k), hn::Load(d, sum + k)), d, sum + k);
