@@ -71,8 +71,9 @@ class AttentionFlagsTest : public ::testing::Test {
  protected:
   AttentionFlagsTest() { AddAttentionFlags(app_, flags_); }
 
-  // Parses the flags and lays them over `specs`.
+  // Parses the flags, these alone, and lays them over `specs`.
   std::vector<AttentionSpec> Over(std::vector<AttentionSpec> specs, std::vector<std::string> words) {
+    flags_ = {};
     std::reverse(words.begin(), words.end());
     app_.parse(std::move(words));
     flags_.Apply(specs);
