@@ -20,7 +20,7 @@ std::vector<int> ReadLevels(const Json& object, const char* key, std::string_vie
   const auto add = [&](const Json& item) {
     if (!item.is_number_integer() || item.get<int64_t>() < low || item.get<int64_t>() > high)
       Fail("{}: \"{}\": expected {}, or a list of such numbers, got {}", where, key, IntegerRange(low, high),
-           ShownValue(value));
+           ShownValue(item));
     numbers.push_back(item.get<int>());
   };
   if (value.is_array() && !value.empty()) {
