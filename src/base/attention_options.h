@@ -26,6 +26,9 @@ AttentionOption SeedOption();
 // A table's check: "min_length" "auto" needs lengths that were measured.
 void CheckMinLength(const AttentionSpec& spec, std::string_view where);
 
+// "auto", "N" or "N,M,…" of a flag as its key's value: a text, or a list.
+Json NumbersOfText(const std::string& text);
+
 // The scale of most kinds.
 double RootScale(int head_dim);  // 1 / √head_dim
 

@@ -145,6 +145,17 @@ void CheckMinLength(const AttentionSpec& spec, std::string_view where) {
         where, OptionName{"model_name_or_path"});
 }
 
+Json NumbersOfText(const std::string& text) {
+  if (text == "auto") return text;
+  Json numbers = Json::array();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(NumberOrText(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 double RootScale(int head_dim) { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 
 const char* Name(const AttentionSpec& spec) {

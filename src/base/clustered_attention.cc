@@ -33,18 +33,6 @@ std::vector<int> ReadLevels(const Json& object, const char* key, std::string_vie
 
 Json WriteLevels(const std::vector<int>& numbers) { return numbers.size() == 1 ? Json(numbers[0]) : Json(numbers); }
 
-// "auto", "N" or "N,M".
-Json LevelsOfText(const std::string& text) {
-  if (text == "auto") return text;
-  Json numbers = Json::array();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    numbers.push_back(NumberOrText(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return numbers;
-}
-
 // Where it is read, `open` begins anew, with its default for each level.
 void ReadCluster(const Json& object, std::string_view where, ClusteredAttention& into) {
   into.cluster.clear();
@@ -62,7 +50,7 @@ AttentionOption ClusterOption() {
       "cluster", "auto|N|N,M,…", ReadCluster,
       [](const ClusteredAttention& from) { return from.cluster.empty() ? Json("auto") : WriteLevels(from.cluster); },
       "keys of a cluster; N,M: clusters of clusters, the largest first; auto: by the length");
-  option.from_text = LevelsOfText;
+  option.from_text = NumbersOfText;
   return Own(std::move(option)).Decides();
 }
 
@@ -74,7 +62,7 @@ AttentionOption OpenOption() {
       },
       [](const ClusteredAttention& from) { return WriteLevels(from.open); },
       "clusters that a query meets key by key, of all others it sees a weighted mean; N,M: of each level");
-  option.from_text = LevelsOfText;
+  option.from_text = NumbersOfText;
   return Own(std::move(option));
 }
 

@@ -45,23 +45,11 @@ Json WriteBuckets(const ReformerAttention& from) {
   return Json::array({from.buckets[0], from.buckets[1]});
 }
 
-// "auto", "N" or "N,M".
-Json BucketsOfText(const std::string& text) {
-  if (text == "auto") return text;
-  Json factors = Json::array();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    factors.push_back(NumberOrText(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return factors;
-}
-
 AttentionOption BucketsOption() {
   Option<ReformerAttention> option =
       Custom<ReformerAttention>("buckets", "auto|N|N,M", ReadBuckets, WriteBuckets,
                                 "even number of buckets, or two even factors; auto: by the length");
-  option.from_text = BucketsOfText;
+  option.from_text = NumbersOfText;
   return Own(std::move(option));
 }
 
