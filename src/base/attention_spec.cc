@@ -167,7 +167,8 @@ std::string ShortName(const AttentionSpec& spec) {
   if (!Is<ClusteredAttention>(spec)) return Name(spec);
   const auto& clustered = As<ClusteredAttention>(spec);
   const std::string sizes = clustered.cluster.empty() ? "auto" : fmt::format("{}", fmt::join(clustered.cluster, "/"));
-  const std::string name = fmt::format("{} × {}", sizes, fmt::join(clustered.open, "/"));
+  std::string name = fmt::format("{} × {}", sizes, fmt::join(clustered.open, "/"));
+  if (clustered.bundle > 1) name += fmt::format(", bundles of {}", clustered.bundle);
   const int usual = Options(clustered).defaults.window;
   return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);
 }

@@ -67,7 +67,7 @@ inline bool SameKind(const AttentionSpec& a, const AttentionSpec& b) { return a.
 // Properties of a kind, from its struct.
 const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer", "clustered"
 // For people, of what a kind's settings are mostly about: "16 × 4" (clusters of 16 keys, 4 of them opened), "128/16 ×
-// 4/3" (two levels), "16 × 4, window 7", "exact"; of other kinds the name.
+// 4/3" (two levels), "16 × 4, window 7", "64 × 4, bundles of 64", "exact"; of other kinds the name.
 std::string ShortName(const AttentionSpec& spec);
 bool Hashes(const AttentionSpec& spec);      // whether it has anything but an exact form
 bool SharesKeys(const AttentionSpec& spec);  // whether keys are the queries: there is no key projection

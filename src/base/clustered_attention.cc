@@ -68,11 +68,14 @@ AttentionOption OpenOption() {
 
 void CheckLevels(const AttentionSpec& spec, std::string_view where) {
   CheckMinLength(spec, where);
-  const auto& [cluster, open, groups, directions] = As<ClusteredAttention>(spec);
+  const auto& [cluster, open, groups, bundle, directions] = As<ClusteredAttention>(spec);
   const size_t levels = std::max<size_t>(1, cluster.size());
   if (open.size() != levels)
     Fail("{}: \"open\": expected {}, as \"cluster\" has, got {}", where,
          levels == 1 ? "one number" : fmt::format("{} numbers", levels), open.size());
+  if (bundle > 1 && cluster.size() != 1)
+    Fail("{}: \"bundle\": {} queries share their openings where \"cluster\" is one number, got {}", where, bundle,
+         cluster.empty() ? "\"auto\"" : Json(cluster).dump());
   for (size_t level = 0; level + 1 < levels; ++level)
     if (open[level] == 0) Fail("{}: \"open\": expected 0 in its last place at most, got {}", where, Json(open).dump());
 }
@@ -84,6 +87,8 @@ AttentionTable Table() {
   return {
       {ClusterOption(), OpenOption(),
        Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
+       Own(Integer("bundle", &C::bundle, 1, C::kMostBundled,
+                   "queries side by side that open the same clusters; 1: each its own, 64: the least time")),
        Own(Names("directions", &C::directions, {"random", "stored"},
                  "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
        WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},
@@ -134,6 +139,20 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
 
 int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length) {
   return LevelsOf(clustered, length).back().count;
+}
+
+int32_t BundlesOfAGroup(const ClusteredAttention& clustered, int64_t length) {
+  if (clustered.bundle == 1) return 1;  // the group's one set of labels; each query chooses for itself
+  const int64_t queries = (length + clustered.groups - 1) / clustered.groups;
+  return static_cast<int32_t>((queries + clustered.bundle - 1) / clustered.bundle);
+}
+
+int QueryCuts(const ClusteredAttention& clustered, int64_t length) {
+  return DepthOf(clustered.groups) + DepthOf(BundlesOfAGroup(clustered, length));
+}
+
+int QueryDirections(const ClusteredAttention& clustered, int64_t length) {
+  return std::min(QueryCuts(clustered, length), ClusteredAttention::kQueryDirections);
 }
 
 int DepthOf(int64_t parts) { return parts <= 1 ? 0 : std::bit_width(static_cast<uint64_t>(parts - 1)); }

@@ -20,12 +20,17 @@ struct ClusteredAttention {
   static constexpr double kSpreadEpsilon = 1e-6;
   // A centroid that stands for less than this, relative to its cluster's largest weight, takes no part.
   static constexpr double kLeastRest = 1e-12;
+  static constexpr int kMostBundled = 64;  // the rows of one tile of products
+  // Cuts of queries go along so many directions in turn. Groups need no more than that; bundles, cut finer, are cut
+  // along the first ones again, along which what is left differs most.
+  static constexpr int kQueryDirections = 6;
 
   // Keys of a cluster; of several levels the largest first, each a multiple of the next; empty: auto, by the length.
   std::vector<int> cluster = {16};
   // Clusters of each level that a query opens; those of the last level it meets key by key. Auto: one for all levels.
   std::vector<int> open = {4};
   int groups = 4;                               // of queries; a centroid is tilted towards the mean query of each
+  int bundle = 1;                               // queries of a group, side by side, that open the same clusters
   Directions directions = Directions::kRandom;  // along which keys and queries are sorted
 
   bool operator==(const ClusteredAttention&) const = default;
@@ -52,6 +57,11 @@ struct ClusterLevel {
 std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t length);
 
 int32_t ClustersOf(const ClusteredAttention& clustered, int64_t length);  // of the last level
+// Bundles that each group of queries is cut into: the fewest that hold no more queries than they may.
+int32_t BundlesOfAGroup(const ClusteredAttention& clustered, int64_t length);
 int DepthOf(int64_t parts);  // directions that a tree of halves with so many leaves takes: ⌈log₂ parts⌉
+// Cuts that lead to a bundle, and the directions that they take.
+int QueryCuts(const ClusteredAttention& clustered, int64_t length);
+int QueryDirections(const ClusteredAttention& clustered, int64_t length);
 
 }  // namespace lshformer

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/precision_flags.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
@@ -16,6 +17,7 @@ namespace {
 
 struct TuneFlags {
   TuneOptions options;
+  std::string dtype = "float32";
   bool json = false;
 };
 
@@ -90,12 +92,18 @@ void AddTune(CLI::App& app, CommonFlags& common) {
                    "timed runs of each form at a length, at most; fewer where they take long")
       ->check(IntegerIn(kFewestTuneRuns, 10'000))
       ->group(group);
+  command
+      ->add_option("--dtype", flags->dtype,
+                   "what query, key and value are multiplied in: that in which the model is to run (--bf16: bfloat16)")
+      ->check(OneOf({"float32", "bfloat16"}))
+      ->group(group);
   command->add_flag("--json", flags->json, "JSON instead of a table")->group(group);
   AddAttentionFlags(*command, flags->options.attention);
   command->get_option("--lsh_min_length")->group("");  // not in the help; refused with the reason
   command->callback([command, flags, &common] {
     RefuseFlags(*command, {"--lsh_min_length"}, "is what tune finds");
     flags->options.seed = common.seed;
+    flags->options.operands = ParseOperandsFlag(flags->dtype);
     const TuneResult result = RunTune(flags->options);
     std::cout << (flags->json ? ToJson(result).dump(1) + "\n" : ResultText(result));
   });

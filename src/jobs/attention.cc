@@ -174,7 +174,8 @@ void ReadHash(const ClusteredAttention& clustered, const SafetensorsFile& file, 
     in.buckets = {Read<int32_t>(file, "query_groups", DType::kI32, {in.heads, in.tokens}),
                   Read<int32_t>(file, "key_clusters", DType::kI32, {in.heads, in.tokens})};
     CheckBuckets(
-        in.buckets->query, in, [&](int64_t) { return clustered.groups; }, file.path(), "query_groups");
+        in.buckets->query, in, [&](int64_t length) { return clustered.groups * BundlesOfAGroup(clustered, length); },
+        file.path(), "query_groups");
     CheckBuckets(
         in.buckets->key, in, [&](int64_t length) { return ClustersOf(clustered, length); }, file.path(),
         "key_clusters");

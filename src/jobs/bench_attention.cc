@@ -17,7 +17,6 @@ struct Variant {
   Operands operands = Operands::kFloat32;
   // On matrix tiles one product of rounded factors stands for one of float32 (ops/matmul_precision.h, kMedium).
   Operands multiplied() const { return operands == Operands::kFloat32 ? OperandsOf(Precision::kFloat32) : operands; }
-  const char* dtype() const { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
 };
 
 std::vector<Variant> Variants(const BenchAttentionOptions& options) {
@@ -56,7 +55,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
         {"attention", Name(variants[v].spec)},
         {"spec", ToJson(variants[v].spec)},
         {"direction", backward ? "forward_backward" : "forward"},
-        {"dtype", variants[v].dtype()},
+        {"dtype", Name(variants[v].operands)},
         {"matmul_precision", variants[v].operands == Operands::kFloat32 ? Json(Name(ActiveMatmulPrecision())) : Json()},
         {"batch", options.batch},
         {"heads", options.heads},

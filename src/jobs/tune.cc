@@ -47,16 +47,17 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
   for (uint32_t layer = 0; layer < kDraws; ++layer)
     draws.push_back(DrawHashProjections(hashed, operands.shape(), layer, /*step=*/0));
   const float dropout = backward ? static_cast<float>(config.attention_probs_dropout_prob) : 0;
+  const Operands multiplied = options.operands;
   int calls = 1;
   size_t run = 0;
   const std::vector<std::function<void()>> forms{[&] {
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(exact, {}, backward, dropout);
+                                                     operands.Run(exact, {}, backward, dropout, multiplied);
                                                  },
                                                  [&] {
                                                    const HashProjections& projections = draws[run++ % kDraws];
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(hashed, projections, backward, dropout);
+                                                     operands.Run(hashed, projections, backward, dropout, multiplied);
                                                  }};
   const auto first = SampleInterleaved(forms, 1);
   const double exact_ms = std::max(first[0][0], 1e-4), hashed_ms = std::max(first[1][0], 1e-4);
@@ -113,6 +114,7 @@ Json ToJson(const TuneResult& result) {
     }
   }
   return {{"machine", result.machine},
+          {"dtype", Name(result.operands)},
           {"heads", result.config.num_attention_heads},
           {"head_dim", result.config.head_dim()},
           {"crossings", std::move(crossings)},
@@ -132,8 +134,10 @@ TuneResult RunTune(const TuneOptions& options) {
   MeasureAll(result.config, path, options, result.tuned);
   result.machine = DescribeMachine(/*probes=*/false);
   const int threads = result.machine["threads"].get<int>();
-  result.where = fmt::format("{}, {}, {} thread{}", result.machine["cpu"].get<std::string>(),
-                             result.machine["isa"].get<std::string>(), threads, threads == 1 ? "" : "s");
+  result.operands = options.operands;
+  result.where = fmt::format("{}, {}, {} thread{}, {}", result.machine["cpu"].get<std::string>(),
+                             result.machine["isa"].get<std::string>(), threads, threads == 1 ? "" : "s",
+                             Name(options.operands));
   SetLengths(result.tuned, result.where, result.config.attention);
   if (options.dry_run) return result;
   WriteConfig(path, read, result.config.attention);

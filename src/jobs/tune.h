@@ -7,6 +7,7 @@
 #include "base/attention_changes.h"
 #include "base/json.h"
 #include "jobs/tuning.h"
+#include "kernels/attention.h"
 #include "models/config.h"
 
 namespace lshformer {
@@ -19,6 +20,7 @@ struct TuneOptions {
   int max_length = 0;              // 0: the position table, at most 16384 tokens
   int runs = 21;                   // of each form at a length, at most; fewer where they take long
   bool dry_run = false;            // write nothing
+  Operands operands = Operands::kFloat32;  // what query, key and value are multiplied in
   AttentionChanges attention = {};
   uint64_t seed = 42;
 };
@@ -27,13 +29,14 @@ struct TuneResult {
   std::vector<Tuned> tuned;
   ModelConfig config;    // with the lengths found
   Json machine;          // as DescribeMachine
-  std::string where;     // the same in a line
+  Operands operands;     // as asked
+  std::string where;     // both in a line
   std::string written;   // the config's path; "" with dry_run
   bool trained = false;  // the folder holds weights, whose answers may change with what is hashed
 };
 
 TuneResult RunTune(const TuneOptions& options);
-// {"machine", "heads", "head_dim", "crossings", "attention", "written"}.
+// {"machine", "dtype", "heads", "head_dim", "crossings", "attention", "written"}.
 Json ToJson(const TuneResult& result);
 
 }  // namespace lshformer

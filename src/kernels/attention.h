@@ -122,8 +122,10 @@ ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const Attenti
 // Groups of queries and clusters of keys, int32 [heads, tokens] each, of equal sizes. C clusters of a sequence of n
 // tokens: a range of clusters [a, b) with b − a > 1 is ordered by direction_l·k, ascending, where l is how often it was
 // cut before, and cut so that the ranks below ⌈m n / C⌉, m = ⌊(a + b)/2⌋, go to the clusters below m; of equal products
-// the order stays as it was, at first that of positions. Groups likewise. Sequences that UsesHash leaves out are left
-// at 0. A product that is no number counts as +∞.
+// the order stays as it was, at first that of positions. Groups likewise, and where queries open clusters together, each
+// group into bundles (BundlesOfAGroup), whose numbers then stand for groups': those of a group one after another; cut l
+// of queries is along direction l mod kQueryDirections. Sequences that UsesHash leaves out are left at 0. A product that
+// is no number counts as +∞.
 HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                           HeadTensor<const float> key, const ClusterDirections& directions);
 
@@ -149,8 +151,8 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they and groups may be
-// of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query and key.
+// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they, groups and bundles
+// may be of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query and key.
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters);
@@ -167,6 +169,7 @@ AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
 // (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
 enum class Operands { kFloat32, kBFloat16 };
+const char* Name(Operands operands);  // "float32", "bfloat16": the values of --dtype
 // kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16.
 bool Supports(Operands operands);
 

@@ -23,7 +23,8 @@ int KeyDepth(const AttentionSpec& spec, const AttentionShape& shape) {
 int QueryDepth(const AttentionSpec& spec, const AttentionShape& shape) {
   int depth = 0;
   for (int head = 0; head < shape.heads; ++head)
-    if (const ClusteredAttention* own = ClusteredOf(spec, head)) depth = std::max(depth, DepthOf(own->groups));
+    if (const ClusteredAttention* own = ClusteredOf(spec, head))
+      depth = std::max(depth, QueryDirections(*own, shape.longest()));
   return depth;
 }
 
@@ -68,13 +69,13 @@ HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape
       const auto length = static_cast<int32_t>(shape.cu_seqlens[unit / shape.heads + 1] - first);
       if (!UsesHash(OfHead(spec, head), length)) continue;
       const ClusteredAttention& clustered = *ClusteredOf(spec, head);
-      const auto run = [&](HeadTensor<const float> rows, const AlignedDirections& along, int32_t parts,
-                           std::vector<int32_t>& labels) {
-        ProjectRows(rows, first, length, head, along, DepthOf(parts), projections);
-        halving.Run(projections.data(), length, parts, labels.data() + head * tokens + first);
-      };
-      run(key, keys, ClustersOf(clustered, length), buckets.key);
-      run(query, queries, clustered.groups, buckets.query);
+      const int64_t at = head * tokens + first;
+      const int32_t parts = ClustersOf(clustered, length), bundles = BundlesOfAGroup(clustered, length);
+      ProjectRows(key, first, length, head, keys, DepthOf(parts), projections);
+      halving.Run(projections.data(), DepthOf(parts), length, parts, buckets.key.data() + at);
+      const int along = QueryDirections(clustered, length);
+      ProjectRows(query, first, length, head, queries, along, projections);
+      halving.Run(projections.data(), along, length, clustered.groups * bundles, buckets.query.data() + at, bundles);
     }
   });
   return buckets;
@@ -88,7 +89,8 @@ HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& 
 bool Suffice(const ClusteredAttention&, const AttentionSpec& spec, const HashProjections& projections,
              const AttentionShape& shape) {
   const auto* directions = std::get_if<ClusterDirections>(&projections);
-  return directions != nullptr && directions->key_depth >= KeyDepth(spec, shape);
+  return directions != nullptr && directions->key_depth >= KeyDepth(spec, shape) &&
+         directions->query_depth >= QueryDepth(spec, shape);
 }
 
 AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in) {

@@ -25,22 +25,28 @@ std::vector<int32_t> Begins(const int32_t* labels, int32_t length, int32_t parts
 class ClusteredUnit {
  public:
   // spec: of the unit's head.
-  ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_groups, UnitParts& parts)
+  ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_bundles, UnitParts& parts)
       : call_(call), parts_(parts), length_(parts.unit.length) {
     const auto& clustered = As<ClusteredAttention>(spec);
     clusters_.groups = clustered.groups;
     clusters_.stride = Stride(call.head_dim);
     clusters_.key_order = 0;
     AddLevels(LevelsOf(clustered, length_));
-    group_begins_ = Begins(query_groups, length_, clusters_.groups);
-    query_groups_ = query_groups;
+    const int32_t bundles = BundlesOfAGroup(clustered, length_);
+    bundle_begins_ = Begins(query_bundles, length_, clusters_.groups * bundles);
+    for (int32_t group = 0; group <= clusters_.groups; ++group)
+      group_begins_.push_back(bundle_begins_[group * bundles]);
+    bundled_ = clustered.bundle > 1;
+    query_groups_.resize(length_);
+    for (int32_t i = 0; i < length_; ++i) query_groups_[i] = query_bundles[i] / bundles;
     parts.unit.always = call_.always = AlwaysSeenOf(spec, length_);
     parts.unit.always.global_rows = call_.always.global_rows = false;
     Order(call.key_clusters);
-    Order(query_groups);
+    Order(query_bundles);
     call_.key_order = parts.orders.data();
     call_.query_order = parts.orders.data() + length_;
     call_.group_begins = group_begins_.data();
+    if (bundled_) call_.bundle_begins = bundle_begins_;
   }
 
   // opened[p · stride + position]; written, and kept by the plan.
@@ -49,7 +55,7 @@ class ClusteredUnit {
     ChooseClusters(call_, clusters_, scores, opened, stride);
     parts_.pairs_computed = FindChanges(call_, scores, opened, stride, clusters_);
     const auto levels = static_cast<int>(clusters_.levels.size());
-    AddOpenedPass(levels - 1, opened, stride);
+    bundled_ ? AddBundledPass(opened, stride) : AddOpenedPass(levels - 1, opened, stride);
     if (parts_.unit.always.Any()) AddNeighboursPass();
     for (int level = levels - 2; level >= 0; --level) AddOpenedPass(level, opened, stride);
     AddCentroidPass();
@@ -162,6 +168,43 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
+  // The keys of opened clusters, where a bundle's queries opened the same.
+  void AddBundledPass(const int32_t* opened, int64_t stride) {
+    const ClusterSums& level = clusters_.levels.back();
+    if (level.open == 0) return;
+    TilePass pass;
+    pass.columns = length_;
+    pass.column_order = 0;
+    pass.row_order = length_;
+    pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
+    std::vector<int32_t> met;
+    std::vector<Segment> seen;
+    for (size_t bundle = 0; bundle + 1 < bundle_begins_.size(); ++bundle) {
+      const int32_t begin = bundle_begins_[bundle], end = bundle_begins_[bundle + 1];
+      if (begin == end) continue;
+      met.clear();
+      seen.clear();
+      for (int p = 0; p < level.open; ++p) {
+        const int32_t cluster = opened[p * stride + call_.query_order[begin]];
+        if (cluster >= 0) met.push_back(cluster);
+      }
+      std::sort(met.begin(), met.end());
+      for (const int32_t cluster : met) {  // neighbours are one range
+        const Segment keys{level.begins[cluster], level.begins[cluster + 1], true};
+        if (!seen.empty() && seen.back().column_end == keys.column_begin) {
+          seen.back().column_end = keys.column_end;
+        } else {
+          seen.push_back(keys);
+        }
+      }
+      const int32_t step = RowsOfATile(end - begin);
+      for (int32_t row = begin; row < end; row += step)
+        AddTile(parts_, row, std::min(end, row + step), seen.data(), seen.size());
+    }
+    pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
+    parts_.passes.push_back(pass);
+  }
+
   // Neighbours and global keys that a query did not meet in an opened cluster: few rows to a tile, whose columns are
   // laid side by side.
   void AddNeighboursPass() {
@@ -196,8 +239,8 @@ class ClusteredUnit {
   UnitParts& parts_;
   int32_t length_;
   Clusters clusters_;
-  const int32_t* query_groups_;
-  std::vector<int32_t> group_begins_, count_;
+  bool bundled_ = false;
+  std::vector<int32_t> query_groups_, group_begins_, bundle_begins_, count_;
 };
 
 // Operations of sorting queries and keys and of summing clusters up: a product with every direction, and for every
@@ -210,7 +253,7 @@ int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
       if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
       const ClusteredAttention& clustered = *ClusteredOf(spec, head);
       const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
-      const int64_t depth = DepthOf(levels.back().count) + DepthOf(clustered.groups);
+      const int64_t depth = DepthOf(levels.back().count) + QueryDirections(clustered, length);
       const auto sums = static_cast<int64_t>(2 + levels.size()) * clustered.groups;
       flops += 2 * (depth + sums) * shape.head_dim * length;
     }
@@ -235,7 +278,8 @@ int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
 
 namespace {
 
-// label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups of its queries.
+// label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
+// queries.
 template <class Label>
 AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
@@ -271,9 +315,9 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
-        const std::vector<int32_t> groups = label(unit, call, own_clusters);
+        const std::vector<int32_t> bundles = label(unit, call, own_clusters);
         call.key_clusters = own_clusters;
-        ClusteredUnit(own, call, groups.data(), parts)
+        ClusteredUnit(own, call, bundles.data(), parts)
             .Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
       kPiece);
@@ -300,14 +344,17 @@ AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
     const ClusteredAttention& clustered = *ClusteredOf(spec, unit.head);
     Halving halving;
     std::vector<float> projections;
-    const auto halve = [&](const float* rows, const AlignedDirections& along, int32_t parts, int32_t* labels) {
-      ProjectRows({rows, Stride(shape.head_dim), 0}, 0, unit.length, unit.head, along, DepthOf(parts), projections);
-      halving.Run(projections.data(), unit.length, parts, labels);
+    const auto halve = [&](const float* rows, const AlignedDirections& along, int cuts, int32_t parts, int32_t grouped,
+                           int32_t* labels) {
+      ProjectRows({rows, Stride(shape.head_dim), 0}, 0, unit.length, unit.head, along, cuts, projections);
+      halving.Run(projections.data(), cuts, unit.length, parts, labels, grouped);
     };
-    halve(call.key, keys, ClustersOf(clustered, unit.length), clusters);
-    std::vector<int32_t> groups(unit.length);
-    halve(call.query, queries, clustered.groups, groups.data());
-    return groups;
+    const int32_t parts = ClustersOf(clustered, unit.length), bundles = BundlesOfAGroup(clustered, unit.length);
+    halve(call.key, keys, DepthOf(parts), parts, 1, clusters);
+    std::vector<int32_t> labels(unit.length);
+    halve(call.query, queries, QueryDirections(clustered, unit.length), clustered.groups * bundles, bundles,
+          labels.data());
+    return labels;
   });
 }
 

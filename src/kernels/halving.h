@@ -12,11 +12,15 @@ namespace lshformer {
 // One sequence under one head. Kept between calls for its memory.
 class Halving {
  public:
-  // projections: [depth][length], no NaN; labels: [length].
-  void Run(const float* projections, int32_t length, int32_t parts, int32_t* labels) {
+  // projections: [directions][length], no NaN, that cuts take in turn; labels: [length]. Cuts go between groups of
+  // `grouped` parts first (parts: a multiple), then through them.
+  void Run(const float* projections, int directions, int32_t length, int32_t parts, int32_t* labels,
+           int32_t grouped = 1) {
     projections_ = projections;
+    directions_ = directions;
     length_ = length;
     parts_ = parts;
+    grouped_ = grouped;
     for (auto* rows : {&order_, &below_, &middle_, &above_}) rows->resize(length);
     bins_.resize(length);
     std::iota(order_.begin(), order_.end(), 0);
@@ -33,7 +37,8 @@ class Halving {
 
   void Cut(int32_t first, int32_t last, int depth) {
     if (last - first < 2) return;
-    const int32_t middle = (first + last) / 2;
+    const int32_t unit = last - first > grouped_ ? grouped_ : 1;
+    const int32_t middle = (first / unit + last / unit) / 2 * unit;
     SplitAt(Begin(first), Begin(middle), Begin(last), depth);
     Cut(first, middle, depth + 1);
     Cut(middle, last, depth + 1);
@@ -45,7 +50,7 @@ class Halving {
     if (middle == begin || middle == end) return;
     int32_t* rows = order_.data() + begin;
     const int32_t count = end - begin, wanted = middle - begin;
-    const float* level = projections_ + int64_t{depth} * length_;
+    const float* level = ProjectionsAt(depth);
     const auto less = [&](int32_t a, int32_t b) { return ComesBefore(a, b, depth); };
     float low = level[rows[0]], high = low;
     for (int32_t i = 0; i < count; ++i) {
@@ -81,14 +86,17 @@ class Halving {
   // Equal numbers keep the order that they had, by the levels above.
   bool ComesBefore(int32_t a, int32_t b, int depth) const {
     for (; depth >= 0; --depth) {
-      const float* level = projections_ + int64_t{depth} * length_;
+      const float* level = ProjectionsAt(depth);
       if (level[a] != level[b]) return level[a] < level[b];
     }
     return a < b;
   }
 
+  const float* ProjectionsAt(int depth) const { return projections_ + int64_t{depth % directions_} * length_; }
+
   const float* projections_ = nullptr;
-  int32_t length_ = 0, parts_ = 0;
+  int directions_ = 1;
+  int32_t length_ = 0, parts_ = 0, grouped_ = 1;
   std::vector<int32_t> order_, below_, middle_, above_;
   std::vector<uint8_t> bins_;
 };

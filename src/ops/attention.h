@@ -18,7 +18,8 @@ struct StoredDirections {
   // Grows with every change of their numbers.
   int64_t version() const;
 };
-inline constexpr int64_t kStoredKeyDirections = 16, kStoredQueryDirections = 6;  // enough for 2¹⁶ clusters, 2⁶ groups
+inline constexpr int64_t kStoredKeyDirections = 16;  // enough for 2¹⁶ clusters
+inline constexpr int64_t kStoredQueryDirections = ClusteredAttention::kQueryDirections;
 
 // What one layer's hashing drew last. It serves again while the step stays: in every call outside training and with
 // Resample::kNever, and in training for the pieces of a step and for a backward that computes the layer again. Numbers

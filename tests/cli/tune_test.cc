@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "jobs/crossing.h"
+#include "kernels/attention.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -79,7 +80,7 @@ TEST_F(TuneTest, WritesTheLengthsAndKeepsEveryOtherKey) {
   EXPECT_EQ(attention["seed"], UINT64_MAX);
   EXPECT_TRUE(IsLength(attention["tuned_lengths"]["forward"], 16, 64)) << attention;
   EXPECT_TRUE(IsLength(attention["tuned_lengths"]["forward_backward"], 16, 64)) << attention;
-  EXPECT_THAT(attention["tuned_lengths"]["machine"].get<std::string>(), HasSubstr(", 1 thread"));
+  EXPECT_THAT(attention["tuned_lengths"]["machine"].get<std::string>(), HasSubstr(", 1 thread, float32"));
   want.erase("attention");
   got.erase("attention");
   EXPECT_EQ(got.dump(), want.dump());                                                       // in their order, too
@@ -134,6 +135,22 @@ TEST_F(TuneTest, JsonHasEveryPoint) {
   }
 }
 
+TEST_F(TuneTest, LengthsAreThoseOfTheNumbersThatAreMultiplied) {
+  const std::string model = Model("\"simhash\"");
+  if (!Supports(Operands::kBFloat16)) {
+    EXPECT_THAT(Tune(model, {"--dtype", "bfloat16"}).err, HasSubstr("--dtype bfloat16: needs amx, or avx512"));
+    EXPECT_EQ(folder_.Read("model/config.json"), text_);
+    return;
+  }
+  const CommandResult result = Tune(model, {"--dtype", "bfloat16", "--direction", "forward", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(ParseJson(result.out, "stdout")["dtype"], "bfloat16");
+  EXPECT_THAT(Config()["attention"]["tuned_lengths"]["machine"].get<std::string>(),
+              HasSubstr(", 1 thread, bfloat16"));
+  EXPECT_THAT(Tune(model, {"--dtype", "bfloat16", "--isa", "avx2"}).err,
+              HasSubstr("the instruction set in force is avx2"));
+}
+
 TEST_F(TuneTest, LayersThatDifferGetTheirOwnLengths) {
   const std::string model = Model(R"(["dense", {"type": "simhash", "min_length": "auto"}])");
   const CommandResult result = Tune(model, {"--direction", "forward"});
@@ -161,6 +178,7 @@ TEST_F(TuneTest, SaysWhatIsWrong) {
   EXPECT_THAT(Tune(model, {"--lsh_min_length", "8"}).err, HasSubstr("--lsh_min_length: is what tune finds"));
   EXPECT_THAT(RunCommand({LSHFORMER_BINARY, "tune", "--help_attention"}).out,
               AllOf(HasSubstr("--lsh_bands"), ::testing::Not(HasSubstr("--lsh_min_length"))));
+  EXPECT_THAT(Tune(model, {"--dtype", "int8"}).err, HasSubstr("--dtype: expected one of float32, bfloat16"));
   EXPECT_THAT(Tune(model, {"--runs", "4"}).err, HasSubstr("--runs: expected 5 to 10000, got 4"));
   EXPECT_THAT(Tune(folder_ / "nothing").err, HasSubstr("no such folder"));
   EXPECT_EQ(folder_.Read("model/config.json"), text_);

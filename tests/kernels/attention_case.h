@@ -90,7 +90,7 @@ inline AttentionCase RandomCase(const AttentionSpec& spec, const std::vector<int
       return clustered == nullptr ? ClusteredAttention{} : *clustered;
     };
     c.buckets.query = EqualParts(
-        c, [&](int head, int64_t) { return own(head).groups; }, stream);
+        c, [&](int head, int64_t length) { return own(head).groups * BundlesOfAGroup(own(head), length); }, stream);
     c.buckets.key = EqualParts(
         c, [&](int head, int64_t length) { return ClustersOf(own(head), length); }, stream);
     return c;

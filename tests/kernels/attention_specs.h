@@ -81,11 +81,16 @@ inline AttentionSpec Clustered(int cluster, int open, int groups) {
   return {.kind = ClusteredAttention{.cluster = {cluster}, .open = {open}, .groups = groups}};
 }
 
+inline AttentionSpec Bundled(int cluster, int open, int groups, int bundle) {
+  return {.kind = ClusteredAttention{.cluster = {cluster}, .open = {open}, .groups = groups, .bundle = bundle}};
+}
+
 inline AttentionSpec Levels(std::vector<int> cluster, std::vector<int> open, int groups) {
   return {.kind = ClusteredAttention{.cluster = std::move(cluster), .open = std::move(open), .groups = groups}};
 }
 
-// Every option once alone; levels: one opened, all there are, more than there are, none of the last, empty clusters.
+// Every option once alone; bundles: of fewer queries than a vector, of more, of all of a group, more opened than there
+// are; levels: one opened, all there are, more than there are, none of the last, empty clusters.
 inline std::vector<AttentionSpec> ClusteredSpecs() {
   return {Clustered(8, 2, 4),
           Clustered(16, 0, 3),
@@ -94,6 +99,11 @@ inline std::vector<AttentionSpec> ClusteredSpecs() {
           WithAlways(Clustered(5, 1, 64), 20, false, false),
           WithAlways(Clustered(2, 1, 2), 0, true, true),
           WithAlways(Clustered(70, 1, 2), 3, false, true),
+          Bundled(8, 3, 4, 16),
+          WithAlways(Bundled(8, 2, 3, 5), 2, true, true),
+          WithAlways(Bundled(16, 4, 2, 64), 3, true, true),
+          WithAlways(Bundled(4, 2, 64, 2), 1, false, true),
+          WithAlways(Bundled(16, 0, 1, 40), 2, true, false),
           Levels({32, 8}, {2, 3}, 4),
           WithAlways(Levels({32, 8}, {2, 3}, 4), 2, true, true),
           WithAlways(Levels({24, 12, 4}, {3, 2, 5}, 3), 3, true, true),
@@ -170,7 +180,8 @@ inline std::string NameOf(const ClusteredAttention& clustered) {
   for (const int size : clustered.cluster) name += std::to_string(size) + "_";
   name += "o";
   for (const int open : clustered.open) name += std::to_string(open) + "_";
-  return name + "g" + std::to_string(clustered.groups);
+  name += "g" + std::to_string(clustered.groups);
+  return clustered.bundle > 1 ? name + "_s" + std::to_string(clustered.bundle) : name;
 }
 
 inline std::string NameOf(const AttentionSpec& spec) {

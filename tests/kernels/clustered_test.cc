@@ -199,6 +199,39 @@ TEST(ClusteredLevels, AllOpenedAreTheLevelBelow) {
   }
 }
 
+// Queries that are all the same choose alike: together they open what each would.
+TEST(ClusteredBundles, EqualQueriesOpenWhatEachWould) {
+  AttentionCase each = RandomCase(WithAlways(Clustered(16, 3, 1), 2, true, true), {150, 333}, 2, 24, 20);
+  for (int64_t i = 0; i < std::ssize(each.query); ++i) each.query[i] = each.query[i % (2 * 24)];
+  AttentionCase together = each;
+  together.spec = WithAlways(Bundled(16, 3, 1, 48), 2, true, true);
+  for (int b = 0; b < 2; ++b) {
+    const int32_t begin = each.cu_seqlens[b], length = each.cu_seqlens[b + 1] - begin;
+    for (int head = 0; head < 2; ++head)
+      for (int32_t i = 0; i < length; ++i)
+        together.buckets.query[head * each.tokens() + begin + i] = i / ((length + 3) / 4) % (length == 150 ? 4 : 7);
+  }
+  const AttentionResult want = RunKernels(each), got = RunKernels(together);
+  ExpectNear(got.out, want.out, 1e-5, "out");
+  ExpectNear(got.grad_query, want.grad_query, 1e-4, "grad_query");
+  EXPECT_EQ(got.counts.pairs_computed, want.counts.pairs_computed);
+}
+
+TEST(ClusteredBundles, CountsByHand) {
+  const auto bundles = [](int groups, int bundle, int64_t length) {
+    return BundlesOfAGroup({.groups = groups, .bundle = bundle}, length);
+  };
+  EXPECT_EQ(bundles(4, 1, 4096), 1);
+  EXPECT_EQ(bundles(4, 64, 4096), 16);
+  EXPECT_EQ(bundles(4, 64, 4097), 17);  // 1,025 queries in the largest group
+  EXPECT_EQ(bundles(3, 16, 100), 3);    // 34
+  EXPECT_EQ(bundles(64, 64, 100), 1);
+  const ClusteredAttention fine{.groups = 4, .bundle = 2};
+  EXPECT_EQ(QueryCuts(fine, 4096), 11);
+  EXPECT_EQ(QueryDirections(fine, 4096), 6);
+  EXPECT_EQ(QueryDirections({.groups = 5}, 4096), 3);
+}
+
 // auto is the levels that it stands for, bit for bit.
 TEST(ClusteredLevels, AutoFollowsTheLength) {
   const AttentionSpec automatic = WithAlways(Levels({}, {3}, 4), 2, true, true);
@@ -238,7 +271,7 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
   EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 161);
-  for (const AttentionSpec& form : {Clustered(16, 4, 4), Levels({64, 16}, {2, 4}, 4)}) {
+  for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({64, 16}, {2, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
     AttentionCase dense = c;
@@ -387,9 +420,22 @@ TEST(Halving, ByHand) {
   EXPECT_EQ(got.query, (std::vector<int32_t>{0, 0, 0, 1, 1, 1, 0}));
 }
 
+// Three groups of two bundles: between groups first, below ranks ⌈2·7/6⌉ = 3 and ⌈4·7/6⌉ = 5, then through each, the
+// first on its second cut, the others on their third.
+TEST(Halving, BundlesByHand) {
+  const AttentionSpec spec = Bundled(1, 0, 3, 2);
+  const std::vector<int32_t> cu_seqlens{0, 7};
+  const std::vector<float> x{3, 1, 2, 7, 5, 6, 4};
+  const ClusterDirections along{3, 3, {1, 1, 1}, {1, -1, 1}};
+  const HashBuckets got = HashByHalving(spec, {cu_seqlens, 1, 1}, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
+  // Below 3: 3, 1, 2, cut downwards below rank 2: 3, 2 | 1. The others downwards below rank 5: 7, 6 | 5, 4, each cut
+  // upwards, at 4 and ⌈35/6⌉ = 6.
+  EXPECT_EQ(got.query, (std::vector<int32_t>{0, 1, 0, 3, 5, 2, 4}));
+}
+
 TEST(Halving, AgreesWithTheOracleAndKeepsTies) {
   for (const bool ties : {false, true}) {
-    const AttentionSpec spec = Clustered(5, 1, 7);
+    const AttentionSpec spec = ties ? Bundled(5, 1, 7, 2) : Bundled(5, 1, 7, 3);
     AttentionCase c = RandomCase(spec, {3, 120, 0, 333}, 2, 12, 16);
     if (ties) {
       for (auto* x : {&c.query, &c.key})

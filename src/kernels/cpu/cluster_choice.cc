@@ -84,6 +84,102 @@ void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const Cluste
   }
 }
 
+// Of all clusters, for all queries of a bundle: those with the largest (s + ε) Σ_i p_i, where p_i is the share of query
+// i's softmax over all centroids that the cluster's gets.
+class BundleChooser {
+ public:
+  BundleChooser(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
+                int64_t opened_stride)
+      : call_(call),
+        clusters_(clusters),
+        level_(clusters.levels.front()),
+        scores_(scores),
+        opened_(opened),
+        opened_stride_(opened_stride),
+        shares_(level_.count) {
+    Workspace& memory = ThreadWorkspace();
+    rows_ = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * clusters.stride);
+    transposed_ = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * clusters.stride);
+    logits_ = memory.Get<float>(Slot::kScores, int64_t{level_.count} * kTileRows);
+  }
+
+  void Run() {
+    int group = 0;
+    for (size_t bundle = 0; bundle + 1 < call_.bundle_begins.size(); ++bundle) {
+      const int32_t begin = call_.bundle_begins[bundle], end = call_.bundle_begins[bundle + 1];
+      if (begin == end) continue;
+      while (begin >= call_.group_begins[group + 1]) ++group;
+      std::fill(shares_.begin(), shares_.end(), 0.0f);
+      for (int32_t first = begin; first < end; first += kTileRows)
+        AddShares(group, first, std::min(kTileRows, end - first));
+      Open(group, begin, end);
+    }
+  }
+
+ private:
+  void AddShares(int group, int32_t begin, int32_t count) {
+    const Floats d;
+    const int stride = clusters_.stride, padded = RoundUp(count, kLanes);
+    GatherPositions(call_.query, call_.query_order + begin, count, stride, rows_);
+    TakeOffRows(clusters_.mean_queries.data() + int64_t{group} * stride, count, stride, stride, rows_);
+    TransposeScaled(rows_, stride, count, call_.head_dim, padded, call_.scale * kLog2E, transposed_);
+    const int64_t first = int64_t{group} * level_.count;
+    Multiply<Store::kSet, false>({level_.keys.data() + first * stride, stride}, {transposed_, padded},
+                                 {logits_, padded}, level_.count, padded, call_.head_dim);
+    for (int r = 0; r < padded; r += kLanes) {
+      FloatVec largest = hn::Set(d, kMasked);
+      for (int32_t c = 0; c < level_.count; ++c) {
+        float* at = logits_ + int64_t{c} * padded + r;
+        const float logit = level_.logits[first + c];
+        const FloatVec sum = logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit));
+        largest = hn::Max(largest, sum);
+        hn::Store(sum, d, at);
+      }
+      FloatVec total = hn::Zero(d);
+      for (int32_t c = 0; c < level_.count; ++c) {
+        float* at = logits_ + int64_t{c} * padded + r;
+        const FloatVec p = Exp2(d, hn::Sub(hn::Load(d, at), largest));
+        total = hn::Add(total, p);
+        hn::Store(p, d, at);
+      }
+      // Rows that fill up the last vector have no say.
+      const auto counted = hn::FirstN(d, static_cast<size_t>(count - r));
+      const FloatVec inverse = hn::IfThenElseZero(counted, hn::Div(hn::Set(d, 1.0f), total));
+      for (int32_t c = 0; c < level_.count; ++c) {
+        const FloatVec share = hn::Mul(hn::Load(d, logits_ + int64_t{c} * padded + r), inverse);
+        shares_[c] += hn::GetLane(hn::SumOfLanes(d, share));
+      }
+    }
+  }
+
+  // The largest first, of equals the first cluster; what is no number is never opened.
+  void Open(int group, int32_t begin, int32_t end) {
+    constexpr auto kEpsilon = static_cast<float>(ClusteredAttention::kSpreadEpsilon);
+    const int64_t first = int64_t{group} * level_.count;
+    order_.clear();
+    for (int32_t c = 0; c < level_.count; ++c) {
+      shares_[c] *= scores_.spread[first + c] + kEpsilon;
+      if (level_.logits[first + c] != kMasked && shares_[c] == shares_[c]) order_.push_back(c);
+    }
+    const auto open = std::min(order_.size(), static_cast<size_t>(level_.open));
+    std::partial_sort(order_.begin(), order_.begin() + static_cast<int64_t>(open), order_.end(),
+                      [&](int32_t a, int32_t b) { return shares_[a] != shares_[b] ? shares_[a] > shares_[b] : a < b; });
+    for (size_t p = 0; p < static_cast<size_t>(level_.open); ++p)
+      for (int32_t i = begin; i < end; ++i)
+        opened_[static_cast<int64_t>(p) * opened_stride_ + call_.query_order[i]] = p < open ? order_[p] : -1;
+  }
+
+  const ClusterCall& call_;
+  const Clusters& clusters_;
+  const ClusterSums& level_;
+  const ClusterScores& scores_;
+  int32_t* opened_;
+  int64_t opened_stride_;
+  float *rows_, *transposed_, *logits_;  // logits_: [clusters][rows]
+  std::vector<float> shares_;            // Σ_i p_i
+  std::vector<int32_t> order_;
+};
+
 // to[i] ← the sum of the lanes of sums[i], of four vectors; there is room for a vector.
 #if HWY_TARGET == HWY_SCALAR
 void StoreLaneSums(const FloatVec* sums, float* to) {
@@ -390,6 +486,10 @@ class ChangeFinder {
 void Choose(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
             int32_t* opened, int64_t stride) {
   const ClusterSums& first = clusters.levels.front();
+  if (!call.bundle_begins.empty()) {
+    BundleChooser(call, clusters, scores.front(), opened, stride).Run();
+    return;
+  }
   if (first.open > 0) ChooseOfAll(call, clusters, scores.front(), opened + first.opened_at * stride, stride);
   for (size_t level = 1; level < clusters.levels.size(); ++level)
     ChildChooser(call, clusters, scores, static_cast<int>(level), opened, stride).Run();

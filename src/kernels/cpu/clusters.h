@@ -2,6 +2,7 @@
 // what its window takes out of the others.
 #pragma once
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "kernels/attention.h"
@@ -41,6 +42,8 @@ struct ClusterCall {
   const int32_t* key_order = nullptr;     // [length] positions of keys, cluster by cluster
   const int32_t* query_order = nullptr;   // [length] positions of queries, group by group
   const int32_t* group_begins = nullptr;  // [groups + 1], in query_order
+  // Of queries that open the same clusters, in query_order, groups one after another; empty: each query its own.
+  std::span<const int32_t> bundle_begins;
   const int32_t* key_clusters = nullptr;  // [length], by position, of the last level
   AlwaysSeen always;
 };
@@ -62,7 +65,7 @@ struct ClusterScores {
 // clusters are made of keys; `into` has groups and the levels' counts and begins. Scores [level].
 std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into);
 // opened[(opened_at + p) · stride + position]: the cluster of a level that a query likes p-th best, of those that it is
-// scored with, p < open; −1 where there are no more.
+// scored with, p < open; −1 where there are no more. Of bundles the same for all queries (docs/attention.md).
 void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
                     int32_t* opened, int64_t stride);
 // Fills in the changes, and returns how many keys the queries meet key by key and how many centroids they are scored

@@ -76,6 +76,8 @@ MatrixTiles ActiveMatrixTiles() {
 
 void UseTileModel(bool on) { tile_model = on; }
 
+const char* Name(Operands operands) { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
+
 bool Supports(Operands operands) {
   const bool avx512 = (AllowedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;  // the best there are
   return operands == Operands::kFloat32 || ActiveMatrixTiles() != MatrixTiles::kNone ||

@@ -130,8 +130,37 @@ class Unit {
     return rest;
   }
 
+  // All clusters are scored, and those with the largest (s + ε) Σ_i p_i are opened by all queries i of the bundle; p_i
+  // is the share of i's softmax over all centroids.
+  Choice ChooseOfBundle(int32_t query) const {
+    Choice choice;
+    const std::vector<Centroid>& centroids = held_centroids_[GroupOf(query)];
+    std::vector<double> shares(centroids.size(), 0.0);
+    for (int32_t i = 0; i < length_; ++i) {
+      if (LabelOf(in_.query_buckets, i) != LabelOf(in_.query_buckets, query)) continue;
+      std::vector<double> logits;
+      for (const Centroid& centroid : centroids)
+        logits.push_back(centroid.largest == -kInfinity ? -kInfinity : LogitOf(i, centroid));
+      const double top = *std::max_element(logits.begin(), logits.end());
+      double sum = 0;
+      for (double& logit : logits) sum += logit = std::exp(logit - top);
+      for (size_t c = 0; c < shares.size(); ++c) shares[c] += logits[c] / sum;
+    }
+    std::vector<std::pair<double, int32_t>> scores;
+    for (int32_t c = 0; c < static_cast<int32_t>(shares.size()); ++c) {
+      if (centroids[c].largest == -kInfinity) continue;
+      choice.scored.push_back(c);
+      scores.emplace_back(-shares[c] * (centroids[c].spread + ClusteredAttention::kSpreadEpsilon), c);
+    }
+    std::sort(scores.begin(), scores.end());
+    for (int p = 0; p < levels_[0].open && p < static_cast<int>(scores.size()); ++p)
+      choice.opened.push_back(scores[p].second);
+    return choice;
+  }
+
   // All clusters of the first level are scored, then those that opened ones are made of.
   Choice Choose(int32_t query) const {
+    if (clustered_.bundle > 1) return ChooseOfBundle(query);
     Choice choice;
     std::vector<int32_t> candidates(levels_[0].count);
     std::iota(candidates.begin(), candidates.end(), 0);
@@ -169,16 +198,22 @@ class Unit {
   int32_t LabelOf(std::span<const int32_t> labels, int64_t position) const {
     return labels[int64_t{head_} * in_.shape.tokens() + Token(position)];
   }
-  int32_t GroupOf(int64_t query) const { return LabelOf(in_.query_buckets, query); }
+  int32_t GroupOf(int64_t query) const {
+    return LabelOf(in_.query_buckets, query) / BundlesOfAGroup(clustered_, length_);
+  }
   int32_t ClusterOf(int64_t key) const { return LabelOf(in_.key_buckets, key); }
 
   double DotLessMean(int32_t query, const double* q, const std::vector<double>& key) const {
     return Dot(q, key.data(), dims_) - Dot(MeanOf(query).data(), key.data(), dims_);
   }
 
-  double ScoreOf(int32_t query, const Centroid& centroid) const {
+  // Of a centroid that stands for all keys of its cluster.
+  double LogitOf(int32_t query, const Centroid& centroid) const {
     return in_.scale * DotLessMean(query, RowOf(held_.query, query), centroid.key) + centroid.largest +
-           std::log(centroid.total) + std::log(centroid.spread + ClusteredAttention::kSpreadEpsilon);
+           std::log(centroid.total);
+  }
+  double ScoreOf(int32_t query, const Centroid& centroid) const {
+    return LogitOf(query, centroid) + std::log(centroid.spread + ClusteredAttention::kSpreadEpsilon);
   }
 
   void SumUp() {
@@ -390,21 +425,21 @@ std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inpu
 
 namespace {
 
-// Labels of one sequence's rows: parts by halves, each sorted as a whole.
+// Labels of one sequence's rows: parts by halves, each sorted as a whole; between groups of parts first.
 void Halve(const std::vector<std::vector<double>>& levels, int32_t first, int32_t last, int depth, int32_t parts,
-           std::vector<int32_t> order, int32_t* labels) {
+           int32_t grouped, std::vector<int32_t> order, int32_t* labels) {
   const auto length = static_cast<int64_t>(levels.empty() ? order.size() : levels[0].size());
   const auto begin = [&](int64_t part) { return (part * length + parts - 1) / parts; };
   if (last - first < 2) {
     for (const int32_t row : order) labels[row] = first;
     return;
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return levels[depth][a] < levels[depth][b]; });
-  const int32_t middle = (first + last) / 2;
+  const std::vector<double>& along = levels[depth % levels.size()];
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return along[a] < along[b]; });
+  const int32_t unit = last - first > grouped ? grouped : 1, middle = (first / unit + last / unit) / 2 * unit;
   const auto cut = order.begin() + (begin(middle) - begin(first));
-  Halve(levels, first, middle, depth + 1, parts, {order.begin(), cut}, labels);
-  Halve(levels, middle, last, depth + 1, parts, {cut, order.end()}, labels);
+  Halve(levels, first, middle, depth + 1, parts, grouped, {order.begin(), cut}, labels);
+  Halve(levels, middle, last, depth + 1, parts, grouped, {cut, order.end()}, labels);
 }
 
 }  // namespace
@@ -418,9 +453,9 @@ HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions)
     for (int head = 0; head < shape.heads; ++head) {
       if (!UsesHash(OfHead(in.spec, head), static_cast<int>(length))) continue;
       const ClusteredAttention& clustered = *ClusteredOf(in.spec, head);
-      const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int32_t parts,
-                             std::vector<int32_t>& labels) {
-        std::vector<std::vector<double>> levels(DepthOf(parts), std::vector<double>(length, 0.0));
+      const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int taken,
+                             int32_t parts, int32_t grouped, std::vector<int32_t>& labels) {
+        std::vector<std::vector<double>> levels(taken, std::vector<double>(length, 0.0));
         for (size_t l = 0; l < levels.size(); ++l) {
           for (int64_t i = 0; i < length; ++i) {
             for (int d = 0; d < shape.head_dim; ++d)
@@ -431,10 +466,12 @@ HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions)
         }
         std::vector<int32_t> order(length);
         std::iota(order.begin(), order.end(), 0);
-        Halve(levels, 0, parts, 0, parts, order, labels.data() + head * tokens + first);
+        Halve(levels, 0, parts, 0, parts, grouped, order, labels.data() + head * tokens + first);
       };
-      halve(in.key, directions.key, directions.key_depth, ClustersOf(clustered, length), buckets.key);
-      halve(in.query, directions.query, directions.query_depth, clustered.groups, buckets.query);
+      const int32_t clusters = ClustersOf(clustered, length), bundles = BundlesOfAGroup(clustered, length);
+      halve(in.key, directions.key, directions.key_depth, DepthOf(clusters), clusters, 1, buckets.key);
+      halve(in.query, directions.query, directions.query_depth, QueryDirections(clustered, length),
+            clustered.groups * bundles, bundles, buckets.query);
     }
   }
   return buckets;

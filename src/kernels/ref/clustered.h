@@ -7,7 +7,8 @@
 
 namespace lshformer::ref {
 
-// Inputs::query_buckets are the groups of queries, key_buckets the clusters of keys, [heads, tokens].
+// Inputs::query_buckets are the bundles of queries, those of a group one after another (without bundles: the groups),
+// key_buckets the clusters of keys, [heads, tokens].
 Outputs Forward(const ClusteredAttention& clustered, const Inputs& in);
 Gradients Backward(const ClusteredAttention& clustered, const Inputs& in, std::span<const double> grad_out);
 
