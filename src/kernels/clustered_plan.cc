@@ -56,7 +56,7 @@ class ClusteredUnit {
     parts_.pairs_computed = FindChanges(call_, scores, opened, stride, clusters_);
     const auto levels = static_cast<int>(clusters_.levels.size());
     bundled_ ? AddBundledPass(opened, stride) : AddOpenedPass(levels - 1, opened, stride);
-    if (parts_.unit.always.Any()) AddNeighboursPass();
+    if (bundled_ ? parts_.unit.always.reach >= 0 : parts_.unit.always.Any()) AddNeighboursPass();
     for (int level = levels - 2; level >= 0; --level) AddOpenedPass(level, opened, stride);
     AddCentroidPass();
     parts_.clusters.push_back(std::move(clusters_));
@@ -168,14 +168,26 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
-  // The keys of opened clusters, where a bundle's queries opened the same.
+  // Keys of opened clusters, where a bundle's queries opened the same, and, without a window, global keys beyond.
   void AddBundledPass(const int32_t* opened, int64_t stride) {
     const ClusterSums& level = clusters_.levels.back();
-    if (level.open == 0) return;
     TilePass pass;
     pass.columns = length_;
     pass.column_order = 0;
     pass.row_order = length_;
+    std::vector<int32_t> globals;
+    if (parts_.unit.always.reach < 0) {
+      for (const int32_t position : {parts_.unit.always.global_first, parts_.unit.always.global_last})
+        if (position >= 0) globals.push_back(position);
+    }
+    if (level.open == 0 && globals.empty()) return;
+    if (!globals.empty()) {  // columns of their own, behind the others
+      pass.column_order = static_cast<int64_t>(parts_.orders.size());
+      pass.columns += static_cast<int32_t>(globals.size());
+      const std::vector<int32_t> keys(parts_.orders.begin(), parts_.orders.begin() + length_);
+      parts_.orders.insert(parts_.orders.end(), keys.begin(), keys.end());
+      parts_.orders.insert(parts_.orders.end(), globals.begin(), globals.end());
+    }
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     std::vector<int32_t> met;
     std::vector<Segment> seen;
@@ -185,17 +197,21 @@ class ClusteredUnit {
       met.clear();
       seen.clear();
       for (int p = 0; p < level.open; ++p) {
-        const int32_t cluster = opened[p * stride + call_.query_order[begin]];
+        const int32_t cluster = opened[p * stride + parts_.orders[length_ + begin]];
         if (cluster >= 0) met.push_back(cluster);
       }
       std::sort(met.begin(), met.end());
-      for (const int32_t cluster : met) {  // neighbours are one range
-        const Segment keys{level.begins[cluster], level.begins[cluster + 1], true};
-        if (!seen.empty() && seen.back().column_end == keys.column_begin) {
-          seen.back().column_end = keys.column_end;
+      const auto see = [&](int32_t first, int32_t last) {  // neighbours are one range
+        if (!seen.empty() && seen.back().column_end == first) {
+          seen.back().column_end = last;
         } else {
-          seen.push_back(keys);
+          seen.push_back({first, last, true});
         }
+      };
+      for (const int32_t cluster : met) see(level.begins[cluster], level.begins[cluster + 1]);
+      for (size_t g = 0; g < globals.size(); ++g) {
+        const auto column = length_ + static_cast<int32_t>(g);
+        if (!std::binary_search(met.begin(), met.end(), call_.key_clusters[globals[g]])) see(column, column + 1);
       }
       const int32_t step = RowsOfATile(end - begin);
       for (int32_t row = begin; row < end; row += step)

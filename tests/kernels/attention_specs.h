@@ -101,6 +101,8 @@ inline std::vector<AttentionSpec> ClusteredSpecs() {
           WithAlways(Clustered(70, 1, 2), 3, false, true),
           Bundled(8, 3, 4, 16),
           WithAlways(Bundled(8, 2, 3, 5), 2, true, true),
+          WithAlways(Bundled(8, 3, 2, 20), 0, true, true),
+          WithAlways(Bundled(16, 0, 2, 20), 0, false, true),
           WithAlways(Bundled(16, 4, 2, 64), 3, true, true),
           WithAlways(Bundled(4, 2, 64, 2), 1, false, true),
           WithAlways(Bundled(16, 0, 1, 40), 2, true, false),

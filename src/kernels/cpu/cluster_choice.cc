@@ -363,12 +363,14 @@ class ChangeFinder {
   int64_t Run() {
     into_.change_begins.assign(1, 0);
     CountScored();
-    const std::vector<int32_t>& begins = into_.levels.back().begins;
+    CountOpened();
+    if (call_.always.reach < 0) {  // a centroid's weight is of keys that are not global
+      into_.change_begins.assign(static_cast<size_t>(call_.length) + 1, 0);
+      for (const int32_t position : {call_.always.global_first, call_.always.global_last})
+        if (position >= 0) CountBeyond(position);
+      return met_;
+    }
     for (int32_t i = 0; i < call_.length; ++i) {
-      for (int p = 0; p < into_.levels.back().open; ++p) {
-        const int32_t cluster = Opened(into_.levels.back(), p, i);
-        if (cluster >= 0) met_ += begins[cluster + 1] - begins[cluster];
-      }
       MeetNeighbours(i);
       into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
     }
@@ -385,6 +387,26 @@ class ChangeFinder {
     for (int p = 0; p < level.open; ++p)
       if (Opened(level, p, query) == cluster) return true;
     return false;
+  }
+
+  // Keys of the clusters that queries opened.
+  void CountOpened() {
+    const ClusterSums& level = into_.levels.back();
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* opened = opened_ + (level.opened_at + p) * stride_;
+      for (int32_t i = 0; i < call_.length; ++i)
+        if (opened[i] >= 0) met_ += level.begins[opened[i] + 1] - level.begins[opened[i]];
+    }
+  }
+
+  // A global key, of which every query that did not open its cluster is told.
+  void CountBeyond(int32_t position) {
+    const ClusterSums& level = into_.levels.back();
+    met_ += call_.length;
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* opened = opened_ + (level.opened_at + p) * stride_;
+      met_ -= std::count(opened, opened + call_.length, call_.key_clusters[position]);
+    }
   }
 
   // Centroids, which do not depend on the group: all of the first level, and those that opened clusters are made of.
