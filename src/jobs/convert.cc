@@ -97,8 +97,9 @@ std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, 
 
 // The policy of a budget; what it costs is measured as a whole, and the budget drawn tighter until that keeps it.
 std::vector<AttentionSpec> KeepBudget(Work& work, QualityMeter& meter, const HeadTable& table,
-                                      const std::vector<HeadSetting>& menu, double budget, bool time) {
+                                      const std::vector<HeadSetting>& menu, double budget, HeadCost of) {
   constexpr int kTries = 6;
+  const bool time = of == HeadCost::kTime;
   const torch::Tensor& cost = time ? table.time : table.pairs;
   const char* option = time ? "budget_time" : "budget_pairs";
   std::vector<AttentionSpec> attention;
@@ -116,7 +117,7 @@ std::vector<AttentionSpec> KeepBudget(Work& work, QualityMeter& meter, const Hea
 
 // Budgets beside the one asked for, settings that are alike in all heads, and the other kinds.
 std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::optional<HeadTable>& table,
-                                const std::vector<HeadSetting>& menu) {
+                                const std::vector<HeadSetting>& menu, HeadCost cost) {
   std::vector<Candidate> all;
   const auto add = [&](const std::string& name, std::vector<AttentionSpec> attention, double budget) {
     Candidate candidate;
@@ -130,7 +131,7 @@ std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::opti
   if (table) {
     for (const double budget : kFrontierBudgets) {
       try {
-        add("head by head", KeepBudget(work, meter, *table, menu, budget, /*time=*/false), budget);
+        add("head by head", KeepBudget(work, meter, *table, menu, budget, cost), budget);
       } catch (const UsageError&) {  // these texts are too short for it
       }
     }
@@ -247,14 +248,15 @@ std::string Refusal(const Work& work) {
 
 void Choose(Work& work, QualityMeter& meter) {
   const ConvertOptions& options = work.options;
+  const HeadCost cost = options.budget_time > 0 ? HeadCost::kTime : HeadCost::kPairs;
   std::optional<HeadTable> table;
   std::vector<HeadSetting> menu;
   if (work.HasBudget()) {
-    menu = HeadMenu(work.wanted.front());
-    table = MeasureHeads(*work.exact, work.texts, work.directions, menu, work.from, options.budget_time > 0);
-    const bool time = options.budget_time > 0;
+    const bool time = cost == HeadCost::kTime;
+    menu = HeadMenu(work.wanted.front(), cost);
+    table = MeasureHeads(*work.exact, work.texts, work.directions, menu, work.from, time);
     const double budget = time ? options.budget_time : options.budget_pairs;
-    work.result.attention = KeepBudget(work, meter, *table, menu, budget, time);
+    work.result.attention = KeepBudget(work, meter, *table, menu, budget, cost);
     work.result.budget = budget;
     work.report["budget"] = {{time ? "time" : "pairs", budget}};
   } else {
@@ -274,7 +276,7 @@ void Choose(Work& work, QualityMeter& meter) {
   for (const char* key : {"pairs_fraction", "time_fraction", "cosine_mean", "cosine_worst"})
     work.report[key] = measured[key];
   work.report["frontier"] = Json::array({measured});
-  for (const Candidate& candidate : Frontier(work, meter, table, menu))
+  for (const Candidate& candidate : Frontier(work, meter, table, menu, cost))
     work.report["frontier"].push_back(ToJson(candidate));
   const bool drawn = std::any_of(work.result.attention.begin(), work.result.attention.end(), Hashes) &&
                      !AnyStoresDirections(work.result.attention);

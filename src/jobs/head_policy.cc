@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -20,17 +21,22 @@ constexpr int kTimedRuns = 5;
 constexpr double kOfMean = 3;  // an error that all tokens share reaches the embedding undiminished
 
 struct Shape {
-  int cluster, open, window;
+  int cluster, open, window, bundle = 1;
 };
 constexpr Shape kShapes[] = {{128, 0, 2}, {128, 0, 6}, {128, 0, 16}, {64, 0, 2}, {32, 0, 2}, {64, 1, 2}, {32, 1, 2},
                              {16, 0, 2},  {16, 1, 2},  {32, 2, 2},   {16, 2, 2}, {16, 3, 2}, {64, 2, 2}, {16, 4, 2},
                              {32, 4, 2},  {16, 6, 2},  {16, 8, 2},   {64, 4, 2}, {16, 12, 2}};
 constexpr Shape kMiddle{16, 2, 2};
+// Queries that open clusters together do so in whole tiles: more pairs for what they keep, and less time.
+constexpr Shape kBundledShapes[] = {{128, 1, 0, 64}, {128, 2, 0, 64}, {64, 1, 0, 64}, {64, 2, 0, 64}, {64, 2, 2, 64},
+                                    {64, 3, 0, 64},  {32, 4, 0, 64},  {32, 4, 2, 64}, {64, 4, 0, 64}, {64, 4, 2, 64},
+                                    {64, 6, 0, 64},  {128, 4, 0, 64}, {32, 8, 0, 64}, {64, 8, 0, 64}, {64, 12, 0, 64}};
 
 AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   auto& clustered = As<ClusteredAttention>(spec);
   clustered.cluster = {shape.cluster};
   clustered.open = {shape.open};
+  clustered.bundle = shape.bundle;
   spec.window = shape.window;
   return spec;
 }
@@ -41,12 +47,16 @@ std::vector<int64_t> FirstOf(const std::vector<int64_t>& numbers, size_t most) {
 
 }  // namespace
 
-std::vector<HeadSetting> HeadMenu(const AttentionSpec& base) {
+std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost) {
   std::vector<HeadSetting> menu;
-  for (const Shape& shape : kShapes) {
-    const AttentionSpec spec = WithShape(base, shape);
-    menu.push_back({ShortName(spec), spec});
-  }
+  const auto add = [&](std::span<const Shape> shapes) {
+    for (const Shape& shape : shapes) {
+      const AttentionSpec spec = WithShape(base, shape);
+      menu.push_back({ShortName(spec), spec});
+    }
+  };
+  add(kShapes);
+  if (cost == HeadCost::kTime) add(kBundledShapes);
   menu.push_back({"exact", AttentionSpec{}});
   return menu;
 }

@@ -1,6 +1,6 @@
 // Which attention each head of a converted model gets: the cheapest for what it does.
 //
-// A menu of settings from cheap to exact. Along the exact model's states, for each setting, layer and head
+// A menu of settings. Along the exact model's states, for each setting, layer and head
 //   error = Σ_t |Δ_t W|² / n + 3 · |Σ_t Δ_t W / n|²      (of single words: without the second part)
 // with Δ_t [head_dim] what the head's result for token t changes and W the head's part of the map behind attention. A
 // layer's weight is what an answer loses (1 − cosine of the mean state, or of each token's, on average) when that layer
@@ -18,8 +18,10 @@ struct HeadSetting {
   std::string name;  // ShortName of the spec
   AttentionSpec spec;
 };
-// From the cheapest to exact, the last. `base`: a clustered spec, of which the settings keep what they do not set.
-std::vector<HeadSetting> HeadMenu(const AttentionSpec& base);
+enum class HeadCost { kPairs, kTime };  // what a budget is of
+// Settings that may be worth their cost; exact is the last. `base`: a clustered spec, of which the settings keep what
+// they do not set.
+std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost);
 
 // Sums and shares over the texts, of layers of the config (visits of one layer together), heads and settings.
 struct HeadTable {

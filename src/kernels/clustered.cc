@@ -4,7 +4,7 @@
 #include "base/philox.h"
 #include "kernels/attention_kinds.h"
 #include "kernels/cpu/clusters.h"
-#include "kernels/halving.h"
+#include "kernels/cpu/halving.h"
 
 namespace lshformer {
 namespace {

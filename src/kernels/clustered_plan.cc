@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/clusters.h"
+#include "kernels/cpu/halving.h"
 #include "kernels/cpu/workspace.h"
-#include "kernels/halving.h"
 #include "kernels/plan_builder.h"
 
 namespace lshformer {

@@ -45,7 +45,7 @@ TEST(HeadPolicy, WeightsOfSingleWordsAreWhatTheirStatesLose) {
   const LayerDirections directions = CalibrateDirections(*exact, texts);
   AttentionSpec base = AttentionKinds().back();
   As<ClusteredAttention>(base).directions = Directions::kStored;
-  const std::vector<HeadSetting> menu = HeadMenu(base);
+  const std::vector<HeadSetting> menu = HeadMenu(base, HeadCost::kPairs);
   const auto measure = [&](AnswersFrom from) {
     return MeasureHeads(*exact, texts, directions, menu, from, /*timed=*/false);
   };

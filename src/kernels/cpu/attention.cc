@@ -186,7 +186,12 @@ void CopyInputs(UnitWork& work) {
 
 void RunForward(UnitWork& work) {
   if (CopiesRows(*work.unit)) {
-    CopyInputs(work);
+    constexpr int32_t kFewPasses = 2;  // of which one alone reads keys: they are taken from where they lie
+    if (work.unit->pass_end - work.unit->pass_begin > kFewPasses) {
+      CopyInputs(work);
+    } else {
+      work.value = Copied(work, work.value, Slot::kUnitValue);
+    }
     work.kept = RoomForRows(work, Slot::kUnitOut);
   }
   constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once

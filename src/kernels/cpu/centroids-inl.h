@@ -56,6 +56,7 @@ inline void GatherCentroidValues(const UnitWork& work, const TilePass& pass, int
     const float* weights = level.weights.data() + group * work.unit->length + first;
     int k = 0;
     for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
+    for (; k + 2 * kLanes <= head_dim; k += 2 * kLanes) AddUpKeys<2>(from, work, positions, weights, count, k, to);
     for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, to);
     std::fill(to + k, to + padded, 0.0f);
     for (; k < head_dim; ++k) {

@@ -36,8 +36,29 @@ void MeanQueries(const ClusterCall& call, int groups, int stride, float* means) 
   }
 }
 
-// logits[r] ← 2^(logits[r] − M) of a cluster, 0 for global keys; returns M, −∞ where all are global.
-float RelativeToLargest(const ClusterCall& call, const int32_t* positions, int32_t count, float* logits) {
+// The largest of `count` logits; false: one is no number. There is a vector's room behind the last.
+bool LargestOf(const float* logits, int32_t count, float& largest) {
+  const Floats d;
+  FloatVec top = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int32_t r = 0; r < count; r += kLanes) {
+    const FloatVec x =
+        hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, logits + r), top);
+    if (!hn::AllTrue(d, hn::Eq(x, x))) return false;
+    top = hn::Max(top, x);
+  }
+  largest = hn::GetLane(hn::MaxOfLanes(d, top));
+  return true;
+}
+
+// logits[r] ← logits[r] − M of a cluster, −∞ for global keys; returns M, −∞ where all are global.
+float RelativeToLargest(const ClusterCall& call, int32_t cluster, const int32_t* positions, int32_t count,
+                        float* logits) {
+  const auto holds = [&](int32_t global) { return global >= 0 && call.key_clusters[global] == cluster; };
+  if (float largest; !holds(call.always.global_first) && !holds(call.always.global_last) &&
+                     LargestOf(logits, count, largest)) {
+    for (int32_t r = 0; r < count; ++r) logits[r] -= largest;
+    return largest;
+  }
   float largest = -std::numeric_limits<float>::infinity();
   for (int32_t r = 0; r < count; ++r) {
     if (call.always.IsGlobal(positions[r])) {
@@ -85,16 +106,16 @@ void SetLogits(int64_t at, ClusterSums& into, ClusterScores& scores) {
   scores.choice[at] = into.logits[at] + std::log2(scores.spread[at] + kEpsilon);
 }
 
-// The members of `into` and `scores` for group g, of clusters of keys; keys: [length][stride] in order; work: [length],
-// a vector more.
-void SumUpKeys(const ClusterCall& call, int g, const float* mean, const float* keys, float* work, int stride,
-               ClusterSums& into, ClusterScores& scores) {
+// The members of `into` and `scores` for group g, of clusters of keys; keys: [length][stride] in order; dots: of each
+// with the group's mean; work: [length], a vector more.
+void SumUpKeys(const ClusterCall& call, int g, const float* keys, const float* dots, int dots_stride, float* work,
+               int stride, ClusterSums& into, ClusterScores& scores) {
   const Floats d;
   const float factor = call.scale * kLog2E;
-  for (int32_t r = 0; r < call.length; ++r) work[r] = factor * Dot(mean, keys + int64_t{r} * stride, stride);
+  for (int32_t r = 0; r < call.length; ++r) work[r] = factor * dots[r * int64_t{dots_stride}];
   std::vector<float> largest(into.count);
   for (int32_t c = 0; c < into.count; ++c)
-    largest[c] = RelativeToLargest(call, call.key_order + into.begins[c], into.begins[c + 1] - into.begins[c],
+    largest[c] = RelativeToLargest(call, c, call.key_order + into.begins[c], into.begins[c + 1] - into.begins[c],
                                    work + into.begins[c]);
   for (int32_t r = 0; r < call.length; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
   for (int32_t c = 0; c < into.count; ++c) {
@@ -116,6 +137,7 @@ void SumUpKeys(const ClusterCall& call, int g, const float* mean, const float* k
     const float* first = keys + int64_t{begin} * stride;
     int k = 0;
     for (; k + 4 * kLanes <= stride; k += 4 * kLanes) WeightedMean<4>(first + k, weights, count, stride, centroid + k);
+    for (; k + 2 * kLanes <= stride; k += 2 * kLanes) WeightedMean<2>(first + k, weights, count, stride, centroid + k);
     for (; k < stride; k += kLanes) WeightedMean<1>(first + k, weights, count, stride, centroid + k);
     scores.weight[at] = total;
     scores.largest[at] = largest[c];
@@ -186,10 +208,16 @@ void SumUp(const ClusterCall& call, Clusters& into, std::vector<ClusterScores>& 
   into.mean_queries.assign(means, means + int64_t{into.groups} * stride);
   float* keys = memory.Get<float>(Slot::kColumns, int64_t{call.length} * stride);
   GatherPositions(call.key, call.key_order, call.length, stride, keys);
+  // Products of keys with all means.
+  const int groups = RoundUp(into.groups, kLanes);
+  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
+  float* dots = memory.Get<float>(Slot::kScores, int64_t{call.length} * groups);
+  TransposeScaled(means, stride, into.groups, stride, groups, 1, transposed);
+  Multiply<Store::kSet, false>({keys, stride}, {transposed, groups}, {dots, groups}, call.length, groups, stride);
   float* work = memory.Get<float>(Slot::kSums, call.length + kLanes);
   std::fill_n(work, call.length + kLanes, 0.0f);
   for (int g = 0; g < into.groups; ++g) {
-    SumUpKeys(call, g, means + int64_t{g} * stride, keys, work, stride, into.levels.back(), scores.back());
+    SumUpKeys(call, g, keys, dots + g, groups, work, stride, into.levels.back(), scores.back());
     for (size_t level = into.levels.size() - 1; level > 0; --level)
       SumUpChildren(g, call.length, stride, into.levels[level], scores[level], into.levels[level - 1],
                     scores[level - 1]);
