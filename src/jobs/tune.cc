@@ -135,9 +135,9 @@ TuneResult RunTune(const TuneOptions& options) {
   result.machine = DescribeMachine(/*probes=*/false);
   const int threads = result.machine["threads"].get<int>();
   result.operands = options.operands;
-  result.where = fmt::format("{}, {}, {} thread{}, {}", result.machine["cpu"].get<std::string>(),
-                             result.machine["isa"].get<std::string>(), threads, threads == 1 ? "" : "s",
-                             Name(options.operands));
+  result.where =
+      fmt::format("{}, {}, {} thread{}, {}", result.machine["cpu"].get<std::string>(),
+                  result.machine["isa"].get<std::string>(), threads, threads == 1 ? "" : "s", Name(options.operands));
   SetLengths(result.tuned, result.where, result.config.attention);
   if (options.dry_run) return result;
   WriteConfig(path, read, result.config.attention);

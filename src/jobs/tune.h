@@ -15,11 +15,11 @@ namespace lshformer {
 inline constexpr int kFewestTuneRuns = 5;  // with less nothing is beyond doubt (crossing.h)
 
 struct TuneOptions {
-  std::string model_name_or_path;  // its config.json is all that is needed
-  std::string direction = "both";  // or "forward", "forward_backward"
-  int max_length = 0;              // 0: the position table, at most 16384 tokens
-  int runs = 21;                   // of each form at a length, at most; fewer where they take long
-  bool dry_run = false;            // write nothing
+  std::string model_name_or_path;          // its config.json is all that is needed
+  std::string direction = "both";          // or "forward", "forward_backward"
+  int max_length = 0;                      // 0: the position table, at most 16384 tokens
+  int runs = 21;                           // of each form at a length, at most; fewer where they take long
+  bool dry_run = false;                    // write nothing
   Operands operands = Operands::kFloat32;  // what query, key and value are multiplied in
   AttentionChanges attention = {};
   uint64_t seed = 42;

@@ -49,6 +49,23 @@ TEST(ParseAttentionSpec, Defaults) {
   EXPECT_EQ(ShortestHashed(clustered), 81);
 }
 
+TEST(ParseAttentionSpec, Bundles) {
+  const AttentionSpec bundled = Parse(R"({"type":"clustered","cluster":64,"bundle":48})");
+  EXPECT_EQ(As<ClusteredAttention>(bundled).bundle, 48);
+  EXPECT_THAT(ToJson(bundled).dump(), HasSubstr(R"("groups":4,"bundle":48,)"));
+  EXPECT_EQ(Parse(ToJson(bundled).dump()), bundled);
+  EXPECT_EQ(ShortName(bundled), "64 × 4, bundles of 48");
+  EXPECT_EQ(Parse(R"({"type":"clustered","bundle":1})"), Parse(R"("clustered")"));
+  const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
+  EXPECT_EQ(error(R"("bundle":0)"), R"("bundle": expected 1 to 64, got 0)");
+  EXPECT_EQ(error(R"("bundle":65)"), R"("bundle": expected 1 to 64, got 65)");
+  EXPECT_EQ(error(R"("bundle":64,"cluster":[128,16])"),
+            R"("bundle": 64 queries share their openings where "cluster" is one number, got [128,16])");
+  EXPECT_EQ(error(R"("bundle":2,"cluster":"auto")"),
+            R"("bundle": 2 queries share their openings where "cluster" is one number, got "auto")");
+  EXPECT_EQ(ParseError(R"({"type":"simhash","bundle":2})"), R"("bundle" has no meaning for type "simhash")");
+}
+
 // The largest clusters first; a number of opened ones for each level.
 TEST(ParseAttentionSpec, LevelsOfClusters) {
   const AttentionSpec two = Parse(R"({"type":"clustered","open":[4,3],"cluster":[128,16]})");

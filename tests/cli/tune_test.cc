@@ -145,8 +145,7 @@ TEST_F(TuneTest, LengthsAreThoseOfTheNumbersThatAreMultiplied) {
   const CommandResult result = Tune(model, {"--dtype", "bfloat16", "--direction", "forward", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(ParseJson(result.out, "stdout")["dtype"], "bfloat16");
-  EXPECT_THAT(Config()["attention"]["tuned_lengths"]["machine"].get<std::string>(),
-              HasSubstr(", 1 thread, bfloat16"));
+  EXPECT_THAT(Config()["attention"]["tuned_lengths"]["machine"].get<std::string>(), HasSubstr(", 1 thread, bfloat16"));
   EXPECT_THAT(Tune(model, {"--dtype", "bfloat16", "--isa", "avx2"}).err,
               HasSubstr("the instruction set in force is avx2"));
 }

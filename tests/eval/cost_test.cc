@@ -48,6 +48,14 @@ TEST(Cost, OfClusters) {
   EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 80).pairs, 2 * 80 * 80);  // not hashed
 }
 
+// Four groups of eight bundles of 64: two cuts between groups, three through them.
+TEST(Cost, OfBundles) {
+  const AttentionSpec spec = ParseAttentionSpec({{"type", "clustered"}, {"bundle", 64}, {"window", 0}}, "test");
+  const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
+  EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (128 + 64 + 2 * (1 - 64.0 / 2048)));
+  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 5 + 12) * 64 * 2048 * 2);
+}
+
 // 2,048 tokens: 16 centroids of 128 keys, 4 · 8 of 16 keys, and keys as above.
 TEST(Cost, OfClustersOfClusters) {
   const AttentionSpec spec =

@@ -135,9 +135,10 @@ TEST(AttentionResidual, LeftOut) {
   EXPECT_LE((got.last_hidden_state.to(torch::kFloat64) - want).abs().max().item<double>(), 1e-5);
   // The LayerNorm that has no use gets no gradient; all else of the layer does.
   got.last_hidden_state.square().sum().backward();
-  for (const auto& [name, parameter] : model->NamedParameters())
-    if (name.find("encoder.layer") != name.npos)
-      EXPECT_EQ(parameter.grad().defined(), name.find("attention.output.LayerNorm") == name.npos) << name;
+  for (const auto& [name, parameter] : model->NamedParameters()) {
+    if (name.find("encoder.layer") == name.npos) continue;
+    EXPECT_EQ(parameter.grad().defined(), name.find("attention.output.LayerNorm") == name.npos) << name;
+  }
   config.reversible = true;
   EXPECT_THAT(ErrorOf([&] { CreateModel(config, Task::kEncoder, 7); }), HasSubstr("\"attention_residual\""));
 }

@@ -41,8 +41,7 @@ bool LargestOf(const float* logits, int32_t count, float& largest) {
   const Floats d;
   FloatVec top = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int32_t r = 0; r < count; r += kLanes) {
-    const FloatVec x =
-        hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, logits + r), top);
+    const FloatVec x = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, logits + r), top);
     if (!hn::AllTrue(d, hn::Eq(x, x))) return false;
     top = hn::Max(top, x);
   }
@@ -54,8 +53,8 @@ bool LargestOf(const float* logits, int32_t count, float& largest) {
 float RelativeToLargest(const ClusterCall& call, int32_t cluster, const int32_t* positions, int32_t count,
                         float* logits) {
   const auto holds = [&](int32_t global) { return global >= 0 && call.key_clusters[global] == cluster; };
-  if (float largest; !holds(call.always.global_first) && !holds(call.always.global_last) &&
-                     LargestOf(logits, count, largest)) {
+  if (float largest;
+      !holds(call.always.global_first) && !holds(call.always.global_last) && LargestOf(logits, count, largest)) {
     for (int32_t r = 0; r < count; ++r) logits[r] -= largest;
     return largest;
   }
