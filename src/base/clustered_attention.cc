@@ -66,15 +66,6 @@ AttentionOption OpenOption() {
   return Own(std::move(option));
 }
 
-// Written where queries are bundled.
-AttentionOption BundleOption() {
-  using C = ClusteredAttention;
-  Option<C> option = Integer("bundle", &C::bundle, 1, C::kMostBundled,
-                             "queries side by side that open the same clusters: 64 in whole tiles, 1 each its own");
-  option.write = [](const C& from) { return from.bundle == 1 ? Json() : Json(from.bundle); };
-  return Own(std::move(option));
-}
-
 void CheckLevels(const AttentionSpec& spec, std::string_view where) {
   CheckMinLength(spec, where);
   const auto& [cluster, open, groups, bundle, directions] = As<ClusteredAttention>(spec);
@@ -96,7 +87,8 @@ AttentionTable Table() {
   return {
       {ClusterOption(), OpenOption(),
        Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
-       BundleOption(),
+       Own(Integer("bundle", &C::bundle, 1, C::kMostBundled,
+                   "queries side by side that open the same clusters: 64 in whole tiles, 1 each its own")),
        Own(Names("directions", &C::directions, {"random", "stored"},
                  "along which keys are sorted: drawn from the seed, or the model's own tensors, which convert makes")),
        WindowOption(), GlobalOption(), MinLengthOption(), TunedLengthsOption(), SeedOption()},

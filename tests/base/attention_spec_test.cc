@@ -45,7 +45,7 @@ TEST(ParseAttentionSpec, Defaults) {
   const AttentionSpec clustered = Parse(R"("clustered")");
   EXPECT_EQ(
       ToJson(clustered).dump(),
-      R"({"type":"clustered","cluster":16,"open":4,"groups":4,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
+      R"({"type":"clustered","cluster":16,"open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestHashed(clustered), 81);
 }
 

@@ -177,7 +177,7 @@ TEST_F(TuneTest, SaysWhatIsWrong) {
   EXPECT_THAT(Tune(model, {"--lsh_min_length", "8"}).err, HasSubstr("--lsh_min_length: is what tune finds"));
   EXPECT_THAT(RunCommand({LSHFORMER_BINARY, "tune", "--help_attention"}).out,
               AllOf(HasSubstr("--lsh_bands"), ::testing::Not(HasSubstr("--lsh_min_length"))));
-  EXPECT_THAT(Tune(model, {"--dtype", "int8"}).err, HasSubstr("--dtype: expected one of float32, bfloat16"));
+  EXPECT_THAT(Tune(model, {"--dtype", "int8"}).err, HasSubstr("--dtype: expected float32 or bfloat16, got \"int8\""));
   EXPECT_THAT(Tune(model, {"--runs", "4"}).err, HasSubstr("--runs: expected 5 to 10000, got 4"));
   EXPECT_THAT(Tune(folder_ / "nothing").err, HasSubstr("no such folder"));
   EXPECT_EQ(folder_.Read("model/config.json"), text_);

@@ -17,7 +17,7 @@
 namespace lshformer {
 
 // Rows to be split at rank `wanted` of their numbers, and memory for it: arrays have room for a vector behind the last.
-struct Split {
+struct RowSplit {
   const float* numbers;  // of all rows
   const int32_t* rows;
   int32_t count, wanted;
@@ -82,7 +82,7 @@ Parts Partition(const int32_t* rows, const int32_t* bins, int32_t count, int32_t
 
 // The rows that lie in lower, the same and higher bins than rank `wanted`, and how many; false: all alike, or not
 // numbers.
-bool SplitByBins(const Split& split, std::array<int32_t, 3>& sizes) {
+bool SplitByBins(const RowSplit& split, std::array<int32_t, 3>& sizes) {
   constexpr int kBins = 64;
   const auto [low, high] = GatherNumbers(split.numbers, split.rows, split.count, split.values);
   const float scale = (kBins - 1) / (high - low);
@@ -139,8 +139,8 @@ void Halving::SplitAt(int32_t begin, int32_t middle, int32_t end, int depth) {
   const int32_t count = end - begin, wanted = middle - begin;
   const auto less = [&](int32_t a, int32_t b) { return ComesBefore(a, b, depth); };
   std::array<int32_t, 3> sizes;  // below, inside and above the bin
-  const Split split{ProjectionsAt(depth), rows,          count,          wanted,       values_.data(),
-                    bins_.data(),         below_.data(), inside_.data(), above_.data()};
+  const RowSplit split{ProjectionsAt(depth), rows,          count,          wanted,       values_.data(),
+                       bins_.data(),         below_.data(), inside_.data(), above_.data()};
   if (count < kFew || !HWY_DYNAMIC_DISPATCH(SplitByBins)(split, sizes)) {
     std::nth_element(rows, rows + wanted, rows + count, less);
     return;
