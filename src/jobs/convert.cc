@@ -150,6 +150,7 @@ std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::opti
       As<ClusteredAttention>(spec).open = {open};
       add("all heads alike", PerLayer(spec, config), 0);
     }
+    if (cost == HeadCost::kTime) add("all heads alike, bundles", PerLayer(BundledSetting(spec), config), 0);
   }
   return all;
 }

@@ -26,7 +26,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{128, 0, 2}, {128, 0, 6}, {128, 0, 16}, {64, 0, 2}, {32, 0, 2}, {64, 1, 2}, {32, 1, 2},
                              {16, 0, 2},  {16, 1, 2},  {32, 2, 2},   {16, 2, 2}, {16, 3, 2}, {64, 2, 2}, {16, 4, 2},
                              {32, 4, 2},  {16, 6, 2},  {16, 8, 2},   {64, 4, 2}, {16, 12, 2}};
-constexpr Shape kMiddle{16, 2, 2};
+constexpr Shape kMiddle{16, 2, 2}, kBundled{64, 4, 0, 64};
 // Queries that open clusters together do so in whole tiles: more pairs for what they keep, and less time.
 constexpr Shape kBundledShapes[] = {{128, 1, 0, 64}, {128, 2, 0, 64}, {64, 1, 0, 64}, {64, 2, 0, 64}, {64, 2, 2, 64},
                                     {64, 3, 0, 64},  {32, 4, 0, 64},  {32, 4, 2, 64}, {64, 4, 0, 64}, {64, 4, 2, 64},
@@ -60,6 +60,8 @@ std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost) {
   menu.push_back({"exact", AttentionSpec{}});
   return menu;
 }
+
+AttentionSpec BundledSetting(const AttentionSpec& base) { return WithShape(base, kBundled); }
 
 namespace {
 

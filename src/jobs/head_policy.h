@@ -23,6 +23,9 @@ enum class HeadCost { kPairs, kTime };  // what a budget is of
 // they do not set.
 std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost);
 
+// The setting of a budget of time that serves most heads of long texts.
+AttentionSpec BundledSetting(const AttentionSpec& base);
+
 // Sums and shares over the texts, of layers of the config (visits of one layer together), heads and settings.
 struct HeadTable {
   torch::Tensor error;   // [layers, heads, settings], float64

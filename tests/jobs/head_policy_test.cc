@@ -37,6 +37,22 @@ CalibrationTexts Texts() {
   return texts;
 }
 
+// A budget of time has bundles to choose from, whose gain is in time alone; every setting is one that a config may
+// have.
+TEST(HeadPolicy, MenusOfPairsAndOfTime) {
+  const AttentionSpec base = AttentionKinds().back();
+  const std::vector<HeadSetting> pairs = HeadMenu(base, HeadCost::kPairs), time = HeadMenu(base, HeadCost::kTime);
+  const auto bundled = [](const HeadSetting& one) {
+    return Is<ClusteredAttention>(one.spec) && As<ClusteredAttention>(one.spec).bundle > 1;
+  };
+  EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), bundled), 0);
+  EXPECT_EQ(std::count_if(time.begin(), time.end(), bundled), std::ssize(time) - std::ssize(pairs));
+  EXPECT_GT(time.size(), pairs.size());
+  EXPECT_EQ(time.back().name, "exact");
+  for (const HeadSetting& one : time) EXPECT_EQ(ParseAttentionSpec(ToJson(one.spec), one.name), one.spec);
+  EXPECT_EQ(ShortName(BundledSetting(base)), "64 × 4, bundles of 64, window 0");
+}
+
 // By the formula: what the tokens' states lose when one layer alone has two clusters of 16 opened.
 TEST(HeadPolicy, WeightsOfSingleWordsAreWhatTheirStatesLose) {
   SetProgressStyle(ProgressStyle::kOff);
