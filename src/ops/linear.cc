@@ -202,10 +202,19 @@ torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const t
     Fail("linear: {} outputs for a map of {} inputs", width, second.weights_[0].size(1));
   const torch::Tensor from = x.contiguous();
   torch::Tensor y = torch::empty({rows, out}, from.options());
+  const RoundedTileLinear *first_rounded = one->linear->rounded(), *second_rounded = two->linear->rounded();
   ForPiecesOfRows(rows, [&](int64_t begin, int64_t count) {
-    float* inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
-    one->linear->Run(count, from.data_ptr<float>() + begin * in, inner, function);
-    two->linear->Run(count, inner, y.data_ptr<float>() + begin * out, {});
+    const float* x_rows = from.data_ptr<float>() + begin * in;
+    float *y_rows = y.data_ptr<float>() + begin * out,
+          *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
+    if (first_rounded != nullptr && second_rounded != nullptr) {
+      auto* rounded = reinterpret_cast<BFloat16*>(inner);
+      first_rounded->Run(count, x_rows, rounded, function);
+      second_rounded->Run(count, rounded, y_rows, {});
+    } else {
+      one->linear->Run(count, x_rows, inner, function);
+      two->linear->Run(count, inner, y_rows, {});
+    }
   });
   return y;
 }

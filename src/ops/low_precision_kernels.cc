@@ -49,6 +49,11 @@ void RoundRow(const float* HWY_RESTRICT x, int64_t columns, BFloat16* HWY_RESTRI
   }
 }
 
+void RoundStridedRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out,
+                      int64_t out_stride) {
+  for (int64_t row = 0; row < rows; ++row) RoundRow(x + row * x_stride, columns, out + row * out_stride);
+}
+
 // Whether all numbers of the row fit.
 bool SplitRow(const float* HWY_RESTRICT x, int64_t columns, std::span<BFloat16* const> parts) {
   const hn::Rebind<uint32_t, FloatTag> bits_tag;
@@ -152,6 +157,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(RoundRow);
+HWY_EXPORT(RoundStridedRows);
 HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
@@ -174,6 +180,10 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
   ForEachRow(rows, [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(RoundRow)(x + row * x_stride, columns, out + row * columns);
   });
+}
+
+void RoundBlock(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out, int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(RoundStridedRows)(x, x_stride, rows, columns, out, out_stride);
 }
 
 void SplitRows(const float* x, int64_t rows, int64_t columns, std::span<BFloat16* const> parts, uint8_t* fits) {

@@ -38,6 +38,8 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
+const RoundedTileLinear* PackedLinear::rounded() const { return in_tiles_ ? in_tiles_->Rounded() : nullptr; }
+
 void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
   if (threads > 1 && rows >= threads * kLeastRowsOfThread) {

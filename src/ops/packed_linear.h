@@ -28,6 +28,7 @@ namespace lshformer {
 inline constexpr int64_t kMostPackedRows = 512;
 void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t begin, int64_t count)>& body);
 
+class RoundedTileLinear;
 class TileLinear;
 
 class PackedLinear {
@@ -39,6 +40,7 @@ class PackedLinear {
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   int64_t out() const { return out_; }
   bool in_tiles() const { return in_tiles_ != nullptr; }
+  const RoundedTileLinear* rounded() const;  // null but for maps in bfloat16 in tiles
 
  private:
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;

@@ -21,26 +21,6 @@ PackedTiles PackRounded(const float* weight, int64_t out, int64_t in) {
   return PackedTiles(TileNumbers::kBFloat16, part, in, out);
 }
 
-class RoundedTileLinear : public TileLinear {
- public:
-  RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
-      : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
-
-  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
-    const int64_t row_bytes = in_ * static_cast<int64_t>(sizeof(BFloat16));
-    auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * row_bytes));
-    RoundRows(x, in_, rows, in_, rounded);
-    MultiplyPacked({&weight_, {rounded}, row_bytes, rows, kOnePair, tiles_},
-                   [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
-  }
-
- private:
-  MatrixTiles tiles_;
-  int64_t in_;
-  std::vector<float> bias_;
-  PackedTiles weight_;
-};
-
 class ByteTileLinear : public TileLinear {
  public:
   ByteTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
@@ -77,6 +57,43 @@ class ByteTileLinear : public TileLinear {
 };
 
 }  // namespace
+
+RoundedTileLinear::RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+    : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
+
+const BFloat16* RoundedTileLinear::RoundedRows(int64_t rows, const float* x) const {
+  auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
+  RoundRows(x, in_, rows, in_, rounded);
+  return rounded;
+}
+
+void RoundedTileLinear::Multiply(int64_t rows, const BFloat16* x,
+                                 const std::function<void(const SumBlock&)>& finish) const {
+  MultiplyPacked({&weight_, {x}, in_ * static_cast<int64_t>(sizeof(BFloat16)), rows, kOnePair, tiles_}, finish);
+}
+
+void RoundedTileLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const {
+  Multiply(rows, x, [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
+}
+
+void RoundedTileLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  Run(rows, RoundedRows(rows, x), y, function);
+}
+
+void RoundedTileLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
+  Multiply(rows, RoundedRows(rows, x), [&](const SumBlock& block) {
+    AddBiasAndApply({.rows = block.rows,
+                     .columns = block.columns,
+                     .x = block.sums,
+                     .x_stride = kPanelColumns,
+                     .bias = bias_.data() + block.column,
+                     .function = function,
+                     .y = block.sums,
+                     .y_stride = kPanelColumns});
+    RoundBlock(block.sums, kPanelColumns, block.rows, block.columns, y + block.row * weight_.columns() + block.column,
+               weight_.columns());
+  });
+}
 
 std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
                                                  int64_t out, int64_t in) {

@@ -9,8 +9,10 @@
 // alone, bit for bit. Work memory of a thread: its rows of x in the low precision, and what tile_product.h takes.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/cpu/tile_product.h"
 #include "ops/matmul.h"
@@ -19,11 +21,34 @@
 
 namespace lshformer {
 
+class RoundedTileLinear;
+
 class TileLinear {
  public:
   virtual ~TileLinear() = default;
   // x: [rows, in], y: [rows, out], contiguous. At most kMostPackedRows rows.
   virtual void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const = 0;
+  // Null but for maps in bfloat16.
+  virtual const RoundedTileLinear* Rounded() const { return nullptr; }
+};
+
+// A map in bfloat16. Between two of them rows need never be float32: what one gives rounded is what the other would
+// round to, bit for bit.
+class RoundedTileLinear : public TileLinear {
+ public:
+  RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in);
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override;
+  void Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const;
+  void Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const;
+  const RoundedTileLinear* Rounded() const override { return this; }
+
+ private:
+  const BFloat16* RoundedRows(int64_t rows, const float* x) const;
+  void Multiply(int64_t rows, const BFloat16* x, const std::function<void(const SumBlock&)>& finish) const;
+  MatrixTiles tiles_;
+  int64_t in_;
+  std::vector<float> bias_;
+  PackedTiles weight_;
 };
 
 // weight: [out, in], bias: [out], contiguous; both are copied. Null where this map goes without tiles: none are active,

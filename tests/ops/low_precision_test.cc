@@ -438,12 +438,23 @@ TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {
   EXPECT_TRUE(torch::equal(linear.Then(UnaryFunction::kRelu, x), torch::relu(want)));
 }
 
-// By pieces, as one after the other, and with gradients.
-TEST(LowPrecisionLinear, TwoMapsInARow) {
+// By pieces, as one after the other, and with gradients; in tiles too, where rows between two maps in bfloat16 are
+// never float32.
+class TwoMaps : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam()) UseTileModel(true);
+  }
+  void TearDown() override { UseTileModel(false); }
+};
+INSTANTIATE_TEST_SUITE_P(LowPrecisionLinear, TwoMaps, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "tile_model" : "plain"; });
+
+TEST_P(TwoMaps, InARow) {
   const Linear first({torch::randn({40, 24})}, {torch::randn({40})}),
       second({torch::randn({12, 40})}, {torch::randn({12})});
   for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
-    if (!SupportsProducts(precision)) continue;
+    if (!GetParam() && !SupportsProducts(precision)) continue;
     for (const int64_t rows : {int64_t{0}, int64_t{1}, kMostPackedRows, 2 * kMostPackedRows + 3}) {
       const torch::NoGradGuard no_grad;
       const Tensor x = torch::randn({rows, 24});
