@@ -34,7 +34,9 @@ struct AnswerOptions {
   int max_answer_length = 30;  // tokens
   bool version_2 = false;      // none is an answer too
   double null_score_diff_threshold = 0;
-  int doc_stride = -1;  // as in WindowOptions
+  int doc_stride = -1, max_query_length = 0;  // as in WindowOptions
+
+  WindowOptions Windows(int max_seq_length) const { return {max_seq_length, doc_stride, max_query_length}; }
 };
 // One row an option, for flags, help, checks (ValidateOptions) and the settings of a run.
 const OptionTable<AnswerOptions>& AnswerTable();

@@ -79,6 +79,11 @@ int DocStride(const WindowOptions& options) {
   return options.doc_stride >= 0 ? options.doc_stride : std::min(kHfStride, options.max_seq_length / 3);
 }
 
+void CutQuestion(const WindowOptions& options, std::vector<int32_t>& ids) {
+  if (options.max_query_length > 0 && std::ssize(ids) > options.max_query_length)
+    ids.resize(static_cast<size_t>(options.max_query_length));
+}
+
 WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
   if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1};
   return {/*apart=*/false, question_tokens + 2, question_tokens + kSpecials};
@@ -95,9 +100,11 @@ std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_t
     Fail("the context has {} tokens and windows of it would not get on: max_seq_length {}, doc_stride {}",
          context_tokens, options.max_seq_length, stride);
   if (room <= stride)
-    Fail("the question has {} tokens, at most {} leave room for the context (max_seq_length {}, doc_stride {})",
-         question_tokens, std::max<int64_t>(0, options.max_seq_length - kSpecials - stride - 1), options.max_seq_length,
-         stride);
+    Fail(
+        "the question has {} tokens, at most {} leave room for the context (max_seq_length {}, doc_stride {}); {} cuts "
+        "it",
+        question_tokens, std::max<int64_t>(0, options.max_seq_length - kSpecials - stride - 1), options.max_seq_length,
+        stride, OptionName{"max_query_length"});
   std::vector<ContextWindow> windows;
   for (int64_t begin = 0, end = 0; end < context_tokens; begin += room - stride) {
     end = std::min(begin + room, context_tokens);
@@ -172,6 +179,7 @@ void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const Wi
         for (Encoding& encoding : *encodings) encoding.ids = windows.set.words().Numbers(encoding);
     }
     for (size_t q = 0; q < questions.size(); ++q) {
+      CutQuestion(options, questions[q].ids);
       const size_t number = piece.first_question + q;
       const auto context = static_cast<size_t>(data.questions[number].context) - piece.begin;
       AddQuestion(data, number, questions[q], contexts[context], tokenizer, options, windows);

@@ -2,9 +2,9 @@
 //
 //   [CLS] question [SEP] window of the context [SEP]        types 0 … 0 1 … 1
 //
-// as HF's run_qa.py cuts them: the question is never cut; windows of the same size follow one another with doc_stride
-// tokens in common, until one reaches the end of the context. Models that read words have the question apart from the
-// sequence, each behind the start word (data/words.h):
+// as HF's run_qa.py cuts them: the question is not cut unless that is asked for; windows of the same size follow one
+// another with doc_stride tokens in common, until one reaches the end of the context. Models that read words have the
+// question apart from the sequence, each behind the start word (data/words.h):
 //
 //   start window of the context        start question
 #pragma once
@@ -22,9 +22,12 @@ namespace lshformer {
 
 struct WindowOptions {
   int max_seq_length = 384;
-  int doc_stride = -1;  // −1: a third of max_seq_length, at most 128 (HF's value, which suits its 384)
+  int doc_stride = -1;       // −1: a third of max_seq_length, at most 128 (HF's value, which suits its 384)
+  int max_query_length = 0;  // tokens of a question that are read, the first ones; 0: all
 };
 int DocStride(const WindowOptions& options);
+// Leaves of a question's tokens those that are read.
+void CutQuestion(const WindowOptions& options, std::vector<int32_t>& ids);
 
 using TokenPlaces = std::vector<std::pair<int32_t, int32_t>>;  // code points, half-open, of each token
 

@@ -140,14 +140,15 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (tokenizer_->character_vocab_size() > 0)
       for (Encoding* encoding : {&context, &question}) encoding->ids = query.words.Numbers(*encoding);
     query.context = std::move(input.context);
+    const WindowOptions window = options_.answers.Windows(options_.max_seq_length);
     query.question = std::move(question.ids);
+    CutQuestion(window, query.question);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);
     const auto tokens = static_cast<int64_t>(query.question.size());
     const WindowLayout layout = LayoutOf(*tokenizer_, tokens);
     query.first = layout.first;
-    query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout,
-                               {options_.max_seq_length, options_.answers.doc_stride});
+    query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout, window);
   } catch (const Error& error) {
     query = QuestionQuery();
     outcome.error = error.what();

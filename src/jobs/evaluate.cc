@@ -175,7 +175,7 @@ Json EvaluateText(Subject subject) {
 Json EvaluateQuestions(const Subject& subject) {
   const EvaluateJob& job = subject.job;
   const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
-                                        subject.tokenizer, {subject.SequenceLimit(), job.answers.doc_stride});
+                                        subject.tokenizer, job.answers.Windows(subject.SequenceLimit()));
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     const AnswerEvaluation result =
         EvaluateQuestionAnswering(model, set.data, set.windows, job.answers, options, /*scored=*/true);

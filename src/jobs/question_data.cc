@@ -60,7 +60,7 @@ QuestionSet ReadQuestions(const std::string& path, SquadUse use, int64_t limit, 
 
 QuestionData ReadQuestionData(const TrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
                               const ModelConfig& config) {
-  const WindowOptions window{SequenceLimit(options.max_seq_length, config), options.answers.doc_stride};
+  const WindowOptions window = options.answers.Windows(SequenceLimit(options.max_seq_length, config));
   const SquadUse use = LabelledUse(options.answers);
   const bool split = options.validation_split_percentage > 0;
   QuestionData questions;

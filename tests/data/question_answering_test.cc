@@ -208,6 +208,17 @@ std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, 
   return windows;
 }
 
+TEST(CutContext, QuestionsAreReadUpToALength) {
+  const std::vector<int32_t> all{5, 6, 7};
+  std::vector<int32_t> ids = all;
+  CutQuestion({.max_query_length = 0}, ids);
+  EXPECT_EQ(ids, all);
+  CutQuestion({.max_query_length = 3}, ids);
+  EXPECT_EQ(ids, all);
+  CutQuestion({.max_query_length = 2}, ids);
+  EXPECT_EQ(ids, (std::vector<int32_t>{5, 6}));
+}
+
 TEST(CutContext, WindowsCoverTheContextAndOverlap) {
   EXPECT_THAT(Cut(2, 10, 15, 3), ElementsAre(std::pair{0, 10}));
   EXPECT_THAT(Cut(2, 11, 15, 3), ElementsAre(std::pair{0, 10}, std::pair{7, 11}));
