@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -300,6 +301,16 @@ FolderChanges Changes(const Work& work) {
   return changes;
 }
 
+std::string InTemporaryFolder(const char* name) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    const char* given = std::getenv("TMPDIR");
+    Fail("TMPDIR \"{}\": {}", Shown(given == nullptr ? "" : given, 120), error.message());
+  }
+  return (folder / name).string();
+}
+
 // A copy of the model with more positions, where they are asked for.
 void Extend(Work& work, std::optional<StagedFolder>& extended) {
   const int64_t positions = work.options.extend_positions;
@@ -308,7 +319,7 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
   if (positions <= config.max_position_embeddings)
     FailOption("extend_positions", "the model has {} positions already, got {}", config.max_position_embeddings,
                positions);
-  extended.emplace((std::filesystem::temp_directory_path() / "lshformer-extended").string());
+  extended.emplace(InTemporaryFolder("lshformer-extended"));
   WriteChangedModel(work.source, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
   work.source = extended->path();
   work.report["extended_from"] = config.max_position_embeddings;
@@ -346,7 +357,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   Work work{.options = options, .source = options.model_name_or_path};
   work.report = {{"model", options.model_name_or_path}, {"output", options.output_dir}, {"seed", options.seed}};
   const std::string name = options.output_dir.empty() ? options.model_name_or_path : options.output_dir;
-  StagedFolder staged(options.dry_run ? (std::filesystem::temp_directory_path() / "lshformer-convert").string() : name);
+  StagedFolder staged(options.dry_run ? InTemporaryFolder("lshformer-convert") : name);
   std::optional<StagedFolder> extended;
   Extend(work, extended);
   ConvertResult result;
