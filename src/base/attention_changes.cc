@@ -36,7 +36,8 @@ auto AsUsage(const F& f) {
 // A flag where an error's place stands.
 std::string Named(const std::string& option) { return Marked(option); }
 
-// `spec` with one key changed; nothing where its kind has no such key, or none that has a meaning now.
+// `spec` with one key changed, what must hold between keys not looked at; nothing where its kind has no such key, or
+// none that has a meaning now.
 std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::string& key, const Json& value) {
   if (!spec.heads.empty()) {
     std::vector<AttentionSpec> heads;
@@ -51,7 +52,7 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
   const Json json = ToJson(spec);
   if (!json.contains(key)) return std::nullopt;
   const std::string flag = Named("lsh_" + key);
-  return AsUsage([&] { return ParseAttentionSpec(WithKeyChanged(json, key, value, flag), flag); });
+  return AsUsage([&] { return ParseUnchecked(WithKeyChanged(json, key, value, flag), flag); });
 }
 
 // Why a key could be laid over no spec.
@@ -138,6 +139,7 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
                OptionName{"lsh_cross_bucket"});
   if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;
+  std::string last;  // that changed something
   for (const auto& [key, value] : Keys()) {
     if (value.is_null()) continue;
     // Layers may differ: a key changes those whose kind has it.
@@ -148,6 +150,10 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
       spec = changed.value_or(spec);
     }
     if (!used) RefuseKey(specs, key, value);
+    last = key;
+  }
+  for (size_t i = 0; i < specs.size() && !last.empty(); ++i) {
+    if (specs[i] != before[i]) AsUsage([&] { return ParseAttentionSpec(ToJson(specs[i]), Named("lsh_" + last)); });
   }
   for (size_t i = 0; i < specs.size(); ++i) {
     if (SameWork(specs[i], before[i])) continue;

@@ -219,6 +219,15 @@ AttentionSpec OfHeads(std::vector<AttentionSpec> heads, std::string_view where) 
   return layer;
 }
 
+AttentionSpec ParseUnchecked(const Json& object, std::string_view where) {
+  AttentionSpec spec = SpecOfName(object, where);
+  RefuseUnknownKeys(object, spec, where);
+  AttentionTable table = OptionsOf(spec);
+  table.check = nullptr;
+  ReadKnownOptions(table, object, where, spec);
+  return spec;
+}
+
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   if (value.is_array() && !value.empty()) {
     std::vector<AttentionSpec> heads;

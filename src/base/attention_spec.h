@@ -100,6 +100,8 @@ std::vector<std::string> AttentionNames();
 // nearest key. A JSON string is a kind's name alone. Keys that do not belong to the kind are refused. A list has one of
 // these for each head.
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where);
+// Of one object, but for what must hold between several of its keys: for whoever goes on to change others.
+AttentionSpec ParseUnchecked(const Json& object, std::string_view where);
 Json ToJson(const AttentionSpec& spec);  // only the keys that belong to the kind; seed included
 // "attention" of a config: one for all layers, or a list with one for each. A list with one is for all, too: so is one
 // of heads written.

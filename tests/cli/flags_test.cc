@@ -188,6 +188,11 @@ TEST_F(AttentionFlagsTest, LevelsOfClusters) {
   EXPECT_EQ(clustered({two}, {"--lsh_cluster", "16"}).open, (Numbers{4}));
   EXPECT_EQ(clustered({two}, {"--lsh_cluster", "16", "--lsh_open", "2"}).open, (Numbers{2}));
   EXPECT_EQ(clustered({two}, {"--lsh_open", "5,1"}).open, (Numbers{5, 1}));
+  // Levels and bundles go together in no order, but one for the other does.
+  AttentionSpec bundled = ParseAttentionSpec({{"type", "clustered"}, {"bundle", 64}}, "test");
+  EXPECT_EQ(clustered({bundled}, {"--lsh_bundle", "1", "--lsh_cluster", "64,16", "--lsh_open", "3,2"}).open,
+            (Numbers{3, 2}));
+  EXPECT_EQ(clustered({two}, {"--lsh_bundle", "64", "--lsh_cluster", "64"}).bundle, 64);
   const ClusteredAttention automatic =
       clustered({}, {"--attention", "clustered", "--lsh_open", "3", "--lsh_cluster", "auto"});
   EXPECT_TRUE(automatic.cluster.empty());
