@@ -1,5 +1,6 @@
 // Clustered attention's plans: what the numbers of a unit choose, as passes.
 #include <algorithm>
+#include <span>
 
 #include "kernels/cpu/clusters.h"
 #include "kernels/cpu/halving.h"
@@ -91,6 +92,14 @@ class ClusteredUnit {
     BucketOrder(labels, length_, count_, parts_.orders.data() + begin);
   }
 
+  // Rows [begin, end) of a pass, which all meet `seen`.
+  void AddTiles(int32_t begin, int32_t end, std::span<const Segment> seen) {
+    if (begin == end) return;
+    const int32_t step = RowsOfATile(end - begin);
+    for (int32_t row = begin; row < end; row += step)
+      AddTile(parts_, row, std::min(end, row + step), seen.data(), seen.size());
+  }
+
   void AddCentroidPass() {
     const int32_t count = clusters_.levels.front().count;
     TilePass pass;
@@ -100,9 +109,7 @@ class ClusteredUnit {
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     for (int32_t g = 0; g < clusters_.groups; ++g) {
       const Segment seen{g * count, (g + 1) * count, false};
-      const int32_t end = group_begins_[g + 1], step = RowsOfATile(std::max(1, end - group_begins_[g]));
-      for (int32_t row = group_begins_[g]; row < end; row += step)
-        AddTile(parts_, row, std::min(end, row + step), &seen, 1);
+      AddTiles(group_begins_[g], group_begins_[g + 1], {&seen, 1});
     }
     pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
     parts_.passes.push_back(pass);
@@ -157,8 +164,8 @@ class ClusteredUnit {
       Segment seen{node * level.children, (node + 1) * level.children, false};
       if (keys && node < none) seen = {level.begins[node], level.begins[node + 1], true};
       if (node == none) seen = {};
-      const int32_t step = RowsOfATile(end - row);
-      for (; row < end; row = std::min(end, row + step)) AddTile(parts_, row, std::min(end, row + step), &seen, 1);
+      AddTiles(row, end, {&seen, 1});
+      row = end;
     }
     for (int32_t row = 0; row < rows; ++row) {
       places[order[row]] = row;
@@ -184,9 +191,9 @@ class ClusteredUnit {
     if (!globals.empty()) {  // columns of their own, behind the others
       pass.column_order = static_cast<int64_t>(parts_.orders.size());
       pass.columns += static_cast<int32_t>(globals.size());
-      const std::vector<int32_t> keys(parts_.orders.begin(), parts_.orders.begin() + length_);
-      parts_.orders.insert(parts_.orders.end(), keys.begin(), keys.end());
-      parts_.orders.insert(parts_.orders.end(), globals.begin(), globals.end());
+      parts_.orders.resize(parts_.orders.size() + static_cast<size_t>(pass.columns));
+      const auto order = parts_.orders.begin() + pass.column_order;
+      std::copy(globals.begin(), globals.end(), std::copy_n(parts_.orders.begin(), length_, order));
     }
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     std::vector<int32_t> met;
@@ -213,9 +220,7 @@ class ClusteredUnit {
         const auto column = length_ + static_cast<int32_t>(g);
         if (!std::binary_search(met.begin(), met.end(), call_.key_clusters[globals[g]])) see(column, column + 1);
       }
-      const int32_t step = RowsOfATile(end - begin);
-      for (int32_t row = begin; row < end; row += step)
-        AddTile(parts_, row, std::min(end, row + step), seen.data(), seen.size());
+      AddTiles(begin, end, seen);
     }
     pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
     parts_.passes.push_back(pass);

@@ -44,7 +44,68 @@ void TakeLogarithms(std::vector<CentroidChange>& changes) {
   }
 }
 
-// What each query meets, and what its window takes out of clusters that it is scored with and did not open.
+// What queries meet together but for their windows.
+class MeetingCounter {
+ public:
+  MeetingCounter(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
+                 int64_t stride, const Clusters& clusters)
+      : call_(call), scores_(scores), opened_(opened), stride_(stride), clusters_(clusters) {}
+
+  // Keys of the clusters that queries opened.
+  int64_t KeysOpened() const {
+    const ClusterSums& level = clusters_.levels.back();
+    int64_t met = 0;
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* opened = Opened(level, p);
+      for (int32_t i = 0; i < call_.length; ++i)
+        if (opened[i] >= 0) met += level.begins[opened[i] + 1] - level.begins[opened[i]];
+    }
+    return met;
+  }
+
+  // Queries that did not open a global key's cluster.
+  int64_t Beyond(int32_t position) const {
+    const ClusterSums& level = clusters_.levels.back();
+    int64_t met = call_.length;
+    for (int p = 0; p < level.open; ++p) {
+      const int32_t* opened = Opened(level, p);
+      met -= std::count(opened, opened + call_.length, call_.key_clusters[position]);
+    }
+    return met;
+  }
+
+  // Centroids, which do not depend on the group: all of the first level, and those that opened clusters are made of.
+  int64_t CentroidsScored() const {
+    const auto scored = [&](size_t level, int32_t begin, int32_t end) -> int64_t {
+      const float* weights = scores_[level].weight.data();
+      return std::count_if(weights + begin, weights + end, [](float weight) { return weight != 0; });
+    };
+    int64_t met = call_.length * scored(0, 0, clusters_.levels[0].count);
+    for (size_t l = 1; l < clusters_.levels.size(); ++l) {
+      const ClusterSums& above = clusters_.levels[l - 1];
+      std::vector<int64_t> of_parent;
+      for (int32_t c = 0; c < above.count; ++c)
+        of_parent.push_back(scored(l, c * above.children, (c + 1) * above.children));
+      for (int p = 0; p < above.open; ++p) {
+        const int32_t* opened = Opened(above, p);
+        for (int32_t i = 0; i < call_.length; ++i)
+          if (opened[i] >= 0) met += of_parent[opened[i]];
+      }
+    }
+    return met;
+  }
+
+ private:
+  const int32_t* Opened(const ClusterSums& level, int p) const { return opened_ + (level.opened_at + p) * stride_; }
+
+  const ClusterCall& call_;
+  const std::vector<ClusterScores>& scores_;
+  const int32_t* opened_;
+  int64_t stride_;
+  const Clusters& clusters_;
+};
+
+// What windows take out of clusters that queries are scored with and did not open.
 class ChangeFinder {
  public:
   ChangeFinder(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened, int64_t stride,
@@ -68,17 +129,9 @@ class ChangeFinder {
     }
   }
 
-  // Returns how many keys and centroids the queries meet, together.
+  // Returns how many keys the queries meet because of their windows, and global keys beyond those.
   int64_t Run() {
     into_.change_begins.assign(1, 0);
-    CountScored();
-    CountOpened();
-    if (call_.always.reach < 0) {  // a centroid's weight is of keys that are not global
-      into_.change_begins.assign(static_cast<size_t>(call_.length) + 1, 0);
-      for (const int32_t position : {call_.always.global_first, call_.always.global_last})
-        if (position >= 0) CountBeyond(position);
-      return met_;
-    }
     for (int32_t i = 0; i < call_.length; ++i) {
       MeetNeighbours(i);
       into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
@@ -88,55 +141,10 @@ class ChangeFinder {
   }
 
  private:
-  int32_t Opened(const ClusterSums& level, int p, int32_t query) const {
-    return opened_[(level.opened_at + p) * stride_ + query];
-  }
-
   bool IsOpen(const ClusterSums& level, int32_t query, int32_t cluster) const {
     for (int p = 0; p < level.open; ++p)
-      if (Opened(level, p, query) == cluster) return true;
+      if (opened_[(level.opened_at + p) * stride_ + query] == cluster) return true;
     return false;
-  }
-
-  // Keys of the clusters that queries opened.
-  void CountOpened() {
-    const ClusterSums& level = into_.levels.back();
-    for (int p = 0; p < level.open; ++p) {
-      const int32_t* opened = opened_ + (level.opened_at + p) * stride_;
-      for (int32_t i = 0; i < call_.length; ++i)
-        if (opened[i] >= 0) met_ += level.begins[opened[i] + 1] - level.begins[opened[i]];
-    }
-  }
-
-  // A global key, of which every query that did not open its cluster is told.
-  void CountBeyond(int32_t position) {
-    const ClusterSums& level = into_.levels.back();
-    met_ += call_.length;
-    for (int p = 0; p < level.open; ++p) {
-      const int32_t* opened = opened_ + (level.opened_at + p) * stride_;
-      met_ -= std::count(opened, opened + call_.length, call_.key_clusters[position]);
-    }
-  }
-
-  // Centroids, which do not depend on the group: all of the first level, and those that opened clusters are made of.
-  void CountScored() {
-    const auto scored = [&](size_t level, int32_t begin, int32_t end) -> int64_t {
-      const float* weights = scores_[level].weight.data();
-      return std::count_if(weights + begin, weights + end, [](float weight) { return weight != 0; });
-    };
-    met_ = call_.length * scored(0, 0, into_.levels[0].count);
-    for (size_t l = 1; l < into_.levels.size(); ++l) {
-      const ClusterSums& above = into_.levels[l - 1];
-      std::vector<int64_t> of_parent;
-      for (int32_t c = 0; c < above.count; ++c)
-        of_parent.push_back(scored(l, c * above.children, (c + 1) * above.children));
-      for (int p = 0; p < above.open; ++p) {
-        for (int32_t i = 0; i < call_.length; ++i) {
-          const int32_t parent = Opened(above, p, i);
-          if (parent >= 0) met_ += of_parent[parent];
-        }
-      }
-    }
   }
 
   // The level whose cluster stands for a key; the number of levels where it is in an open one of each.
@@ -150,10 +158,10 @@ class ChangeFinder {
     const int32_t reach = call_.always.reach;
     const int32_t low = std::max(0, query - reach), high = std::min(call_.length - 1, query + reach);
     for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
-      const bool beyond = position >= 0 && (reach < 0 || position < low || position > high);
+      const bool beyond = position >= 0 && (position < low || position > high);
       met_ += beyond && !IsOpen(into_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
     }
-    for (int32_t j = low; reach >= 0 && j <= high; ++j) {
+    for (int32_t j = low; j <= high; ++j) {
       const size_t l = LevelOf(query, j);
       if (l == cluster_of_.size()) continue;
       ++met_;
@@ -216,7 +224,12 @@ class ChangeFinder {
 
 int64_t Changes(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
                 int64_t stride, Clusters& into) {
-  return ChangeFinder(call, scores, opened, stride, into).Run();
+  const MeetingCounter counter(call, scores, opened, stride, into);
+  const int64_t met = counter.CentroidsScored() + counter.KeysOpened();
+  if (call.always.reach >= 0) return met + ChangeFinder(call, scores, opened, stride, into).Run();
+  into.change_begins.assign(static_cast<size_t>(call.length) + 1, 0);  // centroids' weights are of no global key
+  const auto beyond = [&](int32_t position) { return position < 0 ? 0 : counter.Beyond(position); };
+  return met + beyond(call.always.global_first) + beyond(call.always.global_last);
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

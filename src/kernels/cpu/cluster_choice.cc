@@ -38,6 +38,15 @@ struct Largest {
   }
 };
 
+// Queries [begin, begin + count) of a group, less its mean, as products take them: transposed[k][r].
+void GatherGroupRows(const ClusterCall& call, const Clusters& clusters, int64_t group, int32_t begin, int32_t count,
+                     float* rows, float* transposed) {
+  const int stride = clusters.stride;
+  GatherPositions(call.query, call.query_order + begin, count, stride, rows);
+  TakeOffRows(clusters.mean_queries.data() + group * stride, count, stride, stride, rows);
+  TransposeScaled(rows, stride, count, call.head_dim, RoundUp(count, kLanes), call.scale * kLog2E, transposed);
+}
+
 // Of all clusters of the first level.
 void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
                  int64_t opened_stride) {
@@ -51,14 +60,11 @@ void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const Cluste
   const Largest largest{memory.Get<float>(Slot::kSums, int64_t{level.open} * kTileRows),
                         memory.Get<int32_t>(Slot::kUnseenValues, int64_t{level.open} * kTileRows), level.open};
   for (int g = 0; g < clusters.groups; ++g) {
-    const float* mean = clusters.mean_queries.data() + int64_t{g} * stride;
     const float* centroids = level.keys.data() + int64_t{g} * level.count * stride;
     const float* choice = scores.choice.data() + int64_t{g} * level.count;
     for (int32_t begin = call.group_begins[g]; begin < call.group_begins[g + 1]; begin += kTileRows) {
       const int32_t count = std::min(kTileRows, call.group_begins[g + 1] - begin), padded = RoundUp(count, kLanes);
-      GatherPositions(call.query, call.query_order + begin, count, stride, rows);
-      TakeOffRows(mean, count, stride, stride, rows);
-      TransposeScaled(rows, stride, count, call.head_dim, padded, call.scale * kLog2E, transposed);
+      GatherGroupRows(call, clusters, g, begin, count, rows, transposed);
       std::fill_n(largest.scores, level.open * kTileRows, kNeverChosen);
       std::fill_n(largest.indices, level.open * kTileRows, -1);
       for (int32_t first = 0; first < level.count; first += kBlockColumns) {
@@ -116,9 +122,7 @@ class BundleChooser {
   void AddShares(int group, int32_t begin, int32_t count) {
     const Floats d;
     const int stride = clusters_.stride, padded = RoundUp(count, kLanes);
-    GatherPositions(call_.query, call_.query_order + begin, count, stride, rows_);
-    TakeOffRows(clusters_.mean_queries.data() + int64_t{group} * stride, count, stride, stride, rows_);
-    TransposeScaled(rows_, stride, count, call_.head_dim, padded, call_.scale * kLog2E, transposed_);
+    GatherGroupRows(call_, clusters_, group, begin, count, rows_, transposed_);
     const int64_t first = int64_t{group} * level_.count;
     Multiply<Store::kSet, false>({level_.keys.data() + first * stride, stride}, {transposed_, padded},
                                  {logits_, padded}, level_.count, padded, call_.head_dim);
