@@ -122,10 +122,10 @@ ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const Attenti
 // Groups of queries and clusters of keys, int32 [heads, tokens] each, of equal sizes. C clusters of a sequence of n
 // tokens: a range of clusters [a, b) with b − a > 1 is ordered by direction_l·k, ascending, where l is how often it was
 // cut before, and cut so that the ranks below ⌈m n / C⌉, m = ⌊(a + b)/2⌋, go to the clusters below m; of equal products
-// the order stays as it was, at first that of positions. Groups likewise, and where queries open clusters together, each
-// group into bundles (BundlesOfAGroup), whose numbers then stand for groups': those of a group one after another; cut l
-// of queries is along direction l mod kQueryDirections. Sequences that UsesHash leaves out are left at 0. A product that
-// is no number counts as +∞.
+// the order stays as it was, at first that of positions. Groups likewise, and where queries open clusters together,
+// each group into bundles (BundlesOfAGroup), whose numbers then stand for groups': those of a group one after another;
+// cut l of queries is along direction l mod kQueryDirections. Sequences that UsesHash leaves out are left at 0. A
+// product that is no number counts as +∞.
 HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                           HeadTensor<const float> key, const ClusterDirections& directions);
 
@@ -151,8 +151,9 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they, groups and bundles
-// may be of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query and key.
+// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they, groups and
+// bundles may be of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query
+// and key.
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters);
