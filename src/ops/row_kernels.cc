@@ -22,16 +22,20 @@ namespace HWY_NAMESPACE {
 using UintTag = hn::Rebind<uint32_t, FloatTag>;
 using Uint = hn::Vec<UintTag>;
 
-// High 32 bits of the products with one number.
-HWY_INLINE Uint MultiplyHigh(Uint a, Uint b) {
+// The products of all lanes with one number: their high and their low 32 bits.
+struct Products {
+  Uint high, low;
+};
+HWY_INLINE Products MultiplyWide(Uint a, Uint b) {
 #if HWY_TARGET == HWY_SCALAR  // one lane has no wider twin
-  return Uint(static_cast<uint32_t>((uint64_t{a.raw} * b.raw) >> 32));
+  return {Uint(static_cast<uint32_t>((uint64_t{a.raw} * b.raw) >> 32)), hn::Mul(a, b)};
 #else
   constexpr UintTag d;
   const hn::RepartitionToWide<UintTag> wide;
   const auto even = hn::MulEven(a, b);
   const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  return hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, hn::Set(wide, uint64_t{0xFFFFFFFF} << 32))));
+  return {hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even))),
+          hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even))};
 #endif
 }
 
@@ -41,12 +45,11 @@ HWY_INLINE void PhiloxLanes(uint64_t key, Uint& c0, Uint& c1, Uint& c2, Uint& c3
   const Uint m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const Uint high0 = MultiplyHigh(c0, m0), low0 = hn::Mul(c0, m0);
-    const Uint high1 = MultiplyHigh(c2, m1), low1 = hn::Mul(c2, m1);
-    c0 = hn::Xor(high1, hn::Xor(c1, hn::Set(d, k0)));
-    c1 = low1;
-    c2 = hn::Xor(high0, hn::Xor(c3, hn::Set(d, k1)));
-    c3 = low0;
+    const Products first = MultiplyWide(c0, m0), second = MultiplyWide(c2, m1);
+    c0 = hn::Xor(second.high, hn::Xor(c1, hn::Set(d, k0)));
+    c1 = second.low;
+    c2 = hn::Xor(first.high, hn::Xor(c3, hn::Set(d, k1)));
+    c3 = first.low;
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
   }
@@ -62,9 +65,10 @@ void DropoutFactors(const RowDropout& dropout, int64_t row, int64_t columns, flo
   const auto dropped_below =
       hn::Set(signed_tag, static_cast<int32_t>(std::min(2147483647.0, dropout.probability * 0x1p31)));
   const Float scale = hn::Set(kTag, 1.0f / (1.0f - dropout.probability));
+  const Uint numbers = hn::Iota(d, 0);  // one that begins elsewhere goes through memory
   for (int64_t group = 0; group * 64 < columns; ++group) {
     for (int64_t lane = 0; lane < 16; lane += lanes) {
-      Uint c0 = hn::Iota(d, static_cast<uint32_t>(group * 16 + lane));
+      Uint c0 = hn::Add(numbers, hn::Set(d, static_cast<uint32_t>(group * 16 + lane)));
       Uint c1 = hn::Set(d, static_cast<uint32_t>(dropout.positions[row]));
       Uint c2 = hn::Set(d, static_cast<uint32_t>(sequence)), c3 = hn::Set(d, static_cast<uint32_t>(sequence >> 32));
       PhiloxLanes(dropout.key, c0, c1, c2, c3);

@@ -190,11 +190,12 @@ class ChangeFinder {
     }
     const Floats d;
     const Ints di;
+    const auto numbers = hn::Iota(di, 0);
     const int32_t *own = cluster_of_[l].data(), *child_of = cluster_of_[l + 1].data(), first = cluster * level.children;
     const float* shares = scores_[l + 1].share.data() + group * into_.levels[l + 1].count + first;
     FloatVec untouched = hn::Zero(d);
     for (int32_t k = 0; k < level.children; k += kLanes) {
-      const auto number = hn::Iota(di, first + k);
+      const auto number = hn::Add(numbers, hn::Set(di, first + k));
       auto counts = hn::FirstN(di, static_cast<size_t>(level.children - k));
       for (int32_t j = low; j <= high; ++j)
         if (own[j] == cluster) counts = hn::And(counts, hn::Ne(number, hn::Set(di, child_of[j])));
