@@ -222,9 +222,7 @@ AttentionSpec OfHeads(std::vector<AttentionSpec> heads, std::string_view where) 
 AttentionSpec ParseUnchecked(const Json& object, std::string_view where) {
   AttentionSpec spec = SpecOfName(object, where);
   RefuseUnknownKeys(object, spec, where);
-  AttentionTable table = OptionsOf(spec);
-  table.check = nullptr;
-  ReadKnownOptions(table, object, where, spec);
+  ReadUnchecked(OptionsOf(spec), object, where, spec);
   return spec;
 }
 
@@ -237,9 +235,8 @@ AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   }
   if (value.is_string()) return ParseAttentionSpec(Json{{kType, value}}, where);
   if (!value.is_object()) Fail("{}: expected a type name or an object, got {}", where, ShownValue(value));
-  AttentionSpec spec = SpecOfName(value, where);
-  RefuseUnknownKeys(value, spec, where);
-  ReadKnownOptions(OptionsOf(spec), value, where, spec);
+  const AttentionSpec spec = ParseUnchecked(value, where);
+  if (const auto& check = OptionsOf(spec).check) check(spec, where);
   return spec;
 }
 

@@ -155,6 +155,12 @@ int QueryDirections(const ClusteredAttention& clustered, int64_t length) {
   return std::min(QueryCuts(clustered, length), ClusteredAttention::kQueryDirections);
 }
 
+int64_t HashingProducts(const ClusteredAttention& clustered, int64_t length) {
+  const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
+  const int64_t sums = static_cast<int64_t>(2 + levels.size()) * clustered.groups;
+  return DepthOf(levels.back().count) + QueryDirections(clustered, length) + sums;
+}
+
 int DepthOf(int64_t parts) { return parts <= 1 ? 0 : std::bit_width(static_cast<uint64_t>(parts - 1)); }
 
 }  // namespace lshformer

@@ -63,5 +63,8 @@ int DepthOf(int64_t parts);  // directions that a tree of halves with so many le
 // Cuts that lead to a bundle, and the directions that they take.
 int QueryCuts(const ClusteredAttention& clustered, int64_t length);
 int QueryDirections(const ClusteredAttention& clustered, int64_t length);
+// Products of a token's vectors that sorting queries and keys and summing clusters up take: one with every direction,
+// and for every group one with its mean, one share in a key's and for each level one in a value's.
+int64_t HashingProducts(const ClusteredAttention& clustered, int64_t length);
 
 }  // namespace lshformer

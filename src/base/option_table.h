@@ -328,9 +328,10 @@ void ForEachInReadingOrder(const OptionTable<Struct>& table, const Visit& visit)
   }
 }
 
-// The options that an object has, over what `into` holds. Other keys of the object are left to the caller.
+// The options that an object has, over what `into` holds; what must hold between several is not looked at. Other keys
+// of the object are left to the caller.
 template <class Struct>
-void ReadKnownOptions(const OptionTable<Struct>& table, const Json& object, std::string_view where, Struct& into) {
+void ReadUnchecked(const OptionTable<Struct>& table, const Json& object, std::string_view where, Struct& into) {
   ForEachInReadingOrder(table, [&](const Option<Struct>& option) {
     if (!option.read || !object.contains(option.name)) return;
     const Json& value = object.at(option.name);
@@ -339,6 +340,12 @@ void ReadKnownOptions(const OptionTable<Struct>& table, const Json& object, std:
     if (!reason.empty()) Fail("{}: \"{}\" has no meaning here: {}", where, option.name, reason);
     option.read(object, where, into);
   });
+}
+
+// The same, and what must hold between several.
+template <class Struct>
+void ReadKnownOptions(const OptionTable<Struct>& table, const Json& object, std::string_view where, Struct& into) {
+  ReadUnchecked(table, object, where, into);
   if (table.check) table.check(into, where);
 }
 

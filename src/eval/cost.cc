@@ -150,9 +150,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   AttentionCost cost;
   cost.pairs_total = all;
   cost.pairs = share < 0 ? heads * n * (centroids + opened + always * (1 - opened / n)) : share * all;
-  const double sums = static_cast<double>(2 + levels.size()) * clustered.groups;
-  cost.hash_flops =
-      2.0 * (DepthOf(levels.back().count) + QueryDirections(clustered, length) + sums) * head_dim * n * heads;
+  cost.hash_flops = 2.0 * static_cast<double>(HashingProducts(clustered, length)) * head_dim * n * heads;
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;

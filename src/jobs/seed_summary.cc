@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/metric_direction.h"
+#include "report/runs.h"
 
 namespace lshformer {
 namespace {
@@ -67,10 +68,6 @@ std::string Cell(const Json& value) {
 }
 
 }  // namespace
-
-std::string SeedFolder(const std::string& output_dir, uint64_t seed) {
-  return fmt::format("{}/{}{}", output_dir, kSeedPrefix, seed);
-}
 
 Json SummarizeSeeds(std::span<const SeedResult> results, const std::string& metric, const std::string& output_dir) {
   Json seeds = Json::array();

@@ -26,7 +26,4 @@ Json SummarizeSeeds(std::span<const SeedResult> results, const std::string& metr
 Table SeedsTable(const Json& summary);
 std::string SeedsText(const Json& summary);  // the table, and where the best model is
 
-inline constexpr const char* kSeedPrefix = "seed-";
-std::string SeedFolder(const std::string& output_dir, uint64_t seed);  // output_dir/seed-N
-
 }  // namespace lshformer

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "jobs/seed_summary.h"
+#include "report/runs.h"
 
 namespace lshformer {
 namespace {

@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention_kinds.h"
-#include "kernels/cpu/clusters.h"
 #include "kernels/cpu/halving.h"
 
 namespace lshformer {
@@ -56,26 +55,19 @@ HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape
                           HeadTensor<const float> key, const ClusterDirections& directions) {
   const int64_t tokens = shape.tokens();
   HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
-  const AlignedDirections keys(directions.key, shape, directions.key_depth);
-  const AlignedDirections queries(directions.query, shape, directions.query_depth);
+  const HalvingDirections along(directions, shape);
   const int64_t units = int64_t{shape.sequences()} * shape.heads;
   const int64_t grain = std::max<int64_t>(1, 1024 * units / std::max<int64_t>(1, tokens * shape.heads));
   ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
     Halving halving;
-    std::vector<float> projections;
     for (int64_t unit = begin; unit < end; ++unit) {
       const int head = static_cast<int>(unit % shape.heads);
       const int64_t first = shape.cu_seqlens[unit / shape.heads];
       const auto length = static_cast<int32_t>(shape.cu_seqlens[unit / shape.heads + 1] - first);
       if (!UsesHash(OfHead(spec, head), length)) continue;
-      const ClusteredAttention& clustered = *ClusteredOf(spec, head);
       const int64_t at = head * tokens + first;
-      const int32_t parts = ClustersOf(clustered, length), bundles = BundlesOfAGroup(clustered, length);
-      ProjectRows(key, first, length, head, keys, DepthOf(parts), projections);
-      halving.Run(projections.data(), DepthOf(parts), length, parts, buckets.key.data() + at);
-      const int along = QueryDirections(clustered, length);
-      ProjectRows(query, first, length, head, queries, along, projections);
-      halving.Run(projections.data(), along, length, clustered.groups * bundles, buckets.query.data() + at, bundles);
+      HalveSequence(*ClusteredOf(spec, head), query, key, {first, length}, head, along, halving,
+                    buckets.query.data() + at, buckets.key.data() + at);
     }
   });
   return buckets;

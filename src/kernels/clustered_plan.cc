@@ -264,19 +264,13 @@ class ClusteredUnit {
   std::vector<int32_t> query_groups_, group_begins_, bundle_begins_, count_;
 };
 
-// Operations of sorting queries and keys and of summing clusters up: a product with every direction, and for every
-// group one with its mean, one share in a key's and for each level one in a value's.
 int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     for (int head = 0; head < shape.heads; ++head) {
       if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
-      const ClusteredAttention& clustered = *ClusteredOf(spec, head);
-      const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
-      const int64_t depth = DepthOf(levels.back().count) + QueryDirections(clustered, length);
-      const auto sums = static_cast<int64_t>(2 + levels.size()) * clustered.groups;
-      flops += 2 * (depth + sums) * shape.head_dim * length;
+      flops += 2 * HashingProducts(*ClusteredOf(spec, head), length) * shape.head_dim * length;
     }
   }
   return flops;
@@ -359,23 +353,14 @@ AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
-  const AlignedDirections keys(directions.key, shape, directions.key_depth);
-  const AlignedDirections queries(directions.query, shape, directions.query_depth);
+  const HalvingDirections along(directions, shape);
   return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall& call, int32_t* clusters) {
-    const ClusteredAttention& clustered = *ClusteredOf(spec, unit.head);
+    const int stride = Stride(shape.head_dim);
     Halving halving;
-    std::vector<float> projections;
-    const auto halve = [&](const float* rows, const AlignedDirections& along, int cuts, int32_t parts, int32_t grouped,
-                           int32_t* labels) {
-      ProjectRows({rows, Stride(shape.head_dim), 0}, 0, unit.length, unit.head, along, cuts, projections);
-      halving.Run(projections.data(), cuts, unit.length, parts, labels, grouped);
-    };
-    const int32_t parts = ClustersOf(clustered, unit.length), bundles = BundlesOfAGroup(clustered, unit.length);
-    halve(call.key, keys, DepthOf(parts), parts, 1, clusters);
-    std::vector<int32_t> labels(unit.length);
-    halve(call.query, queries, QueryDirections(clustered, unit.length), clustered.groups * bundles, bundles,
-          labels.data());
-    return labels;
+    std::vector<int32_t> bundles(unit.length);
+    HalveSequence(*ClusteredOf(spec, unit.head), {call.query, stride, 0}, {call.key, stride, 0}, {0, unit.length},
+                  unit.head, along, halving, bundles.data(), clusters);
+    return bundles;
   });
 }
 

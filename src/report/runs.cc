@@ -137,12 +137,16 @@ std::vector<std::string> WithRunsOfSeeds(const std::vector<std::string>& paths) 
       all.push_back(path);
       continue;
     }
-    for (const Json& seed : results["seeds"]) all.push_back((fs::path(path) / ("seed-" + seed.dump())).string());
+    for (const Json& seed : results["seeds"]) all.push_back(SeedFolder(path, seed.get<uint64_t>()));
   }
   return all;
 }
 
 }  // namespace
+
+std::string SeedFolder(const std::string& output_dir, uint64_t seed) {
+  return (fs::path(output_dir) / fmt::format("{}{}", kSeedPrefix, seed)).string();
+}
 
 RunRecord ReadRun(const std::string& path) {
   RunRecord run;

@@ -2,8 +2,7 @@
 // Dao et al., FlashAttention, 2022). Scores of a block are held transposed, [columns][rows], so that rows lie in vector
 // lanes: maxima and sums need no horizontal step and the second product reads its scalars one after another.
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstring>
 
 #include "kernels/cpu/executor.h"
 #undef HWY_TARGET_INCLUDE
@@ -13,21 +12,12 @@
 #include "kernels/cpu/centroids-inl.h"
 #include "kernels/cpu/matrix_blocks-inl.h"
 #include "kernels/cpu/products-inl.h"
+#include "kernels/cpu/row_sums-inl.h"
 #include "kernels/cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 namespace {
-
-// Running state of a tile's rows.
-struct RowState {
-  alignas(64) float maximum[kTileRows];
-  alignas(64) float sum[kTileRows];      // Σ exp2(s − maximum) over seen pairs
-  alignas(64) float rescale[kTileRows];  // what the block's new maximum makes of the old sums
-  alignas(64) float fill[kTileRows];     // score of unseen pairs; kNothing where there are none
-  float* accumulator;                    // [rows][padded] Σ exp2(s − maximum) v
-  float* transposed;                     // matrix tiles: [padded][rows] instead, while blocks are worked through
-};
 
 // Turns the scores of a block into probabilities relative to the new maximum.
 void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWords* columns, int count,
@@ -142,142 +132,6 @@ void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int 
         hn::Store(hn::IfThenElse(counts, hn::MulAdd(weight, value, sum), sum), d, sums + k * stride + r);
       }
     }
-  }
-}
-
-void StartRows(const UnitWork& work, const TileRows& rows, RowState& state) {
-  for (int r = 0; r < rows.padded; ++r) {
-    state.sum[r] = 0;
-    state.fill[r] = work.fill_score ? work.fill_score[rows.positions[r]] : kNothing;
-    state.maximum[r] = state.fill[r];
-  }
-  std::memset(state.accumulator, 0, sizeof(float) * rows.padded * work.padded());
-}
-
-// Between passes maximum and accumulator rest where lse and out will be.
-void ResumeRows(const UnitWork& work, const TileRows& rows, RowState& state) {
-  StartRows(work, rows, state);
-  for (int r = 0; r < rows.count; ++r) {
-    const int32_t position = rows.positions[r];
-    if (r + kRowsAhead < rows.count) PrefetchRow(work.kept.at(rows.positions[r + kRowsAhead]), work.head_dim());
-    state.sum[r] = work.row_sum[position];
-    state.maximum[r] = work.lse(position);
-    std::memcpy(state.accumulator + r * work.padded(), work.kept.at(position), sizeof(float) * work.head_dim());
-  }
-}
-
-// Adds what the visits of a pass found to the rows.
-void AddUpVisits(const UnitWork& work, const TilePass& visited, const TileRows& rows, RowState& state) {
-  const Floats d;
-  const int padded = work.padded();
-  const int32_t* places = work.plan->Order(visited.visit_places);
-  const auto place = [&](int32_t visit, int r) -> int64_t {
-    return int64_t{visited.visits_before} * work.unit->length + places[visit * work.unit->length + rows.positions[r]];
-  };
-  alignas(64) float factors[kTileRows];
-  int64_t at[kTileRows];
-  for (int r = 0; r < rows.padded; ++r) {
-    factors[r] = state.maximum[r];
-    for (int32_t visit = 0; visit < visited.visits; ++visit)
-      state.maximum[r] = std::max(state.maximum[r], work.visit_sums[2 * place(visit, r)]);
-    factors[r] -= state.maximum[r];
-  }
-  for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
-  for (int r = 0; r < rows.count; ++r) {
-    if (state.sum[r] == 0 || factors[r] == 1) continue;
-    state.sum[r] *= factors[r];
-    float* sum = state.accumulator + r * padded;
-    CopyScaled(sum, factors[r], padded, sum);
-  }
-  for (int32_t visit = 0; visit < visited.visits; ++visit) {
-    for (int r = 0; r < rows.padded; ++r) {
-      at[r] = place(visit, r);
-      factors[r] = work.visit_sums[2 * at[r]] - state.maximum[r];
-    }
-    for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
-    for (int r = 0; r < rows.count; ++r) {
-      if (r + kRowsAhead < rows.count) PrefetchRow(work.visits + at[r + kRowsAhead] * padded, padded);
-      state.sum[r] += factors[r] * work.visit_sums[2 * at[r] + 1];
-      const FloatVec factor = hn::Set(d, factors[r]);
-      const float* found = work.visits + at[r] * padded;
-      float* sum = state.accumulator + r * padded;
-      for (int k = 0; k < padded; k += kLanes)
-        hn::Store(hn::MulAdd(factor, hn::Load(d, found + k), hn::Load(d, sum + k)), d, sum + k);
-    }
-  }
-}
-
-// Where the passes before left the rows. What a visit finds is kept by itself.
-void BeginRows(const UnitWork& work, const TilePass& pass, const TileRows& rows, RowState& state) {
-  const TilePass *const first = work.plan->passes.data() + work.unit->pass_begin, *visited = &pass;
-  while (pass.visits == 1 && visited > first && (visited - 1)->visits > 1) --visited;
-  if (pass.visits > 1 || visited == first) {
-    StartRows(work, rows, state);
-  } else {
-    ResumeRows(work, rows, state);
-  }
-  for (; visited < &pass; ++visited) AddUpVisits(work, *visited, rows, state);
-}
-
-void KeepVisits(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
-                const RowState& state) {
-  const int64_t first = int64_t{pass.visits_before} * work.unit->length + tile.row_begin;
-  for (int r = 0; r < rows.count; ++r) {
-    float* sums = work.visit_sums + 2 * (first + r);
-    sums[0] = state.maximum[r];
-    sums[1] = state.sum[r];
-  }
-  std::memcpy(work.visits + first * work.padded(), state.accumulator, sizeof(float) * rows.count * work.padded());
-}
-
-void KeepRows(const UnitWork& work, const TileRows& rows, const RowState& state) {
-  const AttentionForward& call = *work.call;
-  for (int r = 0; r < rows.count; ++r) {
-    work.row_sum[rows.positions[r]] = state.sum[r];
-    call.lse[work.token(rows.positions[r]) * call.shape.heads + work.head()] = state.maximum[r];
-    std::memcpy(work.kept.at(rows.positions[r]), state.accumulator + r * work.padded(),
-                sizeof(float) * work.head_dim());
-  }
-}
-
-// What the keys that a row does not see have in common: Σ v, found by the row's bucket run.
-class UnseenValues {
- public:
-  UnseenValues(const UnitWork& work, const TilePass& pass) : work_(work), at_(work.unseen_values) {
-    if (!work.subtract_fill && work.fill_score) run_ = work.plan->runs.data() + pass.run_begin;
-  }
-  const float* Of(int row) {
-    for (; run_ && run_->row_end <= row; ++run_) at_ += work_.padded();
-    return at_;
-  }
-
- private:
-  const UnitWork& work_;
-  const BucketRun* run_ = nullptr;
-  const float* at_;
-};
-
-// Adds the unseen keys' share, divides, writes out and lse.
-void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows, RowState& state) {
-  const AttentionForward& call = *work.call;
-  UnseenValues unseen_values(work, pass);
-  for (int r = 0; r < rows.count; ++r) {
-    const int32_t position = rows.positions[r];
-    if (r + kRowsAhead < rows.count) PrefetchRow(work.out.at(rows.positions[r + kRowsAhead]), work.head_dim());
-    float* sum = state.accumulator + r * work.padded();
-    double denominator = state.sum[r];
-    const int32_t unseen = work.fill_score ? work.unit->length - work.seen()[position] : 0;
-    if (unseen > 0) {
-      const float weight = std::exp2(state.fill[r] - state.maximum[r]);
-      denominator += static_cast<double>(weight) * unseen;
-      AddScaled(unseen_values.Of(tile.row_begin + r), weight, work.padded(), sum);
-    }
-    const bool nothing = denominator == 0;
-    const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
-    CopyScaled(sum, inverse, work.head_dim(), work.out.at(position));
-    call.lse[work.token(position) * call.shape.heads + work.head()] =
-        nothing ? -std::numeric_limits<float>::infinity()
-                : static_cast<float>((static_cast<double>(state.maximum[r]) + std::log2(denominator)) * kLn2);
   }
 }
 

@@ -121,6 +121,12 @@ void Halving::Run(const float* projections, int directions, int32_t length, int3
   }
 }
 
+void Halving::Run(HeadTensor<const float> x, TokenRange tokens, int head, const AlignedDirections& along,
+                  int directions, int32_t parts, int32_t* labels, int32_t grouped) {
+  ProjectRows(x, tokens.first, tokens.length, head, along, directions, projected_);
+  Run(projected_.data(), directions, tokens.length, parts, labels, grouped);
+}
+
 void Halving::Cut(int32_t first, int32_t last, int depth) {
   if (last - first < 2) return;
   const int32_t unit = last - first > grouped_ ? grouped_ : 1;
@@ -158,6 +164,19 @@ bool Halving::ComesBefore(int32_t a, int32_t b, int depth) const {
     if (level[a] != level[b]) return level[a] < level[b];
   }
   return a < b;
+}
+
+HalvingDirections::HalvingDirections(const ClusterDirections& directions, const AttentionShape& shape)
+    : key(directions.key, shape, directions.key_depth), query(directions.query, shape, directions.query_depth) {}
+
+void HalveSequence(const ClusteredAttention& clustered, HeadTensor<const float> query, HeadTensor<const float> key,
+                   TokenRange tokens, int head, const HalvingDirections& along, Halving& halving, int32_t* bundles,
+                   int32_t* clusters) {
+  const int32_t parts = ClustersOf(clustered, tokens.length);
+  halving.Run(key, tokens, head, along.key, DepthOf(parts), parts, clusters);
+  const int32_t grouped = BundlesOfAGroup(clustered, tokens.length);
+  halving.Run(query, tokens, head, along.query, QueryDirections(clustered, tokens.length), clustered.groups * grouped,
+              bundles, grouped);
 }
 
 }  // namespace lshformer

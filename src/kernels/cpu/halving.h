@@ -3,7 +3,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/attention.h"
+#include "kernels/cpu/clusters.h"
+
 namespace lshformer {
+
+// The tokens of a sequence among those of a batch.
+struct TokenRange {
+  int64_t first = 0;
+  int32_t length = 0;
+};
 
 // One sequence under one head. Kept between calls for its memory.
 class Halving {
@@ -12,6 +21,9 @@ class Halving {
   // `grouped` parts first (parts: a multiple), then through them. The same on every instruction set.
   void Run(const float* projections, int directions, int32_t length, int32_t parts, int32_t* labels,
            int32_t grouped = 1);
+  // The same along the first of a head's directions.
+  void Run(HeadTensor<const float> x, TokenRange tokens, int head, const AlignedDirections& along, int directions,
+           int32_t parts, int32_t* labels, int32_t grouped = 1);
 
  private:
   int32_t Begin(int32_t part) const { return static_cast<int32_t>((int64_t{part} * length_ + parts_ - 1) / parts_); }
@@ -25,7 +37,18 @@ class Halving {
   int directions_ = 1;
   int32_t length_ = 0, parts_ = 0, grouped_ = 1;
   std::vector<int32_t> order_, bins_, below_, inside_, above_;  // room for a vector behind them
-  std::vector<float> values_;
+  std::vector<float> values_, projected_;
 };
+
+struct HalvingDirections {
+  HalvingDirections(const ClusterDirections& directions, const AttentionShape& shape);
+  AlignedDirections key, query;
+};
+
+// Of one sequence under one head, by token: the clusters of the last level that keys lie in, and the groups, or where
+// queries open clusters together the bundles, of queries.
+void HalveSequence(const ClusteredAttention& clustered, HeadTensor<const float> query, HeadTensor<const float> key,
+                   TokenRange tokens, int head, const HalvingDirections& along, Halving& halving, int32_t* bundles,
+                   int32_t* clusters);
 
 }  // namespace lshformer
