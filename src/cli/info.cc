@@ -50,9 +50,13 @@ std::string Shape(const Json& info) {
                     vocabulary = config["vocab_size"].dump();
   if (!config.contains("num_hidden_layers") || !config.contains("attention"))
     return fmt::format("{}, {} wide, {} words in the vocabulary\n", type, width, vocabulary);
-  std::string out = fmt::format("{} with {} layers, {} wide, {} heads, {} tokens in the vocabulary, {} positions\n",
-                                type, config["num_hidden_layers"].dump(), width, config["num_attention_heads"].dump(),
-                                vocabulary, config["max_position_embeddings"].dump());
+  const std::string layers = config["num_hidden_layers"].dump();
+  std::string out = fmt::format("{} with {} {}, {} wide, {} heads, {}\n", type, layers,
+                                layers == "1" ? "layer" : "layers", width, config["num_attention_heads"].dump(),
+                                config.contains("character_vocab_size")  // it reads words, and no table of positions
+                                    ? vocabulary + " words in the vocabulary"
+                                    : fmt::format("{} tokens in the vocabulary, {} positions", vocabulary,
+                                                  config["max_position_embeddings"].dump()));
   out += "attention: " + AttentionText(config) + "\n";
   if (config.contains("reversible")) out += "reversible: training memory does not grow with the layers\n";
   if (config["attention"].is_array() || config["attention"]["type"] != "dense")

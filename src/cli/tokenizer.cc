@@ -49,11 +49,13 @@ void AddTrain(CLI::App& app) {
       ->group("Files");
   command->callback([command, options, type] {
     if (*type == "unigram") {
-      RefuseFlags(*command, {"--min_frequency", "--limit_alphabet"}, "is for --type wordpiece");
+      RefuseFlags(*command, {"--min_frequency"}, "is for --type wordpiece and words");
+      RefuseFlags(*command, {"--limit_alphabet"}, "is for --type wordpiece");
       options->type = TokenizerType::kUnigram;
     }
     if (*type == "words") {
-      RefuseFlags(*command, {"--limit_alphabet", "--do_lower_case"}, "is not for --type words, which keep their case");
+      RefuseFlags(*command, {"--limit_alphabet"}, "is for --type wordpiece");
+      RefuseFlags(*command, {"--do_lower_case"}, "is not for --type words, which keep their case");
       options->type = TokenizerType::kWords;
     }
     RunTokenizerTrain(*options);

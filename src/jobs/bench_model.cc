@@ -13,6 +13,7 @@
 #include "infer/pipeline.h"
 #include "io/gzip.h"
 #include "jobs/model_source.h"
+#include "models/family.h"
 #include "models/model.h"
 #include "ops/matmul_precision.h"
 
@@ -116,7 +117,9 @@ std::vector<ModelVariant> ModelVariants(const ModelConfig& config, const std::ve
     specs.push_back(variant.config.layer_attention(0));
     variants.push_back(std::move(variant));
   }
-  const std::vector<std::string> names = VariantNames(specs);
+  const std::vector<std::string> names = FamilyOf(config).encoder_layers
+                                             ? VariantNames(specs)
+                                             : std::vector<std::string>(variants.size(), config.model_type);
   std::vector<ModelVariant> all;
   for (size_t v = 0; v < variants.size(); ++v) {
     for (const Precision precision : Distinct(precisions)) {
@@ -211,17 +214,18 @@ void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig&
 
 Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch, int64_t length, int64_t tokens,
               const Timing& timing) {
+  const bool attends = FamilyOf(variant.config).encoder_layers;
   const AttentionSpec& spec = variant.config.layer_attention(0);
   Json row = {
       {"name", variant.name},
-      {"attention", Name(spec)},
-      {"spec", ToJson(spec)},
+      {"attention", attends ? Json(Name(spec)) : Json()},
+      {"spec", attends ? ToJson(spec) : Json()},
       {"direction", direction},
       {"dtype", Name(variant.precision)},
       {"matmul_precision", variant.precision == Precision::kFloat32 ? Json(Name(ActiveMatmulPrecision())) : Json()},
       {"batch", batch},
-      {"heads", variant.config.num_attention_heads},
-      {"head_dim", variant.config.head_dim()},
+      {"heads", attends ? Json(variant.config.num_attention_heads) : Json()},
+      {"head_dim", attends ? Json(variant.config.head_dim()) : Json()},
       {"length", length},
       {"tokens", tokens}};
   AddTiming(timing, row);

@@ -178,7 +178,8 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
   for (size_t v = 0; v < variants.size(); ++v) {
     rows.push_back(ModelRow(variants[v], "forward_backward", options.batch_size, length,
                             int64_t{length} * options.batch_size, timings[v]));
-    rows.back()["layers"] = variants[v].config.num_hidden_layers;
+    const bool layered = FamilyOf(variants[v].config).encoder_layers;
+    rows.back()["layers"] = layered ? Json(variants[v].config.num_hidden_layers) : Json();
     rows.back()["reversible"] = variants[v].config.reversible;
     rows.back()["gradient_checkpointing"] = options.gradient_checkpointing;
     rows.back()["chunk_size_feed_forward"] = variants[v].config.chunk_size_feed_forward;

@@ -38,7 +38,7 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
 Cosines Compare(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor cosines =
       (a * b).sum(1) / (a.norm(2, 1) * b.norm(2, 1)).clamp_min(std::numeric_limits<double>::min());
-  return {cosines.mean().item<double>(), cosines.min().item<double>()};
+  return {std::min(1.0, cosines.mean().item<double>()), std::min(1.0, cosines.min().item<double>())};  // of rounding
 }
 
 QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)

@@ -37,7 +37,8 @@ class StateCosines {
     ForEachMean(batch, output, [&](const torch::Tensor& mean) {
       const torch::Tensor before = kept_.at(compared_).to(torch::kFloat64), now = mean.to(torch::kFloat64);
       const double norms = before.norm().item<double>() * now.norm().item<double>();
-      const double cosine = norms != 0 ? before.dot(now).item<double>() / norms : before.equal(now) ? 1 : 0;
+      const double ratio = norms != 0 ? before.dot(now).item<double>() / norms : before.equal(now) ? 1 : 0;
+      const double cosine = ratio > 1 ? 1 : ratio;  // rounded above; NaN stays
       if (!std::isfinite(cosine)) Fail("sequence {}: the model's output is not finite", compared_);
       ++compared_;
       sum_ += cosine;
@@ -119,10 +120,9 @@ Json EvaluateLabels(Subject subject) {
   ChooseMetrics(tables, subject.options);
   tables.validation.push_back(ReadTable(job));
   tables.validation_other = ReadOtherTable(task, job.data_dir, job.validation_file, Split::kValidation);
+  for (auto* validation : {&tables.validation, &tables.validation_other}) LimitAll(*validation, job.max_eval_samples);
   const auto encoded = [&](const std::vector<TextTable>& validation) {
-    SequenceSet set = EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
-    set.KeepFirst(job.max_eval_samples);
-    return set;
+    return EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
   };
   const SequenceSet set = encoded(tables.validation), other = encoded(tables.validation_other);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
@@ -141,18 +141,18 @@ std::vector<double> Similarities(const TextTable& table, const std::string& task
 }
 
 Json EvaluateSentences(const Subject& subject) {
-  const TextTable table = ReadTable(subject.job);
+  std::vector<TextTable> tables{ReadTable(subject.job)};
+  LimitAll(tables, subject.job.max_eval_samples);
+  const TextTable& table = tables.front();
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
-  std::vector<double> similarities = Similarities(table, subject.job.task_name);
+  const std::vector<double> similarities = Similarities(table, subject.job.task_name);
   TextTable sentences;
   sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {
     sentences.texts.push_back(table.texts[row]);
     sentences.texts.push_back(table.pairs[row]);
   }
-  SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
-  set.KeepFirst(2 * subject.job.max_eval_samples);
-  similarities.resize(static_cast<size_t>(set.size() / 2));
+  const SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     return EvaluateSimilarity(model, set, similarities, options).metrics;
   });
@@ -214,6 +214,11 @@ Json Evaluate(const Subject& subject) {
   return EvaluateLabels(subject);
 }
 
+void RequireTaskOfFolder(const EvaluateJob& job, bool has_options) {
+  if (!job.data_dir.empty() && job.task_name.empty() && !has_options)
+    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
+}
+
 }  // namespace
 
 Task CheckEvaluateJob(const EvaluateJob& job) {
@@ -221,11 +226,7 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   ValidateOptions(AnswerTable(), job.answers);
   if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
-  if (!job.data_dir.empty() && job.task_name.empty() && job.task != "multiple-choice")
-    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
-  constexpr int64_t kMostPairs = INT64_MAX / 2;
-  if (job.task == kSimilarity && job.max_eval_samples > kMostPairs)
-    FailOption("max_eval_samples", "expected at most {}, got {}", kMostPairs, job.max_eval_samples);
+  if (!job.task.empty()) RequireTaskOfFolder(job, job.task == "multiple-choice");
   if (job.task == "fill-mask" && !job.task_name.empty())
     FailOption("task_name", "is for {} text-classification", OptionName{"task"});
   if (job.validation_file.empty() && job.data_dir.empty())
@@ -234,6 +235,7 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   if (job.task == kSimilarity) return Task::kEncoder;
   const bool glue = job.task.empty() && !job.task_name.empty();
   Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
+  RequireTaskOfFolder(job, task == Task::kMultipleChoice);
   if (task == Task::kEncoder)
     FailOption("task", "{}/config.json names no head to evaluate", job.model.model_name_or_path);
   if (!job.objective.empty()) {

@@ -144,7 +144,8 @@ Option<TrainOptions> WordVectors() {
         if (!options.model.model_name_or_path.empty())
           return fmt::format("is for a new model, {} has its own", OptionName{"model_name_or_path"});
         if (!options.model.tokenizer_name.empty())
-          return fmt::format("decides which words the vocabulary has, so does {}", OptionName{"tokenizer_name"});
+          return fmt::format("is for a model that reads words, without {}: one of the two decides which words it knows",
+                             OptionName{"tokenizer_name"});
         return std::string();
       });
 }

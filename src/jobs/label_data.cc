@@ -24,17 +24,6 @@ void Limit(TextTable& table, int64_t rows) {
   table.lines.resize(rows);
 }
 
-// The first rows of all tables together; 0: all.
-void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
-  if (rows <= 0) return;
-  size_t kept = 0;
-  for (; kept < tables.size() && rows > 0; ++kept) {
-    Limit(tables[kept], rows);
-    rows -= std::min(rows, tables[kept].rows());
-  }
-  tables.resize(kept);
-}
-
 // Labels of several tables in one order: sorted as text, or by value if all are integers.
 std::vector<std::string> LabelsOf(const std::vector<TextTable>& tables) {
   TextTable all;
@@ -113,6 +102,16 @@ std::vector<TextTable> SplitTables(std::vector<TextTable>& train, double percent
 }
 
 }  // namespace
+
+void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
+  if (rows <= 0) return;
+  size_t kept = 0;
+  for (; kept < tables.size() && rows > 0; ++kept) {
+    Limit(tables[kept], rows);
+    rows -= std::min(rows, tables[kept].rows());
+  }
+  tables.resize(kept);
+}
 
 SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
                          int max_seq_length) {

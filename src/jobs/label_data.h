@@ -26,6 +26,9 @@ struct LabelTables {
   std::vector<std::string> labels;                      // else in order of id
 };
 
+// Keeps the first rows of all tables together; 0: all.
+void LimitAll(std::vector<TextTable>& tables, int64_t rows);
+
 // Reads the tables and limits them to max_train_samples and, each, max_eval_samples. Labels are the GLUE task's, else
 // all that the training files have: values where do_regression says so or, if it says nothing, the labels look like
 // values (AreValues). Error if there are fewer than two classes.

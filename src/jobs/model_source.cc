@@ -205,14 +205,14 @@ void ChangeAttention(const std::string& folder, const AttentionChanges& changes,
   for (size_t layer = 0; layer < made_with.size() && layer < config.attention.size(); ++layer) {
     const AttentionSpec &before = made_with[layer], &now = config.attention[layer];
     if (SameWork(before, now)) continue;
+    const bool convertible = Is<DenseAttention>(before) || Is<ClusteredAttention>(before);
+    const char* next = convertible ? "convert measures how much" : "evaluate it again, convert takes exact models";
     if (SameKind(before, now)) {
-      Warn(
-          "{}: was made with other options of {} attention; its answers change; convert measures how much "
-          "(docs/attention.md)",
-          folder, Name(now));
+      Warn("{}: was made with other options of {} attention; its answers change; {} (docs/attention.md)", folder,
+           Name(now), next);
     } else {
-      Warn("{}: was made with {} attention; under {} its answers change; convert measures how much (docs/attention.md)",
-           folder, Name(before), Name(now));
+      Warn("{}: was made with {} attention; under {} its answers change; {} (docs/attention.md)", folder, Name(before),
+           Name(now), next);
     }
     return;
   }

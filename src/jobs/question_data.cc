@@ -76,10 +76,8 @@ QuestionData ReadQuestionData(const TrainOptions& options, bool do_eval, const T
     AddSquadWindows(data, tokenizer, window, train);
   }
   if (train.within_words > 0)
-    Warn(
-        "of the training questions {} have an answer that begins or ends inside a word; the words around it are its "
-        "label",
-        train.within_words);
+    Warn("training questions whose answer begins or ends inside a word: {}; the words around it are its label",
+         train.within_words);
   questions.train = std::move(train.set);
   if (split) {
     questions.validation = WithWindows(std::move(validation), tokenizer, window);

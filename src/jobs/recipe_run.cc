@@ -104,14 +104,53 @@ bool Needed(const Recipe& recipe, const RecipeColumn& column, const ReproduceOpt
          });
 }
 
-Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
+// A command as the recipe has it, with names in braces.
+struct Draft {
+  std::string name, command, row;  // row: none of a step
+  Json flags;
+};
+
+std::vector<Draft> DraftsOf(const Recipe& recipe, const ReproduceOptions& options) {
+  std::vector<Draft> drafts;
+  for (const RecipeStep& step : recipe.steps) drafts.push_back({step.name, step.command, "", step.flags});
+  for (const RecipeRow& row : recipe.rows) {
+    if (!Chosen(options.rows, row.name)) continue;
+    for (const RecipeColumn& column : recipe.columns) {
+      if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
+      Json flags = recipe.flags;
+      flags.update(column.flags);
+      flags.update(row.flags);
+      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) flags.update(own->second);
+      drafts.push_back({row.name + "/" + column.name, column.command, row.name, std::move(flags)});
+    }
+  }
+  return drafts;
+}
+
+bool Mentions(const std::vector<Draft>& drafts, const std::string& name) {
+  const std::string place = "{" + name + "}";
+  const auto has_it = [&](const Json& value) {
+    return value.is_string() && value.get<std::string>().find(place) != std::string::npos;
+  };
+  return std::any_of(drafts.begin(), drafts.end(), [&](const Draft& draft) {
+    return std::any_of(draft.flags.begin(), draft.flags.end(), [&](const Json& value) {
+      return has_it(value) || (value.is_array() && std::any_of(value.begin(), value.end(), has_it));
+    });
+  });
+}
+
+// Only what the rows and columns that were asked for need has to be given.
+Names KnownNames(const Recipe& recipe, const std::vector<Draft>& drafts, const ReproduceOptions& options) {
   Names names{{"output", options.output_dir}};
   std::vector<std::string> known;
   for (const auto& [name, what] : recipe.inputs) {
     known.push_back(name);
     const auto given = options.inputs.find(name);
-    if (given == options.inputs.end()) FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
-    names[name] = given->second;
+    if (given != options.inputs.end()) {
+      names[name] = given->second;
+    } else if (Mentions(drafts, name)) {
+      FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
+    }
   }
   for (const auto& [name, path] : options.inputs)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -246,26 +285,15 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
 std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options) {
   RequireNames(options.rows, recipe.rows, "row");
   RequireNames(options.columns, recipe.columns, "column");
-  Names names = KnownNames(recipe, options);
+  const std::vector<Draft> drafts = DraftsOf(recipe, options);
+  Names names = KnownNames(recipe, drafts, options);
   std::vector<RecipeRun> runs;
-  const auto add = [&](std::string name, const std::string& command, const Json& flags) {
-    RecipeRun run{std::move(name), command, FilledFlags(flags, names)};
-    if (command == "pretrain" || command == "train") run.flags["resume_from_checkpoint"] = "auto";
+  for (const Draft& draft : drafts) {
+    if (!draft.row.empty()) names["row"] = draft.row;
+    RecipeRun run{draft.name, draft.command, FilledFlags(draft.flags, names)};
+    if (run.command == "pretrain" || run.command == "train") run.flags["resume_from_checkpoint"] = "auto";
     run.flags["output_dir"] = FolderOf(run, options);
     runs.push_back(std::move(run));
-  };
-  for (const RecipeStep& step : recipe.steps) add(step.name, step.command, step.flags);
-  for (const RecipeRow& row : recipe.rows) {
-    if (!Chosen(options.rows, row.name)) continue;
-    names["row"] = row.name;
-    for (const RecipeColumn& column : recipe.columns) {
-      if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
-      Json flags = recipe.flags;
-      flags.update(column.flags);
-      flags.update(row.flags);
-      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) flags.update(own->second);
-      add(row.name + "/" + column.name, column.command, flags);
-    }
   }
   return runs;
 }

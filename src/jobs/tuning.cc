@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "jobs/measure.h"
+#include "models/family.h"
 #include "report/table.h"
 
 namespace lshformer {
@@ -17,6 +18,8 @@ constexpr int64_t kLongest = 16384;
 const char* DirectionName(bool backward) { return backward ? "forward_backward" : "forward"; }
 
 std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& path) {
+  if (!FamilyOf(config).encoder_layers)
+    Fail("{}: a model of type \"{}\" has no self-attention to tune", Shown(path, 160), config.model_type);
   std::vector<Tuned> all;
   std::vector<AttentionSpec> specs;
   for (const AttentionSpec& spec : config.attention) {

@@ -18,7 +18,7 @@ const char* ArchitectureOf(const Family& family, Task task) {
     if (head.task == task) return head.architecture;
   std::vector<std::string> names;
   for (const Head& head : family.heads) names.emplace_back(head.architecture);
-  Fail("a model of type \"{}\" has no head for this task, it can be {}", family.model_type, fmt::join(names, ", "));
+  Fail("a model of type \"{}\" has no head for this task, only {}", family.model_type, fmt::join(names, ", "));
 }
 
 ModelPtr Build(const Family& family, ModelConfig config, Task task, const ParameterMap& parameters) {

@@ -84,7 +84,8 @@ TEST_F(AlbertTest, FromTextToPredictions) {
       From({"--model_name_or_path", folder_ / "run", "--config_overrides", "num_hidden_layers=5"}, "deep",
            {"--max_steps", "2", "--attention", "reformer", "--lsh_chunk", "8", "--lsh_min_length", "0"}));
   EXPECT_EQ(deep.status, 0);
-  EXPECT_THAT(deep.err, ::testing::HasSubstr("was made with dense attention; under reformer its answers change"));
+  EXPECT_THAT(deep.err,
+              HasSubstr("was made with dense attention; under reformer its answers change; convert measures how much"));
   EXPECT_EQ(Results("deep/config.json")["num_hidden_layers"], 5);
   EXPECT_EQ(Results("deep/config.json")["attention"]["type"], "reformer");
 
@@ -94,6 +95,10 @@ TEST_F(AlbertTest, FromTextToPredictions) {
   const auto answer = Succeeds({LSHFORMER_BINARY, "predict", "--task", "text-classification", "--model_name_or_path",
                                 folder_ / "task", "--text", "good cat"});
   EXPECT_THAT(answer.out, HasSubstr("\"score\""));
+  const testing::CommandResult exact =
+      testing::RunCommand({LSHFORMER_BINARY, "predict", "--task", "text-classification", "--model_name_or_path",
+                           folder_ / "task", "--text", "good cat", "--attention", "dense"});
+  EXPECT_THAT(exact.err, HasSubstr("under dense its answers change; evaluate it again, convert takes exact models"));
   const auto mask = Succeeds({LSHFORMER_BINARY, "predict", "--task", "fill-mask", "--model_name_or_path",
                               folder_ / "run", "--text", "the [MASK] sleeps"});
   EXPECT_THAT(mask.out, AllOf(HasSubstr("\"token_str\""), HasSubstr("\"sequence\"")));

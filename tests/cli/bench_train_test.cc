@@ -120,5 +120,18 @@ TEST(BenchTrain, TakesTheFolderOfAConfig) {
   }
 }
 
+TEST(BenchTrain, AModelWithoutAttentionHasNoFiguresOfIt) {
+  std::vector<std::string> words{LSHFORMER_BINARY, "bench", "train", "--no_machine", "--runs", "1", "--lengths", "7"};
+  words.insert(words.end(), {"--batch_size", "1", "--model_type", "bidaf", "--config_overrides",
+                             "vocab_size=50,hidden_size=8,embedding_size=8,character_filters=0"});
+  const CommandResult table = RunCommand(words);
+  ASSERT_EQ(table.status, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("\nbidaf "));
+  words.emplace_back("--json");
+  const Json row = ParseJson(RunCommand(words).out, "stdout")["results"][0];
+  EXPECT_EQ(row["name"], "bidaf");
+  for (const char* key : {"attention", "spec", "heads", "head_dim", "layers"}) EXPECT_TRUE(row[key].is_null()) << key;
+}
+
 }  // namespace
 }  // namespace lshformer::cli

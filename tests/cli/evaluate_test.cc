@@ -65,7 +65,8 @@ TEST_F(EvaluateCommandTest, WrongFlagsAreNamed) {
   EXPECT_THAT(Wrong({"--predictions", predictions_}), HasSubstr("--references"));
   EXPECT_THAT(Wrong({"--predictions", predictions_, "--references", references_}), HasSubstr("--task_name: required"));
   EXPECT_THAT(Wrong({"--model_name_or_path", "m"}), HasSubstr("--validation_file"));
-  EXPECT_THAT(Wrong({"--model_name_or_path", "m", "--data_dir", "d"}), HasSubstr("--data_dir: needs --task_name"));
+  EXPECT_THAT(Wrong({"--model_name_or_path", "m", "--task", "text-classification", "--data_dir", "d"}),
+              HasSubstr("--data_dir: needs --task_name"));
   EXPECT_THAT(Wrong({"--model_name_or_path", "m", "--task_name", "sst", "--data_dir", "d"}),
               HasSubstr("did you mean sst2?"));
   EXPECT_THAT(Wrong({"--model_name_or_path", "/nowhere", "--validation_file", references_}, 1),

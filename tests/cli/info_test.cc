@@ -104,5 +104,13 @@ TEST_F(InfoTest, ModelsWithoutEncoderLayersHaveNoSuchCosts) {
   EXPECT_THAT(text.out, Not(HasSubstr("MFLOP")));
 }
 
+TEST_F(InfoTest, ModelsOfWordsHaveNoTableOfPositions) {
+  folder_.Write("config.json", R"({"model_type": "qanet", "vocab_size": 1000, "num_hidden_layers": 1,
+                                   "hidden_size": 16, "num_attention_heads": 2})");
+  const CommandResult text = RunCommand({LSHFORMER_BINARY, "info", folder_.path()});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("qanet with 1 layer, 16 wide, 2 heads, 1000 words in the vocabulary\n"));
+}
+
 }  // namespace
 }  // namespace lshformer::cli

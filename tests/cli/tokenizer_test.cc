@@ -214,7 +214,7 @@ TEST_F(TokenizerCommandTest, TrainsAUnigramModel) {
   EXPECT_EQ(small.err, "lshformer: --vocab_size: expected more than the 5 special tokens, got 5\n");
   const CommandResult ignored = train("34", "other", {"--min_frequency", "3"});
   EXPECT_EQ(ignored.status, 2);
-  EXPECT_THAT(ignored.err, HasSubstr("--min_frequency: is for --type wordpiece"));
+  EXPECT_THAT(ignored.err, HasSubstr("--min_frequency: is for --type wordpiece and words\n"));
 }
 
 }  // namespace

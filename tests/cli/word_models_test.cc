@@ -175,7 +175,7 @@ TEST_F(WordModelsTest, AnswersInsideWordsAreCounted) {
     if (word.starts_with("--train_file")) word = "--train_file=" + folder_->Write("inside.json", data.dump());
   const CommandResult trained = Call(words);
   ASSERT_EQ(trained.status, 0) << trained.err;
-  EXPECT_THAT(trained.err, HasSubstr("of the training questions 1 have an answer that begins or ends inside a word"));
+  EXPECT_THAT(trained.err, HasSubstr("training questions whose answer begins or ends inside a word: 1;"));
 }
 
 TEST_F(WordModelsTest, ResumedItIsTheSameRun) {

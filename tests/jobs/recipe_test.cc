@@ -110,6 +110,17 @@ TEST_F(RecipeTest, InputsAreAskedForByName) {
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("none: no folder with files"));
 }
 
+TEST_F(RecipeTest, InputsOfOtherRowsAndColumnsAreNotAskedFor) {
+  options_.inputs = {{"data", folder_ / "data"}};
+  options_.columns = {"again"};  // without a learning rate, of a model in the folder
+  EXPECT_THAT(NamesOfRuns(PlanRecipe(recipe_, options_)),
+              ElementsAre("words: tokenizer train", "exact/again: evaluate"));
+  options_.columns = {"loss"};
+  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input start=VALUE: required: a model"));
+  options_.columns.clear(), options_.rows = {"paper"};
+  EXPECT_THAT(NamesOfRuns(PlanRecipe(recipe_, options_)), ElementsAre("words: tokenizer train"));
+}
+
 TEST_F(RecipeTest, WhatIsWrongIsNamed) {
   const auto error = [](const char* text) { return ErrorOf([&] { ParseRecipe(ParseJson(text, "r"), "r.json"); }); };
   EXPECT_THAT(error("[]"), HasSubstr("r.json: expected an object"));

@@ -89,8 +89,6 @@ TEST_F(TrainEvaluateTest, ContradictionsAreRefusedBeforeAnyWork) {
   EXPECT_THAT(refused(), HasSubstr("nothing: no such folder"));
   job.task = "guessing";
   EXPECT_THAT(refused(), AllOf(StartsWith("task: expected"), HasSubstr("got \"guessing\"")));
-  job.task = "sentence-similarity", job.max_eval_samples = INT64_MAX;
-  EXPECT_THAT(refused(), StartsWith("max_eval_samples"));
   job = EvaluateJob();
   job.model.model_name_or_path = folder_ / "nothing";
   job.data_dir = folder_.path(), job.task_name = "sst2", job.task = "question-answering";

@@ -98,6 +98,8 @@ TEST(Tuning, NoiseIsAnErrorAndDenseHasNothingToFind) {
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"simhash\""), "both", noise); }),
               HasSubstr("simhash, forward, 512 tokens: too noisy to tell (hashed / exact 0.400 to 1.90)"));
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"dense\""), "both", noise); }), HasSubstr("its attention is dense"));
+  const ModelConfig bidaf = ParseModelConfig(Json{{"model_type", "bidaf"}}, "c");
+  EXPECT_THAT(ErrorOf([&] { SpecsToTune(bidaf, "c"); }), HasSubstr("\"bidaf\" has no self-attention to tune"));
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"simhash\""), "both", noise, 513); }),
               HasSubstr("max_length: 513 exceeds max_position_embeddings 512"));
 }

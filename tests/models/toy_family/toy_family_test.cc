@@ -77,9 +77,8 @@ TEST(ToyFamily, StandsInTheTableBesideTheOthers) {
   config.architectures = {"BertForMaskedLM"};
   EXPECT_EQ(ErrorOf([&] { TaskFromArchitectures(config, "config.json"); }),
             "config.json: architectures names \"BertForMaskedLM\", expected BagOfWordsForSequenceClassification");
-  EXPECT_EQ(
-      ErrorOf([&] { CreateModel(config, Task::kMaskedLm, 1); }),
-      "a model of type \"bag_of_words\" has no head for this task, it can be BagOfWordsForSequenceClassification");
+  EXPECT_EQ(ErrorOf([&] { CreateModel(config, Task::kMaskedLm, 1); }),
+            "a model of type \"bag_of_words\" has no head for this task, only BagOfWordsForSequenceClassification");
   const std::vector<int64_t> examples{0, 1};
   PackedBatch one = Batch(0, examples);
   one.further_streams.clear();
