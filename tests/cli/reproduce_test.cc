@@ -120,24 +120,28 @@ TEST_F(ReproduceTest, ACellInUseIsLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out/exact/sentiment.flags.json"));
 }
 
-// A command does not outlive the process that waits for it, and goes on where it was.
-TEST_F(ReproduceTest, KilledItTakesItsCommandAlong) {
+// A command does not outlive the process that waits for it, and saves its state first.
+TEST_F(ReproduceTest, StoppedOrKilledItTakesItsCommandAlong) {
   std::string text = folder_.Read("small.json");
   const std::string steps = "\"max_steps\": 2, \"seeds\": \"1,2\"";
   ASSERT_NE(text.find(steps), std::string::npos);
   folder_.Write("small.json", text.replace(text.find(steps), steps.size(), "\"max_steps\": 3000, \"save_steps\": 20"));
   const std::string cell = folder_ / "out/exact/sentiment";
-  const testing::CommandResult killed =
-      Interrupt(Reproduce({"--quiet", "--threads", "1"}), SIGKILL, std::chrono::minutes(2),
-                [&] { return !NewestCheckpoint(cell).empty(); });
-  EXPECT_EQ(killed.status, 128 + SIGKILL);
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::filesystem::exists(cell + "/" + kLockFile) &&
-         std::chrono::steady_clock::now() - begin < std::chrono::minutes(2))
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(std::filesystem::exists(cell + "/" + kLockFile));
-  EXPECT_FALSE(std::filesystem::exists(cell + "/trainer_state.json")) << "it ran to its end";
-  EXPECT_FALSE(NewestCheckpoint(cell).empty());
+  for (const int signal : {SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    std::filesystem::remove_all(folder_ / "out");
+    const testing::CommandResult stopped =
+        Interrupt(Reproduce({"--quiet", "--threads", "1"}), signal, std::chrono::minutes(2),
+                  [&] { return !NewestCheckpoint(cell).empty(); });
+    EXPECT_EQ(stopped.status, 128 + signal);
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::filesystem::exists(cell + "/" + kLockFile) &&
+           std::chrono::steady_clock::now() - begin < std::chrono::minutes(2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(std::filesystem::exists(cell + "/" + kLockFile));
+    EXPECT_FALSE(std::filesystem::exists(cell + "/trainer_state.json")) << "it ran to its end";
+    EXPECT_FALSE(NewestCheckpoint(cell).empty());
+  }
 }
 
 // Not after the hours that all the others take.

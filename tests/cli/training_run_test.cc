@@ -332,31 +332,6 @@ TEST_F(TrainingRunTest, AFolderInUseIsNotOverwritten) {
   EXPECT_EQ(folder_.Read("precious/notes.txt"), "mine");
 }
 
-// What is to be read must outlive the older run that goes.
-TEST_F(TrainingRunTest, AnInputInWhatIsReplacedIsRefused) {
-  Succeeds(Pretrain("run", {"--max_steps", "10"}));
-  folder_.Write("run/checkpoint-5/text.txt", folder_.Read("text.txt"));
-  const auto train = [&](const std::string& model) {
-    return std::vector<std::string>{LSHFORMER_BINARY,        "train",
-                                    "--log_level",           "error",
-                                    "--train_file",          folder_ / "glue/train.tsv",
-                                    "--max_steps",           "1",
-                                    "--model_name_or_path",  folder_ / model,
-                                    "--output_dir",          folder_ / "run",
-                                    "--overwrite_output_dir"};
-  };
-  EXPECT_THAT(Fails(train("run/checkpoint-10"), 1),
-              AllOf(HasSubstr("--model_name_or_path "), HasSubstr("checkpoint-10: would be deleted")));
-  EXPECT_THAT(
-      Fails(Pretrain("run", {"--overwrite_output_dir", "--train_file", folder_ / "run/checkpoint-5/text.txt"}), 1),
-      AllOf(HasSubstr("--train_file "), HasSubstr("text.txt: would be deleted")));
-  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-10/model.safetensors"));
-  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-5/text.txt"));
-  EXPECT_TRUE(fs::exists(folder_ / "run/trainer_state.json"));
-  // The finished model itself is replaced by what is made of it.
-  Succeeds(train("run"));
-}
-
 TEST_F(TrainingRunTest, AnEventFolderThatIsNoneLeavesTheOlderRunAlone) {
   Succeeds(Pretrain("run", {"--max_steps", "5"}));
   fs::remove_all(folder_ / "run/runs");
