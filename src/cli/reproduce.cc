@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "jobs/recipe.h"
 
@@ -55,13 +57,34 @@ std::vector<std::string> Inherited(const CommonFlags& common) {
   return flags;
 }
 
+std::vector<std::string> WordsOf(const RecipeRun& run) {
+  std::vector<std::string> words;
+  std::istringstream command(run.command);  // "tokenizer train" is two words
+  for (std::string word; command >> word;) words.push_back(word);
+  for (const auto& [name, value] : run.flags.items())
+    for (const Json& item : value.is_array() ? value : Json::array({value}))
+      words.push_back("--" + name + "=" + (item.is_string() ? item.get<std::string>() : item.dump()));
+  return words;
+}
+
+// A flag that does not exist, or a value of another kind, is found before hours of other runs, not after.
+void CheckFlags(const CLI::App& program, const std::vector<RecipeRun>& runs) {
+  for (const RecipeRun& run : runs) {
+    try {
+      OrderArguments(program, WordsOf(run));
+    } catch (const Error& error) {
+      FailUsage("{}: {}", run.name, error.Spelled(kOptionMark));
+    }
+  }
+}
+
 void PrintTable(const Recipe& recipe, const ReproduceOptions& options) {
   WriteFileAtomically(options.output_dir + "/report.html", RecipePage(recipe, options));
   std::cout << recipe.title << "\n" << recipe.source << "\n\n" << PlainText(RecipeTable(recipe, options));
   for (const std::string& note : recipe.notes) std::cout << "\n" << note << "\n";
 }
 
-void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
+void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App& program) {
   if (flags.list) return List();
   if (flags.recipe.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
   ReproduceOptions& options = flags.options;
@@ -71,6 +94,7 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common) {
   options.common_flags = Inherited(common);
   const Recipe recipe = ReadRecipe(flags.recipe, RecipeFolder());
   const std::vector<RecipeRun> runs = PlanRecipe(recipe, options);
+  CheckFlags(program, runs);
   if (flags.dry_run) {
     for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";
     return;
@@ -115,7 +139,7 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
   command->add_flag("--dry_run", flags->dry_run, "only print the commands")->group("Output");
   command->callback([command, flags, &common] {
     if (command->get_parent()->count("--seed") > 0) FailOption("seed", "a recipe says its own");
-    Reproduce(*flags, common);
+    Reproduce(*flags, common, *command->get_parent());
   });
 }
 

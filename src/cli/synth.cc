@@ -19,7 +19,10 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
       ->check(OneOf({"text", "classification", "multiple-choice", "qa"}))
       ->required()
       ->group("Data");
-  command->add_option("--output", options->output, "file to write; - is stdout")->required()->group("Data");
+  command->add_option("--output", options->output, "file to write; - is stdout")
+      ->type_name("FILE")
+      ->required()
+      ->group("Data");
   command->add_option("--words", options->words, "of text, at least; the last document is whole")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");

@@ -1,5 +1,8 @@
 #include "data/classification.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -19,10 +22,14 @@ constexpr int64_t kRowsAtOnce = 8192;  // encoded at once: keeps offsets and cop
 
 bool IsIdentifier(std::string_view column) { return column == "id" || column == "idx" || column == "index"; }
 
+// With quotes around names that are hard to see without: "", " label".
 std::string Join(const std::vector<std::string>& words) {
-  std::string joined;
-  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + Shown(word);
-  return joined;
+  std::vector<std::string> shown;
+  for (const std::string& word : words) {
+    const bool bare = !word.empty() && word.front() != ' ' && word.back() != ' ';
+    shown.push_back(bare ? Shown(word) : "\"" + Shown(word) + "\"");
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
 }
 
 std::vector<std::string_view> SplitTabs(std::string_view line) {

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -25,7 +28,15 @@ template <class Number>
 std::optional<Number> Parse(std::string_view field) {
   Number number{};
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (error != std::errc() || end != field.data() + field.size()) return std::nullopt;
+  if (end != field.data() + field.size()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<Number>) {
+    // Out of range is too large or too small; what is too small is 0, as everywhere.
+    if (error == std::errc::result_out_of_range) {
+      const double rounded = std::strtod(std::string(field).c_str(), nullptr);
+      if (std::abs(rounded) < 1) return static_cast<Number>(rounded);
+    }
+  }
+  if (error != std::errc()) return std::nullopt;
   return number;
 }
 

@@ -61,7 +61,8 @@ std::string NameIn(const Json& object, const std::string& where, std::set<std::s
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';
   };
-  if (name == "report.html") Fail("{}: \"name\": {} is what reproduce writes", where, name);
+  if (name == "report.html" || name.ends_with(".log") || name.ends_with(".flags.json"))
+    Fail("{}: \"name\": {} is what reproduce writes", where, Shown(name));
   if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), is_plain))
     Fail("{}: \"name\": expected letters, digits, '-', '_' and '.', got \"{}\"", where, Shown(name));
   if (!names.insert(name).second) Fail("{}: \"{}\" stands there twice", where, name);
@@ -171,6 +172,8 @@ Recipe ParseRecipe(const Json& json, const std::string& where) {
     if (!json.at("inputs").is_object()) Fail("{}: \"inputs\": expected an object", where);
     for (const auto& [name, what] : json.at("inputs").items()) {
       if (name == "output" || name == "row") Fail("{}: \"inputs\": \"{}\" has a meaning already", where, name);
+      if (name.empty() || name.find_first_of("={}") != std::string::npos)
+        Fail("{}: \"inputs\": expected names without '=' and braces, got \"{}\"", where, Shown(name));
       recipe.inputs.emplace_back(name, GetString(json.at("inputs"), name, where + ": \"inputs\""));
     }
   }

@@ -1,6 +1,7 @@
 // What a recipe runs, its running, and its table.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/signals.h"
 #include "jobs/recipe.h"
 #include "report/page.h"
@@ -213,13 +215,19 @@ int RunProcess(const std::vector<std::string>& words, const std::string& log) {
   arguments.push_back(nullptr);
   const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (output < 0) Fail("{}: {}", log, std::strerror(errno));
-  const pid_t child = fork();
+  // A signal that is handed on waits until the new program can heed it; this one's handler would swallow it.
+  HoldStopSignals(true);
+  const pid_t parent = getpid(), child = fork();
   if (child == 0) {
     setpgid(0, 0);  // Ctrl-C reaches this process alone, which hands it on: two would end the child at once
+    // Killed, or gone with its terminal, this process hands nothing on: then the child, too, saves its state and ends.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
     dup2(output, STDOUT_FILENO);
     execv(arguments[0], arguments.data());
     _exit(127);
   }
+  HoldStopSignals(false);
   close(output);
   if (child < 0) Fail("cannot start a command: {}", std::strerror(errno));
   return WaitFor(child);
@@ -228,6 +236,7 @@ int RunProcess(const std::vector<std::string>& words, const std::string& log) {
 void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
   const std::string base = FolderOf(run, options), flags = base + ".flags.json", log = base + ".log";
   MakeFolder(fs::path(base).parent_path().string());
+  FolderLock(base, Marked("output_dir"));  // where another process is at work, its flags and log stay as they are
   WriteFlags(run, flags, base);
   if (Finished(run, options)) return;
   std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string()};

@@ -28,6 +28,9 @@ constexpr const char* kState = "trainer_state.json";
 constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
                                     "predictions.json",   "nbest_predictions.json", "null_odds.json"};
 
+// TensorBoard's, in kEventFolder.
+bool IsEventFile(const std::string& name) { return name.starts_with("events.out.tfevents."); }
+
 constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
 
 Effect EffectOf(const RunSettings& settings, const std::string& key) {
@@ -58,6 +61,22 @@ void RequireWritable(const std::string& folder) {
 
 void RemoveLeftoversOfRun(const std::string& output_dir) {
   for (const std::string& folder : {output_dir, output_dir + "/" + kEventFolder}) RemoveLeftovers(folder);
+}
+
+// A run that begins anew deletes what an older one left, so what it is told to read must not lie there.
+void RefuseInputsToBeDeleted(const std::string& output_dir, const std::string& flag, const Json& value) {
+  if (value.is_array())
+    for (const Json& item : value) RefuseInputsToBeDeleted(output_dir, flag, item);
+  if (!value.is_string() || !value.get_ref<const std::string&>().starts_with('/')) return;
+  const fs::path path = fs::path(value.get<std::string>()).lexically_relative(CanonicalPath(output_dir));
+  const std::string first = path.empty() ? "" : path.begin()->string();
+  const bool result = first == path && (first == kState || std::find(std::begin(kResults), std::end(kResults), first) !=
+                                                               std::end(kResults));
+  const bool event =
+      first == kEventFolder && std::next(path.begin()) != path.end() && IsEventFile(std::next(path.begin())->string());
+  if (result || event || IsCheckpointName(first))
+    Fail("{} {}: would be deleted with the older run in {}; move it or give another {}", OptionName{flag},
+         Shown(value.get<std::string>(), 120), OptionName{"output_dir"}, OptionName{"output_dir"});
 }
 
 // The settings of a finished run, null if the folder holds none.
@@ -194,6 +213,8 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
       CheckStepsLeft(start.resume_from, settings);
     }
   }
+  if (!dry_run && start.resume_from.empty())
+    for (const auto& [flag, value] : settings.values.items()) RefuseInputsToBeDeleted(folder.output_dir, flag, value);
   if (!dry_run) RequireWritable(folder.output_dir);
   if (!dry_run && folder.report_to == "tensorboard") {
     // Before an older run is cleared away, not after.
@@ -225,7 +246,7 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
     for (fs::directory_iterator entry(folder.output_dir + "/" + kEventFolder, ignored), end; !ignored && entry != end;
          entry.increment(ignored)) {
       std::error_code kept;
-      if (entry->path().filename().string().starts_with("events.out.tfevents.")) fs::remove(entry->path(), kept);
+      if (IsEventFile(entry->path().filename().string())) fs::remove(entry->path(), kept);
     }
   } else {
     RemovePartialCheckpoints(folder.output_dir);

@@ -19,6 +19,7 @@
 #include "data/squad.h"
 #include "data/word_vectors.h"
 #include "io/gzip.h"
+#include "io/line_window.h"
 #include "jobs/tokenizer_encode.h"
 #include "text/sentence_piece_trainer.h"
 #include "text/word_vocabulary.h"
@@ -90,6 +91,17 @@ std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
     ids.push_back(id.get<int32_t>());
   }
   return ids;
+}
+
+// The text of a line of ids. Error names the line.
+std::string Decoded(const Tokenizer& tokenizer, const WindowLine& line, bool skip_special_tokens) {
+  if (!line.error.empty()) throw Error(line.error);
+  const std::vector<int32_t> ids = ParseIds(ParseJson(line.text, line.where), line.where);
+  try {
+    return tokenizer.Decode(ids, skip_special_tokens);
+  } catch (const Error& error) {
+    Fail("{}: {}", line.where, error.Spelled(kOptionMark));
+  }
 }
 
 void TrainUnigram(const TokenizerTrainOptions& options) {
@@ -168,22 +180,30 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
 }
 
 void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
+  constexpr size_t kLinesAtOnce = 4096, kBytesAtOnce = size_t{1} << 20;
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   LineReader lines(options.input);
   AtomicFile output(options.output);
-  for (std::string line; lines.Next(line);) {
+  int64_t count = 0, bad = 0;
+  std::string first_error;
+  for (bool more = true; more; output.Flush()) {
     ThrowIfStopped("tokenizer decode");
-    const std::string where = lines.where();
-    const std::vector<int32_t> ids = ParseIds(ParseJson(line, where), where);
-    try {
-      output.Write(tokenizer->Decode(ids, options.skip_special_tokens));
-    } catch (const Error& error) {
-      Fail("{}: {}", where, error.Spelled(kOptionMark));
+    std::vector<WindowLine> window;
+    more = ReadWindow(lines, kLinesAtOnce, kBytesAtOnce, window);
+    count += static_cast<int64_t>(window.size());
+    for (const WindowLine& line : window) {
+      std::string text;
+      try {
+        text = Decoded(*tokenizer, line, options.skip_special_tokens);
+      } catch (const Error& error) {
+        if (++bad == 1) first_error = error.what();
+        text = Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+      }
+      output.Write(text + "\n");
     }
-    output.Write("\n");
-    if (!lines.Ready()) output.Flush();
   }
   output.Commit();
+  if (bad > 0) Fail("{} of {} lines could not be decoded, the first: {}", bad, count, first_error);
 }
 
 }  // namespace lshformer

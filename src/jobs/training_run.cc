@@ -1,7 +1,6 @@
 #include "jobs/training_run.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -54,7 +53,6 @@ int64_t PeakBytes() {
 
 TrainResult TrainShown(const TrainingJob& job, const std::string& title, const TrainingData& data,
                        const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
-  hooks.warn = [](const std::string& line) { spdlog::warn(line); };
   TrainingDisplay display(title);
   if (job.progress) display.AddTo(hooks);
   return Train(*job.model, data, options, place, hooks);

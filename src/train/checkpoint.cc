@@ -306,6 +306,8 @@ std::string NewestCheckpoint(const std::string& output_dir) {
   return "";
 }
 
+bool IsCheckpointName(std::string_view name) { return StepOf(name).has_value(); }
+
 bool HasCheckpoints(const std::string& output_dir) { return !Checkpoints(output_dir).empty(); }
 
 void RemoveCheckpoints(const std::string& output_dir) {

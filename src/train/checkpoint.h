@@ -78,6 +78,8 @@ bool HasCheckpoints(const std::string& output_dir);  // complete or not
 // The complete checkpoint of the most steps, "" if there is none. Incomplete ones are skipped with a warning.
 std::string NewestCheckpoint(const std::string& output_dir);
 
+// Whether a folder of this name is one: "checkpoint-120".
+bool IsCheckpointName(std::string_view name);
 // Deletes the checkpoints of `output_dir`, and what interrupted writes left behind.
 void RemoveCheckpoints(const std::string& output_dir);
 void RemovePartialCheckpoints(const std::string& output_dir);

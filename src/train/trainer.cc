@@ -104,9 +104,6 @@ class Trainer {
       average_.reset();  // nothing is trained any more, and the model is the average
     }
     if (average_) average_->Swap();  // a checkpoint's model is the average
-    if (state_.threads != threads && hooks_.warn)
-      hooks_.warn(fmt::format("{}: made with {} threads, resumed with {}: the result may differ in the last bits",
-                              place_.resume_from, state_.threads, threads));
     if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
       const std::string best = BestCheckpoint(place_.output_dir, state_);
       // Resumed into another folder, it would be missed only at the very end.

@@ -36,7 +36,6 @@ struct TrainerHooks {
                                                                // tokenizer
   std::function<void(const Json& entry)> log = {};             // told every entry of log_history as it is made
   std::function<void(const TrainingProgress&)> progress = {};  // told before the first update and after each
-  std::function<void(const std::string& line)> warn = {};      // of a resumed run that may differ in the last bits
 };
 
 struct TrainerPlace {

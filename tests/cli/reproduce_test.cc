@@ -1,6 +1,7 @@
 // The command `reproduce`, on a recipe of seconds.
 #include <filesystem>
 
+#include "base/folder_lock.h"
 #include "cli/training_run.h"
 
 namespace lshformer::cli {
@@ -103,6 +104,57 @@ TEST_F(ReproduceTest, AFailureNamesTheRunAndItsLog) {
   EXPECT_THAT(result.err, HasSubstr("dev.tsv: holds no examples"));  // the run's own line, before this one
   EXPECT_THAT(result.err, HasSubstr("exact/sentiment: lshformer train ended with status 1"));
   EXPECT_THAT(result.err, HasSubstr("out/exact/sentiment.log"));
+}
+
+// A cell at which another process is at work keeps its log, which that process writes.
+TEST_F(ReproduceTest, ACellInUseIsLeftAlone) {
+  folder_.Write("out/exact/sentiment.log", "half a table");
+  Succeeds({LSHFORMER_BINARY, "tokenizer", "train", "--input", folder_ / "train.tsv", "--vocab_size", "120",
+            "--output_dir", folder_ / "out/words"});
+  const FolderLock lock(folder_ / "out/exact/sentiment", "test");
+  ASSERT_TRUE(lock.held());
+  const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("--output_dir: " + (folder_ / "out/exact/sentiment is in use by process ")));
+  EXPECT_EQ(folder_.Read("out/exact/sentiment.log"), "half a table");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/exact/sentiment.flags.json"));
+}
+
+// A command does not outlive the process that waits for it, and saves its state first.
+TEST_F(ReproduceTest, StoppedOrKilledItTakesItsCommandAlong) {
+  std::string text = folder_.Read("small.json");
+  const std::string steps = "\"max_steps\": 2, \"seeds\": \"1,2\"";
+  ASSERT_NE(text.find(steps), std::string::npos);
+  folder_.Write("small.json", text.replace(text.find(steps), steps.size(), "\"max_steps\": 3000, \"save_steps\": 20"));
+  const std::string cell = folder_ / "out/exact/sentiment";
+  for (const int signal : {SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    std::filesystem::remove_all(folder_ / "out");
+    const testing::CommandResult stopped =
+        Interrupt(Reproduce({"--quiet", "--threads", "1"}), signal, std::chrono::minutes(2),
+                  [&] { return !NewestCheckpoint(cell).empty(); });
+    EXPECT_EQ(stopped.status, 128 + signal);
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::filesystem::exists(cell + "/" + kLockFile) &&
+           std::chrono::steady_clock::now() - begin < std::chrono::minutes(2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(std::filesystem::exists(cell + "/" + kLockFile));
+    EXPECT_FALSE(std::filesystem::exists(cell + "/trainer_state.json")) << "it ran to its end";
+    EXPECT_FALSE(NewestCheckpoint(cell).empty());
+  }
+}
+
+// Not after the hours that all the others take.
+TEST_F(ReproduceTest, AWrongFlagIsFoundBeforeAnythingRuns) {
+  const std::string text = folder_.Read("small.json"), place = "\"rounds\": 1}";
+  for (const auto& [flags, what] :
+       {std::pair("\"max_step\": 1", "unknown flag --max_step (did you mean \"--max_steps\"?)"),
+        {"\"max_steps\": \"many\"", "--max_steps: expected an integer, got \"many\""}}) {
+    std::string changed = text;
+    folder_.Write("small.json", changed.replace(text.find(place), place.size(), place + ", " + flags));
+    EXPECT_THAT(Fails(Reproduce({}), 2), HasSubstr(std::string("lshformer: hashed/sentiment: ") + what));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+  }
 }
 
 TEST_F(ReproduceTest, SaysWhatItWouldRun) {

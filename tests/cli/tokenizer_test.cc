@@ -119,6 +119,18 @@ TEST_F(TokenizerCommandTest, Decodes) {
   EXPECT_THAT(Decode("[4294967298]\n").err, HasSubstr("expected an id"));
 }
 
+TEST_F(TokenizerCommandTest, ABadLineOfIdsIsAnsweredInItsPlace) {
+  const CommandResult result = Decode("[6, 7]\nno\n[10]\n\n[5]");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(StartsWith("lshformer: 3 of 5 lines could not be decoded, the first: "),
+                                HasSubstr("in:2: invalid JSON")));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+  EXPECT_THAT(result.out,
+              AllOf(StartsWith("unx\n{\"error\":\""), HasSubstr("in:3: token id: expected 0 to 9, got 10\"}\n")));
+  EXPECT_THAT(result.out, ::testing::EndsWith("\"}\nhello\n"));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5);
+}
+
 TEST_F(TokenizerCommandTest, TrainsAndRefusesToOverwrite) {
   const std::string text = folder_.Write("text", "the hashing of keys, the keys of hashing\nthe caf\xc3\xa9\n");
   const std::vector<std::string> train = {"train",        "--type", "wordpiece",    "--input",          text,

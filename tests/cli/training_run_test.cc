@@ -151,6 +151,12 @@ TEST_F(TrainingRunTest, KillsAtAnyMomentDoNotChangeTheResult) {
     EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
 }
 
+TEST_F(TrainingRunTest, AnotherNumberOfThreadsIsTheSameRun) {
+  Succeeds(Pretrain("whole"));
+  Succeeds(Pretrain("other", {"--resume_from_checkpoint", folder_ / "whole/checkpoint-55", "--threads", "1"}));
+  EXPECT_EQ(Weights("other"), Weights("whole"));
+}
+
 class SignalTest : public TrainingRunTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(SignalTest, FinishesTheStepSavesAndGoesOn) {

@@ -103,6 +103,8 @@ TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
   EXPECT_THAT(Error("a.jsonl", "\n\n"), HasSubstr("a.jsonl: holds no examples (no rows)"));
   EXPECT_THAT(Error("a.tsv", "sentence\nx\n"), HasSubstr("a.tsv:1: no column \"label\" among sentence"));
   EXPECT_THAT(Error("a.tsv", "label\n1\n"), HasSubstr("a.tsv:1: no column with text among label"));
+  EXPECT_THAT(Error("a.tsv", "\n\n"), HasSubstr("a.tsv:1: no column with text among \"\""));
+  EXPECT_THAT(Error("a.tsv", "s\t label\na\t1\n"), HasSubstr("a.tsv:1: no column \"label\" among s, \" label\""));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\nb\n"),
               HasSubstr("a.tsv:3: expected 2 fields separated by tabs, as in the header, got 1"));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\t2\n"),

@@ -49,6 +49,10 @@ TEST_F(WordVectorsTest, KeepsWhatIsWanted) {
   EXPECT_THAT(Read("a 1 2\n", [](std::string_view) { return false; }).words, IsEmpty());
 }
 
+TEST_F(WordVectorsTest, WhatIsTooSmallIsZero) {
+  EXPECT_THAT(Read("a 1e-50 -1e-999\nb 1e-44 2\n").values, ElementsAre(0.0f, -0.0f, 1e-44f, 2.0f));
+}
+
 TEST_F(WordVectorsTest, WordsMayHaveSpaces) {
   const WordVectors vectors = Read("a 1 2\n. . . 3 4\nat name@domain.com 5 6\n7 8 9\n");
   EXPECT_THAT(vectors.words, ElementsAre("a", ". . .", "at name@domain.com", "7"));

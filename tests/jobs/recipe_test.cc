@@ -136,7 +136,12 @@ TEST_F(RecipeTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(column(R"({"name": "a", "of": "b", "metric": "m"})"), HasSubstr("the recipe has no column \"b\""));
   EXPECT_THAT(column(R"({"name": "a", "command": "train", "metric": "m", "flags": {"output_dir": "x"}})"),
               HasSubstr("\"output_dir\" is reproduce's"));
-  EXPECT_THAT(column(R"({"name": "report.html"})"), HasSubstr("report.html is what reproduce writes"));
+  for (const char* name : {"report.html", "a.log", "a.flags.json"})
+    EXPECT_THAT(column(std::string(R"({"name": ")") + name + "\"}"),
+                HasSubstr(std::string(name) + " is what reproduce writes"));
+  for (const char* name : {"", "a=b", "{a}"})
+    EXPECT_THAT(error((std::string(R"({"title": "x", "inputs": {")") + name + "\": \"a file\"}}").c_str()),
+                HasSubstr("expected names without '=' and braces, got"));
   EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a"}, {"name": "a"}]})"),
               HasSubstr("row 2: \"a\" stands there twice"));
   EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a", "columns": {"c": {}}}]})"),

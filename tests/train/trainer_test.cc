@@ -401,11 +401,9 @@ TEST_F(TrainerTest, PrintsNothingAndTellsWhoeverAsks) {
     told.push_back(fmt::format("{}/{}{}", progress.step, progress.total, progress.loss ? " with loss" : ""));
   };
   hooks.log = [&](const Json& entry) { told.push_back(entry.contains("eval_loss") ? "evaluated" : "logged"); };
-  hooks.warn = [&](const std::string& line) { told.push_back(line); };
   Train(*TinyModel(), TinyData(18), options, {.resume_from = folder_ / "run/checkpoint-2"}, hooks);
   SetThreads(threads);
-  EXPECT_THAT(told, ::testing::ElementsAre(HasSubstr("checkpoint-2: made with"), "2/4", "3/4 with loss",
-                                           "4/4 with loss", "logged", "evaluated"));
+  EXPECT_THAT(told, ::testing::ElementsAre("2/4", "3/4 with loss", "4/4 with loss", "logged", "evaluated"));
 }
 
 TEST_F(TrainerTest, BestModelNeedsEvaluationsAndAKnownMetric) {
