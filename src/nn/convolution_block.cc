@@ -23,13 +23,15 @@ struct BlockNames {
   std::string FeedForward() const { return prefix + ".feed_forward"; }
 };
 
-// Uniform in ±bound: √(6 / inputs) where relu follows (He et al. 2015), else √(6 / (inputs + outputs)) (Glorot and
-// Bengio 2010), as the public implementations draw them.
+// Uniform in ±bound, as a public implementation draws them: √(6 / inputs) where relu follows in the feed-forward (He et
+// al. 2015), √(6 / (inputs + outputs)) elsewhere (Glorot and Bengio 2010), but 1 / √inputs in convolutions: ninety
+// sub-layers add to one stream of rows, and those that begin loud drown the words in it.
 ParameterSpec Drawn(std::string name, std::vector<int64_t> shape, double bound, const std::string& block,
                     const std::string& reason) {
   return {std::move(name), std::move(shape), Initial::kUniform, block, reason, {}, bound};
 }
 double BeforeRelu(int64_t inputs) { return std::sqrt(6.0 / static_cast<double>(inputs)); }
+double OfConvolution(int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); }
 double Plain(int64_t width) { return std::sqrt(3.0 / static_cast<double>(width)); }
 
 // One parameter of [width, width] and its bias.
@@ -45,9 +47,9 @@ std::vector<ParameterSpec> ConvolutionSpecs(const BlockNames& names, int64_t i, 
   const std::string at = names.Convolution(i), square = fmt::format("hidden_size {}", width);
   std::vector<ParameterSpec> specs;
   AppendLayerNorm(specs, at + names.norm, width, block);
-  specs.push_back(Drawn(at + ".depthwise.weight", {width, kernel_size}, BeforeRelu(kernel_size), block,
+  specs.push_back(Drawn(at + ".depthwise.weight", {width, kernel_size}, OfConvolution(kernel_size), block,
                         fmt::format("{}, kernel size {}", square, kernel_size)));
-  AppendSquare(specs, at + ".pointwise", width, BeforeRelu(width), block, square);
+  AppendSquare(specs, at + ".pointwise", width, OfConvolution(width), block, square);
   return specs;
 }
 

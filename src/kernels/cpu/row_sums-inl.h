@@ -104,7 +104,7 @@ inline void BeginRows(const UnitWork& work, const TilePass& pass, const TileRows
 }
 
 inline void KeepVisits(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
-                const RowState& state) {
+                       const RowState& state) {
   const int64_t first = int64_t{pass.visits_before} * work.unit->length + tile.row_begin;
   for (int r = 0; r < rows.count; ++r) {
     float* sums = work.visit_sums + 2 * (first + r);
@@ -142,7 +142,8 @@ class UnseenValues {
 };
 
 // Adds the unseen keys' share, divides, writes out and lse.
-inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows, RowState& state) {
+inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
+                       RowState& state) {
   const AttentionForward& call = *work.call;
   UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
