@@ -64,7 +64,7 @@ class WordModelsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
-    folder_->Write("train.json", WhoHasWhat(1, 400).dump());
+    folder_->Write("train.json", WhoHasWhat(1, 800).dump());
     folder_->Write("dev.json", WhoHasWhat(2, 60).dump());
   }
   static void TearDownTestSuite() {
@@ -83,7 +83,7 @@ class WordModelsTest : public ::testing::Test {
                 "--do_eval",
                 "--optim=adam",
                 "--adam_beta1=0.8",
-                "--learning_rate=5e-3",
+                "--learning_rate=3e-3",
                 "--lr_scheduler_type=constant",
                 "--warmup_type=logarithmic",
                 "--warmup_steps=50",
@@ -111,7 +111,7 @@ class Learning : public WordModelsTest, public ::testing::WithParamInterface<Var
 
 TEST_P(Learning, AnswersQuestionsItHasNotSeen) {
   const Variant& variant = GetParam();
-  const CommandResult trained = Call(Train(variant.name, variant.type, variant.overrides, "600", variant.more));
+  const CommandResult trained = Call(Train(variant.name, variant.type, variant.overrides, "800", variant.more));
   ASSERT_EQ(trained.status, 0) << trained.err;
   EXPECT_EQ(trained.err, "");
   const Json results = ParseJson(trained.out, "stdout");
