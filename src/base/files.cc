@@ -265,12 +265,16 @@ void WriteFileAtomically(const std::string& path, std::string_view contents) {
 }
 
 void MakeFolder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  std::error_code status_error;
-  const fs::file_status status = fs::status(path, status_error);
-  if (fs::is_directory(status)) return;
-  if (fs::exists(status)) Fail("{}: is a file, expected a folder", Shown(path, 120));
+  // Another process may delete it, or a parent, while it is being made: then once more. A link to nothing stays one.
+  constexpr int kAttempts = 100;
+  std::error_code error, status_error;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    fs::create_directories(path, error);
+    const fs::file_status status = fs::status(path, status_error);
+    if (fs::is_directory(status)) return;
+    if (fs::exists(status)) Fail("{}: is a file, expected a folder", Shown(path, 120));
+    if (error && error != std::errc::file_exists && error != std::errc::no_such_file_or_directory) break;
+  }
   Fail("{}: cannot make the folder: {}", Shown(path, 120), Cause(error ? error.value() : status_error.value()));
 }
 
