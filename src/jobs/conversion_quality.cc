@@ -36,9 +36,9 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
 }
 
 Cosines Compare(const torch::Tensor& a, const torch::Tensor& b) {
-  const torch::Tensor cosines =
-      (a * b).sum(1) / (a.norm(2, 1) * b.norm(2, 1)).clamp_min(std::numeric_limits<double>::min());
-  return {std::min(1.0, cosines.mean().item<double>()), std::min(1.0, cosines.min().item<double>())};  // of rounding
+  const torch::Tensor norms = (a.norm(2, 1) * b.norm(2, 1)).clamp_min(std::numeric_limits<double>::min());
+  const torch::Tensor cosines = ((a * b).sum(1) / norms).clamp_max(1);  // rounded above; NaN stays
+  return {cosines.mean().item<double>(), cosines.min().item<double>()};
 }
 
 QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
