@@ -137,7 +137,10 @@ std::vector<std::string> WithRunsOfSeeds(const std::vector<std::string>& paths) 
       all.push_back(path);
       continue;
     }
-    for (const Json& seed : results["seeds"]) all.push_back(SeedFolder(path, seed.get<uint64_t>()));
+    for (const Json& seed : results["seeds"]) {
+      if (!seed.is_number_unsigned()) Fail("{}: \"seeds\": expected seeds, got {}", summary.string(), ShownValue(seed));
+      all.push_back(SeedFolder(path, seed.get<uint64_t>()));
+    }
   }
   return all;
 }

@@ -32,8 +32,8 @@ std::string SeedFolder(const std::string& output_dir, uint64_t seed);
 // `path` is a run folder (trainer_state.json, *_results.json, config.json, bench*.json; at least one of the first two
 // or a benchmark) or the JSON file of a benchmark, ours or a peer's. Error names the file at fault.
 RunRecord ReadRun(const std::string& path);
-// All of them; of a job with several seeds its runs, for each of "seeds" in all_results.json. Names that
-// would be equal get the folders above them in front.
+// All of them; of a job with several seeds its runs, for each of "seeds" in all_results.json. Names that would be equal
+// get the folders above them in front.
 std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths);
 
 // What to print on a terminal: ResultsTable where a run has results, and the summaries of the benchmarks.

@@ -83,6 +83,9 @@ TEST_F(RunsTest, AJobOfSeveralSeedsIsItsRuns) {
   EXPECT_EQ(runs[0].name, "seed-1");
   EXPECT_EQ(runs[1].name, "seed-20");
   EXPECT_EQ(runs[1].results[0], (std::pair<std::string, double>("eval_loss", 5.3)));
+  Write("job/all_results.json", R"({"seeds": [1, "20"]})");
+  EXPECT_EQ(ErrorOf([&] { ReadRuns({job.substr(0, job.rfind('/'))}); }),
+            job + ": \"seeds\": expected seeds, got \"20\"");
 }
 
 TEST_F(RunsTest, TheBetterRunOfAMetricIsStressed) {
