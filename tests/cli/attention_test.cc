@@ -546,26 +546,5 @@ TEST_F(AttentionCommand, AcceptsNoTokensAndEmptySequences) {
   EXPECT_EQ(Run({"--attention", "clustered", "--reference"}).status, 0);
 }
 
-TEST(BenchAttention, NamesEveryRowOnceInFlagOrder) {
-  const CommandResult result =
-      RunCommand({LSHFORMER_BINARY, "bench", "attention", "--json", "--no_machine", "--lengths", "5,9", "--heads", "1",
-                  "--head_dim", "8", "--runs", "2", "--attention", "simhash", "--attention", "dense", "--attention",
-                  R"({"type": "simhash", "bands": 4})"},
-                 "/dev/null");
-  ASSERT_EQ(result.status, 0) << result.err;
-  const Json json = ParseJson(result.out, "bench");
-  std::vector<std::string> names;
-  for (const Json& row : json["results"]) {
-    names.push_back(row["name"]);
-    EXPECT_GT(row["median_ms"].get<double>(), 0);
-    EXPECT_GT(row["work_bytes"].get<int64_t>(), 0);
-  }
-  ASSERT_EQ(names.size(), 2u * 2 * 3);  // lengths, directions, variants
-  EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 3),
-            (std::vector<std::string>{"simhash bands 2", "dense", "simhash bands 4"}));
-  EXPECT_TRUE(json["machine"]["gemm_gflops"].is_null());
-  EXPECT_EQ(json["results"][1]["pairs_fraction"], 1.0);
-}
-
 }  // namespace
 }  // namespace lshformer
