@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -58,9 +57,7 @@ std::vector<std::string> Inherited(const CommonFlags& common) {
 }
 
 std::vector<std::string> WordsOf(const RecipeRun& run) {
-  std::vector<std::string> words;
-  std::istringstream command(run.command);  // "tokenizer train" is two words
-  for (std::string word; command >> word;) words.push_back(word);
+  std::vector<std::string> words = run.CommandWords();
   for (const auto& [name, value] : run.flags.items())
     for (const Json& item : value.is_array() ? value : Json::array({value}))
       words.push_back("--" + name + "=" + (item.is_string() ? item.get<std::string>() : item.dump()));

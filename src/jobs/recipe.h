@@ -66,11 +66,12 @@ struct ReproduceOptions {
 struct RecipeRun {
   std::string name;  // "ROW/COLUMN", or a step's
   std::string command;
-  Json flags;  // with output_dir
+  Json flags;                                     // with output_dir
+  std::vector<std::string> CommandWords() const;  // "tokenizer train" is two
 };
 
-// What is to be run, in order: steps, then row by row. UsageError for inputs that are missing or unknown, and for rows
-// and columns that the recipe has not.
+// What is to be run, in order: steps, then row by row. UsageError for inputs that are unknown, or missing where one of
+// these runs needs them, and for rows and columns that the recipe has not.
 std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options);
 // As it would be typed.
 std::string CommandLine(const RecipeRun& run);

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <set>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -29,11 +29,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Names = std::map<std::string, std::string>;  // what stands in braces → its text
+// Texts for what stands in braces, and inputs of the recipe that were not given: name → what it is.
+struct Names {
+  std::map<std::string, std::string> texts, missing;
+};
 
 // "{books}/train" with the names' texts in place. Braces around anything else stay: JSON has them too.
 std::string Filled(std::string text, const Names& names) {
-  for (const auto& [name, value] : names) {
+  for (const auto& [name, what] : names.missing)
+    if (text.find("{" + name + "}") != std::string::npos)
+      FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
+  for (const auto& [name, value] : names.texts) {
     const std::string place = "{" + name + "}";
     for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += value.size())
       text.replace(at, place.size(), value);
@@ -106,57 +112,18 @@ bool Needed(const Recipe& recipe, const RecipeColumn& column, const ReproduceOpt
          });
 }
 
-// A command as the recipe has it, with names in braces.
-struct Draft {
-  std::string name, command, row;  // row: none of a step
-  Json flags;
-};
-
-std::vector<Draft> DraftsOf(const Recipe& recipe, const ReproduceOptions& options) {
-  std::vector<Draft> drafts;
-  for (const RecipeStep& step : recipe.steps) drafts.push_back({step.name, step.command, "", step.flags});
-  for (const RecipeRow& row : recipe.rows) {
-    if (!Chosen(options.rows, row.name)) continue;
-    for (const RecipeColumn& column : recipe.columns) {
-      if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
-      Json flags = recipe.flags;
-      flags.update(column.flags);
-      flags.update(row.flags);
-      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) flags.update(own->second);
-      drafts.push_back({row.name + "/" + column.name, column.command, row.name, std::move(flags)});
-    }
-  }
-  return drafts;
-}
-
-bool Mentions(const std::vector<Draft>& drafts, const std::string& name) {
-  const std::string place = "{" + name + "}";
-  const auto has_it = [&](const Json& value) {
-    return value.is_string() && value.get<std::string>().find(place) != std::string::npos;
-  };
-  return std::any_of(drafts.begin(), drafts.end(), [&](const Draft& draft) {
-    return std::any_of(draft.flags.begin(), draft.flags.end(), [&](const Json& value) {
-      return has_it(value) || (value.is_array() && std::any_of(value.begin(), value.end(), has_it));
-    });
-  });
-}
-
-// Only what the rows and columns that were asked for need has to be given.
-Names KnownNames(const Recipe& recipe, const std::vector<Draft>& drafts, const ReproduceOptions& options) {
-  Names names{{"output", options.output_dir}};
+Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
+  Names names{{{"output", options.output_dir}}, {}};
   std::vector<std::string> known;
   for (const auto& [name, what] : recipe.inputs) {
     known.push_back(name);
-    const auto given = options.inputs.find(name);
-    if (given != options.inputs.end()) {
-      names[name] = given->second;
-    } else if (Mentions(drafts, name)) {
-      FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
-    }
+    names.missing[name] = what;
   }
-  for (const auto& [name, path] : options.inputs)
-    if (std::find(known.begin(), known.end(), name) == known.end())
+  for (const auto& [name, value] : options.inputs) {
+    if (names.missing.erase(name) == 0)
       FailOption("input", "the recipe has no input \"{}\"{}", Shown(name), Suggestion(name, known));
+    names.texts[name] = value;
+  }
   return names;
 }
 
@@ -239,12 +206,8 @@ void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
   FolderLock(base, Marked("output_dir"));  // where another process is at work, its flags and log stay as they are
   WriteFlags(run, flags, base);
   if (Finished(run, options)) return;
-  std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string()};
-  for (size_t begin = 0; begin <= run.command.size();) {  // "tokenizer train" is two words
-    const size_t end = std::min(run.command.find(' ', begin), run.command.size());
-    words.push_back(run.command.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> words = run.CommandWords();
+  words.insert(words.begin(), fs::read_symlink("/proc/self/exe").string());
   words.push_back(flags);
   words.insert(words.end(), options.common_flags.begin(), options.common_flags.end());
   const int status = RunProcess(words, log);
@@ -291,18 +254,36 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
 
 }  // namespace
 
+std::vector<std::string> RecipeRun::CommandWords() const {
+  std::vector<std::string> words;
+  std::istringstream text(command);
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
 std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options) {
   RequireNames(options.rows, recipe.rows, "row");
   RequireNames(options.columns, recipe.columns, "column");
-  const std::vector<Draft> drafts = DraftsOf(recipe, options);
-  Names names = KnownNames(recipe, drafts, options);
+  Names names = KnownNames(recipe, options);
   std::vector<RecipeRun> runs;
-  for (const Draft& draft : drafts) {
-    if (!draft.row.empty()) names["row"] = draft.row;
-    RecipeRun run{draft.name, draft.command, FilledFlags(draft.flags, names)};
-    if (run.command == "pretrain" || run.command == "train") run.flags["resume_from_checkpoint"] = "auto";
+  const auto add = [&](std::string name, const std::string& command, const Json& flags) {
+    RecipeRun run{std::move(name), command, FilledFlags(flags, names)};
+    if (command == "pretrain" || command == "train") run.flags["resume_from_checkpoint"] = "auto";
     run.flags["output_dir"] = FolderOf(run, options);
     runs.push_back(std::move(run));
+  };
+  for (const RecipeStep& step : recipe.steps) add(step.name, step.command, step.flags);
+  for (const RecipeRow& row : recipe.rows) {
+    if (!Chosen(options.rows, row.name)) continue;
+    names.texts["row"] = row.name;
+    for (const RecipeColumn& column : recipe.columns) {
+      if (!HasCell(row, column) || !Needed(recipe, column, options)) continue;
+      Json flags = recipe.flags;
+      flags.update(column.flags);
+      flags.update(row.flags);
+      if (const auto own = row.of_columns.find(column.name); own != row.of_columns.end()) flags.update(own->second);
+      add(row.name + "/" + column.name, column.command, flags);
+    }
   }
   return runs;
 }
