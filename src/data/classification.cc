@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "data/file_kind.h"
 #include "io/gzip.h"
 
@@ -40,22 +40,6 @@ std::vector<std::string_view> SplitTabs(std::string_view line) {
   }
   fields.push_back(line.substr(begin));
   return fields;
-}
-
-template <class Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number value{};
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end != text.data() + text.size()) return std::nullopt;
-  if constexpr (std::is_floating_point_v<Number>) {
-    // Out of range is too large or too small; what is too small is 0, as everywhere.
-    if (code == std::errc::result_out_of_range) {
-      const double rounded = std::strtod(std::string(text).c_str(), nullptr);
-      if (std::abs(rounded) < 1) return static_cast<Number>(rounded);
-    }
-  }
-  if (code != std::errc{}) return std::nullopt;
-  return value;
 }
 
 // A label of a TSV file: numbers as pandas, and with it HF's scripts, read them, that is with a sign or spaces around.

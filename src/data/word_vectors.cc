@@ -1,19 +1,15 @@
 #include "data/word_vectors.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
-#include <string>
-#include <system_error>
-#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/number.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "io/gzip.h"
@@ -24,25 +20,10 @@ namespace {
 
 constexpr size_t kLongestLine = size_t{1} << 20;
 
-template <class Number>
-std::optional<Number> Parse(std::string_view field) {
-  Number number{};
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (end != field.data() + field.size()) return std::nullopt;
-  if constexpr (std::is_floating_point_v<Number>) {
-    // Out of range is too large or too small; what is too small is 0, as everywhere.
-    if (error == std::errc::result_out_of_range) {
-      const double rounded = std::strtod(std::string(field).c_str(), nullptr);
-      if (std::abs(rounded) < 1) return static_cast<Number>(rounded);
-    }
-  }
-  if (error != std::errc()) return std::nullopt;
-  return number;
-}
-
 // "0.27204": what a word's last part hardly is, and the first of too many numbers is.
 bool IsFraction(std::string_view field) {
-  return field.find('.') != field.npos && Parse<double>(field).has_value() && std::isfinite(*Parse<double>(field));
+  const std::optional<double> number = ParseNumber<double>(field);
+  return number && std::isfinite(*number) && field.find('.') != field.npos;
 }
 
 struct Header {
@@ -50,8 +31,8 @@ struct Header {
 };
 std::optional<Header> ReadHeader(std::string_view line) {
   const size_t space = std::min(line.find(' '), line.size());
-  const auto vectors = Parse<int64_t>(line.substr(0, space));
-  const auto width = space < line.size() ? Parse<int64_t>(line.substr(space + 1)) : std::nullopt;
+  const auto vectors = ParseNumber<int64_t>(line.substr(0, space));
+  const auto width = space < line.size() ? ParseNumber<int64_t>(line.substr(space + 1)) : std::nullopt;
   if (!vectors || !width) return std::nullopt;
   return Header{*vectors, *width};
 }
@@ -80,7 +61,7 @@ void AppendNumbers(std::string_view numbers, const std::string& path, int64_t nu
   while (!numbers.empty()) {
     const size_t end = std::min(numbers.find(' ', 1), numbers.size());
     const std::string_view field = numbers.substr(1, end - 1);
-    const std::optional<double> value = Parse<double>(field);
+    const std::optional<double> value = ParseNumber<double>(field);
     if (!value || !std::isfinite(static_cast<float>(*value)))
       Fail("{}:{}: expected a finite number, got \"{}\"", path, number, Shown(field));
     values.push_back(static_cast<float>(*value));

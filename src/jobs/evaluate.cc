@@ -214,11 +214,6 @@ Json Evaluate(const Subject& subject) {
   return EvaluateLabels(subject);
 }
 
-void RequireTaskOfFolder(const EvaluateJob& job, bool has_options) {
-  if (!job.data_dir.empty() && job.task_name.empty() && !has_options)
-    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
-}
-
 }  // namespace
 
 Task CheckEvaluateJob(const EvaluateJob& job) {
@@ -226,16 +221,17 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
   ValidateOptions(AnswerTable(), job.answers);
   if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   if (!job.task_name.empty()) FindGlueTask(job.task_name);
-  if (!job.task.empty()) RequireTaskOfFolder(job, job.task == "multiple-choice");
   if (job.task == "fill-mask" && !job.task_name.empty())
     FailOption("task_name", "is for {} text-classification", OptionName{"task"});
   if (job.validation_file.empty() && job.data_dir.empty())
     FailUsage("{}, or {} with {}: required", OptionName{"validation_file"}, OptionName{"data_dir"},
               OptionName{"task_name"});
-  if (job.task == kSimilarity) return Task::kEncoder;
-  const bool glue = job.task.empty() && !job.task_name.empty();
-  Task task = NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
-  RequireTaskOfFolder(job, task == Task::kMultipleChoice);
+  const bool glue = job.task.empty() && !job.task_name.empty(), similarity = job.task == kSimilarity;
+  Task task =
+      similarity ? Task::kEncoder : NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
+  if (!job.data_dir.empty() && job.task_name.empty() && task != Task::kMultipleChoice)
+    FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
+  if (similarity) return task;
   if (task == Task::kEncoder)
     FailOption("task", "{}/config.json names no head to evaluate", job.model.model_name_or_path);
   if (!job.objective.empty()) {

@@ -17,6 +17,7 @@
 #include "io/weight_files.h"
 #include "train/checkpoint.h"
 #include "train/options.h"
+#include "train/tensorboard.h"
 
 namespace lshformer {
 namespace {
@@ -27,9 +28,6 @@ constexpr const char* kArguments = "training_args.json";
 constexpr const char* kState = "trainer_state.json";
 constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
                                     "predictions.json",   "nbest_predictions.json", "null_odds.json"};
-
-// TensorBoard's, in kEventFolder.
-bool IsEventFile(const std::string& name) { return name.starts_with("events.out.tfevents."); }
 
 constexpr const char* kLengthOfRun[] = {"max_steps", "num_train_epochs"};
 
@@ -72,8 +70,8 @@ void RefuseInputsToBeDeleted(const std::string& output_dir, const std::string& f
   const std::string first = path.empty() ? "" : path.begin()->string();
   const bool result = first == path && (first == kState || std::find(std::begin(kResults), std::end(kResults), first) !=
                                                                std::end(kResults));
-  const bool event =
-      first == kEventFolder && std::next(path.begin()) != path.end() && IsEventFile(std::next(path.begin())->string());
+  const bool event = first == kEventFolder && std::next(path.begin()) != path.end() &&
+                     std::next(path.begin())->string().starts_with(kEventFilePrefix);
   if (result || event || IsCheckpointName(first))
     Fail("{} {}: would be deleted with the older run in {}; move it or give another {}", OptionName{flag},
          Shown(value.get<std::string>(), 120), OptionName{"output_dir"}, OptionName{"output_dir"});
@@ -246,7 +244,7 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
     for (fs::directory_iterator entry(folder.output_dir + "/" + kEventFolder, ignored), end; !ignored && entry != end;
          entry.increment(ignored)) {
       std::error_code kept;
-      if (IsEventFile(entry->path().filename().string())) fs::remove(entry->path(), kept);
+      if (entry->path().filename().string().starts_with(kEventFilePrefix)) fs::remove(entry->path(), kept);
     }
   } else {
     RemovePartialCheckpoints(folder.output_dir);

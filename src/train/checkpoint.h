@@ -38,7 +38,7 @@ struct TrainerState {
   int64_t logged_step = 0;     // the last update that is
   double train_runtime = 0;    // seconds, those before a resume included; not what was lost by a kill
   int64_t train_samples = 0;   // sequences that the updates saw
-  int threads = 0;             // weight gradients are bit-equal for equal numbers of threads
+  int threads = 0;             // of the process that wrote it: a record, the result does not depend on it
   Json run_settings = Json::object();
 };
 

@@ -84,7 +84,7 @@ EventFile::EventFile(const std::string& folder) {
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
   for (int attempt = 0; file_ < 0; ++attempt) {
-    path_ = fmt::format("{}/events.out.tfevents.{}.{}.{}.{}", folder, now.count(), HostName(), getpid(), attempt);
+    path_ = fmt::format("{}/{}{}.{}.{}.{}", folder, kEventFilePrefix, now.count(), HostName(), getpid(), attempt);
     file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     constexpr int kMostAttempts = 100;
     if (file_ < 0 && (errno != EEXIST || attempt == kMostAttempts))

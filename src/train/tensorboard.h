@@ -13,6 +13,8 @@
 
 namespace lshformer {
 
+inline constexpr const char* kEventFilePrefix = "events.out.tfevents.";
+
 // CRC-32C (Castagnoli), as in RFC 3720.
 uint32_t Crc32c(std::string_view bytes);
 

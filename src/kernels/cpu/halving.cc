@@ -105,9 +105,10 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 HWY_EXPORT(SplitByBins);
 
-void Halving::Run(const float* projections, int directions, int32_t length, int32_t parts, int32_t* labels,
-                  int32_t grouped) {
-  projections_ = projections;
+void Halving::Run(HeadTensor<const float> x, TokenRange tokens, int head, const AlignedDirections& along,
+                  int directions, int32_t parts, int32_t* labels, int32_t grouped) {
+  const int32_t length = tokens.length;
+  ProjectRows(x, tokens.first, length, head, along, directions, projections_);
   directions_ = directions;
   length_ = length;
   parts_ = parts;
@@ -119,12 +120,6 @@ void Halving::Run(const float* projections, int directions, int32_t length, int3
   for (int32_t part = 0; part < parts; ++part) {
     for (int32_t rank = Begin(part); rank < Begin(part + 1); ++rank) labels[order_[rank]] = part;
   }
-}
-
-void Halving::Run(HeadTensor<const float> x, TokenRange tokens, int head, const AlignedDirections& along,
-                  int directions, int32_t parts, int32_t* labels, int32_t grouped) {
-  ProjectRows(x, tokens.first, tokens.length, head, along, directions, projected_);
-  Run(projected_.data(), directions, tokens.length, parts, labels, grouped);
 }
 
 void Halving::Cut(int32_t first, int32_t last, int depth) {
