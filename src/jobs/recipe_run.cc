@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -29,16 +30,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Texts for what stands in braces, and inputs of the recipe that were not given: name → what it is.
+// Texts for what stands in braces; inputs of the recipe that were not given, and those of them that a text asked for.
 struct Names {
-  std::map<std::string, std::string> texts, missing;
+  std::map<std::string, std::string> texts;
+  std::set<std::string> missing, needed;
 };
 
 // "{books}/train" with the names' texts in place. Braces around anything else stay: JSON has them too.
-std::string Filled(std::string text, const Names& names) {
-  for (const auto& [name, what] : names.missing)
-    if (text.find("{" + name + "}") != std::string::npos)
-      FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
+std::string Filled(std::string text, Names& names) {
+  for (const std::string& name : names.missing)
+    if (text.find("{" + name + "}") != std::string::npos) names.needed.insert(name);
   for (const auto& [name, value] : names.texts) {
     const std::string place = "{" + name + "}";
     for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += value.size())
@@ -58,16 +59,16 @@ std::vector<std::string> FilesOf(const std::string& folder) {
 }
 
 // A text that is one name alone is a number where the name stands for one: a learning rate.
-Json FilledText(const std::string& text, const Names& names) {
+Json FilledText(const std::string& text, Names& names) {
   const std::string filled = Filled(text, names);
-  if (filled.ends_with("/*")) return FilesOf(filled.substr(0, filled.size() - 2));
+  if (filled.ends_with("/*") && names.needed.empty()) return FilesOf(filled.substr(0, filled.size() - 2));
   const bool one_name = text.starts_with('{') && text.find('}') == text.size() - 1;
   const Json number = one_name ? Json::parse(filled, nullptr, /*allow_exceptions=*/false) : Json();
   return number.is_number() ? number : Json(filled);
 }
 
 // Without those that are null: a null takes away what stood there before.
-Json FilledFlags(const Json& flags, const Names& names) {
+Json FilledFlags(const Json& flags, Names& names) {
   Json filled = Json::object();
   for (const auto& [name, value] : flags.items()) {
     if (value.is_null()) continue;
@@ -113,11 +114,11 @@ bool Needed(const Recipe& recipe, const RecipeColumn& column, const ReproduceOpt
 }
 
 Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
-  Names names{{{"output", options.output_dir}}, {}};
+  Names names{{{"output", options.output_dir}}, {}, {}};
   std::vector<std::string> known;
   for (const auto& [name, what] : recipe.inputs) {
     known.push_back(name);
-    names.missing[name] = what;
+    names.missing.insert(name);
   }
   for (const auto& [name, value] : options.inputs) {
     if (names.missing.erase(name) == 0)
@@ -285,6 +286,8 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
       add(row.name + "/" + column.name, column.command, flags);
     }
   }
+  for (const auto& [name, what] : recipe.inputs)
+    if (names.needed.contains(name)) FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
   return runs;
 }
 
