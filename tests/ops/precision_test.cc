@@ -1,3 +1,5 @@
+#include "ops/precision.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,7 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "ops/matmul_precision.h"
+#include "ops/matmul.h"
 #include "util/command.h"
 #include "util/errors.h"
 
@@ -45,8 +47,7 @@ TEST(RequirePrecision, SaysWhatEmulationWouldCost) {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "oneDNN is limited already";
   for (const std::string isa : {"AVX512_CORE", "AVX2"}) {
     setenv("ONEDNN_MAX_CPU_ISA", isa.c_str(), 1);
-    const auto result =
-        RunCommand({"/proc/self/exe", "--gtest_filter=RequirePrecision.RefusesWhatTheCpuHasNot"});
+    const auto result = RunCommand({"/proc/self/exe", "--gtest_filter=RequirePrecision.RefusesWhatTheCpuHasNot"});
     unsetenv("ONEDNN_MAX_CPU_ISA");
     EXPECT_THAT(result.out, HasSubstr("--bf16: this CPU has no instructions for bfloat16 products"));
     EXPECT_THAT(result.out, HasSubstr("--int8: this CPU has no instructions for sums of 8-bit products"));

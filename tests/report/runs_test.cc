@@ -11,10 +11,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "report/xml_check.h"
+#include "util/errors.h"
 
 namespace lshformer {
 namespace {
 
+using ::lshformer::testing::ErrorOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
