@@ -7,6 +7,7 @@
 #include "ops/matmul.h"
 #include "ops/memory.h"
 #include "ops/row_kernels.h"
+#include "ops/tile_linear.h"
 
 namespace lshformer {
 namespace {
@@ -22,7 +23,7 @@ struct Gradients {
 };
 
 void Run(const MatrixProduct& product) { Multiply(product); }
-void Run(const ProductOf<BFloat16>& product) { MultiplyBf16(product); }
+void Run(const ProductOf<BFloat16>& product) { MultiplyRounded(product); }
 
 // The gradient of a block of logits as a factor: itself, or rounded.
 MatrixView GradientFactor(const float* gradient, int64_t words, int64_t, int64_t, std::vector<float>&) {

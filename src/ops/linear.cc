@@ -34,10 +34,7 @@ MatrixOf<T> Transposed(const torch::Tensor& x) {
 }
 
 void Run(const MatrixProduct& product) { Multiply(product); }
-void Run(const ProductOf<BFloat16>& product) {
-  if (ActiveMatrixTiles() != MatrixTiles::kNone) return MultiplyInTiles(product);
-  MultiplyBf16(product);
-}
+void Run(const ProductOf<BFloat16>& product) { MultiplyRounded(product); }
 
 // The three products of a linear map with factors of type T. x: [rows, in], w: [out, in], grad_y: [rows, out].
 template <class T>

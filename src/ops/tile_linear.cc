@@ -56,6 +56,36 @@ class ByteTileLinear : public TileLinear {
   PackedTiles weight_;
 };
 
+// y += sums, of a matrix y of `columns` columns.
+void AddBlock(const SumBlock& block, int64_t columns, float* y) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const float* const sums = block.sums + row * kPanelColumns;
+    float* const to = y + (block.row + row) * columns + block.column;
+    for (int64_t column = 0; column < block.columns; ++column) to[column] += sums[column];
+  }
+}
+
+void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
+  const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
+  const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
+  const BFloat16* a = product.a.data;
+  int64_t a_stride = product.a.row_stride;
+  if (product.a.column_stride != 1) {  // [inner][rows]
+    auto* turned = WorkspaceOf(WorkspaceUse::kFilledFactor, rows * inner * sizeof(BFloat16));
+    TransposeHalves(halves(a), inner, rows, reinterpret_cast<uint16_t*>(turned));
+    a = reinterpret_cast<const BFloat16*>(turned);
+    a_stride = inner;
+  }
+  const void* const by_columns[] = {product.b.data};
+  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(halves(product.b.data), inner, columns)
+                                                     : PackedTiles(TileNumbers::kBFloat16, by_columns, inner, columns);
+  const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
+  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles}, [&](const SumBlock& block) {
+    if (product.accumulate) return AddBlock(block, product.c_stride, product.c);
+    FinishBlock(block, product.bias, {}, product.c_stride, product.c);
+  });
+}
+
 }  // namespace
 
 RoundedTileLinear::RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
@@ -111,23 +141,9 @@ std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const floa
   return products == 0 ? nullptr : MakeSplitLinear(products, tiles, weight, bias, out, in);
 }
 
-void MultiplyInTiles(const ProductOf<BFloat16>& product) {
-  const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
-  const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
-  const BFloat16* a = product.a.data;
-  int64_t a_stride = product.a.row_stride;
-  if (product.a.column_stride != 1) {  // [inner][rows]
-    auto* turned = WorkspaceOf(WorkspaceUse::kFilledFactor, rows * inner * sizeof(BFloat16));
-    TransposeHalves(halves(a), inner, rows, reinterpret_cast<uint16_t*>(turned));
-    a = reinterpret_cast<const BFloat16*>(turned);
-    a_stride = inner;
-  }
-  const void* const by_columns[] = {product.b.data};
-  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(halves(product.b.data), inner, columns)
-                                                     : PackedTiles(TileNumbers::kBFloat16, by_columns, inner, columns);
-  const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
-  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, ActiveMatrixTiles()},
-                 [&](const SumBlock& block) { FinishBlock(block, product.bias, {}, product.c_stride, product.c); });
+void MultiplyRounded(const ProductOf<BFloat16>& product) {
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  tiles == MatrixTiles::kNone ? MultiplyBf16(product) : MultiplyInTiles(product, tiles);
 }
 
 void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,

@@ -56,10 +56,10 @@ class RoundedTileLinear : public TileLinear {
 std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
                                                  int64_t out, int64_t in);
 
-// The products of training, of factors in bfloat16 that lie either way round: c = a · b (+ bias), not accumulated.
-// Needs active tiles. A row of c depends on that row of a alone. Work memory: the second factor packed, and the first
-// turned round where it lies by columns.
-void MultiplyInTiles(const ProductOf<BFloat16>& product);
+// The products of training, of factors in bfloat16 that lie either way round: in tiles where they are active, else by
+// MultiplyBf16. In tiles a row of c depends on that row of a alone, a weight gradient's too. Work memory there: the
+// second factor packed, and the first turned round where it lies by columns.
+void MultiplyRounded(const ProductOf<BFloat16>& product);
 
 // y = f(sums + bias), of a matrix y of `columns` columns; bias, or nullptr: of all columns.
 void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,

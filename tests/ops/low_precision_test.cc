@@ -478,26 +478,59 @@ TEST(LowPrecisionLinear, Int8HasNoGradients) {
       HasSubstr("int8 has no gradients"));
 }
 
-TEST(LowPrecisionCrossEntropy, NearFloat32) {
-  NEEDS(Precision::kBFloat16);
-  for (const int64_t rows : {7, 40})
+// The parameter: in the model of matrix tiles.
+class LowPrecisionCrossEntropy : public ::testing::TestWithParam<bool> {
+ protected:
+  struct Result {
+    Tensor loss;
+    std::vector<Tensor> grads;  // of hidden, weight, bias
+  };
+  static Result Run(int64_t rows, int64_t words, Precision precision) {
+    torch::manual_seed(rows);
+    std::vector<Tensor> in{torch::randn({rows, 32}), torch::randn({words, 32}) * 0.2, torch::randn({words})};
+    for (Tensor& t : in) t.requires_grad_(true);
+    std::vector<int32_t> labels;
+    for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i * 911 % words));
+    const Tensor loss = DecoderCrossEntropy(in[0], in[1], in[2], labels, precision);
+    loss.backward();
+    return {loss, {in[0].grad(), in[1].grad(), in[2].grad()}};
+  }
+  void TearDown() override { UseTileModel(false); }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionCrossEntropy, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "in_tiles" : "without_tiles"; });
+
+TEST_P(LowPrecisionCrossEntropy, NearFloat32) {
+  if (!GetParam()) NEEDS(Precision::kBFloat16);
+  for (const int64_t rows : {int64_t{7}, int64_t{40}, kCrossEntropyRows + 3})
     for (const int64_t words : {30, 2051}) {
-      torch::manual_seed(rows);
-      const Tensor hidden = torch::randn({rows, 32}), weight = torch::randn({words, 32}) * 0.2,
-                   bias = torch::randn({words});
-      std::vector<int32_t> labels;
-      for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i * 911 % words));
-      std::vector<Tensor> losses, grads[2];
-      for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
-        std::vector<Tensor> in;
-        for (const Tensor& t : {hidden, weight, bias}) in.push_back(t.clone().requires_grad_(true));
-        losses.push_back(DecoderCrossEntropy(in[0], in[1], in[2], labels, precision));
-        losses.back().backward();
-        for (const Tensor& t : in) grads[losses.size() - 1].push_back(t.grad());
-      }
-      EXPECT_NEAR(losses[1].item<double>(), losses[0].item<double>(), 2e-3 * losses[0].item<double>());
-      for (int i = 0; i < 3; ++i) EXPECT_LT(RelativeError(grads[1][i], grads[0][i]), 2 * kBf16Error) << i;
+      const Result want = Run(rows, words, Precision::kFloat32);
+      UseTileModel(GetParam());
+      const Result got = Run(rows, words, Precision::kBFloat16);
+      UseTileModel(false);
+      EXPECT_NEAR(got.loss.item<double>(), want.loss.item<double>(), 2e-3 * want.loss.item<double>());
+      for (int i = 0; i < 3; ++i) EXPECT_LT(RelativeError(got.grads[i], want.grads[i]), 2 * kBf16Error) << i;
     }
+}
+
+TEST(LowPrecisionCrossEntropyInTiles, IsInTilesAndTheSameOnAnyNumberOfThreads) {
+  UseTileModel(true);
+  const int threads = Threads();
+  SetThreads(1);
+  torch::manual_seed(3);
+  const Tensor hidden = torch::randn({70, 32}), weight = torch::randn({100, 32});
+  const auto gradient = [&](Precision precision) {
+    const Tensor h = hidden.clone().requires_grad_(true), w = weight.clone().requires_grad_(true);
+    DecoderCrossEntropy(h, w, torch::zeros({100}), std::vector<int32_t>(70, 5), precision).backward();
+    return torch::cat({h.grad(), w.grad()});
+  };
+  const Tensor alone = gradient(Precision::kBFloat16);
+  SetThreads(3);
+  EXPECT_TRUE(torch::equal(gradient(Precision::kBFloat16), alone));
+  SetThreads(threads);
+  UseTileModel(false);
+  if (!SupportsProducts(Precision::kBFloat16)) return;
+  EXPECT_FALSE(torch::equal(gradient(Precision::kBFloat16), alone)) << "tiles sum even and odd terms apart";
 }
 
 // The same pairs, planned in float32; only products are rounded.
