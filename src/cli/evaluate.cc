@@ -33,8 +33,8 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   RefuseFlags(command,
               {"--model_name_or_path", "--tokenizer_name", "--validation_file", "--data_dir", "--max_eval_samples",
                "--max_seq_length", "--per_device_eval_batch_size", "--output_dir", "--doc_stride", "--max_query_length",
-               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold", "--bf16", "--int8",
-               "--float32_matmul_precision", "--compare_exact"},
+               "--max_answer_length", "--n_best_size", "--null_score_diff_threshold",
+               "--null_score_diff_threshold_from", "--bf16", "--int8", "--float32_matmul_precision", "--compare_exact"},
               kNoModel);
   RefuseFlags(command, kMaskingFlags, kNoModel);
   for (const CLI::Option* option : command.get_options()) {

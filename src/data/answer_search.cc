@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace lshformer {
 namespace {
@@ -33,6 +34,9 @@ std::vector<double> Softmax(const std::vector<AnswerCandidate>& candidates) {
 const OptionTable<AnswerOptions>& AnswerTable() {
   using A = AnswerOptions;
   constexpr int64_t kMostNBest = 1000;  // a window has up to n_best_size² candidates
+  const auto without_version_2 = [](const A& answers) -> std::string {
+    return answers.version_2 ? "" : fmt::format("needs {}", OptionName{"version_2_with_negative"});
+  };
   static const OptionTable<A> table{
       {Integer("doc_stride", &A::doc_stride, -1, INT32_MAX,
                "tokens that windows of a long context share; -1: a third of max_seq_length, at most 128"),
@@ -43,16 +47,31 @@ const OptionTable<AnswerOptions>& AnswerTable() {
        Integer("n_best_size", &A::n_best_size, 1, kMostNBest,
                "places of the start, of the end, and answers, to choose from")
            .WorksAfter(),
+       Path("null_score_diff_threshold_from", &A::threshold_from, "FILE",
+            "the threshold that was best for other questions: \"eval_best_f1_thresh\" of an eval_results.json")
+           .WorksAfter()
+           .MeaninglessIf(without_version_2),
        Number("null_score_diff_threshold", &A::null_score_diff_threshold, {},
               "with it: no answer where none's score minus the best one's is above")
            .WorksAfter()
-           .MeaninglessIf([](const A& answers) {
-             return answers.version_2 ? "" : fmt::format("needs {}", OptionName{"version_2_with_negative"});
+           .MeaninglessIf([=](const A& answers) {
+             if (answers.threshold_from.empty()) return without_version_2(answers);
+             return fmt::format("{} has one", OptionName{"null_score_diff_threshold_from"});
            })},
       nullptr,
       {},
       "Question answering"};
   return table;
+}
+
+AnswerOptions WithThreshold(AnswerOptions options) {
+  if (options.threshold_from.empty()) return options;
+  const Json results = ReadJsonObject(options.threshold_from);
+  if (!HasValue(results, "eval_best_f1_thresh"))
+    Fail("{}: no \"eval_best_f1_thresh\": not of an evaluation of questions with {}", options.threshold_from,
+         OptionName{"version_2_with_negative"});
+  options.null_score_diff_threshold = GetNumber(results, "eval_best_f1_thresh", options.threshold_from);
+  return options;
 }
 
 void AnswerSearch::AddWindow(std::span<const float> start_logits, std::span<const float> end_logits,

@@ -34,12 +34,15 @@ struct AnswerOptions {
   int max_answer_length = 30;  // tokens
   bool version_2 = false;      // none is an answer too
   double null_score_diff_threshold = 0;
+  std::string threshold_from;                 // an eval_results.json: its "eval_best_f1_thresh" instead
   int doc_stride = -1, max_query_length = 0;  // as in WindowOptions
 
   WindowOptions Windows(int max_seq_length) const { return {max_seq_length, doc_stride, max_query_length}; }
 };
 // One row an option, for flags, help, checks (ValidateOptions) and the settings of a run.
 const OptionTable<AnswerOptions>& AnswerTable();
+// With the threshold that `threshold_from` names in its place. Error where that file has none.
+AnswerOptions WithThreshold(AnswerOptions options);
 
 struct AnswerCandidate {
   int32_t begin = 0, end = 0;  // code points of the context; {0, 0}: no answer

@@ -180,7 +180,10 @@ void Pipeline::CheckOptions() {
   if (options_.max_seq_length == 0) options_.max_seq_length = positions;
   CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, positions);
   const bool asking = options_.task == PredictTask::kQuestionAnswering;
-  if (asking) ValidateOptions(AnswerTable(), options_.answers);
+  if (asking) {
+    ValidateOptions(AnswerTable(), options_.answers);
+    options_.answers = WithThreshold(options_.answers);
+  }
   if (options_.top_k == 0) options_.top_k = asking ? 1 : static_cast<int>(std::min<int64_t>(5, config().vocab_size));
   const int64_t most = asking ? options_.answers.n_best_size : config().vocab_size;
   if (options_.top_k < 1 || options_.top_k > most) {

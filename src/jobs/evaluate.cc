@@ -174,13 +174,14 @@ Json EvaluateText(Subject subject) {
 
 Json EvaluateQuestions(const Subject& subject) {
   const EvaluateJob& job = subject.job;
-  const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(job.answers), job.max_eval_samples,
-                                        subject.tokenizer, job.answers.Windows(subject.SequenceLimit()));
+  const AnswerOptions search = WithThreshold(job.answers);
+  const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(search), job.max_eval_samples,
+                                        subject.tokenizer, search.Windows(subject.SequenceLimit()));
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     const AnswerEvaluation result =
-        EvaluateQuestionAnswering(model, set.data, set.windows, job.answers, options, /*scored=*/true);
+        EvaluateQuestionAnswering(model, set.data, set.windows, search, options, /*scored=*/true);
     if (!job.output_dir.empty() && &model == &subject.model)
-      WriteAnswerFiles(set.data, result.answers, job.answers.version_2, job.output_dir, /*prefix=*/"");
+      WriteAnswerFiles(set.data, result.answers, search.version_2, job.output_dir, /*prefix=*/"");
     return result.evaluation.metrics;
   });
 }

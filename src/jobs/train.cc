@@ -82,8 +82,9 @@ void MakeQuestionModel(const TrainOptions& options, TrainingJob& job) {
 }
 
 JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
+  const AnswerOptions search = WithThreshold(options.answers);
   MakeQuestionModel(options, job);
-  job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, options.answers.version_2);
+  job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, search.version_2);
   CheckBestMetric(job.training, job.metrics);  // before the questions are read
   const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the questions");
@@ -93,7 +94,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   std::vector<FoundAnswer> answers;  // of the last evaluation
   job.evaluate = [&] {
     AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation.data, data.validation.windows,
-                                                        options.answers, evaluating, /*scored=*/true);
+                                                        search, evaluating, /*scored=*/true);
     answers = std::move(result.answers);
     return result.evaluation.metrics;
   };
@@ -101,12 +102,12 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   return RunTrainingJob(job, [&] {
     if (job.do_eval) {
       if (answers.empty()) job.evaluate();  // resumed behind the last evaluation
-      WriteAnswerFiles(data.validation.data, answers, options.answers.version_2, folder, /*prefix=*/"");
+      WriteAnswerFiles(data.validation.data, answers, search.version_2, folder, /*prefix=*/"");
     }
     if (!options.do_predict) return;
-    const AnswerEvaluation predicted = EvaluateQuestionAnswering(*job.model, data.test.data, data.test.windows,
-                                                                 options.answers, evaluating, /*scored=*/false);
-    WriteAnswerFiles(data.test.data, predicted.answers, options.answers.version_2, folder, "predict_");
+    const AnswerEvaluation predicted =
+        EvaluateQuestionAnswering(*job.model, data.test.data, data.test.windows, search, evaluating, /*scored=*/false);
+    WriteAnswerFiles(data.test.data, predicted.answers, search.version_2, folder, "predict_");
   });
 }
 

@@ -295,6 +295,42 @@ TEST_F(QuestionAnsweringTest, UnanswerablePairsAreTrainedOn) {
   EXPECT_THAT(Wrong(words, 2), HasSubstr("--unanswerable_pairs: needs --version_2_with_negative"));
 }
 
+// The threshold that was best for one evaluation is taken for others.
+TEST_F(QuestionAnsweringTest, TheThresholdOfAnotherEvaluation) {
+  const auto evaluate = [&](const Words& more) {
+    Words words{"evaluate", "--task", "question-answering", "--model_name_or_path", Model(), "--validation_file",
+                *folder_ / "dev.json", "--doc_stride", "16", "--version_2_with_negative"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const auto results = [&](const Words& more) {
+    const CommandResult result = Call(evaluate(more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    Json json = ParseJson(result.out, "stdout");
+    for (const char* key : {"eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}) json.erase(key);
+    return json;
+  };
+  const std::string nothing = folder_->Write("nothing.json", R"({"eval_best_f1_thresh": -1e9})"),
+                    all = folder_->Write("all.json", R"({"eval_best_f1_thresh": 1e9, "eval_f1": 3})");
+  EXPECT_EQ(results({"--null_score_diff_threshold_from", nothing}), results({"--null_score_diff_threshold", "-1e9"}));
+  const Json answered = results({"--null_score_diff_threshold_from", all});
+  EXPECT_EQ(answered, results({"--null_score_diff_threshold", "1e9"}));
+  EXPECT_NE(answered, results({"--null_score_diff_threshold", "-1e9"}));
+  EXPECT_THAT(Wrong(evaluate({"--null_score_diff_threshold_from", folder_->Write("none.json", R"({"eval_f1": 3})")}), 1),
+              HasSubstr("none.json: no \"eval_best_f1_thresh\""));
+  EXPECT_THAT(Wrong(evaluate({"--null_score_diff_threshold_from", all, "--null_score_diff_threshold", "2"}), 2),
+              HasSubstr("--null_score_diff_threshold: --null_score_diff_threshold_from has one"));
+  const auto asked = [&](const std::string& from) {
+    const CommandResult result = Call({"predict", "--task", "question-answering", "--model_name_or_path", Model(),
+                                       "--question", "Where?", "--context", "over the sea", "--version_2_with_negative",
+                                       "--null_score_diff_threshold_from", from});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return ParseJson(result.out, "answer")["results"][0]["answer"].get<std::string>();
+  };
+  EXPECT_EQ(asked(nothing), "");
+  EXPECT_NE(asked(all), "");
+}
+
 TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {
   const Words predict{"predict", "--task", "question-answering", "--model_name_or_path", Model()};
   const auto wrong = [&](Words words, const Words& more, int status = 2) {
