@@ -53,7 +53,7 @@ HWY_INLINE WordVec RoundedAbove(FloatVec x) {
   const auto bits = hn::BitCast(w, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(w, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(w, 0x7FFF)));
-  return hn::IfThenElse(hn::RebindMask(w, hn::Ne(x, x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
+  return hn::IfThenElse(hn::RebindMask(w, hn::IsNaN(x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
 }
 
 template <class M>
