@@ -1,9 +1,10 @@
 // Rows in bfloat16 in place of float32, in matrix tiles: an output is the one in float32, rounded, and inputs give what
 // the numbers give that they were rounded from. Bit for bit.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 BFloat16 Rounded(float x) {
-  return {std::isnan(x) ? uint16_t{0x7FC0} : static_cast<uint16_t>(std::bit_cast<uint32_t>(RoundedToBFloat16(x)) >> 16)};
+  return {std::isnan(x) ? uint16_t{0x7FC0}
+                        : static_cast<uint16_t>(std::bit_cast<uint32_t>(RoundedToBFloat16(x)) >> 16)};
 }
 
 // Tokens lie a few numbers further apart than their rows are long.
@@ -47,7 +49,9 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   const AttentionPlanPtr plan = PlanOf(c);
   AttentionForward call;
   call.shape = c.shape();
-  const auto exact = [&](const std::vector<float>& x) { return HeadTensor<const float>{x.data(), out.row, c.head_dim}; };
+  const auto exact = [&](const std::vector<float>& x) {
+    return HeadTensor<const float>{x.data(), out.row, c.head_dim};
+  };
   const auto rounded = [&](const Rows& x) {
     return HeadTensor<const BFloat16>{x.numbers.data(), x.row + kGap, c.head_dim};
   };
