@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/attention_spec.h"
+#include "base/bfloat16.h"
 
 namespace lshformer {
 
@@ -137,6 +138,9 @@ HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionSh
 bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape);
 // Whether some sequence is long enough to be hashed.
 bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape);
+// Whether a forward only multiplies its queries, keys and values: then they may come rounded as products would round
+// them. Hashing, fills, clusters and the normalisation of shared keys take them as they are.
+bool OnlyMultiplies(const AttentionSpec& spec, const AttentionShape& shape);
 
 // Which query meets which key: order of queries and keys per sequence, head and round, and the range of ordered keys
 // that each tile of queries meets. See kernels/plan.h. Built once per forward, reused by the backward.
@@ -187,6 +191,11 @@ struct AttentionForward {
   const AttentionPlan* plan = nullptr;
   AttentionDropout dropout;
   Operands operands = Operands::kFloat32;  // Error where it is not supported
+  // In place of query, key and value, or of out: numbers in bfloat16, on matrix tiles alone (else Error) and without a
+  // backward. Inputs so where OnlyMultiplies(); the output is rounded to nearest even, and what rows sum up between
+  // passes is then in work memory, [length][head_dim] floats of each unit in work.
+  HeadTensor<const BFloat16> rounded_query = {}, rounded_key = {}, rounded_value = {};
+  HeadTensor<BFloat16> rounded_out = {};
 };
 void RunAttentionForward(const AttentionForward& call);
 

@@ -17,6 +17,10 @@ bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape) {
   return false;
 }
 
+bool OnlyMultiplies(const AttentionSpec& spec, const AttentionShape& shape) {
+  return !SharesKeys(spec) && !AnyHash(spec, shape);
+}
+
 HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
                                     uint64_t step) {
   return std::visit([&](const auto& kind) { return DrawProjections(kind, spec, shape, layer, step); }, spec.kind);

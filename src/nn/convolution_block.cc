@@ -169,7 +169,7 @@ ConvolutionBlock::ConvolutionBlock(const ParameterMap& parameters, const std::st
   if (PartsOf(config.layer_attention(place.layer)) == 2) maps.erase(maps.begin() + 1);  // shared keys
   const auto attention = [attention = LayerAttention(parameters, config, {place.visit, place.layer}),
                           maps = parameters.LinearOf(maps)](const torch::Tensor& x, const ForwardContext& context) {
-    return attention(maps(x, context.precision), context);
+    return attention(maps(x, context.precision, attention.InputType(context)), context);
   };
   sublayers_.push_back(builder.Next(at + names.norm, dropout, AttentionSpecs(names, config, ""), attention));
   const auto feed_forward = [inner = parameters.LinearOf(names.FeedForward() + ".inner"),

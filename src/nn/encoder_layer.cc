@@ -29,8 +29,9 @@ EncoderAttention::EncoderAttention(const ParameterMap& parameters, const Encoder
       attention_output_(parameters.LinearOf(names.attention_output)) {}
 
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const torch::Tensor qkv = query_key_value_(hidden, context.precision);  // [T, 3·H], Reformer [T, 2·H]
-  return attention_output_(attention_(qkv, context), context.precision);
+  const Precision precision = context.precision;
+  const torch::Tensor qkv = query_key_value_(hidden, precision, attention_.InputType(context));  // [T, parts · H]
+  return attention_output_(attention_(qkv, context, RowType(precision)), precision);
 }
 
 namespace {

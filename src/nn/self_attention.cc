@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/philox.h"
+#include "ops/linear.h"
 
 namespace lshformer {
 
@@ -39,7 +40,14 @@ LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConf
   if (!place_.output_map.empty()) output_map_ = parameters.Get(place_.output_map + ".weight");
 }
 
-torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const ForwardContext& context) const {
+torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
+  const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
+                               OnlyMultiplies(spec_, {.cu_seqlens = context.sequences->cu_seqlens});
+  return only_multiplies ? RowType(context.precision) : torch::kFloat32;
+}
+
+torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const ForwardContext& context,
+                                         torch::ScalarType type) const {
   auto options = std::make_shared<AttentionOptions>();
   options->spec = spec_;
   options->heads = heads_;
@@ -61,6 +69,7 @@ torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const Forward
         (*context.attention_hook)({place_.visit, place_.layer, qkv, *options, output_map_});  // [T, H]
     if (result.defined()) return result;
   }
+  options->out_type = type;
   return SelfAttention(qkv, std::move(options));
 }
 

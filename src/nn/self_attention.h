@@ -32,8 +32,11 @@ class LayerAttention {
   }
   LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place);
   // [T, parts · H] → [T, H]; the parts side by side are query, key and value, or query and value (PartsOf). Recorded
-  // and counted as `context` says.
-  torch::Tensor operator()(const torch::Tensor& qkv, const ForwardContext& context) const;
+  // and counted as `context` says. type: of the result, kBFloat16 where RowType says so; a hook's is float32.
+  torch::Tensor operator()(const torch::Tensor& qkv, const ForwardContext& context,
+                           torch::ScalarType type = torch::kFloat32) const;
+  // What the map before it should write qkv in: RowType, or float32 where more than products reads it.
+  torch::ScalarType InputType(const ForwardContext& context) const;
 
  private:
   static void AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,

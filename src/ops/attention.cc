@@ -30,12 +30,13 @@ AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) 
 // Part 0, 1, … of a [T, parts · hidden] tensor: query, key where there is one, value.
 template <class T>
 HeadTensor<T> Part(const torch::Tensor& qkv, const AttentionShape& shape, int part) {
-  return {qkv.data_ptr<float>() + part * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
+  return {static_cast<T*>(qkv.data_ptr()) + part * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
 }
 template <class T>
 HeadTensor<T> Whole(const torch::Tensor& x, const AttentionShape& shape) {
-  return {x.data_ptr<float>(), x.size(1), shape.head_dim};
+  return {static_cast<T*>(x.data_ptr()), x.size(1), shape.head_dim};
 }
+bool IsRounded(const torch::Tensor& x) { return x.scalar_type() == torch::kBFloat16; }
 
 template <class T>
 HeadTensor<T> Key(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
@@ -78,18 +79,27 @@ std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, 
       Draw(options.spec, shape, options.layer, options.planes_step, options.directions));
 }
 
-AttentionForward ForwardCall(const AttentionState& state, const torch::Tensor& qkv, const torch::Tensor& out,
+// All but the plan.
+AttentionForward ForwardCall(const AttentionOptions& options, const torch::Tensor& qkv, const torch::Tensor& out,
                              const torch::Tensor& lse) {
-  const AttentionOptions& options = *state.options;
   AttentionForward call;
   call.shape = Shape(options, qkv);
-  call.query = Part<const float>(qkv, call.shape, 0);
-  call.key = Key<const float>(options.spec, qkv, call.shape);
-  call.value = Value<const float>(options.spec, qkv, call.shape);
-  call.out = Whole<float>(out, call.shape);
+  if (IsRounded(qkv)) {
+    call.rounded_query = Part<const BFloat16>(qkv, call.shape, 0);
+    call.rounded_key = Key<const BFloat16>(options.spec, qkv, call.shape);
+    call.rounded_value = Value<const BFloat16>(options.spec, qkv, call.shape);
+  } else {
+    call.query = Part<const float>(qkv, call.shape, 0);
+    call.key = Key<const float>(options.spec, qkv, call.shape);
+    call.value = Value<const float>(options.spec, qkv, call.shape);
+  }
+  if (IsRounded(out)) {
+    call.rounded_out = Whole<BFloat16>(out, call.shape);
+  } else {
+    call.out = Whole<float>(out, call.shape);
+  }
   call.lse = lse.data_ptr<float>();
   call.scale = static_cast<float>(ScaleOfScores(options.spec, call.shape.head_dim));
-  call.plan = state.plan.get();
   call.operands = options.operands;
   if (options.dropout > 0)
     call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequence_ids};
@@ -109,10 +119,19 @@ void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
     Fail("attention: {} sequence ids for {} sequences", options.sequence_ids.size(), options.cu_seqlens.size() - 1);
 }
 
-// The kernels read floats in rows side by side, where they lie.
+// Whether qkv and the output may be in bfloat16.
+bool MayBeRounded(Operands operands) {
+  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+}
+
+// The kernels read numbers in rows side by side, where they lie.
 void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
   CheckShape(qkv, options);
-  if (qkv.scalar_type() != torch::kFloat32)
+  const bool may_be_rounded = MayBeRounded(options.operands);
+  if (options.out_type != torch::kFloat32 && !(options.out_type == torch::kBFloat16 && may_be_rounded))
+    Fail("attention: results in {} are for inference in bfloat16 on matrix tiles", c10::toString(options.out_type));
+  const bool rounded = IsRounded(qkv) && may_be_rounded && OnlyMultiplies(options.spec, Shape(options, qkv));
+  if (qkv.scalar_type() != torch::kFloat32 && !rounded)
     Fail("attention: expected float32, got {}", c10::toString(qkv.scalar_type()));
   if (!qkv.device().is_cpu()) Fail("attention: expected a tensor on the CPU, got one on {}", qkv.device().str());
   if (!qkv.is_contiguous())
@@ -124,12 +143,14 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& qkv, OptionsPtr options) {
     const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
-    state->plan = BuildPlan(options->spec, shape, Part<const float>(qkv, shape, 0),
-                            Key<const float>(options->spec, qkv, shape), *Numbers(*options, shape));
+    torch::Tensor out =
+        torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options().dtype(options->out_type));
+    torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options().dtype(torch::kFloat32));
+    AttentionForward call = ForwardCall(*options, qkv, out, lse);
+    state->plan = BuildPlan(options->spec, shape, call.query, call.key, *Numbers(*options, shape));
     state->options = std::move(options);
-    torch::Tensor out = torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
-    torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options());
-    RunAttentionForward(ForwardCall(*state, qkv, out, lse));
+    call.plan = state->plan.get();
+    RunAttentionForward(call);
     if (state->options->counts) *state->options->counts += Counts(*state->plan);
     context->save_for_backward({qkv, out, lse});
     context->saved_data["state"] = c10::IValue::make_capsule(state);
@@ -142,7 +163,8 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const auto* state = static_cast<const AttentionState*>(context->saved_data["state"].toCapsule().get());
     torch::Tensor grad = torch::empty_like(qkv);
     AttentionBackward call;
-    call.forward = ForwardCall(*state, qkv, out, saved[2]);
+    call.forward = ForwardCall(*state->options, qkv, out, saved[2]);
+    call.forward.plan = state->plan.get();
     call.grad_out = Whole<const float>(grad_out, call.forward.shape);
     call.grad_query = Part<float>(grad, call.forward.shape, 0);
     call.grad_key = Key<float>(state->options->spec, grad, call.forward.shape);

@@ -50,6 +50,7 @@ struct AttentionOptions {
   AttentionCounts* counts = nullptr;        // added to
   std::shared_ptr<DrawnProjections> drawn;  // or null: drawn anew
   StoredDirections directions = {};         // where the spec asks for stored ones
+  torch::ScalarType out_type = torch::kFloat32;
 };
 
 // bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 is
@@ -59,7 +60,9 @@ Operands OperandsOf(Precision precision);
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.
 int PartsOf(const AttentionSpec& spec);
 
-// qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim].
+// qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim] of
+// options.out_type. Without gradients, with bfloat16 operands in matrix tiles, that may be kBFloat16, and where
+// OnlyMultiplies (kernels/attention.h) so may qkv: rounded as maps and kernels round, which changes no other bit.
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

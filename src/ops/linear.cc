@@ -19,8 +19,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-void CheckRows(const torch::Tensor& x, int64_t columns) {
-  if (x.dim() != 2 || x.size(1) != columns || x.scalar_type() != torch::kFloat32)
+void CheckRows(const torch::Tensor& x, int64_t columns, Precision precision) {
+  const bool known = x.scalar_type() == torch::kFloat32 || x.scalar_type() == RowType(precision);
+  if (x.dim() != 2 || x.size(1) != columns || !known)
     Fail("linear: the input is {} {}, expected float32 [rows, {}]", x.toString(), c10::str(x.sizes()), columns);
 }
 
@@ -74,6 +75,16 @@ torch::Tensor Rounded(const torch::Tensor& x) {
   torch::Tensor rounded = torch::empty(x.sizes(), x.options().dtype(torch::kBFloat16));
   RoundRows(x.data_ptr<float>(), x.size(1), x.size(0), x.size(1), static_cast<BFloat16*>(rounded.data_ptr()));
   return rounded;
+}
+
+// x: rows of X, y: of Y, one of them in bfloat16.
+template <class X, class Y>
+void RunRounded(const PackedLinear& map, const torch::Tensor& x, const torch::Tensor& y,
+                std::optional<UnaryFunction> function) {
+  ForPiecesOfRows(x.size(0), [&](int64_t begin, int64_t count) {
+    map.rounded()->Run(count, static_cast<const X*>(x.data_ptr()) + begin * x.size(1),
+                       static_cast<Y*>(y.data_ptr()) + begin * y.size(1), function);
+  });
 }
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
@@ -171,28 +182,45 @@ torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision)
   return LinearFunction::apply(x, Joined(weights_), Joined(biases_), precision == Precision::kBFloat16);
 }
 
-torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function) const {
+torch::ScalarType RowType(Precision precision) {
+  const bool rounded =
+      !torch::GradMode::is_enabled() && precision == Precision::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+  return rounded ? torch::kBFloat16 : torch::kFloat32;
+}
+
+torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function,
+                            torch::ScalarType type) const {
   const auto packed = FindPacked(precision);
-  const torch::Tensor rows = x.contiguous();
-  torch::Tensor y = torch::empty({rows.size(0), packed->linear->out()}, rows.options());
-  packed->linear->Run(rows.size(0), rows.data_ptr<float>(), y.data_ptr<float>(), function);
+  const PackedLinear& map = *packed->linear;
+  const torch::Tensor from = x.contiguous();
+  torch::Tensor y = torch::empty({from.size(0), map.out()}, from.options().dtype(type));
+  if (from.scalar_type() == torch::kBFloat16) {
+    RunRounded<BFloat16, float>(map, from, y, function);
+  } else if (type == torch::kBFloat16) {
+    RunRounded<float, BFloat16>(map, from, y, function);
+  } else {
+    map.Run(from.size(0), from.data_ptr<float>(), y.data_ptr<float>(), function);
+  }
   return y;
 }
 
-torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision) const {
-  CheckRows(x, weights_[0].size(1));
-  return torch::GradMode::is_enabled() ? WithGradients(x, precision) : Infer(x, precision, {});
+torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision, torch::ScalarType type) const {
+  CheckRows(x, weights_[0].size(1), precision);
+  if (type != torch::kFloat32 && (type != RowType(precision) || x.scalar_type() != torch::kFloat32))
+    Fail("linear: results in {} are for float32 rows and bfloat16 in matrix tiles, without gradients",
+         c10::toString(type));
+  return torch::GradMode::is_enabled() ? WithGradients(x, precision) : Infer(x, precision, {}, type);
 }
 
 torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision) const {
-  CheckRows(x, weights_[0].size(1));
+  CheckRows(x, weights_[0].size(1), precision);
   return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision)) : Infer(x, precision, function);
 }
 
 torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
                            Precision precision) const {
   if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
-  CheckRows(x, weights_[0].size(1));
+  CheckRows(x, weights_[0].size(1), Precision::kFloat32);
   const auto one = FindPacked(precision), two = second.FindPacked(precision);
   const int64_t rows = x.size(0), in = x.size(1), width = one->linear->out(), out = two->linear->out();
   if (second.weights_[0].size(1) != width)

@@ -22,13 +22,18 @@ class PackedLinear;
 // outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from
 // several threads.
 //
+// On matrix tiles rows may go from map to map, and through attention, in bfloat16 (RowType): x as it would be rounded,
+// or y rounded for whoever would round it, so that no bit of a result behind them changes.
+//
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call, in matrix tiles where some are active; sums, results and gradients are float32, and so are the
 // weights that an optimizer keeps. kInt8 has no gradients: Error.
 class Linear {
  public:
   Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases);
-  torch::Tensor operator()(const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
+  // type: of y; kBFloat16 where RowType says so, as for x, but not of both.
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision = Precision::kFloat32,
+                           torch::ScalarType type = torch::kFloat32) const;
   // f(y); without gradients f is applied to rows that the product has just written.
   torch::Tensor Then(UnaryFunction function, const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
   // second(f(y)); without gradients by pieces (ForPiecesOfRows), so that the wide rows between the two products are
@@ -43,11 +48,16 @@ class Linear {
   struct Packed;
   std::shared_ptr<const Packed> FindPacked(Precision precision) const;
   torch::Tensor WithGradients(const torch::Tensor& x, Precision precision) const;
-  torch::Tensor Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function) const;
+  torch::Tensor Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function,
+                      torch::ScalarType type = torch::kFloat32) const;
   std::vector<torch::Tensor> weights_, biases_;
   struct Cache;
   std::shared_ptr<Cache> cache_;
 };
+
+// What rows between two maps may be: kBFloat16 where both round them, without gradients, in matrix tiles; else
+// kFloat32.
+torch::ScalarType RowType(Precision precision);
 
 // The same through torch alone: the oracle.
 torch::Tensor LinearReference(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias);

@@ -15,14 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "base/bfloat16.h"
 #include "ops/precision.h"
 
 namespace lshformer {
-
-// The upper half of a float.
-struct BFloat16 {
-  uint16_t bits;
-};
 
 // A matrix of `rows` × `columns` numbers; element (i, j) at data[i · row_stride + j · column_stride]. One stride is 1.
 template <class T>

@@ -123,6 +123,18 @@ void ExpectNear(const torch::Tensor& want, const PackedBatch& batch, double leas
   EXPECT_TRUE(torch::equal(model.Forward(alone, {}).last_hidden_state, got.slice(0, begin, end)));
 }
 
+// Rows between attention and the maps around it may be in bfloat16; a hook has them in float32, and changes no bit.
+void ExpectSameByWayOfFloat32(const PackedBatch& batch, Model& model) {
+  const AttentionHook hook = [](const AttentionSite& site) {
+    EXPECT_EQ(site.qkv.scalar_type(), torch::kFloat32);
+    return SelfAttention(site.qkv, std::make_shared<AttentionOptions>(site.options));
+  };
+  ForwardOptions options;
+  options.attention_hook = &hook;
+  EXPECT_TRUE(
+      torch::equal(model.Forward(batch, options).last_hidden_state, model.Forward(batch, {}).last_hidden_state));
+}
+
 TEST_P(GoldenTest, LowPrecisionIsNear) {
   const std::string folder = Folder(GetParam());
   const ModelConfig config = ReadModelConfig(folder + "/config.json");
@@ -138,6 +150,7 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
       UseTileModel(tile_model);
       model->set_precision(precision);
       ExpectNear(want, batch, least, *model);
+      ExpectSameByWayOfFloat32(batch, *model);
       UseTileModel(false);
     }
   }

@@ -69,8 +69,11 @@ bool IsShared(const Unit& unit, int64_t total_cost, int threads) {
 
 template <class T>
 UnitTensor<T> OfUnit(const HeadTensor<T>& tensor, const Unit& unit) {
-  if (tensor.data == nullptr) return {};  // no key
+  if (tensor.data == nullptr) return {};  // no key, or in other numbers
   return {tensor.at(unit.token_begin, unit.head), tensor.token_stride};
+}
+UnitInput OfUnit(const HeadTensor<const float>& tensor, const HeadTensor<const BFloat16>& rounded, const Unit& unit) {
+  return {OfUnit(tensor, unit), OfUnit(rounded, unit)};
 }
 
 // One step of a unit: by this thread, or by all in pieces of `grain`.
@@ -102,10 +105,11 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
     work.plan = &plan;
     work.unit = &unit;
     work.memory = &ThreadWorkspace();
-    work.query = OfUnit(call.query, unit);
-    work.key = OfUnit(call.key, unit);
-    work.value = OfUnit(call.value, unit);
+    work.query = OfUnit(call.query, call.rounded_query, unit);
+    work.key = OfUnit(call.key, call.rounded_key, unit);
+    work.value = OfUnit(call.value, call.rounded_value, unit);
     work.out = work.kept = OfUnit(call.out, unit);
+    work.rounded_out = OfUnit(call.rounded_out, unit);
     work.tiles = tiles;
     work.shared = is_shared;
     if (call.dropout.probability > 0) {
@@ -172,10 +176,10 @@ UnitTensor<float> RoomForRows(const UnitWork& work, Slot slot) {
   return {work.memory->Get<float>(slot, int64_t{work.unit->length} * work.padded()), work.padded()};
 }
 
-UnitTensor<const float> Copied(const UnitWork& work, const UnitTensor<const float>& from, Slot slot) {
+UnitInput Copied(const UnitWork& work, const UnitTensor<const float>& from, Slot slot) {
   const UnitTensor<float> copy = RoomForRows(work, slot);
   CopyRows(work, from, copy);
-  return {copy.data, copy.stride};
+  return {{copy.data, copy.stride}, {}};
 }
 
 void CopyInputs(UnitWork& work) {
@@ -192,8 +196,9 @@ void RunForward(UnitWork& work) {
     } else {
       work.value = Copied(work, work.value, Slot::kUnitValue);
     }
-    work.kept = RoomForRows(work, Slot::kUnitOut);
   }
+  const bool rounds_between = work.rounded_out.data && work.unit->pass_end - work.unit->pass_begin > 1;
+  if (CopiesRows(*work.unit) || rounds_between) work.kept = RoomForRows(work, Slot::kUnitOut);
   constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once
   work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
   if (const int64_t visits = Visits(*work.plan, *work.unit); visits > 0) {
@@ -315,6 +320,8 @@ void Require(Operands operands) {
 
 void RunAttentionForward(const AttentionForward& call) {
   Require(call.operands);
+  if ((call.rounded_query.data || call.rounded_out.data) && TilesOf(call.operands) == MatrixTiles::kNone)
+    Fail("attention: rows in bfloat16 are for products in matrix tiles");
   ForEachUnit(call, RunForward);
 }
 
@@ -322,7 +329,7 @@ void RunAttentionBackward(const AttentionBackward& call) {
   Require(call.forward.operands);
   ForEachUnit(call.forward, [&call](UnitWork& work) {
     work.backward = &call;
-    work.grad_out = OfUnit(call.grad_out, *work.unit);
+    work.grad_out = OfUnit(call.grad_out, {}, *work.unit);
     work.grad_query = OfUnit(call.grad_query, *work.unit);
     work.grad_key = OfUnit(call.grad_key, *work.unit);
     work.grad_value = OfUnit(call.grad_value, *work.unit);

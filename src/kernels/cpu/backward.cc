@@ -150,7 +150,7 @@ void LoadBackwardRows(const UnitWork& work, const TilePass& pass, const Tile& ti
   into.scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   into.gradients = memory.Get<float>(Slot::kProbabilityGradients, int64_t{kBlockColumns} * kTileRows);
   float* out = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
-  GatherRows({work.out.data, work.out.stride}, work, rows.positions, 0, rows.count, out);
+  GatherRows({{work.out.data, work.out.stride}, {}}, work, rows.positions, 0, rows.count, out);
   for (int r = 0; r < rows.padded; ++r) {
     into.gradient_sum[r] = into.delta[r] = into.fill_weight[r] = 0;
     into.lse[r] = -kNothing;

@@ -88,6 +88,11 @@ struct UnitTensor {
   T* at(int64_t position) const { return data + position * stride; }
 };
 
+// Queries, keys or values of a unit. Where they are in bfloat16, GatherRows alone reads them.
+struct UnitInput : UnitTensor<const float> {
+  UnitTensor<const BFloat16> rounded;  // with data: in place of the others
+};
+
 struct UnitWork {
   const AttentionForward* call = nullptr;
   const AttentionPlan* plan = nullptr;
@@ -97,9 +102,10 @@ struct UnitWork {
   bool shared = false;                     // all threads work on this unit
   uint64_t dropout_key = 0;                // of this sequence and head
   // Of the call, or copies where many passes go over them: rows of one head lie far apart in a tensor of all.
-  UnitTensor<const float> query, key, value;
-  UnitTensor<float> out, kept;  // kept: the rows' sums between passes
-  float* row_sum = nullptr;     // [length] Σ exp2(s − maximum) by position, between passes
+  UnitInput query, key, value;
+  UnitTensor<float> out, kept;       // kept: the rows' sums between passes
+  UnitTensor<BFloat16> rounded_out;  // with data: in place of out
+  float* row_sum = nullptr;          // [length] Σ exp2(s − maximum) by position, between passes
   // What the rows of passes with visits found, for the pass behind them: [visits · length][padded] Σ exp2(s − maximum)
   // v, and {maximum, Σ exp2(s − maximum)}.
   float *visits = nullptr, *visit_sums = nullptr;
@@ -116,7 +122,7 @@ struct UnitWork {
 
   // Backward only.
   const AttentionBackward* backward = nullptr;
-  UnitTensor<const float> grad_out;
+  UnitInput grad_out;
   UnitTensor<float> grad_query, grad_key, grad_value;
   float *operand_gradients = nullptr, *value_gradients = nullptr;  // [columns][padded] in their order
   float* row_gradients = nullptr;                                  // [groups or 1][length][padded] in the order of rows

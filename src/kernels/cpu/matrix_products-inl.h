@@ -11,8 +11,10 @@
 #define LSHFORMER_MATRIX_PRODUCTS_INL
 #endif
 
+#include <cstring>
 #include <type_traits>
 
+#include "base/bfloat16.h"
 #include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/matrix_tiles.h"
 #include "kernels/cpu/vector_math-inl.h"
@@ -53,7 +55,7 @@ HWY_INLINE WordVec RoundedAbove(FloatVec x) {
   const auto bits = hn::BitCast(w, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(w, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(w, 0x7FFF)));
-  return hn::IfThenElse(hn::RebindMask(w, hn::Ne(x, x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
+  return hn::IfThenElse(hn::RebindMask(w, hn::IsNaN(x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
 }
 
 template <class M>
@@ -91,6 +93,22 @@ HWY_INLINE void StoreRounded(FloatVec x, uint16_t* to) {
   }
 #endif
   hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(RoundedAbove(x))), Halves(), to);
+}
+
+// A row as linear layers round theirs (ops/low_precision_kernels.h): any NaN becomes the positive quiet one. `from` may
+// be read to the end of its last vector.
+HWY_INLINE void StoreRoundedRow(const float* HWY_RESTRICT from, int count, BFloat16* HWY_RESTRICT to) {
+  const Words w;
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  for (int k = 0; k < count; k += kLanes) {
+    const auto x = hn::Load(Floats(), from + k);
+    const auto rounded = hn::IfThenElse(hn::RebindMask(w, hn::IsNaN(x)), hn::Set(w, 0x7FC00000), RoundedAbove(x));
+    const auto upper = hn::TruncateTo(Halves(), hn::ShiftRight<16>(rounded));
+    uint16_t last[kLanes];
+    const bool whole = k + kLanes <= count;
+    hn::StoreU(upper, Halves(), whole ? halves + k : last);
+    if (!whole) std::memcpy(halves + k, last, sizeof(uint16_t) * (count - k));
+  }
 }
 
 // Numbers in place; true if all are finite once rounded. count: a multiple of 16.

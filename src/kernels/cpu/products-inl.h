@@ -55,7 +55,7 @@ struct RowFactors {
 
 // less: taken off every row, or nullptr.
 template <class T>
-RowFactors<T> GatherRowFactors(UnitTensor<const float> from, const UnitWork& work, const TileRows& rows, float scale,
+RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, const TileRows& rows, float scale,
                                const float* less, Slot row_slot, Slot transposed_slot) {
   const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();

@@ -141,6 +141,14 @@ class UnseenValues {
   const float* at_;
 };
 
+// A row of the output: its sum, in work memory, times `inverse`.
+inline void WriteRow(const UnitWork& work, int32_t position, float inverse, float* sum) {
+  const int head_dim = work.head_dim();
+  if (!work.rounded_out.data) return CopyScaled(sum, inverse, head_dim, work.out.at(position));
+  CopyScaled(sum, inverse, head_dim, sum);
+  StoreRoundedRow(sum, head_dim, work.rounded_out.at(position));
+}
+
 // Adds the unseen keys' share, divides, writes out and lse.
 inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
                        RowState& state) {
@@ -148,7 +156,8 @@ inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& t
   UnseenValues unseen_values(work, pass);
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    if (r + kRowsAhead < rows.count) PrefetchRow(work.out.at(rows.positions[r + kRowsAhead]), work.head_dim());
+    if (r + kRowsAhead < rows.count && work.out.data)
+      PrefetchRow(work.out.at(rows.positions[r + kRowsAhead]), work.head_dim());
     float* sum = state.accumulator + r * work.padded();
     double denominator = state.sum[r];
     const int32_t unseen = work.fill_score ? work.unit->length - work.seen()[position] : 0;
@@ -159,7 +168,7 @@ inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& t
     }
     const bool nothing = denominator == 0;
     const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
-    CopyScaled(sum, inverse, work.head_dim(), work.out.at(position));
+    WriteRow(work, position, inverse, sum);
     call.lse[work.token(position) * call.shape.heads + work.head()] =
         nothing ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>((static_cast<double>(state.maximum[r]) + std::log2(denominator)) * kLn2);

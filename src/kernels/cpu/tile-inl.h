@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "kernels/cpu/executor.h"
@@ -72,31 +73,47 @@ HWY_INLINE bool IsFinite(const float* row, int padded) {
   return hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
 }
 
-// Gathers rows [begin, end) by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says
-// so of each.
-inline bool GatherRows(UnitTensor<const float> from, const UnitWork& work, const int32_t* positions, int64_t begin,
-                       int64_t end, float* to, uint8_t* not_finite = nullptr) {
+HWY_INLINE FloatVec LoadFloats(const float* from) { return hn::LoadU(Floats(), from); }
+HWY_INLINE FloatVec LoadFloats(const BFloat16* from) {
+  const hn::Rebind<uint16_t, Words> halves;
+  const auto upper = hn::PromoteTo(Words(), hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from)));
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(upper));
+}
+HWY_INLINE float FloatOf(float x) { return x; }
+HWY_INLINE float FloatOf(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+
+template <class T>
+bool GatherNumbers(UnitTensor<const T> from, const UnitWork& work, const int32_t* positions, int64_t begin, int64_t end,
+                   float* to, uint8_t* not_finite) {
   const int head_dim = work.head_dim(), padded = work.padded();
   const Floats d;
   const auto at = [&](int64_t i) { return from.at(positions ? positions[i] : i); };
   bool all_finite = true;
   for (int64_t i = begin; i < end; ++i, to += padded) {
     if (i + kRowsAhead < end) PrefetchRow(at(i + kRowsAhead), head_dim);
-    const float* row = at(i);
+    const T* row = at(i);
     FloatVec zeros = hn::Zero(d);  // x · 0 is 0 unless x is infinite or NaN
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
-      const FloatVec x = hn::LoadU(d, row + k);
+      const FloatVec x = LoadFloats(row + k);
       zeros = hn::MulAdd(x, hn::Zero(d), zeros);
       hn::Store(x, d, to + k);
     }
-    for (int rest = k; rest < padded; ++rest) to[rest] = rest < head_dim ? row[rest] : 0.0f;
+    for (int rest = k; rest < padded; ++rest) to[rest] = rest < head_dim ? FloatOf(row[rest]) : 0.0f;
     for (; k < padded; k += kLanes) zeros = hn::MulAdd(hn::Load(d, to + k), hn::Zero(d), zeros);
     const bool finite = hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
     all_finite = all_finite && finite;
     if (not_finite) not_finite[i - begin] |= finite ? 0 : 1;
   }
   return all_finite;
+}
+
+// Gathers rows [begin, end) by position into [end − begin][padded]; true if all numbers are finite. not_finite[i] says
+// so of each.
+inline bool GatherRows(const UnitInput& from, const UnitWork& work, const int32_t* positions, int64_t begin,
+                       int64_t end, float* to, uint8_t* not_finite = nullptr) {
+  if (from.rounded.data) return GatherNumbers(from.rounded, work, positions, begin, end, to, not_finite);
+  return GatherNumbers<float>(from, work, positions, begin, end, to, not_finite);
 }
 
 // How many chunks after the beginning of a window of `row_chunk` the chunk `chunk` comes; the window holds it where

@@ -165,8 +165,9 @@ HWY_INLINE void Multiply(ConstMatrix a, ConstMatrix b, Matrix c, int rows, int c
 // Rows that lie far apart, in an order only the plan knows, are asked for this many rows before they are needed: about
 // what memory takes to answer.
 inline constexpr int kRowsAhead = 8;
-HWY_INLINE void PrefetchRow(const float* row, int count) {
-  constexpr int kLine = 64 / sizeof(float);
+template <class T>
+HWY_INLINE void PrefetchRow(const T* row, int count) {
+  constexpr int kLine = 64 / sizeof(T);
   for (int k = 0; k < count; k += kLine) hwy::Prefetch(row + k);
 }
 
