@@ -7,6 +7,7 @@
 #include "ops/matmul.h"
 #include "ops/memory.h"
 #include "ops/row_kernels.h"
+#include "ops/split_linear.h"
 #include "ops/tile_linear.h"
 
 namespace lshformer {
@@ -22,7 +23,7 @@ struct Gradients {
   torch::Tensor hidden, weight, bias;
 };
 
-void Run(const MatrixProduct& product) { Multiply(product); }
+void Run(const MatrixProduct& product) { MultiplyInParts(product); }
 void Run(const ProductOf<BFloat16>& product) { MultiplyRounded(product); }
 
 // The gradient of a block of logits as a factor: itself, or rounded.

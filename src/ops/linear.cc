@@ -11,6 +11,7 @@
 #include "ops/memory.h"
 #include "ops/packed_linear.h"
 #include "ops/row_ops.h"
+#include "ops/split_linear.h"
 #include "ops/tile_linear.h"
 
 namespace lshformer {
@@ -34,7 +35,7 @@ MatrixOf<T> Transposed(const torch::Tensor& x) {
   return {static_cast<const T*>(x.data_ptr()), 1, x.size(1)};
 }
 
-void Run(const MatrixProduct& product) { Multiply(product); }
+void Run(const MatrixProduct& product) { MultiplyInParts(product); }
 void Run(const ProductOf<BFloat16>& product) { MultiplyRounded(product); }
 
 // The three products of a linear map with factors of type T. x: [rows, in], w: [out, in], grad_y: [rows, out].

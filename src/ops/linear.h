@@ -27,7 +27,8 @@ class PackedLinear;
 //
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call, in matrix tiles where some are active; sums, results and gradients are float32, and so are the
-// weights that an optimizer keeps. kInt8 has no gradients: Error.
+// weights that an optimizer keeps. Those of kFloat32 are what ops/matmul_precision.h says. kInt8 has no gradients:
+// Error.
 class Linear {
  public:
   Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -55,18 +56,19 @@ void RoundStridedRows(const float* x, int64_t x_stride, int64_t rows, int64_t co
 }
 
 // Whether all numbers of the row fit.
-bool SplitRow(const float* HWY_RESTRICT x, int64_t columns, std::span<BFloat16* const> parts) {
+bool SplitRow(const float* HWY_RESTRICT x, int64_t columns, std::span<BFloat16* const> parts, float least) {
   const hn::Rebind<uint32_t, FloatTag> bits_tag;
   const hn::Rebind<uint16_t, FloatTag> half_tag;
   const IntTag integers;
-  constexpr int32_t kBias = 127, kLeast = (kBias - 100) << 23, kLimit = (kBias + 127) << 23;
+  constexpr int32_t kBias = 127, kLimit = (kBias + 127) << 23;
+  const Int least_size = hn::Set(integers, std::bit_cast<int32_t>(least));
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
   const auto half = hn::Set(bits_tag, 0x7FFFu), one = hn::Set(bits_tag, 1u), upper = hn::Set(bits_tag, 0xFFFF0000u);
   Int misfits = hn::Zero(integers);
   for (int64_t c = 0; c < columns; c += lanes) {
     Float rest = LoadPart(x + c, columns - c);
     const Int size = hn::BitCast(integers, hn::Abs(rest));
-    const auto misfit = hn::Or(hn::And(hn::Gt(size, hn::Zero(integers)), hn::Lt(size, hn::Set(integers, kLeast))),
+    const auto misfit = hn::Or(hn::And(hn::Gt(size, hn::Zero(integers)), hn::Lt(size, least_size)),
                                hn::Gt(size, hn::Set(integers, kLimit - 1)));
     misfits = hn::Or(misfits, hn::VecFromMask(integers, misfit));
     for (BFloat16* part : parts) {
@@ -186,11 +188,13 @@ void RoundBlock(const float* x, int64_t x_stride, int64_t rows, int64_t columns,
   HWY_DYNAMIC_DISPATCH(RoundStridedRows)(x, x_stride, rows, columns, out, out_stride);
 }
 
-void SplitRows(const float* x, int64_t rows, int64_t columns, std::span<BFloat16* const> parts, uint8_t* fits) {
+void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
+               float least, uint8_t* fits) {
   ForEachRow(rows, [&](int64_t row) {
     std::array<BFloat16*, 3> of_row{};
     std::transform(parts.begin(), parts.end(), of_row.begin(), [&](BFloat16* part) { return part + row * columns; });
-    const bool all = HWY_DYNAMIC_DISPATCH(SplitRow)(x + row * columns, columns, std::span(of_row).first(parts.size()));
+    const bool all =
+        HWY_DYNAMIC_DISPATCH(SplitRow)(x + row * x_stride, columns, std::span(of_row).first(parts.size()), least);
     fits[row] = all ? 1 : 0;
   });
 }

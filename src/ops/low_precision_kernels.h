@@ -16,10 +16,13 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
 // The same on the calling thread, where rows of `out` lie out_stride apart.
 void RoundBlock(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out, int64_t out_stride);
 
-// x as the sum of parts, each the nearest bfloat16 to what those before it leave (ops/split_linear.h). parts: of each
-// [rows, columns], contiguous, as x. fits[row]: 1, or 0 where a number of the row has no three parts that add up to it:
-// neither 0 nor 2⁻¹⁰⁰ ≤ |x| < 2¹²⁷. (The least bit of such an x is one of float's normal numbers.)
-void SplitRows(const float* x, int64_t rows, int64_t columns, std::span<BFloat16* const> parts, uint8_t* fits);
+// x as the sum of parts, each the nearest bfloat16 to what those before it leave (ops/split_linear.h). x: [rows,
+// columns] with row stride x_stride; parts: of each as many, contiguous. fits[row]: 1, or 0 where a number of the row
+// is neither 0 nor least ≤ |x| < 2¹²⁷.
+void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
+               float least, uint8_t* fits);
+// From here on three parts add up to x exactly: the least bit of such an x is one of float's normal numbers.
+inline constexpr float kLeastExactlySplit = 0x1p-100f;
 
 // x ≈ scale · (q − zero). scale is NaN where the row holds a number that is not finite.
 struct RowScale {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/matrix_tiles.h"
+#include "ops/matmul.h"
 
 namespace lshformer {
 namespace {
@@ -19,6 +20,10 @@ constexpr double kSplitNumber = 16, kFinishSum = 4;
 // Six products are as accurate as multiply-add, but take memory of 6 bytes a weight: not for less than this.
 constexpr double kLeastGain = 1.3;
 constexpr int64_t kSide = 32;
+// What training adds: a call packs its second factor, 6 for a number of each part, and turns the first one round where
+// it lies by columns, 24 (timed beside GEMM on one core, AVX-512). The second factor's share of a row is counted for
+// calls of so many rows: a row's bits must not depend on how many there are.
+constexpr double kPackPart = 6, kTurnPart = 24, kRowsOfCall = 128;
 
 double RoundedUp(int64_t count) { return static_cast<double>((count + kSide - 1) / kSide * kSide); }
 
@@ -26,6 +31,24 @@ double RoundedUp(int64_t count) { return static_cast<double>((count + kSide - 1)
 double CostInTiles(int products, int64_t inner, int64_t columns) {
   return products * RoundedUp(inner) * RoundedUp(columns) * kTileMultiplyAdd +
          static_cast<double>(inner) * kSplitNumber + static_cast<double>(columns) * kFinishSum;
+}
+
+// The same in training, where both factors are split in each call.
+double CostInTraining(int products, const MatrixProduct& p) {
+  const int parts = PartsOfProducts(products);
+  const double rows = p.inner_is_tokens ? static_cast<double>(p.rows) : kRowsOfCall;
+  const double second = (kSplitNumber + parts * kPackPart) * static_cast<double>(p.columns) / rows,
+               turned = p.inner_is_tokens ? parts * kTurnPart : 0;
+  return CostInTiles(products, p.inner, p.columns) + static_cast<double>(p.inner) * (second + turned);
+}
+
+// So many, or 0 where `cost(products)` is not less than that of `inner` · `columns` of multiply-add.
+template <class Cost>
+int Chosen(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles, const Cost& cost) {
+  if (!tiles) return 0;
+  const int products = precision == MatmulPrecision::kHighest ? 6 : precision == MatmulPrecision::kHigh ? 3 : 1;
+  const double gain = precision == MatmulPrecision::kHighest ? kLeastGain : 1;
+  return gain * cost(products) <= static_cast<double>(inner) * static_cast<double>(columns) ? products : 0;
 }
 
 }  // namespace
@@ -55,12 +78,15 @@ MatmulPrecision ActiveMatmulPrecision() {
   return ActiveMatrixTiles() == MatrixTiles::kNone ? MatmulPrecision::kHighest : active.load();
 }
 
+int PartsOfProducts(int products) { return products == 6 ? 3 : products == 3 ? 2 : 1; }
+
 int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles) {
-  if (!tiles) return 0;
-  const int products = precision == MatmulPrecision::kHighest ? 6 : precision == MatmulPrecision::kHigh ? 3 : 1;
-  const double gain = precision == MatmulPrecision::kHighest ? kLeastGain : 1;
-  const double multiply_add = static_cast<double>(inner) * static_cast<double>(columns);
-  return gain * CostInTiles(products, inner, columns) <= multiply_add ? products : 0;
+  return Chosen(precision, inner, columns, tiles, [&](int products) { return CostInTiles(products, inner, columns); });
+}
+
+int ProductsInTraining(MatmulPrecision precision, const MatrixProduct& product, bool tiles) {
+  return Chosen(precision, product.inner, product.columns, tiles,
+                [&](int products) { return CostInTraining(products, product); });
 }
 
 }  // namespace lshformer

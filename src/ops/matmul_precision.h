@@ -7,14 +7,17 @@
 //   kHigh      three: results are off by some 2·10⁻⁵ of their standard deviation
 //   kMedium    one, of factors rounded to bfloat16: 10⁻²
 //
-// The words are PyTorch's. Heeded by linear maps without gradients (ops/packed_linear.h); kMedium by attention too,
-// whose factors are then rounded (ops/attention.h). All other products, and all where there are no tiles or these would
-// not be faster, are float32's multiply-add.
+// The words are PyTorch's. Heeded by linear maps (ops/packed_linear.h; ops/split_linear.h in training), by the
+// masked-LM loss, and in kMedium by attention, whose factors are then rounded (ops/attention.h). All other products,
+// and all where there are no tiles or these would not be faster, are float32's multiply-add.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace lshformer {
+
+template <class T>
+struct ProductOf;  // ops/matmul.h
 
 enum class MatmulPrecision { kHighest, kHigh, kMedium };
 
@@ -30,5 +33,11 @@ MatmulPrecision ActiveMatmulPrecision();
 // for fused multiply-add. Of the weight's shape and the instruction set alone, so that a row's result depends on
 // nothing but that row.
 int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles);
+
+// The same of a product in training, where both factors are split in each call. Of the product's shape, but of the
+// number of its rows only where these are no tokens (inner_is_tokens).
+int ProductsInTraining(MatmulPrecision precision, const ProductOf<float>& product, bool tiles);
+
+int PartsOfProducts(int products);  // of each factor: 3, 2, 1
 
 }  // namespace lshformer

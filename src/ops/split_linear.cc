@@ -8,8 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/tile_packing.h"
 #include "ops/low_precision_kernels.h"
 #include "ops/matmul.h"
+#include "ops/matmul_precision.h"
 #include "ops/memory.h"
 
 namespace lshformer {
@@ -19,7 +21,6 @@ namespace {
 constexpr PartPair kPairs[] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
 
 std::span<const PartPair> PairsOf(int products) { return std::span(kPairs).last(static_cast<size_t>(products)); }
-int PartsOfRows(int products) { return products == 6 ? 3 : products == 3 ? 2 : 1; }
 
 using Parts = std::array<BFloat16*, kMostParts>;
 
@@ -30,6 +31,18 @@ Parts PartsIn(BFloat16* memory, int parts, int64_t count) {
   return at;
 }
 
+bool AllFit(const std::vector<uint8_t>& fits) { return std::find(fits.begin(), fits.end(), 0) == fits.end(); }
+
+// Calls visit(first, count) for runs of rows that do not fit.
+template <class Visit>
+void ForEachMisfit(const std::vector<uint8_t>& fits, const Visit& visit) {
+  for (auto row = fits.begin(), end = row; row != fits.end(); row = end) {
+    row = std::find(row, fits.end(), 0);
+    end = std::find(row, fits.end(), 1);
+    if (row != end) visit(row - fits.begin(), end - row);
+  }
+}
+
 class SplitTileLinear : public TileLinear {
  public:
   SplitTileLinear(int products, MatrixTiles tiles, PackedTiles weight, const float* bias, int64_t in)
@@ -37,18 +50,16 @@ class SplitTileLinear : public TileLinear {
 
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
     const int64_t count = rows * in_, row_bytes = in_ * static_cast<int64_t>(sizeof(BFloat16));
-    const int parts = PartsOfRows(products_);
+    const int parts = PartsOfProducts(products_);
     const Parts split = PartsIn(
         reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, parts * rows * row_bytes)), parts, count);
     std::vector<uint8_t> fits(static_cast<size_t>(rows));
-    SplitRows(x, rows, in_, std::span(split).first(static_cast<size_t>(parts)), fits.data());
+    SplitRows(x, in_, rows, in_, std::span(split).first(static_cast<size_t>(parts)), kLeastExactlySplit, fits.data());
     MultiplyPacked({&weight_, {split[0], split[1], split[2]}, row_bytes, rows, PairsOf(products_), tiles_},
                    [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
-    for (int64_t row = 0, end; row < rows; row = end + 1) {
-      row = std::find(fits.begin() + row, fits.end(), 0) - fits.begin();
-      end = std::find(fits.begin() + row, fits.end(), 1) - fits.begin();
-      if (row < end) MultiplyAdd(end - row, x + row * in_, y + row * weight_.columns(), function);
-    }
+    ForEachMisfit(fits, [&](int64_t row, int64_t count_of) {
+      MultiplyAdd(count_of, x + row * in_, y + row * weight_.columns(), function);
+    });
   }
 
  private:
@@ -79,7 +90,101 @@ class SplitTileLinear : public TileLinear {
   mutable std::unique_ptr<const PackedMatrix> whole_;
 };
 
+// Rows, or tokens of a weight's gradient, that are split at a time.
+constexpr int64_t kPiece = 1024;
+
+// A factor's parts, [rows][columns] each, as it lies.
+struct SplitFactor {
+  Parts parts;
+  std::vector<uint8_t> fits;
+};
+SplitFactor Split(const float* x, int64_t stride, int64_t rows, int64_t columns, int parts, WorkspaceUse use) {
+  const float least = parts == kMostParts ? kLeastExactlySplit : 0;
+  const int64_t count = rows * columns, bytes = parts * count * static_cast<int64_t>(sizeof(BFloat16));
+  SplitFactor split{PartsIn(reinterpret_cast<BFloat16*>(WorkspaceOf(use, bytes)), parts, count),
+                    std::vector<uint8_t>(static_cast<size_t>(rows))};
+  SplitRows(x, stride, rows, columns, std::span(split.parts).first(static_cast<size_t>(parts)), least,
+            split.fits.data());
+  return split;
+}
+
+// Nothing where a number has no parts.
+std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
+  const bool by_rows = p.b.column_stride == 1;
+  const SplitFactor split =
+      by_rows ? Split(p.b.data, p.b.row_stride, p.inner, p.columns, parts, WorkspaceUse::kFilledSecond)
+              : Split(p.b.data, p.b.column_stride, p.columns, p.inner, parts, WorkspaceUse::kFilledSecond);
+  if (!AllFit(split.fits)) return {};
+  const void* const all[] = {split.parts[0], split.parts[1], split.parts[2]};
+  const auto packed = std::span(all).first(static_cast<size_t>(parts));
+  return by_rows ? PackedTiles::OfRows(packed, p.inner, p.columns)
+                 : PackedTiles(TileNumbers::kBFloat16, packed, p.inner, p.columns);
+}
+
+void MultiplyParts(const MatrixProduct& p, const Parts& a, const PackedTiles& b, int products, MatrixTiles tiles) {
+  const int64_t row_bytes = p.inner * static_cast<int64_t>(sizeof(BFloat16));
+  MultiplyPacked({&b, {a[0], a[1], a[2]}, row_bytes, p.rows, PairsOf(products), tiles}, [&](const SumBlock& block) {
+    if (p.accumulate) return AddBlock(block, p.c_stride, p.c);
+    FinishBlock(block, p.bias, {}, p.c_stride, p.c);
+  });
+}
+
+MatrixProduct RowsOf(const MatrixProduct& p, int64_t first, int64_t count) {
+  MatrixProduct rows = p;
+  rows.rows = count;
+  rows.a.data += first * p.a.row_stride;
+  rows.c += first * p.c_stride;
+  return rows;
+}
+
+// At most kPiece rows.
+void MultiplyRows(const MatrixProduct& p, const PackedTiles& b, int products, MatrixTiles tiles) {
+  const int parts = PartsOfProducts(products);
+  const SplitFactor a = Split(p.a.data, p.a.row_stride, p.rows, p.inner, parts, WorkspaceUse::kLowFactor);
+  ForEachMisfit(a.fits, [&](int64_t first, int64_t count) {  // as zeros, which add nothing to c
+    for (int part = 0; part < parts; ++part) std::fill_n(a.parts[part] + first * p.inner, count * p.inner, BFloat16{});
+  });
+  MultiplyParts(p, a.parts, b, products, tiles);
+  ForEachMisfit(a.fits, [&](int64_t first, int64_t count) { Multiply(RowsOf(p, first, count)); });
+}
+
+// At most kPiece tokens.
+void MultiplyTokens(const MatrixProduct& p, int products, MatrixTiles tiles) {
+  const int parts = PartsOfProducts(products);
+  const std::optional<PackedTiles> b = PackSecond(p, parts);
+  const SplitFactor a = Split(p.a.data, p.a.column_stride, p.inner, p.rows, parts, WorkspaceUse::kLowFactor);
+  if (!b || !AllFit(a.fits)) return Multiply(p);
+  const int64_t count = p.rows * p.inner, bytes = parts * count * static_cast<int64_t>(sizeof(BFloat16));
+  const Parts turned =
+      PartsIn(reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kFilledFactor, bytes)), parts, count);
+  for (int part = 0; part < parts; ++part)
+    TransposeHalves(reinterpret_cast<const uint16_t*>(a.parts[part]), p.inner, p.rows,
+                    reinterpret_cast<uint16_t*>(turned[part]));
+  MultiplyParts(p, turned, *b, products, tiles);
+}
+
 }  // namespace
+
+void MultiplyInParts(const MatrixProduct& p) {
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  const int products = ProductsInTraining(ActiveMatmulPrecision(), p, tiles != MatrixTiles::kNone);
+  if (products == 0 || p.inner == 0) return Multiply(p);
+  if (p.inner_is_tokens) {
+    MatrixProduct piece = p;
+    for (int64_t token = 0; token < p.inner; token += kPiece) {
+      piece.inner = std::min(kPiece, p.inner - token);
+      piece.a.data = p.a.data + token * p.a.column_stride;
+      piece.b.data = p.b.data + token * p.b.row_stride;
+      piece.accumulate = p.accumulate || token > 0;
+      MultiplyTokens(piece, products, tiles);
+    }
+    return;
+  }
+  const std::optional<PackedTiles> b = PackSecond(p, PartsOfProducts(products));
+  if (!b) return Multiply(p);
+  for (int64_t row = 0; row < p.rows; row += kPiece)
+    MultiplyRows(RowsOf(p, row, std::min(kPiece, p.rows - row)), *b, products, tiles);
+}
 
 std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tiles, const float* weight,
                                                   const float* bias, int64_t out, int64_t in) {
@@ -87,8 +192,8 @@ std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tile
   std::vector<BFloat16> memory(static_cast<size_t>(kMostParts * numbers));
   std::vector<uint8_t> fits(static_cast<size_t>(out));
   const Parts parts = PartsIn(memory.data(), kMostParts, numbers);
-  SplitRows(weight, out, in, parts, fits.data());
-  if (std::find(fits.begin(), fits.end(), 0) != fits.end()) return nullptr;
+  SplitRows(weight, in, out, in, parts, kLeastExactlySplit, fits.data());
+  if (!AllFit(fits)) return nullptr;
   const void* const packed[] = {parts[0], parts[1], parts[2]};
   return std::make_unique<const SplitTileLinear>(products, tiles, PackedTiles(TileNumbers::kBFloat16, packed, in, out),
                                                  bias, in);

@@ -56,15 +56,6 @@ class ByteTileLinear : public TileLinear {
   PackedTiles weight_;
 };
 
-// y += sums, of a matrix y of `columns` columns.
-void AddBlock(const SumBlock& block, int64_t columns, float* y) {
-  for (int64_t row = 0; row < block.rows; ++row) {
-    const float* const sums = block.sums + row * kPanelColumns;
-    float* const to = y + (block.row + row) * columns + block.column;
-    for (int64_t column = 0; column < block.columns; ++column) to[column] += sums[column];
-  }
-}
-
 void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
   const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
   const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
@@ -76,9 +67,9 @@ void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
     a = reinterpret_cast<const BFloat16*>(turned);
     a_stride = inner;
   }
-  const void* const by_columns[] = {product.b.data};
-  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(halves(product.b.data), inner, columns)
-                                                     : PackedTiles(TileNumbers::kBFloat16, by_columns, inner, columns);
+  const void* const part[] = {product.b.data};
+  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(part, inner, columns)
+                                                     : PackedTiles(TileNumbers::kBFloat16, part, inner, columns);
   const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
   MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles}, [&](const SumBlock& block) {
     if (product.accumulate) return AddBlock(block, product.c_stride, product.c);
@@ -156,6 +147,14 @@ void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFu
                    .function = function,
                    .y = y + block.row * columns + block.column,
                    .y_stride = columns});
+}
+
+void AddBlock(const SumBlock& block, int64_t columns, float* y) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const float* const sums = block.sums + row * kPanelColumns;
+    float* const to = y + (block.row + row) * columns + block.column;
+    for (int64_t column = 0; column < block.columns; ++column) to[column] += sums[column];
+  }
 }
 
 }  // namespace lshformer

@@ -64,5 +64,7 @@ void MultiplyRounded(const ProductOf<BFloat16>& product);
 // y = f(sums + bias), of a matrix y of `columns` columns; bias, or nullptr: of all columns.
 void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,
                  float* y);
+// y += sums.
+void AddBlock(const SumBlock& block, int64_t columns, float* y);
 
 }  // namespace lshformer

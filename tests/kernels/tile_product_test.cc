@@ -239,17 +239,24 @@ TEST_P(TilePackingTest, TurnsHalvesRound) {
 // A factor by rows is the same in tiles as by columns, and is what it was.
 TEST_P(TilePackingTest, RowsAndColumns) {
   for (const Shape& s : kShapes) {
-    const std::vector<uint16_t> rows = RandomNumbers(s.depth * s.columns, 1);
-    std::vector<uint16_t> columns(rows.size()), back(rows.size());
-    for (int64_t i = 0; i < std::ssize(rows); ++i) columns[i % s.columns * s.depth + i / s.columns] = rows[i];
-    const void* const parts[] = {columns.data()};
+    const std::vector<uint16_t> rows = RandomNumbers(s.depth * s.columns, 1),
+                                more = RandomNumbers(s.depth * s.columns, 2);
+    std::vector<uint16_t> columns(rows.size()), more_columns(rows.size()), back(rows.size());
+    for (int64_t i = 0; i < std::ssize(rows); ++i) {
+      columns[i % s.columns * s.depth + i / s.columns] = rows[i];
+      more_columns[i % s.columns * s.depth + i / s.columns] = more[i];
+    }
+    const void *const parts[] = {columns.data(), more_columns.data()}, *const parts_by_rows[] = {rows.data(),
+                                                                                                 more.data()};
     const PackedTiles by_columns(TileNumbers::kBFloat16, parts, s.depth, s.columns),
-        by_rows = PackedTiles::OfRows(rows.data(), s.depth, s.columns);
+        by_rows = PackedTiles::OfRows(parts_by_rows, s.depth, s.columns);
     ASSERT_EQ(by_rows.bytes(), by_columns.bytes());
     EXPECT_EQ(std::memcmp(by_rows.Panel(0, 0), by_columns.Panel(0, 0), by_rows.bytes()), 0)
         << s.columns << " x " << s.depth;
     by_rows.Unpack(0, back.data());
     EXPECT_EQ(back, columns);
+    by_rows.Unpack(1, back.data());
+    EXPECT_EQ(back, more_columns);
   }
 }
 

@@ -111,6 +111,36 @@ TEST(MatmulPrecisionNames, ChoiceOfProducts) {
   }
 }
 
+// Of 768 columns and more the weight's share and its packing are small beside the products; of a narrow weight's
+// gradient splitting and turning round take as long as multiply-add does.
+TEST(MatmulPrecisionNames, ChoiceOfProductsInTraining) {
+  using enum MatmulPrecision;
+  struct Row {
+    int64_t rows, columns, inner;
+    bool of_tokens;
+    int highest, high, medium;
+  };
+  for (const Row& row :
+       {Row{1000, 768, 768, false, 6, 3, 1}, Row{1000, 128, 128, false, 6, 3, 1}, Row{1000, 64, 64, false, 0, 3, 1},
+        Row{1000, 2, 768, false, 0, 0, 0}, Row{1000, 768, 2, false, 0, 0, 0}, Row{768, 768, 1024, true, 6, 3, 1},
+        Row{128, 128, 1024, true, 0, 3, 1}, Row{64, 64, 1024, true, 0, 0, 0}, Row{768, 768, 8, true, 0, 0, 1},
+        Row{2, 768, 1024, true, 0, 0, 0}}) {
+    const auto products = [&](MatmulPrecision precision, int64_t rows, bool tiles = true) {
+      MatrixProduct product;
+      product.rows = rows, product.columns = row.columns, product.inner = row.inner;
+      product.inner_is_tokens = row.of_tokens;
+      return ProductsInTraining(precision, product, tiles);
+    };
+    SCOPED_TRACE(::testing::Message() << row.rows << " x " << row.columns << " of " << row.inner);
+    EXPECT_EQ(products(kHighest, row.rows), row.highest);
+    EXPECT_EQ(products(kHigh, row.rows), row.high);
+    EXPECT_EQ(products(kMedium, row.rows), row.medium);
+    EXPECT_EQ(products(kHigh, row.rows, /*tiles=*/false), 0);
+    if (row.of_tokens) continue;
+    EXPECT_EQ(products(kHigh, 1), row.high) << "a row's bits are its own";
+  }
+}
+
 class SplitTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { ForceIsa(GetParam()); }
@@ -136,7 +166,7 @@ TEST_P(SplitTest, PartsAddUpToTheNumber) {
   BFloat16* const parts[] = {memory.data(), memory.data() + count, memory.data() + 2 * count};
   std::vector<uint8_t> fits(rows);
   for (const size_t used : {1, 2, 3}) {
-    SplitRows(x.data(), rows, columns, std::span(parts).first(used), fits.data());
+    SplitRows(x.data(), columns, rows, columns, std::span(parts).first(used), kLeastExactlySplit, fits.data());
     EXPECT_THAT(fits, ::testing::Each(1));
     for (int64_t i = 0; i < count; ++i) {
       double sum = 0;
@@ -156,9 +186,30 @@ TEST_P(SplitTest, NumbersWithoutParts) {
       std::vector<BFloat16> part(x.size());
       BFloat16* const parts[] = {part.data()};
       std::vector<uint8_t> fits(3);
-      SplitRows(x.data(), 3, 19, parts, fits.data());
+      SplitRows(x.data(), 19, 3, 19, parts, kLeastExactlySplit, fits.data());
       EXPECT_THAT(fits, ::testing::ElementsAre(1, 0, 1)) << number;
+      SplitRows(x.data(), 19, 3, 19, parts, /*least=*/0, fits.data());
+      EXPECT_THAT(fits, ::testing::ElementsAre(1, std::abs(number) < 1 ? 1 : 0, 1)) << number;
     }
+  }
+}
+
+// Rows that lie apart; and parts of numbers however small are off by no more than the least float that tiles know.
+TEST_P(SplitTest, SmallNumbersByTwoParts) {
+  const int64_t rows = 3, columns = 21, stride = 40;
+  std::vector<float> x(rows * stride, kNaN);
+  PhiloxStream stream(8);
+  for (int64_t i = 0; i < rows * columns; ++i)
+    x[i / columns * stride + i % columns] =
+        static_cast<float>(std::exp2(-90 - static_cast<double>(i)) * (1 + stream.Uniform()));
+  std::vector<BFloat16> memory(2 * rows * columns);
+  BFloat16* const parts[] = {memory.data(), memory.data() + rows * columns};
+  std::vector<uint8_t> fits(rows);
+  SplitRows(x.data(), stride, rows, columns, parts, /*least=*/0, fits.data());
+  EXPECT_THAT(fits, ::testing::Each(1));
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const double number = x[i / columns * stride + i % columns];
+    ASSERT_LE(std::abs(double{ToFloat(parts[0][i])} + ToFloat(parts[1][i]) - number), number * 0x1p-16 + 0x1p-126);
   }
 }
 

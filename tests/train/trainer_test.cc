@@ -17,6 +17,7 @@
 #include "io/safetensors.h"
 #include "kernels/cpu/matrix_tiles.h"
 #include "ops/matmul.h"
+#include "ops/matmul_precision.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
 #include "util/temp_folder.h"
@@ -122,6 +123,35 @@ TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
     EXPECT_NEAR(histories[1][i]["loss"].get<double>(), loss, 2e-3 * loss) << "log entry " << i;
   }
   EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
+}
+
+// Float32 through matrix tiles by three products of parts: a run is nearer to multiply-add's than to one in bfloat16.
+TEST_F(TrainerTest, Float32OfPartsLearnsLikeFloat32) {
+  ModelConfig config = testing::TinyConfig(/*dropout=*/0);
+  config.hidden_size = 128, config.intermediate_size = 256;
+  TrainingOptions options = TinyOptions();
+  options.learning_rate = 1e-3;
+  options.max_steps = 10;
+  options.logging_steps = 5;
+  const auto history = [&](bool in_tiles, MatmulPrecision precision) {
+    const ModelPtr model = CreateModel(config, Task::kMaskedLm, 7);
+    UseTileModel(in_tiles);
+    SetMatmulPrecision(precision);
+    Json log = Train(*model, TinyData(64), options, {}, {}).trainer_state["log_history"];
+    SetMatmulPrecision(MatmulPrecision::kHighest);
+    UseTileModel(false);
+    return log;
+  };
+  const Json fused = history(false, MatmulPrecision::kHigh), high = history(true, MatmulPrecision::kHigh),
+             medium = history(true, MatmulPrecision::kMedium);
+  ASSERT_EQ(fused.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const double loss = fused[i]["loss"];
+    EXPECT_NEAR(high[i]["loss"].get<double>(), loss, 5e-5 * loss) << "log entry " << i;
+    EXPECT_NEAR(medium[i]["loss"].get<double>(), loss, 5e-3 * loss) << "log entry " << i;
+  }
+  EXPECT_NE(high, fused) << "not in tiles";
+  EXPECT_NE(medium, high);
 }
 
 // Reformer's keys are its queries: the key map of a checkpoint is neither used nor trained, not even decayed.

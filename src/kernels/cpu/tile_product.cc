@@ -212,17 +212,20 @@ PackedTiles::PackedTiles(TileNumbers numbers, std::span<const void* const> parts
   }
 }
 
-PackedTiles PackedTiles::OfRows(const uint16_t* rows, int64_t depth, int64_t columns) {
-  PackedTiles packed(TileNumbers::kBFloat16, 1, 2 * depth, columns);
-  packed.ForEachTile(0, [&](int64_t column, int64_t byte, uint32_t* to) {
-    const int64_t held = std::min<int64_t>(kTileSide, columns - column), row = byte / 2;
-    const int64_t count = std::min<int64_t>(kTileRowNumbers, depth - row);
-    const uint16_t* from = rows + row * columns + column;
-    if (held == kTileSide && count == kTileRowNumbers) return PackTileOfRows(from, columns, to);
-    alignas(64) uint16_t filled[kTileRowNumbers * kTileSide] = {};
-    for (int64_t r = 0; r < count && held > 0; ++r) std::memcpy(filled + r * kTileSide, from + r * columns, 2 * held);
-    PackTileOfRows(filled, kTileSide, to);
-  });
+PackedTiles PackedTiles::OfRows(std::span<const void* const> parts, int64_t depth, int64_t columns) {
+  PackedTiles packed(TileNumbers::kBFloat16, static_cast<int>(parts.size()), 2 * depth, columns);
+  for (int part = 0; part < packed.parts_; ++part) {
+    const auto* rows = static_cast<const uint16_t*>(parts[static_cast<size_t>(part)]);
+    packed.ForEachTile(part, [&](int64_t column, int64_t byte, uint32_t* to) {
+      const int64_t held = std::min<int64_t>(kTileSide, columns - column), row = byte / 2;
+      const int64_t count = std::min<int64_t>(kTileRowNumbers, depth - row);
+      const uint16_t* from = rows + row * columns + column;
+      if (held == kTileSide && count == kTileRowNumbers) return PackTileOfRows(from, columns, to);
+      alignas(64) uint16_t filled[kTileRowNumbers * kTileSide] = {};
+      for (int64_t r = 0; r < count && held > 0; ++r) std::memcpy(filled + r * kTileSide, from + r * columns, 2 * held);
+      PackTileOfRows(filled, kTileSide, to);
+    });
+  }
   return packed;
 }
 

@@ -34,8 +34,8 @@ class PackedTiles {
   // parts: [columns][depth] numbers each, so that a column's lie one after another; copied. At most kMostParts.
   // std::bad_alloc.
   PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns);
-  // Of bfloat16 that lies row after row, [depth][columns]; copied. std::bad_alloc.
-  static PackedTiles OfRows(const uint16_t* rows, int64_t depth, int64_t columns);
+  // Of bfloat16 that lies row after row, [depth][columns] a part; copied. std::bad_alloc.
+  static PackedTiles OfRows(std::span<const void* const> parts, int64_t depth, int64_t columns);
   TileNumbers numbers() const { return numbers_; }
   int parts() const { return parts_; }
   int64_t columns() const { return columns_; }
