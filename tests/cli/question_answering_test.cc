@@ -298,8 +298,16 @@ TEST_F(QuestionAnsweringTest, UnanswerablePairsAreTrainedOn) {
 // The threshold that was best for one evaluation is taken for others.
 TEST_F(QuestionAnsweringTest, TheThresholdOfAnotherEvaluation) {
   const auto evaluate = [&](const Words& more) {
-    Words words{"evaluate", "--task", "question-answering", "--model_name_or_path", Model(), "--validation_file",
-                *folder_ / "dev.json", "--doc_stride", "16", "--version_2_with_negative"};
+    Words words{"evaluate",
+                "--task",
+                "question-answering",
+                "--model_name_or_path",
+                Model(),
+                "--validation_file",
+                *folder_ / "dev.json",
+                "--doc_stride",
+                "16",
+                "--version_2_with_negative"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
@@ -316,14 +324,15 @@ TEST_F(QuestionAnsweringTest, TheThresholdOfAnotherEvaluation) {
   const Json answered = results({"--null_score_diff_threshold_from", all});
   EXPECT_EQ(answered, results({"--null_score_diff_threshold", "1e9"}));
   EXPECT_NE(answered, results({"--null_score_diff_threshold", "-1e9"}));
-  EXPECT_THAT(Wrong(evaluate({"--null_score_diff_threshold_from", folder_->Write("none.json", R"({"eval_f1": 3})")}), 1),
-              HasSubstr("none.json: no \"eval_best_f1_thresh\""));
+  EXPECT_THAT(
+      Wrong(evaluate({"--null_score_diff_threshold_from", folder_->Write("none.json", R"({"eval_f1": 3})")}), 1),
+      HasSubstr("none.json: no \"eval_best_f1_thresh\""));
   EXPECT_THAT(Wrong(evaluate({"--null_score_diff_threshold_from", all, "--null_score_diff_threshold", "2"}), 2),
               HasSubstr("--null_score_diff_threshold: --null_score_diff_threshold_from has one"));
   const auto asked = [&](const std::string& from) {
-    const CommandResult result = Call({"predict", "--task", "question-answering", "--model_name_or_path", Model(),
-                                       "--question", "Where?", "--context", "over the sea", "--version_2_with_negative",
-                                       "--null_score_diff_threshold_from", from});
+    const CommandResult result =
+        Call({"predict", "--task", "question-answering", "--model_name_or_path", Model(), "--question", "Where?",
+              "--context", "over the sea", "--version_2_with_negative", "--null_score_diff_threshold_from", from});
     EXPECT_EQ(result.status, 0) << result.err;
     return ParseJson(result.out, "answer")["results"][0]["answer"].get<std::string>();
   };

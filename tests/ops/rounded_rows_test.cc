@@ -146,7 +146,9 @@ TEST_F(RoundedRows, AreForInferenceInBFloat16) {
 TEST_F(RoundedRows, AreNotReadWhereMoreThanProductsReadThem) {
   for (const AttentionSpec& spec : HashedSpecs()) {
     const Layer layer(spec, kRagged, 40, 2);
-    EXPECT_THAT(ErrorOf([&] { layer(torch::randn({204, 40}), torch::kBFloat16, torch::kFloat32); }),
+    EXPECT_THAT(ErrorOf([&] {
+                  layer(torch::randn({204, 40}), torch::kBFloat16, torch::kFloat32);
+                }),
                 HasSubstr("attention: expected float32, got BFloat16"));
   }
 }

@@ -1,5 +1,5 @@
-// The products of training, of float32 in matrix tiles: what they err by against double, what goes through multiply-add,
-// and what a result depends on.
+// The products of training, of float32 in matrix tiles: what they err by against double, what goes through
+// multiply-add, and what a result depends on.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,8 +142,9 @@ TEST_P(SplitProductKindTest, ErrorsAgainstDouble) {
       EXPECT_LE(one, 2e-2);
       EXPECT_GT(one, 10 * three);
       // For docs/numerics.md: --gtest_output=xml.
-      RecordProperty(fmt::format("terms_{}{}", inner, positive ? "_positive" : ""),
-                     fmt::format("largest error: fused {:.2e}, three {:.2e}, one {:.2e}", exact.ErrorOf(fused), three, one));
+      RecordProperty(
+          fmt::format("terms_{}{}", inner, positive ? "_positive" : ""),
+          fmt::format("largest error: fused {:.2e}, three {:.2e}, one {:.2e}", exact.ErrorOf(fused), three, one));
     }
   }
 }
@@ -202,12 +203,13 @@ TEST_F(SplitProductTest, RowsWithoutPartsGoThroughMultiplyAdd) {
         SCOPED_TRACE(::testing::Message() << Name(precision) << (accumulate ? ", added" : ""));
         Factors factors(kind, 1060, 140, 150);  // two pieces
         const std::vector<float> before = factors.Split(precision, accumulate);
-        const std::pair<int64_t, float> odd[] = {{0, 1e-35f}, {7, -kInfinity}, {8, kInfinity}, {9, 2e38f},
-                                                 {1023, -0x1p127f}, {1024, 2e38f}, {1059, kInfinity}};
+        const std::pair<int64_t, float> odd[] = {{0, 1e-35f},       {7, -kInfinity}, {8, kInfinity},   {9, 2e38f},
+                                                 {1023, -0x1p127f}, {1024, 2e38f},   {1059, kInfinity}};
         for (const auto& [row, number] : odd) factors.a[row * factors.inner + row % 13] = number;
         const std::vector<float> fused = factors.MultiplyAdd(accumulate), got = factors.Split(precision, accumulate);
         for (int64_t row = 0; row < factors.rows; ++row) {
-          const auto* found = std::find_if(std::begin(odd), std::end(odd), [&](const auto& o) { return o.first == row; });
+          const auto* found =
+              std::find_if(std::begin(odd), std::end(odd), [&](const auto& o) { return o.first == row; });
           const bool small = row == 0 && precision != MatmulPrecision::kHighest;  // has one or two parts
           const std::vector<float>& want = found != std::end(odd) && !small ? fused : before;
           for (int64_t i = row * factors.columns; i < (row + 1) * factors.columns; ++i) {
@@ -242,8 +244,8 @@ TEST_F(SplitProductTest, NoTokensAndNoRows) {
   EXPECT_TRUE(no_rows.Split(MatmulPrecision::kHigh).empty());
 }
 
-// A linear map's result and gradients: near those of multiply-add, the same on any number of threads, of a row alone, and
-// without tiles those of multiply-add.
+// A linear map's result and gradients: near those of multiply-add, the same on any number of threads, of a row alone,
+// and without tiles those of multiply-add.
 TEST_F(SplitProductTest, LinearInTraining) {
   torch::manual_seed(4);
   const torch::Tensor x = torch::randn({150, 160}), w = torch::randn({192, 160}), b = torch::randn({192}),
