@@ -85,7 +85,7 @@ std::vector<uint64_t> ParseSeeds(const Json& value, const std::string& where) {
 }
 
 // No flag of its own: it is declared with those of other precisions.
-Option<ModelSource> BFloat16() {
+Option<ModelSource> Bf16() {
   return Custom<ModelSource>(
       "bf16", "", nullptr, [](const ModelSource& model) { return Json(model.precision == Precision::kBFloat16); }, "");
 }
@@ -225,7 +225,7 @@ const OptionTable<ModelSource>& ModelSourceTable() {
            .MeaninglessIf([](const M& source) {
              return source.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"}) : "";
            }),
-       BFloat16(), Float32MatmulPrecision()},
+       Bf16(), Float32MatmulPrecision()},
       nullptr,
       {},
       kModel};
