@@ -1,5 +1,5 @@
-// Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the rounding itself, the products behind it,
-// and what a row of the result may depend on.
+// Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the products, and what a row of the result
+// may depend on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/philox.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/matrix_tiles.h"
 #include "ops/attention.h"
@@ -18,6 +17,7 @@
 #include "ops/linear.h"
 #include "ops/low_precision_kernels.h"
 #include "ops/matmul_precision.h"
+#include "ops/numbers.h"
 #include "ops/packed_linear.h"
 #include "ops/threads.h"
 #include "util/errors.h"
@@ -28,113 +28,15 @@ namespace {
 
 using testing::ErrorOf;
 using ::testing::HasSubstr;
+using testing::Random;
+using testing::ToFloat;
 using testing::WithinRounding;
 using torch::Tensor;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> Random(int64_t count, uint64_t key, double scale = 1) {
-  std::vector<float> values(static_cast<size_t>(count));
-  PhiloxStream stream(key);
-  for (float& value : values) value = static_cast<float>(scale * stream.Normal());
-  return values;
-}
-
-float ToFloat(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 #define NEEDS(precision) \
   if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)
-
-class EveryIsaTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceIsa(GetParam()); }
-  void TearDown() override { ForceIsa("auto"); }
-};
-INSTANTIATE_TEST_SUITE_P(Isas, EveryIsaTest, ::testing::ValuesIn(SupportedIsas()),
-                         [](const auto& info) { return info.param; });
-
-TEST_P(EveryIsaTest, RoundsAsTorchDoes) {
-  std::vector<float> x{0.0f,           -0.0f,  1.0f,           1.00390625f, 1.01171875f, -1.00390625f, 3.4028235e38f,
-                       -3.4028235e38f, 1e-45f, 1.1754944e-38f, kInfinity,   -kInfinity,  3.3961775e38f};
-  for (const float value : Random(200, 3, 10)) x.push_back(value);
-  for (const int64_t columns : {int64_t{1}, int64_t{7}, int64_t{16}, static_cast<int64_t>(x.size())}) {
-    std::vector<BFloat16> got(static_cast<size_t>(columns));
-    RoundRows(x.data(), columns, 1, columns, got.data());
-    const Tensor want = torch::tensor(x).to(torch::kBFloat16).to(torch::kFloat32);
-    for (int64_t i = 0; i < columns; ++i) {
-      EXPECT_EQ(std::bit_cast<uint32_t>(ToFloat(got[i])), std::bit_cast<uint32_t>(want.data_ptr<float>()[i]))
-          << x[i] << " of " << columns << " columns";
-    }
-  }
-  std::vector<BFloat16> nan(2);
-  const std::vector<float> nans{kNaN, std::bit_cast<float>(0x7F800001u)};
-  RoundRows(nans.data(), 2, 1, 2, nan.data());
-  EXPECT_TRUE(std::isnan(ToFloat(nan[0])) && std::isnan(ToFloat(nan[1])));
-}
-
-// x and scale · (q − zero) differ by half a step for the rounding of x and half a step for that of zero; 0 is exact.
-TEST_P(EveryIsaTest, QuantizedRowsAreNearTheRow) {
-  for (const int64_t columns : {1, 3, 16, 17, 70})
-    for (const double shift : {-5.0, 0.0, 5.0}) {
-      constexpr int64_t kRows = 9;
-      std::vector<float> x = Random(kRows * columns, 5, 2);
-      for (float& value : x) value += static_cast<float>(shift);
-      x[0] = 0;
-      std::vector<uint8_t> q(x.size());
-      std::vector<RowScale> rows(kRows);
-      QuantizeRows(x.data(), kRows, columns, q.data(), rows.data());
-      for (int64_t i = 0; i < kRows * columns; ++i) {
-        const RowScale& row = rows[i / columns];
-        const double back = double{row.scale} * (q[i] - row.zero);
-        EXPECT_LE(std::abs(back - x[i]), row.scale * 1.001) << columns << " columns, element " << i;
-        if (x[i] == 0) {
-          EXPECT_EQ(back, 0);
-        }
-      }
-      const auto [low, high] = std::minmax_element(x.begin(), x.begin() + columns);
-      EXPECT_NEAR(rows[0].scale * 255, columns == 1 ? 255 : std::max(*high, 0.0f) - std::min(*low, 0.0f), 1e-4);
-    }
-}
-
-TEST_P(EveryIsaTest, RowsThatHaveNoScale) {
-  std::vector<float> x(4 * 20, 0.0f);
-  x[25] = kNaN;
-  x[45] = -kInfinity;
-  x[65] = 1e-42f;
-  std::vector<uint8_t> q(x.size());
-  std::vector<RowScale> rows(4);
-  QuantizeRows(x.data(), 4, 20, q.data(), rows.data());
-  EXPECT_EQ(rows[0].scale, 1);
-  EXPECT_TRUE(std::isnan(rows[1].scale));
-  EXPECT_TRUE(std::isnan(rows[2].scale));
-  EXPECT_EQ(rows[3].scale, 1);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(q[i] - rows[0].zero, 0);
-  const std::vector<float> huge{3e38f, -3e38f};
-  QuantizeRows(huge.data(), 1, 2, q.data(), rows.data());
-  EXPECT_TRUE(std::isfinite(rows[0].scale));
-  EXPECT_NEAR(rows[0].scale * static_cast<float>(q[0] - rows[0].zero), 3e38, 3e36);
-  EXPECT_NEAR(rows[0].scale * static_cast<float>(q[1] - rows[0].zero), -3e38, 3e36);
-}
-
-TEST_P(EveryIsaTest, QuantizedWeights) {
-  const int64_t rows = 5, columns = 37;
-  std::vector<float> w = Random(rows * columns, 8);
-  std::fill_n(w.begin() + 2 * columns, columns, 0.0f);
-  std::vector<int8_t> q(w.size());
-  std::vector<float> scales(rows);
-  std::vector<int32_t> sums(rows);
-  QuantizeWeight(w.data(), rows, columns, q.data(), scales.data(), sums.data());
-  for (int64_t row = 0; row < rows; ++row) {
-    int32_t sum = 0, largest = 0;
-    for (int64_t i = row * columns; i < (row + 1) * columns; ++i) {
-      EXPECT_LE(std::abs(double{scales[row]} * q[i] - w[i]), scales[row] * 0.5001);
-      sum += q[i];
-      largest = std::max(largest, std::abs(int32_t{q[i]}));
-    }
-    EXPECT_EQ(sums[row], sum);
-    EXPECT_EQ(largest, row == 2 ? 0 : 127);
-  }
-}
 
 // The best instruction set without matrix tiles.
 std::string BestWithoutTiles() {

@@ -17,8 +17,10 @@
 #include "kernels/cpu/matrix_tiles.h"
 #include "ops/linear.h"
 #include "ops/low_precision_kernels.h"
+#include "ops/numbers.h"
 #include "ops/packed_linear.h"
 #include "ops/threads.h"
+#include "ops/tile_model.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -29,21 +31,8 @@ using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The model of tiles, on the best instruction set without them, so that the other side is multiply-add.
-class InTileModel : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::vector<std::string> isas = SupportedIsas();
-    ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
-    UseTileModel(true);
-  }
-  void TearDown() override {
-    UseTileModel(false);
-    SetMatmulPrecision(MatmulPrecision::kHighest);
-    ForceIsa("auto");
-    SetAllThreads(HardwareThreads());
-  }
-};
+using testing::InTileModel;
+using testing::ToFloat;
 using MatmulPrecisionTest = InTileModel;
 
 std::vector<float> Random(int64_t count, uint64_t key, bool positive = false) {
@@ -148,8 +137,6 @@ class SplitTest : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Isas, SplitTest, ::testing::ValuesIn(SupportedIsas()),
                          [](const auto& info) { return info.param; });
-
-float ToFloat(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
 // Every number of the range, by three parts; by fewer to within half of the last one's last bit.
 TEST_P(SplitTest, PartsAddUpToTheNumber) {

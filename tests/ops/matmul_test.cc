@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "base/philox.h"
+#include "ops/numbers.h"
 #include "ops/threads.h"
 #include "util/command.h"
 #include "util/rounding.h"
@@ -17,14 +17,8 @@
 namespace lshformer {
 namespace {
 
+using testing::Random;
 using testing::WithinRounding;
-
-std::vector<float> Random(int64_t count, uint64_t key) {
-  std::vector<float> values(count);
-  PhiloxStream stream(key);
-  for (float& value : values) value = static_cast<float>(stream.Normal());
-  return values;
-}
 
 struct Shape {
   int64_t columns, inner;

@@ -17,27 +17,14 @@
 #include "ops/matmul_precision.h"
 #include "ops/split_linear.h"
 #include "ops/threads.h"
+#include "ops/tile_model.h"
 
 namespace lshformer {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The model of tiles, on the best instruction set without them, so that the other side is multiply-add.
-class SplitProductTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::vector<std::string> isas = SupportedIsas();
-    ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
-    UseTileModel(true);
-  }
-  void TearDown() override {
-    UseTileModel(false);
-    SetMatmulPrecision(MatmulPrecision::kHighest);
-    ForceIsa("auto");
-    SetAllThreads(HardwareThreads());
-  }
-};
+using SplitProductTest = testing::InTileModel;
 
 enum class Kind { kForward, kInputGradient, kWeightGradient };
 

@@ -1,0 +1,32 @@
+// Products in matrix tiles on any machine.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/attention.h"
+#include "kernels/cpu/matrix_tiles.h"
+#include "ops/matmul_precision.h"
+#include "ops/threads.h"
+
+namespace lshformer::testing {
+
+// The model of tiles, on the best instruction set without them, so that the other side is multiply-add.
+class InTileModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::vector<std::string> isas = SupportedIsas();
+    ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
+    UseTileModel(true);
+  }
+  void TearDown() override {
+    UseTileModel(false);
+    SetMatmulPrecision(MatmulPrecision::kHighest);
+    ForceIsa("auto");
+    SetAllThreads(HardwareThreads());
+  }
+};
+
+}  // namespace lshformer::testing
