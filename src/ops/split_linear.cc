@@ -123,10 +123,8 @@ std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
 
 void MultiplyParts(const MatrixProduct& p, const Parts& a, const PackedTiles& b, int products, MatrixTiles tiles) {
   const int64_t row_bytes = p.inner * static_cast<int64_t>(sizeof(BFloat16));
-  MultiplyPacked({&b, {a[0], a[1], a[2]}, row_bytes, p.rows, PairsOf(products), tiles}, [&](const SumBlock& block) {
-    if (p.accumulate) return AddBlock(block, p.c_stride, p.c);
-    FinishBlock(block, p.bias, {}, p.c_stride, p.c);
-  });
+  MultiplyPacked({&b, {a[0], a[1], a[2]}, row_bytes, p.rows, PairsOf(products), tiles},
+                 [&](const SumBlock& block) { FinishBlock(block, p); });
 }
 
 MatrixProduct RowsOf(const MatrixProduct& p, int64_t first, int64_t count) {

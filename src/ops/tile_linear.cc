@@ -71,10 +71,8 @@ void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
   const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(part, inner, columns)
                                                      : PackedTiles(TileNumbers::kBFloat16, part, inner, columns);
   const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
-  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles}, [&](const SumBlock& block) {
-    if (product.accumulate) return AddBlock(block, product.c_stride, product.c);
-    FinishBlock(block, product.bias, {}, product.c_stride, product.c);
-  });
+  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles},
+                 [&](const SumBlock& block) { FinishBlock(block, product); });
 }
 
 }  // namespace

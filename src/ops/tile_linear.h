@@ -61,10 +61,15 @@ std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const floa
 // second factor packed, and the first turned round where it lies by columns.
 void MultiplyRounded(const ProductOf<BFloat16>& product);
 
-// y = f(sums + bias), of a matrix y of `columns` columns; bias, or nullptr: of all columns.
+// y += sums, and y = f(sums + bias), of a matrix y of `columns` columns; bias, or nullptr: of all columns.
+void AddBlock(const SumBlock& block, int64_t columns, float* y);
 void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,
                  float* y);
-// y += sums.
-void AddBlock(const SumBlock& block, int64_t columns, float* y);
+// Into c: plus bias, or added to what stands there.
+template <class T>
+void FinishBlock(const SumBlock& block, const ProductOf<T>& product) {
+  if (product.accumulate) return AddBlock(block, product.c_stride, product.c);
+  FinishBlock(block, product.bias, {}, product.c_stride, product.c);
+}
 
 }  // namespace lshformer

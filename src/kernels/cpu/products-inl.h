@@ -113,10 +113,7 @@ void MultiplyScores(const UnitWork& work, const TileRows& rows, const RowFactors
 // The n-th number of a row and those after it.
 HWY_INLINE FloatVec LoadNumbers(const float* row, int n) { return hn::Load(Floats(), row + n); }
 HWY_INLINE FloatVec LoadNumbers(const BFloat16Pair* row, int n) {
-  const Words words;
-  const hn::Rebind<uint16_t, Words> halves;
-  const auto upper = hn::PromoteTo(words, hn::LoadU(halves, reinterpret_cast<const uint16_t*>(row) + n));
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(upper));
+  return LoadFloats(reinterpret_cast<const BFloat16*>(row) + n);
 }
 template <class M>
 HWY_INLINE FloatVec LoadNumbers(const TilePair<M>* row, int n) {
