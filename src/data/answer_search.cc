@@ -52,7 +52,7 @@ const OptionTable<AnswerOptions>& AnswerTable() {
            .WorksAfter()
            .MeaninglessIf(without_version_2),
        Number("null_score_diff_threshold", &A::null_score_diff_threshold, {},
-              "with it: no answer where none's score minus the best one's is above")
+              "SQuAD 2.0: no answer where none's score minus the best one's is above")
            .WorksAfter()
            .MeaninglessIf([=](const A& answers) {
              if (answers.threshold_from.empty()) return without_version_2(answers);
