@@ -1,4 +1,4 @@
-// What reaches stderr: log lines, progress lines and the bar, and what a signal does.
+// What reaches stderr: log lines, progress lines and the bar.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,19 +9,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/logging.h"
 #include "base/progress.h"
-#include "base/signals.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -218,146 +214,6 @@ TEST(Progress, LogLinesDoNotTearTheBar) {
     spdlog::warn("careful");
   });
   EXPECT_THAT(text, HasSubstr("\r\033[Klshformer: warning: careful\r\n"));
-}
-
-// Runs `action` in a child, sends it signals one after another and returns its exit status.
-template <class Action>
-int StatusAfterSignals(const Action& action, const std::vector<int>& signals) {
-  int ready[2];
-  EXPECT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    InstallSignalHandlers();
-    EXPECT_EQ(write(ready[1], "x", 1), 1);
-    _exit(action());
-  }
-  char byte;
-  EXPECT_EQ(read(ready[0], &byte, 1), 1);
-  for (const int signal : signals) {
-    kill(child, signal);
-    std::this_thread::sleep_for(50ms);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  close(ready[0]);
-  close(ready[1]);
-  return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-int WaitForStop() {
-  while (true) {
-    try {
-      ThrowIfStopped("train");
-      std::this_thread::sleep_for(1ms);
-    } catch (const Interrupted& stop) {
-      return stop.signal() == StopSignal() ? stop.signal() : 99;
-    }
-  }
-}
-
-int NeverStop() {
-  while (true) std::this_thread::sleep_for(1ms);
-}
-
-TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
-  EXPECT_EQ(StatusAfterSignals(WaitForStop, {SIGINT}), SIGINT);
-  EXPECT_EQ(StatusAfterSignals(WaitForStop, {SIGTERM}), SIGTERM);
-  EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGINT, SIGTERM}), 128 + SIGTERM);
-  EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
-}
-
-TEST(Signals, TheFirstEndsWhereNothingCanBeAskedToStop) {
-  EXPECT_EQ(StatusAfterSignals(
-                [] {
-                  const StopAtOnce stops("learn");
-                  raise(SIGTERM);
-                  return 5;
-                },
-                {}),
-            128 + SIGTERM);
-  EXPECT_EQ(StatusAfterSignals(
-                [] {
-                  { const StopAtOnce stops("learn"); }
-                  raise(SIGTERM);
-                  return StopSignal();
-                },
-                {}),
-            SIGTERM)
-      << "afterwards it asks again";
-  EXPECT_EQ(StatusAfterSignals(
-                [] {
-                  raise(SIGTERM);
-                  return ErrorOf([] { StopAtOnce("learn"); }) == "learn: stopped by SIGTERM" ? 5 : 6;
-                },
-                {}),
-            5);
-}
-
-// What a signal interrupts may have a stack with no room for its frame (oneDNN's kernels do).
-TEST(Signals, AreHandledOnAStackOfTheirOwn) {
-  EXPECT_EXIT(
-      {
-        InstallSignalHandlers();
-        stack_t stack = {};
-        sigaltstack(nullptr, &stack);
-        bool good = (stack.ss_flags & SS_DISABLE) == 0 && stack.ss_size >= 16384;
-        for (const int signal : {SIGINT, SIGTERM}) {
-          struct sigaction action = {};
-          sigaction(signal, nullptr, &action);
-          good &= (action.sa_flags & SA_ONSTACK) != 0;
-        }
-        _exit(good ? 0 : 1);
-      },
-      ::testing::ExitedWithCode(0), "");
-}
-
-TEST(Signals, NothingStopsWithoutASignal) {
-  EXPECT_EQ(StopSignal(), 0);
-  EXPECT_NO_THROW(ThrowIfStopped("train"));
-}
-
-TEST(Signals, SaysWhatWasStopped) {
-  EXPECT_EQ(StatusAfterSignals(
-                [] {
-                  raise(SIGTERM);
-                  return ErrorOf([] { ThrowIfStopped("pretrain"); }) == "pretrain: stopped by SIGTERM" ? 5 : 6;
-                },
-                {}),
-            5);
-}
-
-// A program that waits for its input stops at the first signal, not when the next line comes.
-TEST(Signals, StopAWaitForInput) {
-  int input[2];
-  ASSERT_EQ(pipe(input), 0);
-  EXPECT_EQ(StatusAfterSignals(
-                [&] {
-                  char byte;
-                  try {
-                    ReadSome(input[0], &byte, 1, "stdin");
-                  } catch (const Interrupted& stop) {
-                    return stop.signal();
-                  }
-                  return 98;
-                },
-                {SIGINT}),
-            SIGINT);
-  close(input[0]);
-  close(input[1]);
-}
-
-TEST(Signals, AClosedPipeIsAnErrorAndNoSignal) {
-  EXPECT_EQ(StatusAfterSignals(
-                [] {
-                  int ends[2];
-                  if (pipe(ends) != 0) return 9;
-                  close(ends[0]);
-                  AtomicFile file("/dev/fd/" + std::to_string(ends[1]));
-                  file.Write("x");
-                  return ErrorOf([&] { file.Commit(); }).ends_with("the reader closed the pipe") ? 5 : 6;
-                },
-                {}),
-            5);
 }
 
 }  // namespace
