@@ -131,8 +131,11 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
       Append(all, part);
     }
   }
-  if (truncated > 0)
-    Warn("{} of {} texts were cut at {} {}", truncated, all.size(), OptionName{"max_seq_length"}, max_seq_length);
+  if (truncated > 0) {
+    const std::string others = tables.size() > 1 ? fmt::format(" and {} more", tables.size() - 1) : "";
+    Warn("{}{}: {} of {} texts were cut at {} {}", Shown(tables.front().path, 120), others, truncated, all.size(),
+         OptionName{"max_seq_length"}, max_seq_length);
+  }
   return all;
 }
 

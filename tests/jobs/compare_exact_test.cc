@@ -315,7 +315,7 @@ TEST_F(CompareExactTest, TheDataIsReadOnce) {
   spdlog::set_default_logger(before);
   EXPECT_EQ(error, "(nothing thrown)");
   const std::string lines = log.str();
-  EXPECT_THAT(lines, HasSubstr("9 of 9 texts were cut"));
+  EXPECT_THAT(lines, HasSubstr("classes.tsv: 9 of 9 texts were cut"));
   EXPECT_EQ(lines.find("were cut"), lines.rfind("were cut")) << lines;
 }
 
