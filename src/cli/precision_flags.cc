@@ -23,7 +23,7 @@ MatmulPrecision PrecisionFlags::ChosenMatmulPrecision() const {
 void AddMatmulPrecisionFlag(CLI::App& app, std::optional<std::string>& value, const char* group) {
   app.add_option("--float32_matmul_precision", value,
                  "what float32 products are made of on processors with matrix tiles: highest as exact as float32, "
-                 "high three products of bfloat16 (linear layers), medium one (attention too)")
+                 "high three products of bfloat16, medium one")
       ->check(OneOf({"highest", "high", "medium"}))
       ->default_str("highest")
       ->group(group);

@@ -378,7 +378,15 @@ Operands OperandsOf(Precision precision) {
       // Float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
       return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
   }
-  return ActiveMatmulPrecision() == MatmulPrecision::kMedium ? Operands::kBFloat16 : Operands::kFloat32;
+  switch (ActiveMatmulPrecision()) {
+    case MatmulPrecision::kHighest:
+      break;
+    case MatmulPrecision::kHigh:
+      return Operands::kSplit;
+    case MatmulPrecision::kMedium:
+      return Operands::kBFloat16;
+  }
+  return Operands::kFloat32;
 }
 
 int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }

@@ -53,8 +53,8 @@ struct AttentionOptions {
   torch::ScalarType out_type = torch::kFloat32;
 };
 
-// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 is
-// bfloat16 on tiles under MatmulPrecision::kMedium.
+// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 on tiles
+// is split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
 
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.

@@ -24,7 +24,7 @@ namespace {
 int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
 
 MatrixTiles TilesOf(Operands operands) {
-  return operands == Operands::kBFloat16 ? ActiveMatrixTiles() : MatrixTiles::kNone;
+  return operands == Operands::kFloat32 ? MatrixTiles::kNone : ActiveMatrixTiles();
 }
 
 // Room for so many columns wherever the first of them is, with all of the panels that they lie in.
@@ -110,7 +110,7 @@ void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork
     work.value = OfUnit(call.value, call.rounded_value, unit);
     work.out = work.kept = OfUnit(call.out, unit);
     work.rounded_out = OfUnit(call.rounded_out, unit);
-    work.tiles = tiles;
+    work.tiles = call.operands == Operands::kSplit && !HasParts(work) ? MatrixTiles::kNone : tiles;
     work.shared = is_shared;
     if (call.dropout.probability > 0) {
       const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
@@ -313,19 +313,23 @@ void RunBackward(UnitWork& work) {
 
 void Require(Operands operands) {
   if (!Supports(operands))
-    Fail("attention: bfloat16 operands need AMX, or AVX-512 with AVX512_BF16; the instruction set is {}", ActiveIsa());
+    Fail("attention: {} operands need AMX{}; the instruction set is {}", Name(operands),
+         operands == Operands::kBFloat16 ? ", or AVX-512 with AVX512_BF16" : "", ActiveIsa());
 }
 
 }  // namespace
 
 void RunAttentionForward(const AttentionForward& call) {
   Require(call.operands);
-  if ((call.rounded_query.data || call.rounded_out.data) && TilesOf(call.operands) == MatrixTiles::kNone)
-    Fail("attention: rows in bfloat16 are for products in matrix tiles");
+  if ((call.rounded_query.data || call.rounded_out.data) &&
+      (call.operands != Operands::kBFloat16 || TilesOf(call.operands) == MatrixTiles::kNone))
+    Fail("attention: rows in bfloat16 are for products of bfloat16 in matrix tiles");
   ForEachUnit(call, RunForward);
 }
 
-void RunAttentionBackward(const AttentionBackward& call) {
+void RunAttentionBackward(const AttentionBackward& of_operands) {
+  AttentionBackward call = of_operands;
+  if (call.forward.operands == Operands::kSplit) call.forward.operands = Operands::kFloat32;
   Require(call.forward.operands);
   ForEachUnit(call.forward, [&call](UnitWork& work) {
     work.backward = &call;
@@ -400,6 +404,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
   units.resize(std::min<size_t>(units.size(), Threads()));
   int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
   if (operands == Operands::kBFloat16) tile += kTileRows * (padded + kBlockColumns);  // pairs of rows, columns, weights
+  if (operands == Operands::kSplit) tile += kTileRows * (2 * padded + kBlockColumns);  // second parts too
   if (in_tiles) tile += kTileRows * (2 * padded + kBlockColumns);  // rows to be turned round, sums; more weights
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
@@ -408,7 +413,10 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
 
 }  // namespace
 
-int64_t WorkBytes(const AttentionPlan& plan, Operands operands) { return PlanAndWorkBytes(plan, true, operands); }
+int64_t WorkBytes(const AttentionPlan& plan, Operands operands) {
+  if (operands != Operands::kSplit) return PlanAndWorkBytes(plan, true, operands);
+  return std::max(PlanAndWorkBytes(plan, false, operands), PlanAndWorkBytes(plan, true, Operands::kFloat32));
+}
 int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
   return PlanAndWorkBytes(plan, false, operands);
 }

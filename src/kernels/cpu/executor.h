@@ -49,10 +49,14 @@ inline int PaddedHeadDim(int head_dim, bool in_tiles) {
 // Numbers that a T holds.
 template <class T>
 inline constexpr int kNumbers = std::is_same_v<T, float> ? 1 : 2;
+template <class T>
+requires(T::kParts == 2)  // two of one number
+    inline constexpr int kNumbers<T> = 1;
 
 // Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
 // Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In matrix tiles `first` is a
-// multiple of kTilePadding, whole panels are held, and the last one ends in zeros.
+// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of two parts each row and each panel
+// holds the first, then the second.
 struct Columns {
   int32_t count = 0;                          // of the pass
   int64_t first = 0;                          // the first one held
@@ -72,7 +76,10 @@ struct Columns {
   T* ValueAt(int64_t column, int padded) const {
     return static_cast<T*>(value) + (column - first) * (padded / kNumbers<T>);
   }
-  BFloat16Pair* PanelAt(int64_t column, int padded) const { return panels + (column - first) * (padded / 2); }
+  template <class T>
+  BFloat16Pair* PanelAt(int64_t column, int padded) const {
+    return panels + (column - first) * (padded / kNumbers<T>);
+  }
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
   const DropoutWords* dropout_at(int64_t column) const { return dropout ? dropout + (column - first) : nullptr; }
   bool AllFinite(int64_t begin, int count_of) const {
@@ -161,6 +168,8 @@ Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memor
 // Vectorised steps, by the instruction set in force.
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end);
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end);
+// Whether all of the unit's numbers are finite and below 2¹⁰⁰, so that their parts and the sums of them are finite too.
+bool HasParts(const UnitWork& work);
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);
 void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end);

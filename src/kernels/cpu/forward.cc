@@ -2,6 +2,7 @@
 // Dao et al., FlashAttention, 2022). Scores of a block are held transposed, [columns][rows], so that rows lie in vector
 // lanes: maxima and sums need no horizontal step and the second product reads its scalars one after another.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/executor.h"
@@ -61,12 +62,13 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
   }
 }
 
-// The same for matrix tiles: probabilities go to `pairs` [columns / 2][rows], in bfloat16. scale: of the scores, > 0.
-// kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become what
-// the pairs hold, unrounded.
-template <class M, bool kPlain>
+// The same for matrix tiles: probabilities go to `pairs` [parts][columns / 2][rows], in bfloat16. scale: of the scores,
+// > 0. kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become
+// what the pairs hold, unrounded.
+template <class T, bool kPlain>
 void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWords* words, int columns,
                   bool subtract_fill, float scale, float* scores, RowState& state, BFloat16Pair* pairs) {
+  using M = MultiplierOf<T>;
   const Floats d;
   const int stride = rows.padded;
   const auto factor = hn::Set(d, scale);
@@ -86,7 +88,8 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
     const auto probability = [&](int c, FloatVec& sum) {
       float* at = scores + c * stride + r;
       const auto score = hn::Load(d, at);
-      auto p = Exp2ForBFloat16(d, hn::MulSub(score, factor, maximum));
+      const auto exponent = hn::MulSub(score, factor, maximum);
+      auto p = T::kParts == 1 ? Exp2ForBFloat16(d, exponent) : Exp2(d, exponent);
       sum = hn::Add(sum, p);
       if (kPlain) return p;
       if (dropout.on) p = hn::Mul(p, KeepFactor(dropout, rows, r, words[c]));
@@ -97,7 +100,14 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
     BFloat16Pair* to = pairs + r;
     for (int c = 0; c < columns; c += 2, to += stride) {
       const auto even = probability(c, even_sum), odd = probability(c + 1, odd_sum);
-      hn::Store(RoundedPairs<M>(even, odd), Words(), to);
+      const auto rounded = RoundedPairs<M>(even, odd);
+      hn::Store(rounded, Words(), to);
+      if constexpr (T::kParts == 2) {
+        const auto even_rounded = hn::BitCast(d, hn::ShiftLeft<16>(rounded)),
+                   odd_rounded = hn::BitCast(d, hn::And(rounded, hn::Set(Words(), 0xFFFF0000)));
+        hn::Store(RoundedPairs<M>(hn::Sub(even, even_rounded), hn::Sub(odd, odd_rounded)), Words(),
+                  to + columns / 2 * stride);
+      }
     }
     const auto sum = hn::Add(even_sum, odd_sum);
     hn::Store(hn::MulAdd(hn::Load(d, state.sum + r), rescale, sum), d, state.sum + r);
@@ -117,12 +127,13 @@ void RescaleTransposed(const RowState& state, int stride, int padded, float* sum
 }
 
 // sums[k][r] += Σ_c values[c][k] weights[c][r] over the pairs whose weight is not 0; weights [count][stride], values in
-// panels, from column `begin` on.
+// panels, from column `begin` on. Of one part: where numbers have two, all are finite.
+template <class T>
 void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int padded, const float* weights,
                           int stride, float* sums) {
   const Floats d;
   for (int32_t c = begin; c < begin + count; ++c, weights += stride) {
-    const BFloat16Pair* panel = columns.PanelAt(c / kTilePadding * kTilePadding, padded);
+    const BFloat16Pair* panel = columns.PanelAt<T>(c / kTilePadding * kTilePadding, padded);
     for (int k = 0; k < padded; ++k) {
       const BFloat16Pair pair = panel[k * kTilePadding / 2 + c % kTilePadding / 2];
       const auto value = hn::BitCast(d, hn::Set(Words(), c % 2 == 0 ? pair << 16 : pair & 0xFFFF0000));
@@ -172,7 +183,7 @@ class ColumnWindow {
     const auto move = [&](void* data, int64_t bytes) {
       if (data) std::memmove(data, static_cast<uint8_t*>(data) + skipped * bytes, kept * bytes);
     };
-    WithOperands(work_, [&](auto number) {
+    WithForwardOperands(work_, [&](auto number) {
       const int64_t row_bytes = int64_t{work_.padded()} / kNumbers<decltype(number)> * sizeof(number);
       move(held_.operand, row_bytes);
       move(kInTiles<decltype(number)> ? held_.panels : held_.value, row_bytes);
@@ -210,9 +221,9 @@ template <class T>
 void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
                       const RowFactors<T>& factors, const Columns& columns, const TileBlock& block, bool every_pair,
                       float* scores, RowState& state) {
-  using M = MultiplierOf<T>;
   const int padded = work.padded(), stride = rows.padded;
-  auto* pairs = ThreadWorkspace().Get<BFloat16Pair>(Slot::kWeightPairs, int64_t{kBlockColumns} * kTileRows / 2);
+  auto* pairs =
+      ThreadWorkspace().Get<BFloat16Pair>(Slot::kWeightPairs, int64_t{kBlockColumns} * kTileRows / 2 * T::kParts);
   MultiplyColumnsByRows(work, rows, columns.OperandAt<T>(block.first, padded), factors, block, scores);
   const float scale =
       SetOwnScores(work, pass, tile, rows, block, every_pair, factors.scale, scores, [](int) { return kSelfScore; });
@@ -220,7 +231,7 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
       HasPairsThatDoNotCount(block, every_pair) && !columns.AllFinite(block.first, block.columns);
   const Dropout dropout = MakeDropout(work.call->dropout);
   const auto softmax =
-      dropout.on || work.subtract_fill || leave_out_zeros ? SoftmaxPairs<M, false> : SoftmaxPairs<M, true>;
+      dropout.on || work.subtract_fill || leave_out_zeros ? SoftmaxPairs<T, false> : SoftmaxPairs<T, true>;
   softmax(dropout, rows, columns.dropout_at(block.first), block.columns, work.subtract_fill, scale, scores, state,
           pairs);
   RescaleTransposed(state, stride, padded, state.transposed);
@@ -230,7 +241,7 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
   }
   float* counted = scores + (block.begin - block.first) * stride;
   KeepSelf(work, pass, tile, rows, block.begin, block.count, counted);
-  AddNonzeroTransposed(columns, block.begin, block.count, padded, counted, stride, state.transposed);
+  AddNonzeroTransposed<T>(columns, block.begin, block.count, padded, counted, stride, state.transposed);
 }
 
 template <class T>
@@ -326,16 +337,15 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
       GatherRows(work.value, work, columns.order, first, last, rows, not_finite);
     }
   };
-  WithOperands(work, [&](auto number) {
+  WithForwardOperands(work, [&](auto number) {
     using T = decltype(number);
     if constexpr (kInTiles<T>) {
       auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
-      BFloat16Pair* panels = columns.PanelAt(begin, padded);
+      BFloat16Pair* panels = columns.PanelAt<T>(begin, padded);
       auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
-      GatherColumnsInTiles<MultiplierOf<T>>(operand, work, columns, begin, end, operands, values ? panels : nullptr,
-                                            columns.key_scale);
-      GatherColumnsInTiles<MultiplierOf<T>>(value, work, columns, begin, end, values, values ? nullptr : panels,
-                                            nullptr);
+      GatherColumnsInTiles<T>(operand, work, columns, begin, end, operands, values ? panels : nullptr,
+                              columns.key_scale);
+      GatherColumnsInTiles<T>(value, work, columns, begin, end, values, values ? nullptr : panels, nullptr);
     } else {
       GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
       GatherColumnRows(value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
@@ -350,11 +360,30 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
   const bool last = &pass + 1 == work.plan->passes.data() + work.unit->pass_end;
   ColumnWindow window(work, pass);
-  WithOperands(work, [&](auto number) {
+  WithForwardOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const TilesOf<T> tiles;
     for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
   });
+}
+
+bool HasParts(const UnitWork& work) {
+  const Floats d;
+  constexpr float kLimit = 0x1p100f;
+  const int whole = work.head_dim() / kLanes * kLanes;
+  bool fit = true;
+  auto misfits = hn::Zero(d);
+  for (const UnitTensor<const float>& tensor : {work.query, work.key, work.value}) {
+    for (int32_t row = 0; row < work.unit->length && tensor.data != nullptr; ++row) {
+      const float* numbers = tensor.at(row);
+      for (int k = 0; k < whole; k += kLanes) {
+        const auto below = hn::Lt(hn::Abs(hn::LoadU(d, numbers + k)), hn::Set(d, kLimit));  // NaN is not
+        misfits = hn::IfThenElse(below, misfits, hn::Set(d, 1.0f));
+      }
+      for (int k = whole; k < work.head_dim(); ++k) fit = fit && std::abs(numbers[k]) < kLimit;
+    }
+  }
+  return fit && hn::AllTrue(d, hn::Eq(misfits, hn::Zero(d)));
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -362,6 +391,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace lshformer {
+HWY_EXPORT(HasParts);
+bool HasParts(const UnitWork& work) { return HWY_DYNAMIC_DISPATCH(HasParts)(work); }
 HWY_EXPORT(GatherColumns);
 HWY_EXPORT(ForwardTiles);
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {

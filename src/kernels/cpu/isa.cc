@@ -76,12 +76,22 @@ MatrixTiles ActiveMatrixTiles() {
 
 void UseTileModel(bool on) { tile_model = on; }
 
-const char* Name(Operands operands) { return operands == Operands::kBFloat16 ? "bfloat16" : "float32"; }
+const char* Name(Operands operands) {
+  switch (operands) {
+    case Operands::kFloat32:
+      break;
+    case Operands::kBFloat16:
+      return "bfloat16";
+    case Operands::kSplit:
+      return "split";
+  }
+  return "float32";
+}
 
 bool Supports(Operands operands) {
   const bool avx512 = (AllowedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;  // the best there are
   return operands == Operands::kFloat32 || ActiveMatrixTiles() != MatrixTiles::kNone ||
-         (avx512 && HasBFloat16Products());
+         (operands == Operands::kBFloat16 && avx512 && HasBFloat16Products());
 }
 
 void ForceIsa(const std::string& name) {

@@ -47,18 +47,22 @@ HWY_INLINE bool HasPairsThatDoNotCount(const TileBlock& block, bool every_pair) 
 template <class T>
 void MultiplyColumnsByRows(const UnitWork& work, const TileRows& rows, const T* columns, const RowFactors<T>& factors,
                            const TileBlock& block, float* products) {
-  MultiplyTiles<MultiplierOf<T>, false>({columns, 2 * work.padded(), kTileRowBytes, &factors.transposed->numbers,
-                                         rows.padded, products, rows.padded, block.columns, rows.padded,
-                                         work.padded()});
+  const int padded = work.padded();
+  MultiplyTiles<MultiplierOf<T>, false, T::kParts>(
+      {columns, 2 * padded * T::kParts, kTileRowBytes, &factors.transposed->numbers, rows.padded, products, rows.padded,
+       block.columns, rows.padded, padded, 2 * padded, padded / 2 * rows.padded});
 }
 
-// sums[k][r] += Σ_c columns[c][k] weights[c][r], with the columns in panels and the weights in pairs.
+// sums[k][r] += Σ_c columns[c][k] weights[c][r], with the columns in panels and the weights in pairs, a part after
+// another.
 template <class T>
 void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const TileBlock& block, const Columns& columns,
                         const BFloat16Pair* weights, float* sums) {
   const int padded = work.padded();
-  MultiplyTiles<MultiplierOf<T>, true>({columns.PanelAt(block.first, padded), kTileRowBytes, padded * kTileRowBytes,
-                                        weights, rows.padded, sums, rows.padded, padded, rows.padded, block.columns});
+  const int part_bytes = padded * kTileRowBytes;
+  MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
+      {columns.PanelAt<T>(block.first, padded), kTileRowBytes, part_bytes * T::kParts, weights, rows.padded, sums,
+       rows.padded, padded, rows.padded, block.columns, part_bytes, block.columns / 2 * rows.padded});
 }
 
 // sums[c] += Σ_r weights[c][r] rows[r], with the weights in rows of kTileRows.
@@ -96,16 +100,16 @@ float SetOwnScores(const UnitWork& work, const TilePass& pass, const Tile& tile,
 
 // Gathers columns [begin, end), where begin is a panel's, as rows and as panels (nullptr: not so): gather(first, last,
 // rows, not_finite) as GatherRows does. The last panel ends in zeros. key_scale: normalises them, in float32.
-template <class M, class Gather>
+template <class T, class Gather>
 void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Columns& columns, int64_t begin,
                           int64_t end, BFloat16Pair* to_rows, BFloat16Pair* to_panels, float* key_scale) {
+  using M = MultiplierOf<T>;
   const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();
   float* rows = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
   auto* pairs = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
   for (int64_t first = begin; first < end; first += kTileRows) {
     const auto count = static_cast<int>(std::min<int64_t>(kTileRows, end - first)), held = RoundUp(count, kTilePadding);
-    const int64_t at = (first - begin) * padded / 2;
     uint8_t* not_finite = columns.not_finite + (first - columns.first);
     gather(first, first + count, rows, not_finite);
     std::fill(rows + count * padded, rows + held * padded, 0.0f);
@@ -113,14 +117,21 @@ void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Colu
       NormalizeRows(rows, count, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
                     key_scale + (first - columns.first));
     }
+    const float* const parts[] = {rows, SecondParts<T>(rows, int64_t{held} * padded)};
     // Rounding makes the largest floats infinite: then it is asked which rows had one.
     if (!RoundNumbers(rows, int64_t{held} * padded)) {
       for (int row = 0; row < count; ++row) not_finite[row] |= RoundNumbers(rows + row * padded, padded) ? 0 : 1;
     }
-    if (to_rows) RowsOfPairs<M>(rows, int64_t{held} * padded, to_rows + at);
-    for (int c = 0; c < held && to_panels; c += kTilePadding) {
-      PairsDown<M>(rows + c * padded, kTilePadding, padded, pairs);
-      TransposeWords(pairs, padded, kTilePadding / 2, padded, to_panels + at + c * padded / 2, kTilePadding / 2);
+    const int words = padded / kNumbers<T>;  // of a row, with all of its parts
+    for (int part = 0; part < T::kParts; ++part) {
+      const float* numbers = parts[part];
+      for (int64_t c = 0; c < held && to_rows; ++c)
+        RowsOfPairs<M>(numbers + c * padded, padded, to_rows + (first - begin + c) * words + part * padded / 2);
+      for (int64_t c = 0; c < held && to_panels; c += kTilePadding) {
+        PairsDown<M>(numbers + c * padded, kTilePadding, padded, pairs);
+        TransposeWords(pairs, padded, kTilePadding / 2, padded,
+                       to_panels + (first - begin + c) * words + part * padded * kTilePadding / 2, kTilePadding / 2);
+      }
     }
   }
 }

@@ -22,19 +22,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 
-// Two numbers that M multiplies.
-template <class M>
+// Two numbers that M multiplies, or with as many more the two parts of two numbers (Operands::kSplit).
+template <class M, int kPartsOfNumber = 1>
 struct TilePair {
+  static constexpr int kParts = kPartsOfNumber;
   BFloat16Pair numbers;
 };
 template <class T>
 inline constexpr bool kInTiles = false;
-template <class M>
-inline constexpr bool kInTiles<TilePair<M>> = true;
+template <class M, int kParts>
+inline constexpr bool kInTiles<TilePair<M, kParts>> = true;
 template <class T>
 struct MultiplierOfPair;
-template <class M>
-struct MultiplierOfPair<TilePair<M>> {
+template <class M, int kParts>
+struct MultiplierOfPair<TilePair<M, kParts>> {
   using Type = M;
 };
 template <class T>
@@ -43,8 +44,8 @@ using MultiplierOf = typename MultiplierOfPair<T>::Type;
 // The tiles that products of T need configured, nothing where they need none.
 template <class T>
 struct TilesOf {};
-template <class M>
-struct TilesOf<TilePair<M>> : ConfiguredTiles<M> {};
+template <class M, int kParts>
+struct TilesOf<TilePair<M, kParts>> : ConfiguredTiles<M> {};
 
 using Halves = hn::Rebind<uint16_t, Words>;
 using WordVec = hn::Vec<Words>;
@@ -125,6 +126,17 @@ HWY_INLINE bool RoundNumbers(float* numbers, int64_t count) {
   return hn::AllTrue(w, hn::Eq(infinite, hn::Zero(w)));
 }
 
+// What rounding leaves of numbers. count: a multiple of 16.
+HWY_INLINE void Rests(const float* HWY_RESTRICT numbers, int64_t count, float* HWY_RESTRICT rests) {
+  const Floats d;
+  const Words w;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const auto number = hn::Load(d, numbers + i);
+    const auto rounded = hn::BitCast(d, hn::And(RoundedAbove(number), hn::Set(w, 0xFFFF0000)));
+    hn::Store(hn::Sub(number, rounded), d, rests + i);
+  }
+}
+
 // Rows: of floats, one after another. count: a multiple of 16.
 template <class M>
 void RowsOfPairs(const float* HWY_RESTRICT from, int64_t count, BFloat16Pair* HWY_RESTRICT to) {
@@ -173,13 +185,33 @@ struct TileProduct {
   ptrdiff_t b_stride;        // words
   float* c;
   ptrdiff_t c_stride;
-  int rows, columns, depth;  // multiples of 32
+  int rows, columns, depth;          // multiples of 32
+  ptrdiff_t a_part = 0, b_part = 0;  // of two parts: bytes and words from the first to the second
 };
 
-// 32 × 32 sums in four tiles; four more hold two of each factor.
-template <class M, bool kAdd>
+// Four tiles of 32 × 32 sums += a · b; four more hold two of each factor.
+template <class M>
+HWY_INLINE void AddToFourTiles(const uint8_t* a, ptrdiff_t a_row, ptrdiff_t a_depth, const BFloat16Pair* b,
+                               ptrdiff_t b_stride, int depth) {
+  const ptrdiff_t a_lower = kTileSide * a_row, b_bytes = 4 * b_stride, b_depth = kTileSide * b_stride;
+  for (int k = depth; k > 0; k -= kTileRowNumbers) {
+    M::template Load<4>(a, a_row);
+    M::template Load<6>(b, b_bytes);
+    M::template MultiplyBFloat16<0, 4, 6>();
+    M::template Load<7>(b + kTileSide, b_bytes);
+    M::template MultiplyBFloat16<1, 4, 7>();
+    M::template Load<5>(a + a_lower, a_row);
+    M::template MultiplyBFloat16<2, 5, 6>();
+    M::template MultiplyBFloat16<3, 5, 7>();
+    a += a_depth;
+    b += b_depth;
+  }
+}
+
+// Small products first.
+template <class M, bool kAdd, int kParts>
 HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const BFloat16Pair* b, float* c) {
-  const ptrdiff_t lower = kTileSide * p.c_stride, c_bytes = 4 * p.c_stride, b_bytes = 4 * p.b_stride;
+  const ptrdiff_t lower = kTileSide * p.c_stride, c_bytes = 4 * p.c_stride;
   if constexpr (kAdd) {
     M::template Load<0>(c, c_bytes);
     M::template Load<1>(c + kTileSide, c_bytes);
@@ -192,32 +224,26 @@ HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const 
     M::template Zero<3>();
   }
   // Not of p any more: to the compiler every load of a tile may have changed that.
-  const ptrdiff_t a_row = p.a_row, a_lower = kTileSide * p.a_row, a_depth = p.a_depth;
-  const ptrdiff_t b_depth = kTileSide * p.b_stride;
-  for (int k = p.depth; k > 0; k -= kTileRowNumbers) {
-    M::template Load<4>(a, a_row);
-    M::template Load<6>(b, b_bytes);
-    M::template MultiplyBFloat16<0, 4, 6>();
-    M::template Load<7>(b + kTileSide, b_bytes);
-    M::template MultiplyBFloat16<1, 4, 7>();
-    M::template Load<5>(a + a_lower, a_row);
-    M::template MultiplyBFloat16<2, 5, 6>();
-    M::template MultiplyBFloat16<3, 5, 7>();
-    a += a_depth;
-    b += b_depth;
+  const ptrdiff_t a_row = p.a_row, a_depth = p.a_depth, b_stride = p.b_stride;
+  const int depth = p.depth;
+  if constexpr (kParts == 2) {
+    const ptrdiff_t a_part = p.a_part, b_part = p.b_part;
+    AddToFourTiles<M>(a + a_part, a_row, a_depth, b, b_stride, depth);
+    AddToFourTiles<M>(a, a_row, a_depth, b + b_part, b_stride, depth);
   }
+  AddToFourTiles<M>(a, a_row, a_depth, b, b_stride, depth);
   M::template Store<0>(c, c_bytes);
   M::template Store<1>(c + kTileSide, c_bytes);
   M::template Store<2>(c + lower, c_bytes);
   M::template Store<3>(c + lower + kTileSide, c_bytes);
 }
 
-template <class M, bool kAdd>
+template <class M, bool kAdd, int kParts = 1>
 void MultiplyTiles(const TileProduct& p) {
   for (int m = 0; m < p.rows; m += 2 * kTileSide) {
     const uint8_t* a = static_cast<const uint8_t*>(p.a) + m * p.a_row;
     for (int n = 0; n < p.columns; n += 2 * kTileSide)
-      MultiplyFourTiles<M, kAdd>(p, a, p.b + n, p.c + m * p.c_stride + n);
+      MultiplyFourTiles<M, kAdd, kParts>(p, a, p.b + n, p.c + m * p.c_stride + n);
   }
 }
 

@@ -42,11 +42,36 @@ HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
   body(float());
 }
 
+// The same of a forward.
+template <class Body>
+HWY_INLINE void WithForwardOperands(const UnitWork& work, const Body& body) {
+  if (work.call->operands != Operands::kSplit || !work.in_tiles()) {
+    WithOperands(work, body);
+    return;
+  }
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if (work.tiles == MatrixTiles::kInstructions) {
+    body(TilePair<AmxTiles, 2>());
+    return;
+  }
+#endif
+  body(TilePair<ModelTiles, 2>());
+}
+
+// The second parts of at most kTileRows rows that are not rounded yet; nothing where numbers have one part.
+template <class T>
+const float* SecondParts(const float* rows, int64_t count) {
+  if constexpr (T::kParts == 1) return nullptr;
+  float* rests = ThreadWorkspace().Get<float>(Slot::kSecondParts, count);
+  Rests(rows, count, rests);
+  return rests;
+}
+
 // Rows of a tile in the forms in which products take them.
 template <class T>
 struct RowFactors {
   float* rows = nullptr;  // [count][padded]; with pairs, rounded
-  // [head_dim][rows padded], times the scale that scores get; pairs: [padded / 2][rows padded], without
+  // [head_dim][rows padded], times the scale that scores get; pairs: [parts][padded / 2][rows padded], without
   T* transposed = nullptr;
   BFloat16Pair* pairs = nullptr;  // [count / 2][padded]: neighbouring rows, zeros after them; made by PairRows
   float scale = 1;
@@ -67,11 +92,15 @@ RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, cons
   if constexpr (kInTiles<T>) {
     std::fill(factors.rows + rows.count * padded, factors.rows + rows.padded * padded, 0.0f);
     const int64_t numbers = int64_t{rows.padded} * padded;
+    const float* const parts[] = {factors.rows, SecondParts<T>(factors.rows, numbers)};
     factors.finite = RoundNumbers(factors.rows, numbers) && factors.finite;
     auto* natural = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
-    RowsOfPairs<MultiplierOf<T>>(factors.rows, numbers, natural);
-    factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2);
-    TransposeWords(natural, padded / 2, rows.padded, padded / 2, &factors.transposed->numbers, rows.padded);
+    factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2 * T::kParts);
+    for (int part = 0; part < T::kParts; ++part) {
+      RowsOfPairs<MultiplierOf<T>>(parts[part], numbers, natural);
+      TransposeWords(natural, padded / 2, rows.padded, padded / 2, &factors.transposed->numbers + part * numbers / 2,
+                     rows.padded);
+    }
   } else if constexpr (kInPairs<T>) {
     factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2);
     factors.finite = RoundInPlace(factors.rows, int64_t{rows.count} * padded) && factors.finite;
@@ -115,8 +144,8 @@ HWY_INLINE FloatVec LoadNumbers(const float* row, int n) { return hn::Load(Float
 HWY_INLINE FloatVec LoadNumbers(const BFloat16Pair* row, int n) {
   return LoadFloats(reinterpret_cast<const BFloat16*>(row) + n);
 }
-template <class M>
-HWY_INLINE FloatVec LoadNumbers(const TilePair<M>* row, int n) {
+template <class M, int kParts>
+HWY_INLINE FloatVec LoadNumbers(const TilePair<M, kParts>* row, int n) {
   return LoadNumbers(&row->numbers, n);
 }
 

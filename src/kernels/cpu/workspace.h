@@ -55,6 +55,7 @@ enum class Slot {
   // where products go through matrix tiles
   kColumnPanels,
   kNaturalRows,
+  kSecondParts,
   kWeightRows,
   kGradientRows,
   kGradientPairs,

@@ -1,0 +1,117 @@
+// Attention in matrix tiles with each factor in two parts (Operands::kSplit), in the tiles' model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/parallel.h"
+#include "kernels/attention.h"
+#include "kernels/attention_case.h"
+#include "kernels/attention_specs.h"
+#include "kernels/cpu/matrix_tiles.h"
+
+namespace lshformer::testing {
+namespace {
+
+class SplitAttentionTest : public ::testing::TestWithParam<AttentionSpec> {
+ protected:
+  void SetUp() override { UseTileModel(true); }
+  void TearDown() override {
+    UseTileModel(false);
+    ForceIsa("auto");
+    SetThreads(HardwareThreads());
+  }
+  static AttentionResult Run(AttentionCase c, Operands operands) {
+    c.operands = operands;
+    return RunKernels(c);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, SplitAttentionTest, ::testing::ValuesIn(AllSpecs()),
+                         [](const auto& info) { return NameOf(info.param); });
+
+double Largest(const std::vector<float>& x) {
+  double largest = 0;
+  for (const float number : x) largest = std::max(largest, std::abs(double{number}));
+  return largest;
+}
+double Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) largest = std::max(largest, std::abs(double{a[i]} - b[i]));
+  return largest;
+}
+
+TEST_P(SplitAttentionTest, IsNearFloat32) {
+  for (const std::string& isa : {SupportedIsas().front(), SupportedIsas().back()}) {
+    for (const int head_dim : {1, 33, 64}) {
+      SCOPED_TRACE(::testing::Message() << isa << ", head_dim " << head_dim);
+      ForceIsa(isa);
+      UseTileModel(true);
+      for (const float dropout : {0.0f, 0.3f}) {
+        AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, head_dim);
+        c.dropout = dropout;
+        const AttentionResult split = Run(c, Operands::kSplit), whole = Run(c, Operands::kFloat32),
+                              rounded = Run(c, Operands::kBFloat16);
+        EXPECT_LT(Difference(split.out, whole.out), 1e-4 * Largest(whole.out));
+        EXPECT_LT(Difference(split.lse, whole.lse), 1e-4 * Largest(whole.lse));
+        EXPECT_GT(Difference(split.out, whole.out), 0) << "not in tiles";
+        EXPECT_LT(20 * Difference(split.out, whole.out), Difference(rounded.out, whole.out));
+        // The backward is float32's, of the forward's lse and out.
+        EXPECT_LT(Difference(split.grad_query, whole.grad_query), 5e-4 * (Largest(whole.grad_query) + 1));
+        EXPECT_LT(Difference(split.grad_key, whole.grad_key), 5e-4 * (Largest(whole.grad_key) + 1));
+        EXPECT_LT(Difference(split.grad_value, whole.grad_value), 5e-4 * Largest(whole.grad_value));
+      }
+    }
+  }
+}
+
+// A sequence under a head that holds a number without parts is what float32 gives, bit for bit; the others are as
+// without it.
+TEST_P(SplitAttentionTest, SequencesWithoutPartsAreFloat32s) {
+  const AttentionCase plain = RandomCase(GetParam(), {70, 40, 130}, 2, 40);
+  const AttentionResult before = Run(plain, Operands::kSplit);
+  for (const float number :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p100f}) {
+    for (const bool in_value : {false, true}) {
+      AttentionCase c = plain;
+      const int64_t row = 80, head = 1;  // of the second sequence
+      (in_value ? c.value : c.query)[(row * 2 + head) * 40 + 39] = number;
+      const AttentionResult got = Run(c, Operands::kSplit), whole = Run(c, Operands::kFloat32);
+      for (int64_t i = 0; i < std::ssize(got.out); ++i) {
+        const int64_t token = i / 80;
+        const bool odd = token >= 70 && token < 110 && i / 40 % 2 == head;
+        const float want = odd ? whole.out[i] : before.out[i];
+        if (std::isnan(want)) {
+          ASSERT_TRUE(std::isnan(got.out[i])) << number << " " << i;
+        } else {
+          ASSERT_EQ(got.out[i], want) << number << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SplitAttentionTest, AloneOrInABatchOnAnyNumberOfThreads) {
+  const AttentionCase c = RandomCase(GetParam(), {70, 40, 130}, 2, 40);
+  SetThreads(1);
+  const AttentionResult one = Run(c, Operands::kSplit);
+  SetThreads(3);
+  EXPECT_EQ(Run(c, Operands::kSplit).out, one.out);
+  for (size_t b = 0; b < 3; ++b) {
+    const AttentionResult alone = Run(Alone(c, b), Operands::kSplit);
+    EXPECT_EQ(alone.out, std::vector<float>(one.out.begin() + c.cu_seqlens[b] * 80,
+                                            one.out.begin() + c.cu_seqlens[b + 1] * 80));
+  }
+}
+
+TEST(SplitAttention, NeedsTiles) {
+  ForceIsa(SupportedIsas().back());
+  EXPECT_FALSE(Supports(Operands::kSplit));
+  UseTileModel(true);
+  EXPECT_TRUE(Supports(Operands::kSplit));
+  UseTileModel(false);
+  ForceIsa("auto");
+}
+
+}  // namespace
+}  // namespace lshformer::testing
