@@ -37,7 +37,7 @@ void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
   const char* group = "Speed (float32 is the default; docs/numerics.md tells what these cost)";
   app.add_flag("--bf16", flags.bf16,
                inference
-                   ? "linear layers and attention in bfloat16, on CPUs with AVX512_BF16"
+                   ? "linear layers and attention in bfloat16, on CPUs with AMX or AVX512_BF16"
                    : "linear layers and attention in bfloat16, forward and backward; weights and all else stay float32")
       ->group(group);
   AddMatmulPrecisionFlag(app, flags.float32_matmul_precision, group);

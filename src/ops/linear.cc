@@ -82,7 +82,7 @@ torch::Tensor Rounded(const torch::Tensor& x) {
 template <class X, class Y>
 void RunRounded(const PackedLinear& map, const torch::Tensor& x, const torch::Tensor& y,
                 std::optional<UnaryFunction> function) {
-  ForPiecesOfRows(x.size(0), [&](int64_t begin, int64_t count) {
+  ForPiecesOfRows(x.size(0), /*tiles=*/true, [&](int64_t begin, int64_t count) {
     map.rounded()->Run(count, static_cast<const X*>(x.data_ptr()) + begin * x.size(1),
                        static_cast<Y*>(y.data_ptr()) + begin * y.size(1), function);
   });
@@ -229,7 +229,7 @@ torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const t
   const torch::Tensor from = x.contiguous();
   torch::Tensor y = torch::empty({rows, out}, from.options());
   const RoundedTileLinear *first_rounded = one->linear->rounded(), *second_rounded = two->linear->rounded();
-  ForPiecesOfRows(rows, [&](int64_t begin, int64_t count) {
+  ForPiecesOfRows(rows, one->linear->in_tiles(), [&](int64_t begin, int64_t count) {
     const float* x_rows = from.data_ptr<float>() + begin * in;
     float *y_rows = y.data_ptr<float>() + begin * out,
           *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));

@@ -40,21 +40,21 @@ PackedLinear::~PackedLinear() = default;
 
 const RoundedTileLinear* PackedLinear::rounded() const { return in_tiles_ ? in_tiles_->Rounded() : nullptr; }
 
-void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t, int64_t)>& body) {
+void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
   if (threads > 1 && rows >= threads * kLeastRowsOfThread) {
     // As many pieces as there are turns of all threads, of the same size but for the last.
-    const int64_t turns = CeilDiv(rows, threads * kRowsOfThread);
+    const int64_t turns = CeilDiv(rows, threads * (tiles ? kMostPackedRows : kRowsOfThread));
     const int64_t piece = CeilDiv(CeilDiv(rows, turns * threads), kRowsOfKernel) * kRowsOfKernel;
     ParallelFor(rows, piece, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
     return;
   }
-  const int64_t most = std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows);
+  const int64_t most = tiles ? kMostPackedRows : std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows);
   for (int64_t begin = 0; begin < rows; begin += most) body(begin, std::min(most, rows - begin));
 }
 
 void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  ForPiecesOfRows(rows,
+  ForPiecesOfRows(rows, in_tiles(),
                   [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 

@@ -26,7 +26,9 @@ namespace lshformer {
 // threads meet at the end, not after every product. Few rows go through body one piece after another, and the
 // products inside share their work among all threads.
 inline constexpr int64_t kMostPackedRows = 512;
-void ForPiecesOfRows(int64_t rows, const std::function<void(int64_t begin, int64_t count)>& body);
+// tiles: in matrix tiles a pass over a weight takes longer than the products of few rows with it, so a thread's pieces
+// are as large as they may be.
+void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t begin, int64_t count)>& body);
 
 class RoundedTileLinear;
 class TileLinear;

@@ -1,4 +1,5 @@
-// Attention in matrix tiles with each factor in two parts (Operands::kSplit), in the tiles' model.
+// Attention in matrix tiles with each factor in two parts (Operands::kSplit), in the tiles' model; and the model beside
+// the instructions, where there are some.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,7 +72,7 @@ TEST_P(SplitAttentionTest, SequencesWithoutPartsAreFloat32s) {
   const AttentionCase plain = RandomCase(GetParam(), {70, 40, 130}, 2, 40);
   const AttentionResult before = Run(plain, Operands::kSplit);
   for (const float number :
-       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p100f}) {
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p56f}) {
     for (const bool in_value : {false, true}) {
       AttentionCase c = plain;
       const int64_t row = 80, head = 1;  // of the second sequence
@@ -99,8 +100,29 @@ TEST_P(SplitAttentionTest, AloneOrInABatchOnAnyNumberOfThreads) {
   EXPECT_EQ(Run(c, Operands::kSplit).out, one.out);
   for (size_t b = 0; b < 3; ++b) {
     const AttentionResult alone = Run(Alone(c, b), Operands::kSplit);
-    EXPECT_EQ(alone.out, std::vector<float>(one.out.begin() + c.cu_seqlens[b] * 80,
-                                            one.out.begin() + c.cu_seqlens[b + 1] * 80));
+    EXPECT_EQ(alone.out,
+              std::vector<float>(one.out.begin() + c.cu_seqlens[b] * 80, one.out.begin() + c.cu_seqlens[b + 1] * 80));
+  }
+}
+
+// The instructions give what the model gives, forward and backward.
+TEST_P(SplitAttentionTest, IsTheSameInTheModelAndTheInstructions) {
+  if (!WhyNoTiles().empty()) GTEST_SKIP() << WhyNoTiles();
+  for (const Operands operands : {Operands::kBFloat16, Operands::kSplit}) {
+    for (const float dropout : {0.0f, 0.3f}) {
+      AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, 40);
+      c.dropout = dropout;
+      UseTileModel(true);
+      const AttentionResult model = Run(c, operands);
+      UseTileModel(false);
+      ASSERT_EQ(ActiveMatrixTiles(), MatrixTiles::kInstructions);
+      const AttentionResult instructions = Run(c, operands);
+      EXPECT_EQ(instructions.out, model.out) << Name(operands);
+      EXPECT_EQ(instructions.lse, model.lse) << Name(operands);
+      EXPECT_EQ(instructions.grad_query, model.grad_query) << Name(operands);
+      EXPECT_EQ(instructions.grad_key, model.grad_key) << Name(operands);
+      EXPECT_EQ(instructions.grad_value, model.grad_value) << Name(operands);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include "models/golden_tensors.h"
 #include "models/model.h"
 #include "ops/matmul.h"
+#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {
@@ -154,6 +155,27 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
       UseTileModel(false);
     }
   }
+}
+
+// Float32 as products of bfloat16 in tiles, where the shapes are worth it and in all of attention. Against float64.
+TEST_P(GoldenTest, Float32ByPartsIsNear) {
+  const std::string folder = Folder(GetParam());
+  const ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const Task task = TaskFromArchitectures(config, folder);
+  const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor plain = LoadModel(folder, task, 0, true)->Forward(batch, {}).last_hidden_state;
+  UseTileModel(true);
+  for (const auto& [precision, tolerance] :
+       {std::pair(MatmulPrecision::kHighest, 1e-4), {MatmulPrecision::kHigh, 2e-4}}) {
+    SCOPED_TRACE(Name(precision));
+    SetMatmulPrecision(precision);
+    const torch::Tensor got = LoadModel(folder, task, 0, true)->Forward(batch, {}).last_hidden_state;
+    expected_.Expect("last_hidden_state", got, tolerance);
+    EXPECT_EQ(torch::equal(got, plain), precision == MatmulPrecision::kHighest) << "narrow maps are multiply-add";
+  }
+  SetMatmulPrecision(MatmulPrecision::kHighest);
+  UseTileModel(false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,

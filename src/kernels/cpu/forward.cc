@@ -369,7 +369,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
 
 bool HasParts(const UnitWork& work) {
   const Floats d;
-  constexpr float kLimit = 0x1p100f;
+  constexpr float kLimit = 0x1p56f;
   const int whole = work.head_dim() / kLanes * kLanes;
   bool fit = true;
   auto misfits = hn::Zero(d);

@@ -96,7 +96,7 @@ bool Supports(Operands operands) {
 
 void ForceIsa(const std::string& name) {
   const std::string wanted = Lower(name);
-  const bool tiles = HasTiles() && (wanted == "auto" || wanted == kTilesName);
+  const bool tiles = (wanted == "auto" || wanted == kTilesName) && HasTiles();  // another asks for no tiles
   int64_t mask = wanted == "auto" || tiles ? -1 : 0;
   for (const int64_t target : Targets()) {
     if (IsaName(target) == wanted) mask = target;
