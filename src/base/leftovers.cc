@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -22,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStaged = ".part";
+constexpr std::string_view kOurs = ".lshformer-", kStaged = ".part";
+constexpr size_t kMostOfName = 200;  // of the 255 that a name may have
 
 // ".lshformer-123-4.tmp" → 123; 0 where there is no process number.
 pid_t ProcessOf(std::string_view name) {
@@ -35,11 +37,16 @@ pid_t ProcessOf(std::string_view name) {
 
 bool Lives(pid_t process) { return process != getpid() && (kill(process, 0) == 0 || errno != ESRCH); }
 
-// "out.123.part" beside "out" → 123; 0 where it is another name.
-pid_t ProcessOfStaged(std::string_view name, std::string_view path) {
-  if (!name.starts_with(path) || !name.ends_with(kStaged)) return 0;
+// ".lshformer-out", what the names of "out"'s folders begin with.
+std::string StagedStem(const fs::path& whole) {
+  return std::string(kOurs) + whole.filename().string().substr(0, kMostOfName);
+}
+
+// ".lshformer-out.123.part" beside "out" → 123; 0 where it is another name.
+pid_t ProcessOfStaged(std::string_view name, std::string_view stem) {
+  if (!name.starts_with(stem) || !name.ends_with(kStaged)) return 0;
   name.remove_suffix(kStaged.size());
-  name.remove_prefix(path.size());
+  name.remove_prefix(stem.size());
   if (name.size() < 2 || name.front() != '.') return 0;
   pid_t process = 0;
   const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), process);
@@ -72,24 +79,32 @@ void RemoveLeftovers(const std::string& folder) {
   }
 }
 
-std::string StagedName(const std::string& path) { return path + "." + std::to_string(getpid()) + std::string(kStaged); }
+std::string StagedName(const std::string& path) {
+  const fs::path whole(path);
+  return (whole.parent_path() / (StagedStem(whole) + "." + std::to_string(getpid()) + std::string(kStaged))).string();
+}
 
-void RemoveStagedLeftovers(const std::string& path) {
+pid_t RemoveStagedLeftovers(const std::string& path) {
   const fs::path whole = fs::absolute(path);
-  const std::string name = whole.filename().string();
-  std::vector<std::string> found;
+  const std::string stem = StagedStem(whole);
+  std::vector<std::pair<std::string, pid_t>> found;
   std::error_code error;
   for (fs::directory_iterator entry(whole.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
-    const pid_t process = ProcessOfStaged(entry->path().filename().string(), name);
-    if (process > 0 && !Lives(process)) found.push_back(entry->path().string());
+    const pid_t process = ProcessOfStaged(entry->path().filename().string(), stem);
+    if (process > 0) found.emplace_back(entry->path().string(), process);
   }
-  for (const std::string& folder : found) {
+  pid_t holder = 0;
+  for (const auto& [folder, process] : found) {
     struct stat status {};
-    if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() || IsHeld(folder))
-      continue;
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
+    if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid()) continue;
+    if (IsHeld(folder)) {
+      holder = process;
+    } else if (!Lives(process)) {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
   }
+  return holder;
 }
 
 }  // namespace lshformer

@@ -1,5 +1,7 @@
 // What a process that was killed left behind.
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 
 namespace lshformer {
@@ -9,10 +11,12 @@ namespace lshformer {
 // and that nobody has locked. All else, and what cannot be removed, stays. A folder that is missing has none.
 void RemoveLeftovers(const std::string& folder);
 
-// The name under which this process makes the folder `path` before it is whole: beside it, "PATH.PID.part".
+// The name under which this process makes the folder `path` before it is whole: beside it, ".lshformer-NAME.PID.part",
+// with the beginning of a long NAME.
 std::string StagedName(const std::string& path);
 // Removes what other processes have left of making that folder, with all that is in it: folders of such a name, of this
-// user, whose process is no living one and that nobody has locked (flock(2) on the folder itself).
-void RemoveStagedLeftovers(const std::string& path);
+// user, whose process is no living one and that nobody has locked (flock(2) on the folder itself). Gives the number of
+// a process that holds one, be it on another machine; 0: none does.
+pid_t RemoveStagedLeftovers(const std::string& path);
 
 }  // namespace lshformer

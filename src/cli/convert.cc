@@ -66,10 +66,12 @@ void AddConvert(CLI::App& app, CommonFlags& common) {
       app.add_subcommand("convert", "a pretrained model to another attention, with what that keeps and costs");
   auto flags = std::make_shared<ConvertFlags>();
   AddTableFlags(*command, ConvertTable(), flags->options);
+  AddTableFlags(*command, AnswerTable(), flags->options.answers);
   command->add_flag("--json", flags->json, "the report as JSON on stdout")->group("Output");
   AddAttentionFlags(*command, flags->options.attention);
-  command->callback([flags, &common] {
+  command->callback([command, flags, &common] {
     flags->options.seed = common.seed;
+    CheckAnswerFlags(*command, flags->options.answers, MeasuresQuestions(flags->options));
     Convert(*flags);
   });
 }

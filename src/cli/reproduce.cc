@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "jobs/recipe.h"
+#include "report/page.h"
 
 namespace lshformer::cli {
 namespace {
@@ -75,8 +76,18 @@ void CheckFlags(const CLI::App& program, const std::vector<RecipeRun>& runs) {
   }
 }
 
+constexpr const char* kPage = "/report.html";
+
+// A page of somebody else's under the name of ours stays.
+void CheckPage(const std::string& folder) {
+  const std::string path = folder + kPage;
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !IsOurPage(ReadFile(path)))
+    FailOption("output_dir", "{} is no page of this program; name another folder", Shown(path, 160));
+}
+
 void PrintTable(const Recipe& recipe, const ReproduceOptions& options) {
-  WriteFileAtomically(options.output_dir + "/report.html", RecipePage(recipe, options));
+  WriteFileAtomically(options.output_dir + kPage, RecipePage(recipe, options));
   std::cout << recipe.title << "\n" << recipe.source << "\n\n" << PlainText(RecipeTable(recipe, options));
   for (const std::string& note : recipe.notes) std::cout << "\n" << note << "\n";
 }
@@ -96,6 +107,7 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App&
     for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";
     return;
   }
+  CheckPage(options.output_dir);
   MakeFolder(options.output_dir);
   try {
     RunRecipe(runs, options);

@@ -72,6 +72,7 @@ BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }
 BenchResult RunBenchTrain(const BenchTrainOptions&) { ContinueWithModels(); }
 ConvertResult RunConvert(const ConvertOptions&) { ContinueWithModels(); }
+bool MeasuresQuestions(const ConvertOptions&) { ContinueWithModels(); }
 Task CheckEvaluateJob(const EvaluateJob&) { ContinueWithModels(); }
 Json RunEvaluate(const EvaluateJob&) { ContinueWithModels(); }
 void RunInspect(const InspectOptions&) { ContinueWithModels(); }

@@ -71,6 +71,7 @@ AnswerOptions WithThreshold(AnswerOptions options) {
     Fail("{}: no \"eval_best_f1_thresh\": not of an evaluation of questions with {}", options.threshold_from,
          OptionName{"version_2_with_negative"});
   options.null_score_diff_threshold = GetNumber(results, "eval_best_f1_thresh", options.threshold_from);
+  options.threshold_from.clear();
   return options;
 }
 

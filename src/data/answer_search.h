@@ -41,7 +41,7 @@ struct AnswerOptions {
 };
 // One row an option, for flags, help, checks (ValidateOptions) and the settings of a run.
 const OptionTable<AnswerOptions>& AnswerTable();
-// With the threshold that `threshold_from` names in its place. Error where that file has none.
+// With the threshold that `threshold_from` names, and without that name. Error where the file has none.
 AnswerOptions WithThreshold(AnswerOptions options);
 
 struct AnswerCandidate {

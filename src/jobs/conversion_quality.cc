@@ -42,7 +42,12 @@ Cosines Compare(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
-    : exact_(exact), texts_(texts), states_(MeanStates(exact, texts, texts.held_out, "exact answers")) {}
+    : exact_(exact), texts_(texts), states_(MeanStates(exact, texts, texts.held_out, "exact answers")) {
+  const torch::Tensor finite = states_.isfinite().all(1);
+  for (size_t i = 0; i < texts.held_out.size(); ++i)
+    if (!finite[static_cast<int64_t>(i)].item<bool>())
+      Fail("text {} to calibrate on: the exact model's output is not finite", texts.held_out[i] + 1);
+}
 
 Cosines QualityMeter::CosineOf(Model& model) {
   return Compare(states_, MeanStates(model, texts_, texts_.held_out, "its answers"));

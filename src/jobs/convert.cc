@@ -1,6 +1,9 @@
 #include "jobs/convert.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +34,10 @@ constexpr double kFrontierBudgets[] = {0.0625, 0.125, 0.25, 0.5};
 bool ChangesAttention(const ConvertOptions& options) {
   return !options.attention.attention.empty() || !options.attention.keys.empty() || options.budget_pairs > 0 ||
          options.budget_time > 0 || options.extend_positions == 0;
+}
+
+bool MeasuresTask(const ConvertOptions& options) {
+  return !options.validation_file.empty() || !options.data_dir.empty();
 }
 
 // The head whose forward gives hidden states with the least around them.
@@ -68,6 +75,11 @@ struct Work {
   bool HasBudget() const { return options.budget_pairs > 0 || options.budget_time > 0; }
 };
 
+// Heads that read the states of single words: questions', masked words'.
+bool AnswersWithWords(std::optional<Task> task) {
+  return task == Task::kQuestionAnswering || task == Task::kMaskedLm || task == Task::kPretraining;
+}
+
 void LoadExact(Work& work) {
   const std::string path = work.source + "/config.json";
   const ModelConfig config = ReadModelConfig(path);
@@ -79,7 +91,7 @@ void LoadExact(Work& work) {
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
   work.tokenizer = Tokenizer::Load(work.source);
-  if (FindTask(config) == Task::kQuestionAnswering || work.options.task == "question-answering")
+  if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
   const Task task = TaskToRun(config, path);
   work.exact = LoadModel(
@@ -87,7 +99,9 @@ void LoadExact(Work& work) {
       [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(config), *work.tokenizer, work.source);
   work.texts = ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, work.options.max_seq_length);
-  work.report["texts"] = {{"files", work.texts.files},      {"embedded", work.texts.files.empty()},
+  Json files = Json::array();
+  for (const std::string& file : work.texts.files) files.push_back(Shown(file, PATH_MAX));
+  work.report["texts"] = {{"files", std::move(files)},      {"embedded", work.texts.files.empty()},
                           {"count", work.texts.set.size()}, {"tokens", work.texts.set.tokens()},
                           {"cut", work.texts.cut},          {"held_out", work.texts.held_out.size()}};
 }
@@ -209,6 +223,20 @@ std::pair<std::string, double> MainMetric(const Json& results) {
   Fail("the task has no metric to compare: {}", Shown(results.dump(), 120));
 }
 
+// While it lives nothing is logged.
+class Silence {
+ public:
+  Silence() : logger_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("silent"));
+  }
+  ~Silence() { spdlog::set_default_logger(logger_); }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
 void MeasureTask(Work& work, const std::string& folder) {
   const ConvertOptions& options = work.options;
   EvaluateJob job;
@@ -218,6 +246,7 @@ void MeasureTask(Work& work, const std::string& folder) {
   job.validation_file = options.validation_file;
   job.max_eval_samples = options.max_eval_samples;
   job.max_seq_length = options.max_seq_length;
+  job.answers = options.answers;
   job.seed = options.seed;
   job.progress = true;
   job.model.model_name_or_path = work.source;
@@ -225,6 +254,7 @@ void MeasureTask(Work& work, const std::string& folder) {
   work.report["task_results_exact"] = RunEvaluate(job);
   job.model.model_name_or_path = folder;
   job.model.attention = {};
+  const Silence same_warnings;
   work.report["task_results"] = RunEvaluate(job);
   const auto [name, exact] = MainMetric(work.report["task_results_exact"]);
   work.report["metric_name"] = name;
@@ -240,7 +270,7 @@ std::string Refusal(const Work& work) {
   if (!report.contains("metric")) {
     const double reached = report["cosine_mean"].get<double>();
     if (reached >= wanted) return "";
-    return fmt::format("the mean cosine to the exact model is {:.4f}, less than {}", reached, wanted);
+    return fmt::format("the mean cosine to the exact model is {:.7g}, less than {}", reached, wanted);
   }
   const double exact = report["metric_exact"].get<double>(), reached = report["metric"].get<double>();
   if (reached >= wanted * exact) return "";
@@ -267,6 +297,7 @@ void Choose(Work& work, QualityMeter& meter) {
   }
   work.result.name = "this conversion";
   meter.Measure(work.directions, work.result);
+  if (!std::isfinite(work.result.cosine.mean)) Fail("the converted model's output is not finite");
   if (options.recover_steps > 0) {
     work.report["recover_steps"] = options.recover_steps;
     work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
@@ -319,7 +350,7 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
   if (positions <= config.max_position_embeddings)
     FailOption("extend_positions", "the model has {} positions already, got {}", config.max_position_embeddings,
                positions);
-  extended.emplace(InTemporaryFolder("lshformer-extended"));
+  extended.emplace(InTemporaryFolder("extended"));
   WriteChangedModel(work.source, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
   work.source = extended->path();
   work.report["extended_from"] = config.max_position_embeddings;
@@ -327,8 +358,15 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
 
 }  // namespace
 
+bool MeasuresQuestions(const ConvertOptions& options) {
+  if (!MeasuresTask(options)) return false;
+  if (!options.task.empty()) return options.task == "question-answering";
+  return FindTask(ReadModelConfig(options.model_name_or_path + "/config.json")) == Task::kQuestionAnswering;
+}
+
 void CheckConvert(const ConvertOptions& options) {
   ValidateOptions(ConvertTable(), options);
+  ValidateOptions(AnswerTable(), options.answers);
   if (options.output_dir.empty() && !options.dry_run)
     FailOption("output_dir", "required, but with {}", OptionName{"dry_run"});
   if (options.budget_pairs > 0 && options.budget_time > 0)
@@ -342,10 +380,11 @@ void CheckConvert(const ConvertOptions& options) {
       FailOption("lsh_" + key, "a budget chooses it, head by head");
   if ((options.recover_steps > 0) != !options.train_file.empty())
     FailOption("recover_steps", "needs {}, and the reverse", OptionName{"train_file"});
-  const bool data = !options.validation_file.empty() || !options.data_dir.empty();
-  if (!data && (!options.task.empty() || !options.task_name.empty()))
-    FailOption("task", "needs data to measure on: {}, or {} with {}", OptionName{"validation_file"},
-               OptionName{"data_dir"}, OptionName{"task_name"});
+  const bool data = MeasuresTask(options);
+  if (!data && (!options.task.empty() || !options.task_name.empty() || options.max_eval_samples > 0))
+    FailOption(options.max_eval_samples > 0 ? "max_eval_samples" : "task",
+               "needs data to measure on: {}, or {} with {}", OptionName{"validation_file"}, OptionName{"data_dir"},
+               OptionName{"task_name"});
   if (!ChangesAttention(options) &&
       (options.min_quality > 0 || options.recover_steps > 0 || !options.calibrate.empty() || data))
     FailOption("extend_positions", "alone measures nothing; name {} or a budget too", OptionName{"attention"});
@@ -355,30 +394,35 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   const HeldLog warnings;
   CheckConvert(options);
   Work work{.options = options, .source = options.model_name_or_path};
-  work.report = {{"model", options.model_name_or_path}, {"output", options.output_dir}, {"seed", options.seed}};
-  const std::string name = options.output_dir.empty() ? options.model_name_or_path : options.output_dir;
-  StagedFolder staged(options.dry_run ? InTemporaryFolder("lshformer-convert") : name);
-  std::optional<StagedFolder> extended;
+  work.report = {{"model", Shown(options.model_name_or_path, PATH_MAX)},
+                 {"output", Shown(options.output_dir, PATH_MAX)},
+                 {"seed", options.seed}};
+  const bool task = MeasuresTask(options);
+  std::optional<StagedFolder> staged, extended;
+  if (!options.dry_run) {
+    staged.emplace(options.output_dir);
+  } else if (task) {
+    staged.emplace(InTemporaryFolder("converted"));
+  }
   Extend(work, extended);
   ConvertResult result;
   if (ChangesAttention(options)) {
     LoadExact(work);
     work.report["machine"] = DescribeMachine(/*probes=*/false);
     QualityMeter meter(*work.exact, work.texts);
-    if (work.HasBudget() || std::any_of(work.wanted.begin(), work.wanted.end(), Is<ClusteredAttention>))
-      work.directions = CalibrateDirections(*work.exact, work.texts);
+    work.directions = CalibrateDirections(*work.exact, work.texts);
     Choose(work, meter);
   }
   const FolderChanges changes = ChangesAttention(options) ? Changes(work) : FolderChanges{};
-  WriteChangedModel(work.source, changes, staged.path());
-  if (!options.validation_file.empty() || !options.data_dir.empty()) MeasureTask(work, staged.path());
+  if (staged) WriteChangedModel(work.source, changes, staged->path());
+  if (task) MeasureTask(work, staged->path());
   result.refused = ChangesAttention(options) ? Refusal(work) : "";
   if (ChangesAttention(options)) result.page = ConversionPage(work.report);
   result.report = work.report;
   if (options.dry_run || !result.refused.empty()) return result;
-  WriteFileAtomically(staged.path() + "/convert_report.json", work.report.dump(2) + "\n");
-  if (!result.page.empty()) WriteFileAtomically(staged.path() + "/report.html", result.page);
-  staged.Commit();
+  WriteFileAtomically(staged->path() + "/convert_report.json", work.report.dump(2) + "\n");
+  if (!result.page.empty()) WriteFileAtomically(staged->path() + "/report.html", result.page);
+  staged->Commit();
   return result;
 }
 

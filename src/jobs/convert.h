@@ -28,11 +28,14 @@ struct ConvertOptions {
   // A task to measure on: its data and metric, as evaluate has them. Without data there is none.
   std::string task, task_name, data_dir, validation_file;
   int64_t max_eval_samples = 0;
+  AnswerOptions answers = {};  // question answering
   uint64_t seed = 42;
 };
 
 const OptionTable<ConvertOptions>& ConvertTable();  // but the attention, which has tables of its own
 
+// Whether the task to measure on is question answering.
+bool MeasuresQuestions(const ConvertOptions& options);
 // UsageError where options contradict each other.
 void CheckConvert(const ConvertOptions& options);
 

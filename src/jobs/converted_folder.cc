@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -36,6 +38,16 @@ bool BelongsToModel(const std::string& name) {
                                              "predictions.json", "null_odds.json"};
   if (kOfRuns.contains(name) || EndsWithOneOf(name, {"_results.json", ".index.json", ".html", ".log"})) return false;
   return EndsWithOneOf(name, {".json", ".txt", ".model", ".md", ".vocab"}) && !name.starts_with(".");
+}
+
+// The folder at the end of a chain of links; it need not exist.
+fs::path BehindLinks(fs::path path) {
+  constexpr int kMostLinks = 40;  // Linux's own limit
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(path, error)); ++i)
+    path = path.parent_path() / fs::read_symlink(path, error);
+  path = path.lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
 }
 
 // "1_Pooling", "2_Normalize": parts of a sentence encoder.
@@ -105,14 +117,20 @@ void WriteConfig(const std::string& source, const FolderChanges& changes, const 
 
 }  // namespace
 
-StagedFolder::StagedFolder(const std::string& path)
-    : path_(fs::path(path).has_filename() ? path : fs::path(path).parent_path().string()), staged_(StagedName(path_)) {
-  if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has files already; name a new folder", Shown(path_, 160));
+StagedFolder::StagedFolder(const std::string& path) {
+  const fs::path whole = fs::absolute(path);
+  path_ = BehindLinks(whole.has_filename() ? whole : whole.parent_path()).string();
+  staged_ = StagedName(path_);
+  if (fs::path(path_).filename().string().size() > NAME_MAX)
+    FailOption("output_dir", "{}: {}", Shown(path, 160), std::strerror(ENAMETOOLONG));
+  if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has files already; name a new folder", Shown(path, 160));
   std::error_code error;
-  for (fs::path parent = fs::absolute(staged_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
+  for (fs::path parent = fs::path(path_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
     made_.push_back(parent.string());
-  RemoveStagedLeftovers(path_);
-  MakeFolder(staged_);
+  if (const pid_t holder = RemoveStagedLeftovers(path_); holder > 0)
+    FailOption("output_dir", "{} is in use by process {}", Shown(path, 160), holder);
+  fs::create_directories(staged_, error);
+  if (error) FailOption("output_dir", "{}: cannot be made: {}", Shown(path, 160), error.message());
   lock_ = ::open(staged_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // where there are no locks, the process's number has to do
 }
@@ -126,10 +144,26 @@ StagedFolder::~StagedFolder() {
 }
 
 void StagedFolder::Commit() {
+  const auto check = [&](const std::error_code& error) {
+    if (error) FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
+  };
   std::error_code error;
-  fs::remove(path_, error);  // an empty folder makes room
-  fs::rename(staged_, path_, error);
-  if (error) FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
+  if (fs::is_directory(path_, error)) {
+    if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has got files meanwhile", Shown(path_, 160));
+    // The config comes last: until then it is no model's folder.
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(staged_)) files.push_back(entry.path());
+    std::stable_partition(files.begin(), files.end(),
+                          [](const fs::path& file) { return file.filename() != "config.json"; });
+    for (const fs::path& file : files) {
+      fs::rename(file, fs::path(path_) / file.filename(), error);
+      check(error);
+    }
+    fs::remove(staged_, error);
+  } else {
+    fs::rename(staged_, path_, error);
+    check(error);
+  }
   staged_.clear();
 }
 

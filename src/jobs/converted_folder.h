@@ -10,11 +10,12 @@
 
 namespace lshformer {
 
-// A folder beside `path` that takes its name once all is in it. Without Commit it is removed again, with the parents
-// that it needed; what processes left that were killed on the way there goes first.
+// A folder beside `path` that takes its name once all is in it; where that is an empty folder, or a link to one, what
+// is in it goes there. Without Commit it is removed again, with the parents that it needed; what processes left that
+// were killed on the way there goes first.
 class StagedFolder {
  public:
-  // Error naming output_dir: it has files already, or cannot be made.
+  // Error naming output_dir: it has files already, cannot be made, or another process makes it.
   explicit StagedFolder(const std::string& path);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;

@@ -82,7 +82,7 @@ void MakeQuestionModel(const TrainOptions& options, TrainingJob& job) {
 }
 
 JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
-  const AnswerOptions search = WithThreshold(options.answers);
+  const AnswerOptions& search = options.answers;
   MakeQuestionModel(options, job);
   job.metrics = EvaluationKeys(job.model->config(), Task::kQuestionAnswering, {}, search.version_2);
   CheckBestMetric(job.training, job.metrics);  // before the questions are read
@@ -155,8 +155,11 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 
 }  // namespace
 
-JobResult RunTrain(const TrainOptions& options) {
-  CheckTrainingJob(options, TrainTable());
+JobResult RunTrain(const TrainOptions& given) {
+  CheckTrainingJob(given, TrainTable());
+  TrainOptions options = given;
+  // Read once, for all seeds, and kept as a number: a resumed run goes on with it whatever becomes of the file.
+  options.answers = WithThreshold(given.answers);
   CheckLabelSource(options);
   CheckOverrides(options);
   if (!options.question_answering() && MakesVocabulary(options.model))

@@ -5,6 +5,7 @@
 namespace lshformer {
 namespace {
 
+constexpr const char* kGenerator = R"(<meta name="generator" content="lshformer"/>)";
 constexpr const char* kStyle = R"(
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
@@ -108,12 +109,15 @@ void Page::Details(std::string_view summary, const Table& table) {
   body_ += "</details>\n";
 }
 
+bool IsOurPage(std::string_view html) { return html.find(kGenerator) != html.npos; }
+
 std::string Page::Html() const {
   return fmt::format(R"(<!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml" lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
+{}
 <title>{}</title>
 <style>{}{}{}</style>
 </head>
@@ -124,8 +128,8 @@ std::string Page::Html() const {
 </body>
 </html>
 )",
-                     EscapeXml(title_), ChartStyle(), HeatMapStyle(), kStyle, EscapeXml(title_), EscapeXml(subtitle_),
-                     body_);
+                     kGenerator, EscapeXml(title_), ChartStyle(), HeatMapStyle(), kStyle, EscapeXml(title_),
+                     EscapeXml(subtitle_), body_);
 }
 
 }  // namespace lshformer

@@ -35,4 +35,7 @@ class Page {
   std::string title_, subtitle_, body_;
 };
 
+// Whether a Page wrote this file.
+bool IsOurPage(std::string_view html);
+
 }  // namespace lshformer

@@ -97,27 +97,32 @@ TEST(RemoveLeftovers, NothingThatOnlyLooksLikeOne) {
 
 TEST(RemoveStagedLeftovers, FoldersOfDeadProcessesThatNobodyHolds) {
   TempFolder folder;
-  const std::string dead = "2147483646";
-  folder.Write("out." + dead + ".part/deep/file", "left");
-  for (const std::string kept : {"out.x.part", "out.12a.part", "out.part", "out..part"})
-    folder.Write(kept + "/file", "kept");
-  folder.Write("outer." + dead + ".part/file", "of another folder");
-  folder.Write("out." + std::to_string(getppid()) + ".part/file", "of a process that lives");
-  folder.Write("out.2147483645.part", "a file");
-  const std::string held = folder.Write("out.2147483644.part/file", "held").substr(0, folder.path().size() + 20);
-  ASSERT_TRUE(fs::is_directory(held)) << held;
+  const std::string dead = "2147483646", stem = ".lshformer-out.";
+  folder.Write(stem + dead + ".part/deep/file", "left");
+  for (const std::string kept : {"x.part", "12a.part", "part", ".part"}) folder.Write(stem + kept + "/file", "kept");
+  folder.Write("out." + dead + ".part/file", "no name of ours");
+  folder.Write(".lshformer-outer." + dead + ".part/file", "of another folder");
+  folder.Write(stem + std::to_string(getppid()) + ".part/file", "of a process that lives");
+  folder.Write(stem + "2147483645.part", "a file");
+  folder.Write(stem + "2147483644.part/file", "held");
+  const std::string held = folder / (stem + "2147483644.part");
   const int lock = open(held.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(lock, LOCK_EX), 0);
   const auto entries = [&] { return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()); };
   const auto before = entries();
-  RemoveStagedLeftovers(folder / "out");
+  EXPECT_EQ(RemoveStagedLeftovers(folder / "out"), 2147483644);
   EXPECT_EQ(entries(), before - 1);
-  EXPECT_FALSE(fs::exists(folder / ("out." + dead + ".part")));
+  EXPECT_FALSE(fs::exists(folder / (stem + dead + ".part")));
   close(lock);
-  RemoveStagedLeftovers(folder / "out");
+  EXPECT_EQ(RemoveStagedLeftovers(folder / "out"), 0);
   EXPECT_FALSE(fs::exists(held));
-  // What is made now has a name that is found when its process is gone.
-  EXPECT_EQ(StagedName("a/out"), "a/out." + std::to_string(getpid()) + ".part");
+  EXPECT_EQ(entries(), before - 2);
+}
+
+// What is made now has a name that is found when its process is gone, and that a file system takes.
+TEST(StagedName, IsBesideTheFolder) {
+  EXPECT_EQ(StagedName("a/out"), "a/.lshformer-out." + std::to_string(getpid()) + ".part");
+  EXPECT_LE(StagedName(std::string(255, 'x')).size(), 255u);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // The command `convert`: what it keeps to, what it writes, what it refuses.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -92,7 +95,7 @@ class ConvertTest : public ::testing::Test {
   Json Config(const std::string& output) const { return ReadJsonFile(folder_ / (output + "/config.json")); }
   bool WroteNothing(const std::string& output) const {
     for (const auto& entry : fs::directory_iterator(folder_.path()))
-      if (entry.path().filename().string().starts_with(output)) return false;
+      if (entry.path().filename().string().find(output) != std::string::npos) return false;
     return true;
   }
 
@@ -180,10 +183,59 @@ TEST_F(ConvertTest, TheSameTextsGiveTheSameFolder) {
 
 // Killed, it leaves what it had begun; the next one to the same place takes that away.
 TEST_F(ConvertTest, RemovesWhatAKilledOneLeft) {
-  folder_.Write("out.2147483646.part/model.safetensors", "half");
+  folder_.Write(".lshformer-out.2147483646.part/model.safetensors", "half");
+  folder_.Write("out.2147483646.part/thesis", "of somebody else");
   Convert("out", {"--lsh_open", "1"});
   EXPECT_TRUE(fs::exists(folder_ / "out/config.json"));
-  EXPECT_FALSE(fs::exists(folder_ / "out.2147483646.part"));
+  EXPECT_FALSE(fs::exists(folder_ / ".lshformer-out.2147483646.part"));
+  EXPECT_EQ(folder_.Read("out.2147483646.part/thesis"), "of somebody else");
+}
+
+TEST_F(ConvertTest, OneAtATimeInAFolder) {
+  const std::string other = folder_ / ".lshformer-out.2147483646.part";
+  folder_.Write(".lshformer-out.2147483646.part/model.safetensors", "half");
+  const int lock = open(other.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  EXPECT_THAT(Wrong(Command("out", {"--lsh_open", "1"}), 2), HasSubstr("is in use by process 2147483646"));
+  EXPECT_TRUE(fs::exists(other));
+  close(lock);
+}
+
+// An empty folder stays what it is, be it private or behind a link.
+TEST_F(ConvertTest, AnEmptyFolderIsFilled) {
+  fs::create_directory(folder_ / "large-disk");
+  fs::permissions(folder_ / "large-disk", fs::perms::owner_all);
+  fs::create_directory_symlink("large-disk", folder_ / "out");
+  Convert("out", {"--lsh_open", "1"});
+  EXPECT_TRUE(fs::is_symlink(folder_ / "out"));
+  EXPECT_EQ(fs::status(folder_ / "large-disk").permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::exists(folder_ / "large-disk/config.json"));
+  EXPECT_EQ(Call({"info", folder_ / "out"}).status, 0);
+  // Where one stands, under its shortest name.
+  const fs::path before = fs::current_path();
+  fs::create_directory(folder_ / "here");
+  fs::current_path(folder_ / "here");
+  Made({"convert", "--model_name_or_path", Model(), "--lsh_open", "1", "--output_dir", ".", "--calibrate", Texts()});
+  fs::current_path(before);
+  EXPECT_TRUE(fs::exists(folder_ / "here/config.json"));
+  size_t entries = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_.path())) ++entries;
+  EXPECT_EQ(entries, 3u) << "nothing is left beside them";
+}
+
+TEST_F(ConvertTest, OtherKinds) {
+  for (const std::string kind : {"simhash", "reformer", "dense"}) {
+    const Json report = Convert(kind, {"--attention", kind});
+    EXPECT_EQ(Config(kind)["attention"]["type"], kind);
+    EXPECT_EQ(SafetensorsFile(folder_ / (kind + "/model.safetensors")).Find("lshformer.attention.0.key_directions"),
+              nullptr);
+    EXPECT_EQ(report["cosine_mean"].get<double>() > 1 - 1e-9, kind == "dense") << kind;
+  }
+  // Back from a converted folder to the exact model.
+  Convert("clusters", {"--lsh_open", "1"});
+  Made({"convert", "--model_name_or_path", folder_ / "clusters", "--attention", "dense", "--output_dir",
+        folder_ / "exact", "--calibrate", Texts()});
+  EXPECT_EQ(Embedding(folder_ / "exact"), Embedding(Model()));
 }
 
 TEST_F(ConvertTest, WritesNothingBelowTheQualityAsked) {
@@ -207,6 +259,36 @@ TEST_F(ConvertTest, MeasuresATask) {
       Call({"evaluate", "--model_name_or_path", Model(), "--task", "fill-mask", "--validation_file",
             *shared_ / "corpus.txt", "--max_eval_samples", "20", "--quiet"});
   EXPECT_EQ(report["metric_exact"], ParseJson(exact.out, "exact")["eval_accuracy"]) << exact.err;
+}
+
+TEST_F(ConvertTest, MeasuresQuestionsWithoutAnAnswer) {
+  Made({"synth", "--task", "qa", "--examples", "6", "--output", folder_ / "questions.json"});
+  Json data = ReadJsonFile(folder_ / "questions.json");
+  Json& question = data["data"][0]["paragraphs"][0]["qas"][0];
+  question["is_impossible"] = true;
+  question["answers"] = Json::array();
+  folder_.Write("with_none.json", data.dump());
+  Made({"train", "--task", "question-answering", "--model_name_or_path", Model(), "--train_file",
+        folder_ / "questions.json", "--output_dir", folder_ / "reader", "--max_steps", "1", "--max_seq_length", "128"});
+  const auto command = [&](const Words& more) {
+    Words words{"convert",           "--model_name_or_path",
+                folder_ / "reader",  "--dry_run",
+                "--calibrate",       Texts(),
+                "--quiet",           "--json",
+                "--max_seq_length",  "128",
+                "--lsh_open",        "1",
+                "--validation_file", folder_ / "with_none.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_THAT(Wrong(command({}), 1), HasSubstr("--version_2_with_negative allows such questions"));
+  const CommandResult result = Call(command({"--version_2_with_negative"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json report = ParseJson(result.out, "report");
+  EXPECT_EQ(report["metric_name"], "eval_f1") << report.dump();
+  EXPECT_TRUE(report["task_results"].contains("eval_NoAns_f1"));
+  EXPECT_THAT(Wrong(Command("out", {"--version_2_with_negative"}), 2),
+              HasSubstr("--version_2_with_negative: is for --task question-answering"));
 }
 
 TEST_F(ConvertTest, TrainingTowardsTheExactModelBringsItCloser) {
@@ -308,6 +390,8 @@ TEST_F(ConvertTest, WhatIsWrong) {
   std::string foreign;
   for (int i = 0; i < 60; ++i) foreign += "\xE6\xBC\xA2\xE5\xAD\x97 ";
   EXPECT_THAT(on(foreign + "\n"), HasSubstr("unknown to the model's tokenizer"));
+  EXPECT_THAT(wrong({"--max_eval_samples", "3"}, 2), HasSubstr("--max_eval_samples: needs data"));
+  EXPECT_THAT(Wrong(Command(std::string(300, 'x'), {}), 2), HasSubstr("File name too long"));
   folder_.Write("out/file", "x");
   EXPECT_THAT(wrong({}, 2), HasSubstr("has files already"));
   EXPECT_EQ(folder_.Read("out/file"), "x");

@@ -338,6 +338,15 @@ TEST_F(QuestionAnsweringTest, TheThresholdOfAnotherEvaluation) {
   };
   EXPECT_EQ(asked(nothing), "");
   EXPECT_NE(asked(all), "");
+  // A run reads it once, and keeps the number.
+  const CommandResult trained =
+      Call({"train", "--task", "question-answering", "--model_name_or_path", Model(), "--train_file",
+            *folder_ / "dev.json", "--doc_stride", "16", "--version_2_with_negative", "--max_steps", "1",
+            "--output_dir", *folder_ / "threshold", "--quiet", "--null_score_diff_threshold_from", nothing});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  const Json arguments = ReadJsonFile(*folder_ / "threshold/training_args.json");
+  EXPECT_EQ(arguments["null_score_diff_threshold"], -1e9);
+  EXPECT_EQ(arguments.value("null_score_diff_threshold_from", ""), "");
 }
 
 TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {

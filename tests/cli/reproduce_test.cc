@@ -49,6 +49,12 @@ TEST_F(ReproduceTest, MakesTheTableAndKeepsWhatIsFinished) {
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors"), made);
 }
 
+TEST_F(ReproduceTest, APageOfSomebodyElseStays) {
+  folder_.Write("out/report.html", "mine");
+  EXPECT_THAT(Fails(Reproduce({"--quiet"}), 2), HasSubstr("report.html is no page of this program"));
+  EXPECT_EQ(folder_.Read("out/report.html"), "mine");
+}
+
 // What stands there was made with other flags: a cell with them is not that one. Seeds may join.
 TEST_F(ReproduceTest, OtherFlagsAreAnotherRun) {
   const auto change = [&](const std::string& from, const std::string& to) {
