@@ -92,6 +92,7 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, co
   texts.files = files;
   const std::vector<std::string> rows = ReadTexts(files, most);
   const int64_t positions = config.max_position_embeddings;
+  if (max_seq_length > 0) CheckMaxSeqLength(max_seq_length, /*texts=*/1);
   const int64_t limit = max_seq_length > 0 ? std::min(max_seq_length, positions) : positions;
   (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
   CheckTexts(texts, tokenizer);
