@@ -53,13 +53,16 @@ pid_t ProcessOfStaged(std::string_view name, std::string_view stem) {
   return error == std::errc() && end == name.data() + name.size() && process > 0 ? process : 0;
 }
 
+enum class Hold { kFree, kHeld, kUnknown };  // kUnknown: it cannot be opened, or there are no locks here
+
 // Another machine's process, or that of another container, has no number here; but it holds the file's lock.
-bool IsHeld(const std::string& path) {
+Hold HoldOf(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return true;
-  const bool held = flock(file, LOCK_EX | LOCK_NB) != 0;
+  if (file < 0) return Hold::kUnknown;
+  const bool locked = flock(file, LOCK_SH | LOCK_NB) == 0;
+  const Hold hold = locked ? Hold::kFree : errno == EWOULDBLOCK ? Hold::kHeld : Hold::kUnknown;
   close(file);
-  return held;
+  return hold;
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ void RemoveLeftovers(const std::string& folder) {
     const pid_t process = ProcessOf(fs::path(path).filename().string());
     struct stat status {};
     if (process == 0 || Lives(process) || lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != geteuid() || IsHeld(path))
+        status.st_uid != geteuid() || HoldOf(path) != Hold::kFree)
       continue;
     unlink(path.c_str());
   }
@@ -97,9 +100,11 @@ pid_t RemoveStagedLeftovers(const std::string& path) {
   for (const auto& [folder, process] : found) {
     struct stat status {};
     if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid()) continue;
-    if (IsHeld(folder)) {
-      holder = process;
-    } else if (!Lives(process)) {
+    const Hold hold = HoldOf(folder);
+    const bool lives = Lives(process);
+    if (process != getpid() && (hold == Hold::kHeld || (hold == Hold::kUnknown && lives))) {
+      holder = holder == 0 ? process : std::min(holder, process);
+    } else if (hold == Hold::kFree && !lives) {
       std::error_code ignored;
       fs::remove_all(folder, ignored);
     }

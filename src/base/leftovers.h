@@ -16,7 +16,7 @@ void RemoveLeftovers(const std::string& folder);
 std::string StagedName(const std::string& path);
 // Removes what other processes have left of making that folder, with all that is in it: folders of such a name, of this
 // user, whose process is no living one and that nobody has locked (flock(2) on the folder itself). Gives the number of
-// a process that holds one, be it on another machine; 0: none does.
+// another process that holds one, be it on another machine, the least of several; 0: none does.
 pid_t RemoveStagedLeftovers(const std::string& path);
 
 }  // namespace lshformer

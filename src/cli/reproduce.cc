@@ -83,7 +83,7 @@ void CheckPage(const std::string& folder) {
   const std::string path = folder + kPage;
   std::error_code error;
   if (std::filesystem::exists(path, error) && !IsOurPage(ReadFile(path)))
-    FailOption("output_dir", "{} is no page of this program; name another folder", Shown(path, 160));
+    FailOption("output_dir", "{} is no page of this program; remove it or name another folder", Shown(path, 160));
 }
 
 void PrintTable(const Recipe& recipe, const ReproduceOptions& options) {

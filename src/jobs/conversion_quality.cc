@@ -46,7 +46,9 @@ QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
   const torch::Tensor finite = states_.isfinite().all(1);
   for (size_t i = 0; i < texts.held_out.size(); ++i)
     if (!finite[static_cast<int64_t>(i)].item<bool>())
-      Fail("text {} to calibrate on: the exact model's output is not finite", texts.held_out[i] + 1);
+      Fail("{}: text {}: the exact model's output is not finite",
+           texts.files.empty() ? "the texts that come with the program" : Shown(texts.files.front(), 120),
+           texts.held_out[i] + 1);
 }
 
 Cosines QualityMeter::CosineOf(Model& model) {

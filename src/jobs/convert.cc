@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -278,6 +276,10 @@ std::string Refusal(const Work& work) {
                      report["metric_name"].get<std::string>(), reached, reached / exact, exact, wanted);
 }
 
+void CheckFinite(const Candidate& candidate) {
+  if (!std::isfinite(candidate.cosine.mean)) Fail("the converted model's output is not finite");
+}
+
 void Choose(Work& work, QualityMeter& meter) {
   const ConvertOptions& options = work.options;
   const HeadCost cost = options.budget_time > 0 ? HeadCost::kTime : HeadCost::kPairs;
@@ -297,13 +299,14 @@ void Choose(Work& work, QualityMeter& meter) {
   }
   work.result.name = "this conversion";
   meter.Measure(work.directions, work.result);
-  if (!std::isfinite(work.result.cosine.mean)) Fail("the converted model's output is not finite");
+  CheckFinite(work.result);
   if (options.recover_steps > 0) {
     work.report["recover_steps"] = options.recover_steps;
     work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
     work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
                              {options.recover_steps, options.train_file, options.max_seq_length, options.seed});
     work.result.cosine = meter.CosineOf(*work.recovered);
+    CheckFinite(work.result);
   }
   const Json measured = ToJson(work.result);
   for (const char* key : {"pairs_fraction", "time_fraction", "cosine_mean", "cosine_worst"})
@@ -332,16 +335,6 @@ FolderChanges Changes(const Work& work) {
   return changes;
 }
 
-std::string InTemporaryFolder(const char* name) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) {
-    const char* given = std::getenv("TMPDIR");
-    Fail("TMPDIR \"{}\": {}", Shown(given == nullptr ? "" : given, 120), error.message());
-  }
-  return (folder / name).string();
-}
-
 // A copy of the model with more positions, where they are asked for.
 void Extend(Work& work, std::optional<StagedFolder>& extended) {
   const int64_t positions = work.options.extend_positions;
@@ -350,7 +343,7 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
   if (positions <= config.max_position_embeddings)
     FailOption("extend_positions", "the model has {} positions already, got {}", config.max_position_embeddings,
                positions);
-  extended.emplace(InTemporaryFolder("extended"));
+  extended.emplace(StagedFolder::Temporary());
   WriteChangedModel(work.source, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
   work.source = extended->path();
   work.report["extended_from"] = config.max_position_embeddings;
@@ -402,7 +395,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   if (!options.dry_run) {
     staged.emplace(options.output_dir);
   } else if (task) {
-    staged.emplace(InTemporaryFolder("converted"));
+    staged.emplace(StagedFolder::Temporary());
   }
   Extend(work, extended);
   ConvertResult result;

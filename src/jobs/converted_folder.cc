@@ -1,12 +1,15 @@
 #include "jobs/converted_folder.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -44,10 +47,15 @@ bool BelongsToModel(const std::string& name) {
 fs::path BehindLinks(fs::path path) {
   constexpr int kMostLinks = 40;  // Linux's own limit
   std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(path, error)); ++i)
-    path = path.parent_path() / fs::read_symlink(path, error);
-  path = path.lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
+  for (int i = 0; i < kMostLinks; ++i) {
+    // Parents first: ".." behind a link is the parent of what that leads to.
+    path = fs::weakly_canonical(path.parent_path(), error) / path.filename();
+    if (path.filename() == "." || path.filename() == "..") path = fs::weakly_canonical(path, error);
+    if (!fs::is_symlink(fs::symlink_status(path, error))) break;
+    const fs::path next = fs::read_symlink(path, error);
+    path = path.parent_path() / (next.has_filename() ? next : next.parent_path());
+  }
+  return path;
 }
 
 // "1_Pooling", "2_Normalize": parts of a sentence encoder.
@@ -117,53 +125,86 @@ void WriteConfig(const std::string& source, const FolderChanges& changes, const 
 
 }  // namespace
 
-StagedFolder::StagedFolder(const std::string& path) {
-  const fs::path whole = fs::absolute(path);
-  path_ = BehindLinks(whole.has_filename() ? whole : whole.parent_path()).string();
-  staged_ = StagedName(path_);
-  if (fs::path(path_).filename().string().size() > NAME_MAX)
-    FailOption("output_dir", "{}: {}", Shown(path, 160), std::strerror(ENAMETOOLONG));
-  if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has files already; name a new folder", Shown(path, 160));
+StagedFolder::StagedFolder(Temporary) {
+  static std::atomic<int> count{0};  // a command may need several
   std::error_code error;
-  for (fs::path parent = fs::path(path_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
-    made_.push_back(parent.string());
-  if (const pid_t holder = RemoveStagedLeftovers(path_); holder > 0)
-    FailOption("output_dir", "{} is in use by process {}", Shown(path, 160), holder);
-  fs::create_directories(staged_, error);
-  if (error) FailOption("output_dir", "{}: cannot be made: {}", Shown(path, 160), error.message());
-  lock_ = ::open(staged_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // where there are no locks, the process's number has to do
+  const fs::path folder = fs::temp_directory_path(error);
+  const char* given = std::getenv("TMPDIR");
+  const std::string shown = fmt::format("TMPDIR \"{}\"", Shown(given == nullptr ? "" : given, 120));
+  if (error) Fail("{}: {}", shown, error.message());
+  const std::string path = (folder / "convert-").string() + std::to_string(count++);
+  RemoveStagedLeftovers(path);  // others may be at work, on copies of their own
+  staged_ = StagedName(path);
+  Make(shown);
 }
 
-StagedFolder::~StagedFolder() {
+StagedFolder::StagedFolder(const std::string& path) {
+  const fs::path whole = fs::absolute(path);
+  const std::string shown = fmt::format("{}: {}", Marked("output_dir"), Shown(path, 160));
+  path_ = BehindLinks(whole.has_filename() ? whole : whole.parent_path()).string();
+  if (fs::path(path_).filename().string().size() > NAME_MAX) FailUsage("{}: {}", shown, std::strerror(ENAMETOOLONG));
+  std::error_code error;
+  inside_ = fs::is_directory(path_, error);
+  const std::string whose = inside_ ? path_ + "/convert" : path_;
+  const auto refuse = [&](pid_t holder) { FailUsage("{} is in use by process {}", shown, holder); };
+  if (const pid_t holder = RemoveStagedLeftovers(whose); holder > 0) refuse(holder);
+  if (!IsEmptyFolder(path_)) FailUsage("{} has files already; name a new folder", shown);
+  for (fs::path parent = fs::path(path_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
+    made_.push_back(parent.string());
+  staged_ = StagedName(whose);
+  Make(shown);
+  // Of two that began at the same moment one goes on.
+  if (const pid_t holder = RemoveStagedLeftovers(whose); holder > 0 && holder < getpid()) {
+    Remove();
+    refuse(holder);
+  }
+}
+
+void StagedFolder::Make(const std::string& shown) {
+  std::error_code error;
+  fs::create_directories(staged_, error);
+  if (error) {
+    Remove();
+    FailUsage("{}: cannot be made: {}", shown, error.message());
+  }
+  lock_ = ::open(staged_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0) ::flock(lock_, LOCK_EX);  // where there are no locks, the process's number has to do
+}
+
+void StagedFolder::Remove() {
   std::error_code error;
   if (lock_ >= 0) ::close(lock_);
+  lock_ = -1;
   if (staged_.empty()) return;
   fs::remove_all(staged_, error);
   for (const std::string& parent : made_) fs::remove(parent, error);  // only where it is empty
+  staged_.clear();
+}
+
+StagedFolder::~StagedFolder() { Remove(); }
+
+// The config goes last: until then it is no model's folder. Where one file cannot go, those before it go too.
+void StagedFolder::MoveUp() {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator entry(staged_, error), end; !error && entry != end; entry.increment(error))
+    files.push_back(entry->path());
+  std::stable_partition(files.begin(), files.end(),
+                        [](const fs::path& file) { return file.filename() != "config.json"; });
+  size_t moved = 0;
+  for (; moved < files.size() && !error; ++moved)
+    fs::rename(files[moved], fs::path(path_) / files[moved].filename(), error);
+  if (!error) return;
+  std::error_code ignored;
+  for (size_t i = 0; i < moved; ++i) fs::remove_all(fs::path(path_) / files[i].filename(), ignored);
+  FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
 }
 
 void StagedFolder::Commit() {
-  const auto check = [&](const std::error_code& error) {
-    if (error) FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
-  };
+  if (inside_) return MoveUp();
   std::error_code error;
-  if (fs::is_directory(path_, error)) {
-    if (!IsEmptyFolder(path_)) FailOption("output_dir", "{} has got files meanwhile", Shown(path_, 160));
-    // The config comes last: until then it is no model's folder.
-    std::vector<fs::path> files;
-    for (const fs::directory_entry& entry : fs::directory_iterator(staged_)) files.push_back(entry.path());
-    std::stable_partition(files.begin(), files.end(),
-                          [](const fs::path& file) { return file.filename() != "config.json"; });
-    for (const fs::path& file : files) {
-      fs::rename(file, fs::path(path_) / file.filename(), error);
-      check(error);
-    }
-    fs::remove(staged_, error);
-  } else {
-    fs::rename(staged_, path_, error);
-    check(error);
-  }
+  fs::rename(staged_, path_, error);
+  if (error) FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
   staged_.clear();
 }
 

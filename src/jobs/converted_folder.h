@@ -10,12 +10,15 @@
 
 namespace lshformer {
 
-// A folder beside `path` that takes its name once all is in it; where that is an empty folder, or a link to one, what
-// is in it goes there. Without Commit it is removed again, with the parents that it needed; what processes left that
-// were killed on the way there goes first.
+// A folder beside `path` that takes its name once all is in it. Where that is an empty folder, or a link to one, the
+// folder is made in there, and what is in it goes up. Without Commit it is removed again, with the parents that it
+// needed; what processes left that were killed on the way there goes first.
 class StagedFolder {
  public:
-  // Error naming output_dir: it has files already, cannot be made, or another process makes it.
+  // For copies that are not to stay: a folder in $TMPDIR. Error naming that.
+  struct Temporary {};
+  explicit StagedFolder(Temporary);
+  // UsageError naming output_dir: it has files already, cannot be made, or another process makes it.
   explicit StagedFolder(const std::string& path);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
@@ -24,7 +27,12 @@ class StagedFolder {
   void Commit();
 
  private:
+  void Make(const std::string& shown);
+  void MoveUp();
+  void Remove();
+
   std::string path_, staged_;
+  bool inside_ = false;            // path_ was there
   int lock_ = -1;                  // on the staged folder, as long as the process lives: it is no leftover
   std::vector<std::string> made_;  // parents that were missing, innermost first
 };

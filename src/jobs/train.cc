@@ -158,7 +158,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
 JobResult RunTrain(const TrainOptions& given) {
   CheckTrainingJob(given, TrainTable());
   TrainOptions options = given;
-  // Read once, for all seeds, and kept as a number: a resumed run goes on with it whatever becomes of the file.
+  // Read once, for all seeds; training_args.json has the number.
   options.answers = WithThreshold(given.answers);
   CheckLabelSource(options);
   CheckOverrides(options);

@@ -174,8 +174,8 @@ AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
 // (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
 // kSplit: forward, each factor is two numbers in bfloat16 that nearly add up to it, x = x₀ + x₁, and a product the
-// three x₁y₀ + x₀y₁ + x₀y₀, off by 2⁻¹⁶ of |x||y|; a sequence under a head with a number that is not finite or at least
-// 2⁵⁶ is computed in float32, as is the backward.
+// three x₁y₀ + x₀y₁ + x₀y₀, off by at most 2⁻¹⁵ of |x||y|; a sequence under a head with a number that is not finite or
+// at least 2⁵⁶ is computed in float32, as is the backward.
 enum class Operands { kFloat32, kBFloat16, kSplit };
 const char* Name(Operands operands);  // "float32", "bfloat16", the values of --dtype; "split"
 // kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16. kSplit: it is AMX.

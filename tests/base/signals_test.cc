@@ -78,6 +78,10 @@ int StatusAfterSignals(const Action& action, const std::vector<int>& signals) {
     _exit(action(ready[1]));
   }
   close(ready[1]);  // so that a child that is no more ends the wait
+  if (child < 0) {
+    ADD_FAILURE() << "no child";
+    return kNeverReady;
+  }
   bool unready = false;
   for (const int signal : signals) {
     unready = unready || !IsReady(ready[0]);

@@ -211,6 +211,15 @@ TEST_F(ConvertTest, AnEmptyFolderIsFilled) {
   EXPECT_EQ(fs::status(folder_ / "large-disk").permissions(), fs::perms::owner_all);
   EXPECT_TRUE(fs::exists(folder_ / "large-disk/config.json"));
   EXPECT_EQ(Call({"info", folder_ / "out"}).status, 0);
+  // ".." behind a link is the parent of what that leads to.
+  fs::create_directories(folder_ / "data/run");
+  fs::create_directory(folder_ / "data/disk");
+  fs::create_directory_symlink("../disk", folder_ / "data/run/out");
+  fs::create_directory_symlink("data/run", folder_ / "current");
+  Convert("current/out", {"--lsh_open", "1"});
+  EXPECT_TRUE(fs::exists(folder_ / "data/disk/config.json"));
+  Convert("current/../beside", {"--lsh_open", "1"});
+  EXPECT_TRUE(fs::exists(folder_ / "data/beside/config.json"));
   // Where one stands, under its shortest name.
   const fs::path before = fs::current_path();
   fs::create_directory(folder_ / "here");
@@ -220,7 +229,7 @@ TEST_F(ConvertTest, AnEmptyFolderIsFilled) {
   EXPECT_TRUE(fs::exists(folder_ / "here/config.json"));
   size_t entries = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_.path())) ++entries;
-  EXPECT_EQ(entries, 3u) << "nothing is left beside them";
+  EXPECT_EQ(entries, 5u) << "nothing is left beside them";
 }
 
 TEST_F(ConvertTest, OtherKinds) {

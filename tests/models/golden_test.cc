@@ -61,6 +61,10 @@ PackedBatch ReadBatch(const std::string& path, Task task, const ModelConfig& con
 
 class GoldenTest : public ::testing::TestWithParam<const char*> {
  protected:
+  void TearDown() override {
+    SetMatmulPrecision(MatmulPrecision::kHighest);
+    UseTileModel(false);
+  }
   testing::GoldenTensors expected_{Folder(GetParam()) + "/expected.safetensors"};
 };
 
@@ -174,8 +178,6 @@ TEST_P(GoldenTest, Float32ByPartsIsNear) {
     expected_.Expect("last_hidden_state", got, tolerance);
     EXPECT_EQ(torch::equal(got, plain), precision == MatmulPrecision::kHighest) << "narrow maps are multiply-add";
   }
-  SetMatmulPrecision(MatmulPrecision::kHighest);
-  UseTileModel(false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
