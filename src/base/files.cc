@@ -51,21 +51,6 @@ std::optional<int> StandsForDescriptor(const std::string& path) {
   return std::nullopt;
 }
 
-// The file at the end of a chain of links; it need not exist.
-std::string FollowLinks(const std::string& path) {
-  constexpr int kMostLinks = 40;  // Linux's own limit
-  fs::path target = path;
-  for (int i = 0; i < kMostLinks; ++i) {
-    std::error_code error;
-    if (StandsForDescriptor(target.string())) return target.string();
-    if (!fs::is_symlink(fs::symlink_status(target, error))) return target.string();
-    const fs::path next = fs::read_symlink(target, error);
-    if (error) Fail("{}: cannot follow the link: {}", Shown(path, 120), error.message());
-    target = next.is_absolute() ? next : target.parent_path() / next;
-  }
-  Fail("{}: cannot follow the link: too many links", Shown(path, 120));
-}
-
 std::string FolderOf(const std::string& path) {
   const std::string folder = fs::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -139,6 +124,20 @@ size_t ReadSome(int file, void* data, size_t bytes, const std::string& path) {
     if (errno == EINTR || errno == EAGAIN) continue;
     Fail("{}: cannot read: {}", InputName(path), std::strerror(errno));
   }
+}
+
+std::string FollowLinks(const std::string& path) {
+  constexpr int kMostLinks = 40;  // Linux's own limit
+  fs::path target = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    if (StandsForDescriptor(target.string())) return target.string();
+    if (!fs::is_symlink(fs::symlink_status(target, error))) return target.string();
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) Fail("{}: cannot follow the link: {}", Shown(path, 120), error.message());
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  Fail("{}: cannot follow the link: too many links", Shown(path, 120));
 }
 
 std::string ReadFile(const std::string& path, uint64_t limit) {

@@ -73,5 +73,7 @@ void MakeFolder(const std::string& path);
 
 // True if the folder is missing or has no entry.
 bool IsEmptyFolder(const std::string& path);
+// The file or folder at the end of a chain of links; it need not exist. Error where the chain has no end.
+std::string FollowLinks(const std::string& path);
 
 }  // namespace lshformer

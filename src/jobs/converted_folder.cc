@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -41,21 +39,6 @@ bool BelongsToModel(const std::string& name) {
                                              "predictions.json", "null_odds.json"};
   if (kOfRuns.contains(name) || EndsWithOneOf(name, {"_results.json", ".index.json", ".html", ".log"})) return false;
   return EndsWithOneOf(name, {".json", ".txt", ".model", ".md", ".vocab"}) && !name.starts_with(".");
-}
-
-// The folder at the end of a chain of links; it need not exist.
-fs::path BehindLinks(fs::path path) {
-  constexpr int kMostLinks = 40;  // Linux's own limit
-  std::error_code error;
-  for (int i = 0; i < kMostLinks; ++i) {
-    // Parents first: ".." behind a link is the parent of what that leads to.
-    path = fs::weakly_canonical(path.parent_path(), error) / path.filename();
-    if (path.filename() == "." || path.filename() == "..") path = fs::weakly_canonical(path, error);
-    if (!fs::is_symlink(fs::symlink_status(path, error))) break;
-    const fs::path next = fs::read_symlink(path, error);
-    path = path.parent_path() / (next.has_filename() ? next : next.parent_path());
-  }
-  return path;
 }
 
 // "1_Pooling", "2_Normalize": parts of a sentence encoder.
@@ -139,11 +122,11 @@ StagedFolder::StagedFolder(Temporary) {
 }
 
 StagedFolder::StagedFolder(const std::string& path) {
-  const fs::path whole = fs::absolute(path);
   const std::string shown = fmt::format("{}: {}", Marked("output_dir"), Shown(path, 160));
-  path_ = BehindLinks(whole.has_filename() ? whole : whole.parent_path()).string();
-  if (fs::path(path_).filename().string().size() > NAME_MAX) FailUsage("{}: {}", shown, std::strerror(ENAMETOOLONG));
+  const fs::path plain = fs::path(path).has_filename() ? fs::path(path) : fs::path(path).parent_path();
   std::error_code error;
+  path_ = fs::weakly_canonical(fs::absolute(FollowLinks(plain.string())), error).string();
+  if (error) FailUsage("{}: {}", shown, error.message());
   inside_ = fs::is_directory(path_, error);
   const std::string whose = inside_ ? path_ + "/convert" : path_;
   const auto refuse = [&](pid_t holder) { FailUsage("{} is in use by process {}", shown, holder); };
