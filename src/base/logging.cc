@@ -86,8 +86,12 @@ HeldLog::HeldLog() : logger_(spdlog::default_logger()), exceptions_(std::uncaugh
 }
 
 HeldLog::~HeldLog() {
-  if (std::uncaught_exceptions() > exceptions_ && sink_ != nullptr) sink_->messages.clear();
+  if (std::uncaught_exceptions() > exceptions_) Drop();
   Release();
+}
+
+void HeldLog::Drop() {
+  if (sink_ != nullptr) sink_->messages.clear();
 }
 
 void HeldLog::Release() {

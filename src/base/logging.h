@@ -34,6 +34,7 @@ class HeldLog {
   HeldLog(const HeldLog&) = delete;
   HeldLog& operator=(const HeldLog&) = delete;
   void Release();
+  void Drop();  // what was kept so far is not written
 
  private:
   class Sink;

@@ -1,7 +1,5 @@
 #include "jobs/convert.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -221,20 +219,6 @@ std::pair<std::string, double> MainMetric(const Json& results) {
   Fail("the task has no metric to compare: {}", Shown(results.dump(), 120));
 }
 
-// While it lives nothing is logged.
-class Silence {
- public:
-  Silence() : logger_(spdlog::default_logger()) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("silent"));
-  }
-  ~Silence() { spdlog::set_default_logger(logger_); }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-
- private:
-  std::shared_ptr<spdlog::logger> logger_;
-};
-
 void MeasureTask(Work& work, const std::string& folder) {
   const ConvertOptions& options = work.options;
   EvaluateJob job;
@@ -252,8 +236,9 @@ void MeasureTask(Work& work, const std::string& folder) {
   work.report["task_results_exact"] = RunEvaluate(job);
   job.model.model_name_or_path = folder;
   job.model.attention = {};
-  const Silence same_warnings;
+  HeldLog same_warnings;
   work.report["task_results"] = RunEvaluate(job);
+  same_warnings.Drop();
   const auto [name, exact] = MainMetric(work.report["task_results_exact"]);
   work.report["metric_name"] = name;
   work.report["metric_exact"] = exact;
