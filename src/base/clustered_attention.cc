@@ -8,9 +8,12 @@
 namespace lshformer {
 namespace {
 
-// Auto: clusters of kAutoCluster keys, and levels of kAutoRatio times the size above while there are more than kAutoTop
-// clusters of the largest: those, which all queries meet in whole tiles, cost less than another level.
-constexpr int kAutoCluster = 32, kAutoRatio = 8, kAutoTop = 256;
+// Auto: clusters of kSmallAutoCluster keys up to kSmallAutoLength tokens, where a query with four open meets as many
+// numbers with one size as with the other, then of kAutoCluster, and levels of kAutoRatio times the size above while
+// there are more than kAutoTop clusters of the largest: those, which all queries meet in whole tiles, cost less than
+// another level. Bundles have no levels.
+constexpr int kSmallAutoCluster = 16, kAutoCluster = 32, kAutoRatio = 8, kAutoTop = 256;
+constexpr int64_t kSmallAutoLength = 2048;
 constexpr int64_t kMaxCluster = 65536, kMaxOpen = 1024, kMaxGroups = 64;
 
 // A number, or a list with one for each level.
@@ -73,9 +76,9 @@ void CheckLevels(const AttentionSpec& spec, std::string_view where) {
   if (open.size() != levels)
     Fail("{}: \"open\": expected {}, as \"cluster\" has, got {}", where,
          levels == 1 ? "one number" : fmt::format("{} numbers", levels), open.size());
-  if (bundle > 1 && cluster.size() != 1)
-    Fail("{}: \"bundle\": {} queries share their openings where \"cluster\" is one number, got {}", where, bundle,
-         cluster.empty() ? "\"auto\"" : Json(cluster).dump());
+  if (bundle > 1 && levels > 1)
+    Fail("{}: \"bundle\": {} queries share their openings where \"cluster\" is one number or auto, got {}", where,
+         bundle, Json(cluster).dump());
   for (size_t level = 0; level + 1 < levels; ++level)
     if (open[level] == 0) Fail("{}: \"open\": expected 0 in its last place at most, got {}", where, Json(open).dump());
 }
@@ -105,7 +108,7 @@ const AttentionTable& Options(const ClusteredAttention&) {
 }
 
 int64_t ShortestHashed(const ClusteredAttention& clustered) {
-  const int cluster = clustered.cluster.empty() ? kAutoCluster : clustered.cluster.back();
+  const int cluster = clustered.cluster.empty() ? kSmallAutoCluster : clustered.cluster.back();
   return (int64_t{clustered.open.back()} + 1) * cluster + 1;
 }
 
@@ -126,9 +129,9 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
   for (size_t level = 0; level < clustered.cluster.size(); ++level)
     levels.push_back({clustered.cluster[level], clustered.open[level]});
   if (clustered.cluster.empty()) {
-    int64_t size = kAutoCluster;
-    levels.push_back({kAutoCluster, clustered.open[0]});
-    for (; length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
+    int64_t size = length > kSmallAutoLength ? kAutoCluster : kSmallAutoCluster;
+    levels.push_back({static_cast<int>(size), clustered.open[0]});
+    for (; clustered.bundle == 1 && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
       levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), clustered.open[0]});
   }
   const int largest = levels.front().cluster;

@@ -26,7 +26,7 @@ struct ClusteredAttention {
   static constexpr int kQueryDirections = 6;
 
   // Keys of a cluster; of several levels the largest first, each a multiple of the next; empty: auto, by the length.
-  std::vector<int> cluster = {16};
+  std::vector<int> cluster = {};
   // Clusters of each level that a query opens; those of the last level it meets key by key. Auto: one for all levels.
   std::vector<int> open = {4};
   int groups = 4;                               // of queries; a centroid is tilted towards the mean query of each

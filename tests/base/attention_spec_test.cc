@@ -45,7 +45,7 @@ TEST(ParseAttentionSpec, Defaults) {
   const AttentionSpec clustered = Parse(R"("clustered")");
   EXPECT_EQ(
       ToJson(clustered).dump(),
-      R"({"type":"clustered","cluster":16,"open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
+      R"({"type":"clustered","cluster":"auto","open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestHashed(clustered), 81);
 }
 
@@ -60,10 +60,33 @@ TEST(ParseAttentionSpec, Bundles) {
   EXPECT_EQ(error(R"("bundle":0)"), R"("bundle": expected 1 to 64, got 0)");
   EXPECT_EQ(error(R"("bundle":65)"), R"("bundle": expected 1 to 64, got 65)");
   EXPECT_EQ(error(R"("bundle":64,"cluster":[128,16])"),
-            R"("bundle": 64 queries share their openings where "cluster" is one number, got [128,16])");
-  EXPECT_EQ(error(R"("bundle":2,"cluster":"auto")"),
-            R"("bundle": 2 queries share their openings where "cluster" is one number, got "auto")");
+            R"("bundle": 64 queries share their openings where "cluster" is one number or auto, got [128,16])");
   EXPECT_EQ(ParseError(R"({"type":"simhash","bundle":2})"), R"("bundle" has no meaning for type "simhash")");
+}
+
+// By the length of a sequence (docs/attention.md).
+TEST(ParseAttentionSpec, LevelsByTheLength) {
+  const auto sizes = [](const std::string& spec, int64_t length) {
+    std::vector<int> found;
+    for (const ClusterLevel& level : LevelsOf(As<ClusteredAttention>(Parse(spec)), length)) {
+      found.push_back(level.cluster);
+      EXPECT_EQ(level.open, 4);
+    }
+    return found;
+  };
+  const std::string automatic = R"("clustered")";
+  EXPECT_EQ(sizes(automatic, 1), std::vector<int>{16});
+  EXPECT_EQ(sizes(automatic, 2048), std::vector<int>{16});
+  EXPECT_EQ(sizes(automatic, 2049), std::vector<int>{32});
+  EXPECT_EQ(sizes(automatic, 8192), std::vector<int>{32});
+  EXPECT_EQ(sizes(automatic, 8193), (std::vector<int>{256, 32}));
+  EXPECT_EQ(sizes(automatic, 65536), (std::vector<int>{256, 32}));
+  EXPECT_EQ(sizes(automatic, 65537), (std::vector<int>{2048, 256, 32}));
+  EXPECT_EQ(sizes(automatic, 524289), (std::vector<int>{16384, 2048, 256, 32}));
+  EXPECT_EQ(sizes(automatic, int64_t{1} << 31), (std::vector<int>{16384, 2048, 256, 32}));
+  const std::string bundled = R"({"type":"clustered","bundle":64})";
+  EXPECT_EQ(sizes(bundled, 2048), std::vector<int>{16});
+  EXPECT_EQ(sizes(bundled, 100'000), std::vector<int>{32});
 }
 
 // The largest clusters first; a number of opened ones for each level.
@@ -76,11 +99,11 @@ TEST(ParseAttentionSpec, LevelsOfClusters) {
   EXPECT_EQ(ShortestHashed(two), 65);
   EXPECT_EQ(ShortName(two), "128/16 × 4/3");
   EXPECT_EQ(As<ClusteredAttention>(Parse(R"({"type":"clustered","cluster":[128,16]})")).open, (std::vector<int>{4, 4}));
-  EXPECT_EQ(Parse(R"({"type":"clustered","cluster":[16],"open":[4]})"), Parse(R"("clustered")"));
+  EXPECT_EQ(Parse(R"({"type":"clustered","cluster":[16],"open":[4]})"), Parse(R"({"type":"clustered","cluster":16})"));
   const AttentionSpec automatic = Parse(R"({"type":"clustered","cluster":"auto","open":3})");
   EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
   EXPECT_EQ(ShortName(automatic), "auto × 3");
-  EXPECT_EQ(ShortestHashed(automatic), 129);
+  EXPECT_EQ(ShortestHashed(automatic), 65);
   const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
   const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
   EXPECT_EQ(error(R"("cluster":0)"), size + "0");

@@ -273,7 +273,7 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 }
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
-  EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 161);
+  EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 81);
   for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({64, 16}, {2, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
