@@ -47,11 +47,15 @@ void Print(const BenchResult& benchmark, const std::vector<std::string>& columns
   std::cout << head << "\n\n" << PlainText(table);
 }
 
-// Values of --dtype as what they name.
+// Values of --dtype as what they name; what float32's products are made of is in force from here on.
 template <class Kind>
-std::vector<Kind> ParseDtypes(const std::vector<std::string>& names, Kind (*parse)(const std::string&)) {
+std::vector<Kind> ParseDtypes(const std::vector<std::string>& names, Kind (*parse)(const std::string&),
+                              const std::optional<std::string>& matmul_precision) {
+  if (matmul_precision && std::find(names.begin(), names.end(), "float32") == names.end())
+    FailUsage("--float32_matmul_precision: is for --dtype float32");
   std::vector<Kind> kinds;
   for (const std::string& name : names) kinds.push_back(parse(name));
+  UseMatmulPrecision(ParseMatmulPrecisionFlag(matmul_precision));
   return kinds;
 }
 
@@ -65,12 +69,6 @@ struct BenchFlags {
   std::optional<std::string> float32_matmul_precision = {};
   bool no_machine = false, json = false;
 };
-
-void ApplyMatmulPrecision(const std::optional<std::string>& value, const std::vector<std::string>& dtypes) {
-  if (value && std::find(dtypes.begin(), dtypes.end(), "float32") == dtypes.end())
-    FailUsage("--float32_matmul_precision: is for --dtype float32");
-  UseMatmulPrecision(ParseMatmulPrecisionFlag(value));
-}
 
 void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   CLI::App* command =
@@ -96,10 +94,9 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([flags, &common] {
-    flags->bench.operands = ParseDtypes(flags->dtypes, ParseOperandsFlag);
+    flags->bench.operands = ParseDtypes(flags->dtypes, ParseOperandsFlag, flags->float32_matmul_precision);
     flags->bench.forward = flags->direction != "forward_backward";
     flags->bench.forward_backward = flags->direction != "forward";
-    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchAttention(flags->bench),
@@ -150,8 +147,7 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       RefuseFlags(*command, {"--lengths", "--batch_size"}, "the texts of --input have lengths of their own");
     else
       RefuseFlags(*command, {"--max_seq_length", "--batch_tokens"}, "is for the texts of --input");
-    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
-    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
+    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchModel(flags->bench),
@@ -197,8 +193,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([flags, &common] {
-    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag);
-    ApplyMatmulPrecision(flags->float32_matmul_precision, flags->dtypes);
+    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchTrain(flags->bench),

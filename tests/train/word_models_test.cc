@@ -42,6 +42,8 @@ PackedBatch Batch(int64_t, std::span<const int64_t> numbers) {
 
 struct Case {
   const char *name, *model_type, *overrides;
+  double learning_rate;
+  int64_t max_steps;
 };
 
 class WordModelLearningTest : public ::testing::TestWithParam<Case> {};
@@ -55,7 +57,8 @@ TEST_P(WordModelLearningTest, FindsAWord) {
   ApplyOverrides(config, GetParam().overrides, "test");
   const ModelPtr model = CreateModel(config, Task::kQuestionAnswering, 7);
   TrainingOptions options;
-  options.per_device_train_batch_size = 32, options.learning_rate = 0.01, options.max_steps = 600;
+  options.per_device_train_batch_size = 32, options.learning_rate = GetParam().learning_rate;
+  options.max_steps = GetParam().max_steps;
   options.logging_steps = 0, options.save_steps = 0;
   Train(*model, {4000, Batch}, options, {}, {});
 
@@ -86,9 +89,10 @@ constexpr const char* kReversible =
     "attention={\"type\": \"reformer\", \"rounds\": 2, \"chunk\": 4}";
 
 INSTANTIATE_TEST_SUITE_P(Families, WordModelLearningTest,
-                         ::testing::Values(Case{"bidaf", "bidaf", ""}, Case{"qanet", "qanet", kQanet},
-                                           Case{"qanet_reformer", "qanet", kHashed},
-                                           Case{"qanet_reformer_reversible", "qanet", kReversible}),
+                         ::testing::Values(Case{"bidaf", "bidaf", "", 0.005, 1000},
+                                           Case{"qanet", "qanet", kQanet, 0.01, 600},
+                                           Case{"qanet_reformer", "qanet", kHashed, 0.01, 600},
+                                           Case{"qanet_reformer_reversible", "qanet", kReversible, 0.01, 600}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
