@@ -136,6 +136,7 @@ class Bench:
             backward = direction != "forward"
             kinds = [DENSE] if backward else [DENSE, REFORMER, SORTED]
             runs = {"tiles": ours(direction, lengths, "bfloat16", kinds), "float32": ours(direction, lengths, "float32", [DENSE], WITHOUT_TILES)}
+            runs.update({word: ours(direction, lengths, "float32", [DENSE], ["--float32_matmul_precision", word]) for word in ("highest", "high")})
             if self.has["torch"]:
                 runs["torch"] = peer(lengths, backward)
             found = self.in_turn(runs)
@@ -144,6 +145,9 @@ class Bench:
                 mine, torch_ms = found["tiles", (0, length)], found.get(("torch", length))
                 self.table.times(f"exact bf16 {title}, {length}: ms, PyTorch SDPA bf16", mine, torch_ms, 2.5 if backward else 1.6 if length == 8192 else 1.5)
                 self.table.times(f"exact bf16 {title}, {length}: ms, our float32 without tiles", mine, found["float32", (0, length)], 3)
+            for word, wanted in (("highest", 1.3), ("high", 1.8)):
+                for length in lengths:
+                    self.table.times(f"exact float32 {word} {title}, {length}: ms, our float32 without tiles", found[word, (0, length)], found["float32", (0, length)], wanted)
             if backward:
                 continue
             for kind, name, wanted in ((1, "Reformer r1", [1.7, 2.8, 5, 9, 18]), (2, "sorted SimHash", [1.2, 2, 3.5, 6, 12])):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "ops/attention.h"
 
 namespace lshformer {
 
@@ -29,7 +30,7 @@ void AttentionOperands::Run(const AttentionSpec& spec, const HashProjections& pr
   forward.lse = lse_.data();
   forward.scale = static_cast<float>(ScaleOfScores(spec, head_dim_));
   forward.plan = plan.get();
-  forward.operands = operands;
+  forward.operands = MultipliedAs(operands);
   if (dropout > 0) forward.dropout = {dropout, StreamKey(seed_, 0, 0, 0, Purpose::kAttentionDropout), {}};
   RunAttentionForward(forward);
   if (!backward) return;
@@ -46,6 +47,10 @@ void AttentionOperands::Draw(int i) {
   PhiloxStream stream(StreamKey(seed_, static_cast<uint32_t>(i), 0, 0, Purpose::kBenchmark));
   inputs_[i] = AllocateBlock(Elements() * sizeof(float));
   std::generate_n(FloatsOf(inputs_[i]), Elements(), [&] { return static_cast<float>(stream.Normal()); });
+}
+
+Operands MultipliedAs(Operands operands) {
+  return operands == Operands::kFloat32 ? OperandsOf(Precision::kFloat32) : operands;
 }
 
 double LeastBytesMoved(const AttentionSpec& spec, const AttentionShape& shape, bool backward) {

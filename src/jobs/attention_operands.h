@@ -21,6 +21,7 @@ class AttentionOperands {
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
   AttentionPlanPtr Plan(const AttentionSpec& spec, const HashProjections& projections) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
+  // Products are MultipliedAs(operands).
   void Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout = 0,
            Operands operands = Operands::kFloat32);
 
@@ -40,6 +41,10 @@ class AttentionOperands {
   std::array<MemoryBlock, 4> outputs_;  // output, gradients of query, key, value
   std::vector<float> lse_;
 };
+
+// What products of attention are made of where a model's are `operands`: on matrix tiles float32 is made of parts, or
+// rounded (ops/matmul_precision.h).
+Operands MultipliedAs(Operands operands);
 
 // Bytes that a run has to move whatever its kernel does: every input read once, every result written once, float32.
 // Forward: query, key, value, output and lse; the backward reads all these and the output's gradient and writes three

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "jobs/attention_operands.h"
-#include "ops/attention.h"
 #include "ops/matmul_precision.h"
 
 namespace lshformer {
@@ -15,8 +14,6 @@ struct Variant {
   std::string name;
   AttentionSpec spec;
   Operands operands = Operands::kFloat32;
-  // On matrix tiles one product of rounded factors stands for one of float32 (ops/matmul_precision.h, kMedium).
-  Operands multiplied() const { return operands == Operands::kFloat32 ? OperandsOf(Precision::kFloat32) : operands; }
 };
 
 std::vector<Variant> Variants(const BenchAttentionOptions& options) {
@@ -42,7 +39,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     projections.push_back(DrawHashProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
-    runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].multiplied()); });
+    runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
@@ -64,8 +61,8 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     AddTiming(timings[v], row);
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
-    row["work_bytes"] =
-        backward ? WorkBytes(*plan, variants[v].multiplied()) : ForwardWorkBytes(*plan, variants[v].multiplied());
+    const Operands multiplied = MultipliedAs(variants[v].operands);
+    row["work_bytes"] = backward ? WorkBytes(*plan, multiplied) : ForwardWorkBytes(*plan, multiplied);
     AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
     rows.push_back(std::move(row));
   }

@@ -35,7 +35,7 @@ class Variant {
       const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
       pairs += static_cast<double>(Counts(*plan).pairs_computed);
       total += static_cast<double>(Counts(*plan).pairs_total);
-      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(*plan));
+      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(*plan, MultipliedAs(Operands::kFloat32)));
     }
     timing_.cost = CostOfAttention(spec, heads, head_dim, length, pairs / total);
     sequence_.Run(spec_, draws_[0], /*backward=*/false);  // touches all memory once

@@ -47,17 +47,17 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
   for (uint32_t layer = 0; layer < kDraws; ++layer)
     draws.push_back(DrawHashProjections(hashed, operands.shape(), layer, /*step=*/0));
   const float dropout = backward ? static_cast<float>(config.attention_probs_dropout_prob) : 0;
-  const Operands multiplied = options.operands;
   int calls = 1;
   size_t run = 0;
   const std::vector<std::function<void()>> forms{[&] {
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(exact, {}, backward, dropout, multiplied);
+                                                     operands.Run(exact, {}, backward, dropout, options.operands);
                                                  },
                                                  [&] {
                                                    const HashProjections& projections = draws[run++ % kDraws];
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(hashed, projections, backward, dropout, multiplied);
+                                                     operands.Run(hashed, projections, backward, dropout,
+                                                                  options.operands);
                                                  }};
   const auto first = SampleInterleaved(forms, 1);
   const double exact_ms = std::max(first[0][0], 1e-4), hashed_ms = std::max(first[1][0], 1e-4);

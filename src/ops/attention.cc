@@ -380,9 +380,9 @@ Operands OperandsOf(Precision precision) {
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:
-      break;
+      return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kThreeParts : Operands::kFloat32;
     case MatmulPrecision::kHigh:
-      return Operands::kSplit;
+      return Operands::kTwoParts;
     case MatmulPrecision::kMedium:
       return Operands::kBFloat16;
   }

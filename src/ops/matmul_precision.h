@@ -8,9 +8,8 @@
 //   kMedium    one, of factors rounded to bfloat16: 10⁻²
 //
 // The words are PyTorch's. Heeded by linear maps (ops/packed_linear.h; ops/split_linear.h in training), by the
-// masked-LM loss, and by attention: in kHigh its forward, in kMedium all of it, of rounded factors (OperandsOf,
-// ops/attention.h). All other products, and all where there are no tiles or these would not be faster, are float32's
-// multiply-add.
+// masked-LM loss, and by attention, forward and backward (OperandsOf, ops/attention.h). All other products, and all
+// where there are no tiles or these would not be faster, are float32's multiply-add.
 #pragma once
 #include <cstdint>
 #include <string>

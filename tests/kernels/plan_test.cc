@@ -18,6 +18,7 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
+#include "kernels/cpu/matrix_tiles.h"
 
 namespace lshformer::testing {
 namespace {
@@ -231,6 +232,22 @@ TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   c.operands = Operands::kBFloat16;
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(WorkMemoryInTiles, IsWhatWorkBytesStates) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer reserves address space of its own";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  AttentionCase c = LongCase({"", AttentionSpec{}, 1500, 2, 256});
+  UseTileModel(true);
+  for (const Operands operands : {Operands::kBFloat16, Operands::kTwoParts, Operands::kThreeParts}) {
+    c.operands = operands;
+    for (const bool backward : {true, false})
+      EXPECT_EXIT(RunWithinWorkBytes(c, /*threads=*/2, backward), ::testing::ExitedWithCode(0), "") << Name(operands);
+  }
+  EXPECT_GT(ForwardWorkBytes(*PlanOf(c), Operands::kThreeParts), ForwardWorkBytes(*PlanOf(c), Operands::kTwoParts));
+  c = LongCase({"", AttentionSpec{}, 150, 2, 64});
+  EXPECT_EQ(ForwardWorkBytes(*PlanOf(c), Operands::kThreeParts), ForwardWorkBytes(*PlanOf(c)));
+  UseTileModel(false);
 }
 
 TEST_P(WorkMemory, OfLongSequencesIsLinear) {

@@ -229,9 +229,9 @@ TEST(LowPrecisionWays, OperandsOfAttention) {
   EXPECT_EQ(OperandsOf(Precision::kBFloat16), Operands::kBFloat16);
   UseTileModel(true);
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kBFloat16);
-  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kThreeParts);
   SetMatmulPrecision(MatmulPrecision::kHigh);
-  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kSplit);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kTwoParts);
   SetMatmulPrecision(MatmulPrecision::kMedium);  // one product of rounded factors is what attention in bfloat16 does
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kBFloat16);
   UseTileModel(false);

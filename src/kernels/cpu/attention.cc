@@ -4,6 +4,7 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -21,10 +22,18 @@ Workspace& ThreadWorkspace() {
 
 namespace {
 
-int64_t BytesOf(Operands operands) { return operands == Operands::kBFloat16 ? 2 : 4; }
+int64_t BytesOf(Operands operands) { return operands == Operands::kFloat32 ? 4 : 2 * Parts(operands); }
 
 MatrixTiles TilesOf(Operands operands) {
   return operands == Operands::kFloat32 ? MatrixTiles::kNone : ActiveMatrixTiles();
+}
+
+// What a unit's products are made of, if its numbers have parts.
+Operands OperandsOf(const AttentionPlan& plan, const Unit& unit, Operands operands) {
+  if (operands != Operands::kThreeParts) return operands;
+  const int64_t gathered = int64_t{unit.pass_end - unit.pass_begin} * unit.length;
+  const bool pays = PaysInThreeParts({plan.head_dim, unit.length, gathered, unit.visited_pairs});
+  return pays ? operands : Operands::kFloat32;
 }
 
 // Room for so many columns wherever the first of them is, with all of the panels that they lie in.
@@ -44,7 +53,7 @@ Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
 Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memory, int64_t count) {
   Columns columns = OrderOfColumns(work, pass);
   if (work.in_tiles()) count = WithWholePanels(count);
-  const int64_t bytes = count * work.padded() * BytesOf(work.call->operands);
+  const int64_t bytes = count * work.padded() * BytesOf(work.operands);
   columns.operand = memory.Get<uint8_t>(Slot::kColumns, bytes);
   if (work.in_tiles()) columns.panels = memory.Get<BFloat16Pair>(Slot::kColumnPanels, bytes / 4);
   if (!work.in_tiles() || work.backward) columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
@@ -85,38 +94,50 @@ void Step(const UnitWork& work, int64_t count, int64_t grain, const std::functio
   }
 }
 
+// backward: nullptr in a forward.
+UnitWork WorkOn(const AttentionForward& call, const AttentionBackward* backward, const Unit& unit, bool shared) {
+  UnitWork work;
+  work.call = &call;
+  work.plan = call.plan;
+  work.unit = &unit;
+  work.memory = &ThreadWorkspace();
+  work.shared = shared;
+  work.query = OfUnit(call.query, call.rounded_query, unit);
+  work.key = OfUnit(call.key, call.rounded_key, unit);
+  work.value = OfUnit(call.value, call.rounded_value, unit);
+  work.out = work.kept = OfUnit(call.out, unit);
+  work.rounded_out = OfUnit(call.rounded_out, unit);
+  if (backward) {
+    work.backward = backward;
+    work.grad_out = OfUnit(backward->grad_out, {}, unit);
+    work.grad_query = OfUnit(backward->grad_query, unit);
+    work.grad_key = OfUnit(backward->grad_key, unit);
+    work.grad_value = OfUnit(backward->grad_value, unit);
+  }
+  work.operands = OperandsOf(*call.plan, unit, call.operands);
+  if (Parts(work.operands) > 1 && !HasParts(work)) work.operands = Operands::kFloat32;
+  work.tiles = TilesOf(work.operands);
+  if (call.dropout.probability > 0) {
+    const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
+    work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
+  }
+  PrepareFill(work);
+  return work;
+}
+
 // Which thread takes which unit: large ones one after another by all threads, then the others, the most expensive
 // first, so that the last ones to end are short.
-void ForEachUnit(const AttentionForward& call, const std::function<void(UnitWork&)>& run) {
-  const AttentionPlan& plan = *call.plan;
+void ForEachUnit(const AttentionForward& call, const AttentionBackward* backward,
+                 const std::function<void(UnitWork&)>& run) {
+  const std::vector<Unit>& units = call.plan->units;
   int64_t total = 0;
-  for (const Unit& unit : plan.units) total += Cost(unit);
-  const MatrixTiles tiles = TilesOf(call.operands);
+  for (const Unit& unit : units) total += Cost(unit);
   std::vector<int32_t> shared, single;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    (IsShared(plan.units[u], total, Threads()) ? shared : single).push_back(static_cast<int32_t>(u));
-  }
-  std::stable_sort(single.begin(), single.end(),
-                   [&plan](int32_t a, int32_t b) { return Cost(plan.units[a]) > Cost(plan.units[b]); });
+  for (size_t u = 0; u < units.size(); ++u)
+    (IsShared(units[u], total, Threads()) ? shared : single).push_back(static_cast<int32_t>(u));
+  std::stable_sort(single.begin(), single.end(), [&](int32_t a, int32_t b) { return Cost(units[a]) > Cost(units[b]); });
   const auto run_unit = [&](int32_t index, bool is_shared) {
-    const Unit& unit = plan.units[index];
-    UnitWork work;
-    work.call = &call;
-    work.plan = &plan;
-    work.unit = &unit;
-    work.memory = &ThreadWorkspace();
-    work.query = OfUnit(call.query, call.rounded_query, unit);
-    work.key = OfUnit(call.key, call.rounded_key, unit);
-    work.value = OfUnit(call.value, call.rounded_value, unit);
-    work.out = work.kept = OfUnit(call.out, unit);
-    work.rounded_out = OfUnit(call.rounded_out, unit);
-    work.tiles = call.operands == Operands::kSplit && !HasParts(work) ? MatrixTiles::kNone : tiles;
-    work.shared = is_shared;
-    if (call.dropout.probability > 0) {
-      const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
-      work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
-    }
-    PrepareFill(work);
+    UnitWork work = WorkOn(call, backward, units[index], is_shared);
     run(work);
   };
   for (const int32_t index : shared) run_unit(index, true);
@@ -324,21 +345,30 @@ void RunAttentionForward(const AttentionForward& call) {
   if ((call.rounded_query.data || call.rounded_out.data) &&
       (call.operands != Operands::kBFloat16 || TilesOf(call.operands) == MatrixTiles::kNone))
     Fail("attention: rows in bfloat16 are for products of bfloat16 in matrix tiles");
-  ForEachUnit(call, RunForward);
+  ForEachUnit(call, nullptr, RunForward);
 }
 
-void RunAttentionBackward(const AttentionBackward& of_operands) {
-  AttentionBackward call = of_operands;
-  if (call.forward.operands == Operands::kSplit) call.forward.operands = Operands::kFloat32;
+void RunAttentionBackward(const AttentionBackward& call) {
   Require(call.forward.operands);
-  ForEachUnit(call.forward, [&call](UnitWork& work) {
-    work.backward = &call;
-    work.grad_out = OfUnit(call.grad_out, {}, *work.unit);
-    work.grad_query = OfUnit(call.grad_query, *work.unit);
-    work.grad_key = OfUnit(call.grad_key, *work.unit);
-    work.grad_value = OfUnit(call.grad_value, *work.unit);
-    RunBackward(work);
-  });
+  ForEachUnit(call.forward, &call, RunBackward);
+}
+
+// In cycles of the forward, where a core does 25 multiply-adds of GEMM, 2.5 other instructions, one tile product in 16,
+// a tile's load in 8, its store in 16 (none of these beside another). The backward follows it: it makes the scores
+// again, and they must be the same.
+bool PaysInThreeParts(const UnitCost& unit) {
+  constexpr double kLeastGain = 1.3;  // as for linear layers (ops/matmul_precision.cc): they take more memory
+  const double side = kTilePadding, depth = PaddedHeadDim(unit.head_dim, true),
+               length = static_cast<double>(unit.length);
+  const double filled = std::ceil(length / side) * side / length, pairs = static_cast<double>(unit.visited_pairs);
+  // A pair's two products and its softmax.
+  const double multiply_add = 2.0 * unit.head_dim / 25 + 1.32 / 2.5;
+  // The same in tiles of 16 × 16, 32 of depth: six products and six loads each, and a block's sums.
+  const double tiles = 2 * depth * 6 * (16 + 8) / (16 * 16 * 32) + 2 * (16 + 8) / 256.0 + 1.88 / 2.5;
+  // A query, a key and a value looked through and split, 16 numbers in 44 instructions.
+  const double split = 3 * depth * 44 / 16 / 2.5;
+  return kLeastGain * (pairs * filled * filled * tiles + static_cast<double>(unit.gathered) * split) <=
+         pairs * multiply_add;
 }
 
 namespace {
@@ -377,6 +407,17 @@ int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, 
   return floats;
 }
 
+// Of a thread, for the rows of a tile and a block of columns.
+int64_t TileFloats(int64_t padded, bool backward, Operands operands) {
+  int64_t of_row = backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns;
+  if (operands == Operands::kBFloat16) of_row += padded + kBlockColumns;  // pairs of rows, columns, weights
+  // Further parts of rows, of weights.
+  of_row += (Parts(operands) - 1) * (backward ? 3 * padded + 2 * kBlockColumns : 2 * padded + kBlockColumns);
+  // Rows to be turned round, sums; more weights.
+  if (TilesOf(operands) != MatrixTiles::kNone) of_row += 2 * padded + kBlockColumns;
+  return kTileRows * of_row;
+}
+
 int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
   int64_t bytes =
       static_cast<int64_t>(sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() +
@@ -385,15 +426,16 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
                            sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
                            sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
   for (const Clusters& clusters : plan.clusters) bytes += clusters.Bytes();
-  const bool in_tiles = TilesOf(operands) != MatrixTiles::kNone;
-  const int64_t padded = PaddedHeadDim(plan.head_dim, in_tiles);
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
   std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
-  int64_t largest_shared = 0;
+  int64_t largest_shared = 0, tile = 0;
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
-    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, operands);
+    const Operands of_unit = OperandsOf(plan, unit, operands);
+    const int64_t padded = PaddedHeadDim(plan.head_dim, TilesOf(of_unit) != MatrixTiles::kNone);
+    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, of_unit);
+    tile = std::max(tile, TileFloats(padded, backward, of_unit));
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {
@@ -402,10 +444,6 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
   }
   std::sort(units.rbegin(), units.rend());
   units.resize(std::min<size_t>(units.size(), Threads()));
-  int64_t tile = kTileRows * (backward ? 5 * padded + 2 * kBlockColumns : 3 * padded + kBlockColumns);
-  if (operands == Operands::kBFloat16) tile += kTileRows * (padded + kBlockColumns);  // pairs of rows, columns, weights
-  if (operands == Operands::kSplit) tile += kTileRows * (2 * padded + kBlockColumns);  // second parts too
-  if (in_tiles) tile += kTileRows * (2 * padded + kBlockColumns);  // rows to be turned round, sums; more weights
   const int64_t floats =
       std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;
@@ -414,8 +452,7 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
 }  // namespace
 
 int64_t WorkBytes(const AttentionPlan& plan, Operands operands) {
-  if (operands != Operands::kSplit) return PlanAndWorkBytes(plan, true, operands);
-  return std::max(PlanAndWorkBytes(plan, false, operands), PlanAndWorkBytes(plan, true, Operands::kFloat32));
+  return std::max(PlanAndWorkBytes(plan, false, operands), PlanAndWorkBytes(plan, true, operands));
 }
 int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
   return PlanAndWorkBytes(plan, false, operands);

@@ -33,7 +33,8 @@ struct RowGradients {
   alignas(64) float gradient_sum[kTileRows];
   alignas(64) float self_score[kTileRows];  // units of log 2
   float *scores, *gradients;                // [columns][rows padded]
-  // Matrix tiles: what those become, in rows of kTileRows, and the gradients in pairs; Σ_c ds_cr k_c, [padded][rows].
+  // Matrix tiles: what those become, [parts][kBlockColumns] rows of kTileRows, and the gradients in pairs,
+  // [parts][columns / 2][rows padded]; Σ_c ds_cr k_c, [padded][rows].
   BFloat16Pair *weight_rows, *gradient_rows, *gradient_pairs;
   float* transposed;
 };
@@ -42,6 +43,8 @@ template <class T>
 struct BackwardRows : RowGradients {
   RowFactors<T> operand, grad_out;
 };
+
+constexpr int kPartOfRows = kBlockColumns * kTileRows;  // numbers of a part of weight_rows and gradient_rows
 
 // Scores → p (for dV); dp → ds. Every pair counts, and counts as it stands.
 void PlainGradientBlock(RowGradients& tile, int count) {
@@ -85,7 +88,7 @@ void GradientBlock(const Dropout& dropout, RowGradients& tile, const DropoutWord
 
 // The same for matrix tiles: p (for dV) and ds in rows, ds in pairs too. scale: of the scores. kPlain: every pair
 // counts, as it stands; otherwise scores and gradients hold p and ds, unrounded, in the end.
-template <class M, bool kPlain>
+template <class T, bool kPlain>
 void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWords* words, int columns,
                    bool subtract_fill, float scale) {
   const Floats d;
@@ -100,7 +103,8 @@ void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWord
     auto sum = hn::Load(d, tile.gradient_sum + r);
     const auto gradient_of = [&](int c) {
       float *score = scores + c * stride + r, *gradient = gradients + c * stride + r;
-      const auto p = Exp2ForBFloat16(d, hn::MulSub(hn::Load(d, score), factor, lse));
+      const auto exponent = hn::MulSub(hn::Load(d, score), factor, lse);
+      const auto p = T::kParts == 1 ? Exp2ForBFloat16(d, exponent) : Exp2(d, exponent);
       auto weight = p, ds = hn::Mul(p, hn::Sub(hn::Load(d, gradient), delta));
       if (!kPlain) {
         const auto left_out = hn::Le(hn::Load(d, score), hn::Set(d, kMasked));
@@ -111,13 +115,13 @@ void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWord
         hn::Store(weight, d, score);
         hn::Store(ds, d, gradient);
       }
-      StoreRounded<M>(weight, weight_rows + c * kTileRows + r);
-      StoreRounded<M>(ds, gradient_rows + c * kTileRows + r);
+      StoreRoundedParts<T>(weight, weight_rows + c * kTileRows + r, kPartOfRows);
+      StoreRoundedParts<T>(ds, gradient_rows + c * kTileRows + r, kPartOfRows);
       return ds;
     };
     for (int c = 0; c < columns; c += 2, pairs += stride) {
       const auto even = gradient_of(c), odd = gradient_of(c + 1);
-      hn::Store(RoundedPairs<M>(even, odd), Words(), pairs);
+      StoreRoundedPairs<T>(even, odd, pairs, columns / 2 * stride);
     }
     if (!kPlain) hn::Store(sum, d, tile.gradient_sum + r);
   }
@@ -203,7 +207,6 @@ void ClearPaddingRows(const RowGradients& tile, int columns) {
 template <class T>
 void BackwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& range, BackwardRows<T>& tile,
                        const TileBlock& block, bool every_pair, float* row_gradient) {
-  using M = MultiplierOf<T>;
   const int padded = work.padded(), stride = tile.rows.padded, before = block.begin - block.first;
   const Columns& columns = work.columns;
   MultiplyColumnsByRows(work, tile.rows, columns.OperandAt<T>(block.first, padded), tile.operand, block, tile.scores);
@@ -212,15 +215,17 @@ void BackwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& r
                                    [&](int row) { return tile.self_score[row]; });
   const bool zeros = HasPairsThatDoNotCount(block, every_pair);
   const Dropout dropout = MakeDropout(work.call->dropout);
-  const auto gradients = !zeros && !dropout.on && !work.fill_score ? GradientPairs<M, true> : GradientPairs<M, false>;
+  const auto gradients = !zeros && !dropout.on && !work.fill_score ? GradientPairs<T, true> : GradientPairs<T, false>;
   gradients(dropout, tile, columns.dropout_at(block.first), block.columns, work.subtract_fill, scale);
-  ClearPaddingRows(tile, block.columns);
+  if (T::kParts == 1) ClearPaddingRows(tile, block.columns);  // numbers in parts are finite
   float *weights = tile.scores + before * stride, *score_gradients = tile.gradients + before * stride;
   ForEachSelf(work, pass, range, tile.rows, block.begin, block.count, [&](int column, int row) {
     const int c = before + column;
     score_gradients[column * stride + row] = 0;
-    NumbersOf(tile.gradient_rows)[c * kTileRows + row] = 0;
-    NumbersOf(tile.gradient_pairs)[(c / 2 * stride + row) * 2 + c % 2] = 0;
+    for (int part = 0; part < T::kParts; ++part) {
+      NumbersOf(tile.gradient_rows)[part * kPartOfRows + c * kTileRows + row] = 0;
+      NumbersOf(tile.gradient_pairs + part * block.columns / 2 * stride)[(c / 2 * stride + row) * 2 + c % 2] = 0;
+    }
   });
   const int64_t offset = int64_t{block.begin} * padded;
   if (zeros && !tile.grad_out.finite) {
@@ -260,12 +265,12 @@ bool Meets(const UnitWork& work, const Tile& tile, int group) {
 }
 
 // Room for what matrix tiles need beside, and the sums at 0.
-void StartTransposedSums(RowGradients& tile, int padded) {
-  constexpr int64_t kPairs = int64_t{kBlockColumns} * kTileRows / 2;
+void StartTransposedSums(RowGradients& tile, int padded, int parts) {
+  const int64_t pairs = int64_t{kPartOfRows} / 2 * parts;
   Workspace& memory = ThreadWorkspace();
-  tile.weight_rows = memory.Get<BFloat16Pair>(Slot::kWeightRows, kPairs);
-  tile.gradient_rows = memory.Get<BFloat16Pair>(Slot::kGradientRows, kPairs);
-  tile.gradient_pairs = memory.Get<BFloat16Pair>(Slot::kGradientPairs, kPairs);
+  tile.weight_rows = memory.Get<BFloat16Pair>(Slot::kWeightRows, pairs);
+  tile.gradient_rows = memory.Get<BFloat16Pair>(Slot::kGradientRows, pairs);
+  tile.gradient_pairs = memory.Get<BFloat16Pair>(Slot::kGradientPairs, pairs);
   tile.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
   std::memset(tile.transposed, 0, sizeof(float) * tile.rows.padded * padded);
 }
@@ -287,7 +292,7 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   const int64_t row = part * pass.visits * work.unit->length + tile.row_begin;
   float* row_gradient = work.row_gradients + row * padded;
   std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
-  if constexpr (kInTiles<T>) StartTransposedSums(into, padded);
+  if constexpr (kInTiles<T>) StartTransposedSums(into, padded, T::kParts);
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment segment = InGroup(work, work.plan->segments[s], group);
     if constexpr (kInTiles<T>) {
@@ -355,8 +360,15 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
     float scale = work.call->scale;
     if (work.columns.key_scale) {
       WithOperands(work, [&](auto number) {
-        const auto* key = work.columns.OperandAt<decltype(number)>(c, padded);
-        for (int k = 0; k < padded; k += kLanes) hn::Store(LoadNumbers(key, k), Floats(), wide + k);
+        using T = decltype(number);
+        const T* key = work.columns.OperandAt<T>(c, padded);
+        for (int k = 0; k < padded; k += kLanes) {
+          auto sum = LoadNumbers(key, k);
+          if constexpr (kInTiles<T>) {
+            for (int part = 1; part < T::kParts; ++part) sum = hn::Add(sum, LoadNumbers(key + part * padded / 2, k));
+          }
+          hn::Store(sum, Floats(), wide + k);
+        }
       });
       scale *= work.columns.key_scale[c];
       AddScaled(wide, -scale * Dot(wide, gradient, padded), work.head_dim(), target.at(position));

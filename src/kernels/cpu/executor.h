@@ -46,17 +46,22 @@ inline int PaddedHeadDim(int head_dim, bool in_tiles) {
   return (head_dim + padding - 1) / padding * padding;
 }
 
-// Numbers that a T holds.
+// What a row of `padded` numbers takes, in T's.
 template <class T>
-inline constexpr int kNumbers = std::is_same_v<T, float> ? 1 : 2;
-template <class T>
-requires(T::kParts == 2)  // two of one number
-    inline constexpr int kNumbers<T> = 1;
+constexpr int HeldRow(int padded) {
+  if constexpr (std::is_same_v<T, float>) {
+    return padded;
+  } else if constexpr (requires { T::kParts; }) {
+    return padded / 2 * T::kParts;
+  } else {
+    return padded / 2;
+  }
+}
 
 // Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
 // Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In matrix tiles `first` is a
-// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of two parts each row and each panel
-// holds the first, then the second.
+// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of several parts each row and each
+// panel holds one after another.
 struct Columns {
   int32_t count = 0;                          // of the pass
   int64_t first = 0;                          // the first one held
@@ -70,15 +75,15 @@ struct Columns {
 
   template <class T>
   T* OperandAt(int64_t column, int padded) const {
-    return static_cast<T*>(operand) + (column - first) * (padded / kNumbers<T>);
+    return static_cast<T*>(operand) + (column - first) * HeldRow<T>(padded);
   }
   template <class T>
   T* ValueAt(int64_t column, int padded) const {
-    return static_cast<T*>(value) + (column - first) * (padded / kNumbers<T>);
+    return static_cast<T*>(value) + (column - first) * HeldRow<T>(padded);
   }
   template <class T>
   BFloat16Pair* PanelAt(int64_t column, int padded) const {
-    return panels + (column - first) * (padded / kNumbers<T>);
+    return panels + (column - first) * HeldRow<T>(padded);
   }
   int32_t position(int64_t column) const { return order ? order[column] : static_cast<int32_t>(column); }
   const DropoutWords* dropout_at(int64_t column) const { return dropout ? dropout + (column - first) : nullptr; }
@@ -105,7 +110,8 @@ struct UnitWork {
   const AttentionPlan* plan = nullptr;
   const Unit* unit = nullptr;
   Workspace* memory = nullptr;             // of the unit; tiles use the workspace of the thread that runs them
-  MatrixTiles tiles = MatrixTiles::kNone;  // that its products go through
+  Operands operands = Operands::kFloat32;  // what its products are made of: of the call, or float32
+  MatrixTiles tiles = MatrixTiles::kNone;  // that they go through
   bool shared = false;                     // all threads work on this unit
   uint64_t dropout_key = 0;                // of this sequence and head
   // Of the call, or copies where many passes go over them: rows of one head lie far apart in a tensor of all.

@@ -68,7 +68,6 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
 template <class T, bool kPlain>
 void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWords* words, int columns,
                   bool subtract_fill, float scale, float* scores, RowState& state, BFloat16Pair* pairs) {
-  using M = MultiplierOf<T>;
   const Floats d;
   const int stride = rows.padded;
   const auto factor = hn::Set(d, scale);
@@ -100,14 +99,7 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
     BFloat16Pair* to = pairs + r;
     for (int c = 0; c < columns; c += 2, to += stride) {
       const auto even = probability(c, even_sum), odd = probability(c + 1, odd_sum);
-      const auto rounded = RoundedPairs<M>(even, odd);
-      hn::Store(rounded, Words(), to);
-      if constexpr (T::kParts == 2) {
-        const auto even_rounded = hn::BitCast(d, hn::ShiftLeft<16>(rounded)),
-                   odd_rounded = hn::BitCast(d, hn::And(rounded, hn::Set(Words(), 0xFFFF0000)));
-        hn::Store(RoundedPairs<M>(hn::Sub(even, even_rounded), hn::Sub(odd, odd_rounded)), Words(),
-                  to + columns / 2 * stride);
-      }
+      StoreRoundedPairs<T>(even, odd, to, columns / 2 * stride);
     }
     const auto sum = hn::Add(even_sum, odd_sum);
     hn::Store(hn::MulAdd(hn::Load(d, state.sum + r), rescale, sum), d, state.sum + r);
@@ -127,7 +119,7 @@ void RescaleTransposed(const RowState& state, int stride, int padded, float* sum
 }
 
 // sums[k][r] += Σ_c values[c][k] weights[c][r] over the pairs whose weight is not 0; weights [count][stride], values in
-// panels, from column `begin` on. Of one part: where numbers have two, all are finite.
+// panels, from column `begin` on. Of one part: where numbers have more, all are finite.
 template <class T>
 void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int padded, const float* weights,
                           int stride, float* sums) {
@@ -183,8 +175,8 @@ class ColumnWindow {
     const auto move = [&](void* data, int64_t bytes) {
       if (data) std::memmove(data, static_cast<uint8_t*>(data) + skipped * bytes, kept * bytes);
     };
-    WithForwardOperands(work_, [&](auto number) {
-      const int64_t row_bytes = int64_t{work_.padded()} / kNumbers<decltype(number)> * sizeof(number);
+    WithOperands(work_, [&](auto number) {
+      const int64_t row_bytes = int64_t{HeldRow<decltype(number)>(work_.padded())} * sizeof(number);
       move(held_.operand, row_bytes);
       move(kInTiles<decltype(number)> ? held_.panels : held_.value, row_bytes);
     });
@@ -292,7 +284,7 @@ void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns&
   const int padded = work.padded();
   const int64_t piece = kInPairs<T> ? kTileRows : end - begin;
   for (int64_t first = begin; first < end; first += piece) {
-    const int64_t last = std::min(end, first + piece), row_values = padded / kNumbers<T>;
+    const int64_t last = std::min(end, first + piece), row_values = HeldRow<T>(padded);
     uint8_t* not_finite = columns.not_finite + (first - columns.first);
     float* rows;
     if constexpr (kInPairs<T>) {
@@ -337,7 +329,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
       GatherRows(work.value, work, columns.order, first, last, rows, not_finite);
     }
   };
-  WithForwardOperands(work, [&](auto number) {
+  WithOperands(work, [&](auto number) {
     using T = decltype(number);
     if constexpr (kInTiles<T>) {
       auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
@@ -360,7 +352,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
   const bool last = &pass + 1 == work.plan->passes.data() + work.unit->pass_end;
   ColumnWindow window(work, pass);
-  WithForwardOperands(work, [&](auto number) {
+  WithOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const TilesOf<T> tiles;
     for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
@@ -370,17 +362,22 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
 bool HasParts(const UnitWork& work) {
   const Floats d;
   constexpr float kLimit = 0x1p56f;
+  const float least = Parts(work.operands) == 3 ? 0x1p-100f : 0;
   const int whole = work.head_dim() / kLanes * kLanes;
   bool fit = true;
   auto misfits = hn::Zero(d);
-  for (const UnitTensor<const float>& tensor : {work.query, work.key, work.value}) {
+  for (const UnitTensor<const float>& tensor : {work.query, work.key, work.value, work.grad_out}) {
     for (int32_t row = 0; row < work.unit->length && tensor.data != nullptr; ++row) {
       const float* numbers = tensor.at(row);
       for (int k = 0; k < whole; k += kLanes) {
-        const auto below = hn::Lt(hn::Abs(hn::LoadU(d, numbers + k)), hn::Set(d, kLimit));  // NaN is not
-        misfits = hn::IfThenElse(below, misfits, hn::Set(d, 1.0f));
+        const auto number = hn::Abs(hn::LoadU(d, numbers + k));
+        const auto large = hn::Or(hn::Ge(number, hn::Set(d, least)), hn::Eq(number, hn::Zero(d)));
+        misfits = hn::IfThenElse(hn::And(hn::Lt(number, hn::Set(d, kLimit)), large), misfits, hn::Set(d, 1.0f));
       }
-      for (int k = whole; k < work.head_dim(); ++k) fit = fit && std::abs(numbers[k]) < kLimit;
+      for (int k = whole; k < work.head_dim(); ++k) {
+        const float number = std::abs(numbers[k]);
+        fit = fit && number < kLimit && (number >= least || number == 0);
+      }
     }
   }
   return fit && hn::AllTrue(d, hn::Eq(misfits, hn::Zero(d)));

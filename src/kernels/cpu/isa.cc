@@ -82,8 +82,10 @@ const char* Name(Operands operands) {
       break;
     case Operands::kBFloat16:
       return "bfloat16";
-    case Operands::kSplit:
-      return "split";
+    case Operands::kTwoParts:
+      return "two parts";
+    case Operands::kThreeParts:
+      return "three parts";
   }
   return "float32";
 }

@@ -65,14 +65,14 @@ void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const TileBl
        rows.padded, padded, rows.padded, block.columns, part_bytes, block.columns / 2 * rows.padded});
 }
 
-// sums[c] += Σ_r weights[c][r] rows[r], with the weights in rows of kTileRows.
+// sums[c] += Σ_r weights[c][r] rows[r], with the weights in rows of kTileRows, a part of kBlockColumns after another.
 template <class T>
 void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const TileBlock& block, const BFloat16Pair* weights,
                       const RowFactors<T>& factors, float* sums) {
   const int padded = work.padded();
-  MultiplyTiles<MultiplierOf<T>, true>({weights, 2 * kTileRows, kTileRowBytes, factors.pairs, padded,
-                                        sums + int64_t{block.first} * padded, padded, block.columns, padded,
-                                        rows.padded});
+  MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
+      {weights, 2 * kTileRows, kTileRowBytes, factors.pairs, padded, sums + int64_t{block.first} * padded, padded,
+       block.columns, padded, rows.padded, 2 * kTileRows * kBlockColumns, padded / 2 * rows.padded});
 }
 
 // Gives the pairs of a block that have a score of their own that score: those that do not count, rows that meet
@@ -117,12 +117,12 @@ void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Colu
       NormalizeRows(rows, count, padded, kKeyNormEpsilon * static_cast<float>(work.head_dim()),
                     key_scale + (first - columns.first));
     }
-    const float* const parts[] = {rows, SecondParts<T>(rows, int64_t{held} * padded)};
+    const auto parts = PartsOfRows<T>(rows, int64_t{held} * padded);
     // Rounding makes the largest floats infinite: then it is asked which rows had one.
     if (!RoundNumbers(rows, int64_t{held} * padded)) {
       for (int row = 0; row < count; ++row) not_finite[row] |= RoundNumbers(rows + row * padded, padded) ? 0 : 1;
     }
-    const int words = padded / kNumbers<T>;  // of a row, with all of its parts
+    const int words = HeldRow<T>(padded);  // of a row, with all of its parts
     for (int part = 0; part < T::kParts; ++part) {
       const float* numbers = parts[part];
       for (int64_t c = 0; c < held && to_rows; ++c)

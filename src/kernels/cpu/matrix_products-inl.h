@@ -22,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 
-// Two numbers that M multiplies, or with as many more the two parts of two numbers (Operands::kSplit).
+// Two numbers that M multiplies, or with more of them the parts of two numbers (Operands).
 template <class M, int kPartsOfNumber = 1>
 struct TilePair {
   static constexpr int kParts = kPartsOfNumber;
@@ -80,6 +80,19 @@ HWY_INLINE WordVec RoundedPairs(FloatVec low, FloatVec high) {
   return hn::Or(hn::And(RoundedAbove(high), hn::Set(w, 0xFFFF0000)), hn::ShiftRight<16>(RoundedAbove(low)));
 }
 
+// The same of each part of two numbers, `part` words from one part to the next.
+template <class T>
+HWY_INLINE void StoreRoundedPairs(FloatVec low, FloatVec high, BFloat16Pair* to, ptrdiff_t part) {
+  const Floats d;
+  for (int left = T::kParts; left > 0; --left, to += part) {
+    const auto rounded = RoundedPairs<MultiplierOf<T>>(low, high);
+    hn::Store(rounded, Words(), to);
+    if (left == 1) return;
+    low = hn::Sub(low, hn::BitCast(d, hn::ShiftLeft<16>(rounded)));
+    high = hn::Sub(high, hn::BitCast(d, hn::And(rounded, hn::Set(Words(), 0xFFFF0000))));
+  }
+}
+
 HWY_INLINE uint16_t* NumbersOf(BFloat16Pair* pairs) { return reinterpret_cast<uint16_t*>(pairs); }
 
 // Stores kLanes numbers, rounded, one after another.
@@ -94,6 +107,17 @@ HWY_INLINE void StoreRounded(FloatVec x, uint16_t* to) {
   }
 #endif
   hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(RoundedAbove(x))), Halves(), to);
+}
+
+// The same of each part, `part` numbers from one part to the next.
+template <class T>
+HWY_INLINE void StoreRoundedParts(FloatVec x, uint16_t* to, ptrdiff_t part) {
+  for (int left = T::kParts; left > 1; --left, to += part) {
+    const auto rounded = RoundedAbove(x);
+    hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(rounded)), Halves(), to);
+    x = hn::Sub(x, hn::BitCast(Floats(), hn::And(rounded, hn::Set(Words(), 0xFFFF0000))));
+  }
+  StoreRounded<MultiplierOf<T>>(x, to);
 }
 
 // A row as linear layers round theirs (ops/low_precision_kernels.h): any NaN becomes the positive quiet one. `from` may
@@ -186,7 +210,7 @@ struct TileProduct {
   float* c;
   ptrdiff_t c_stride;
   int rows, columns, depth;          // multiples of 32
-  ptrdiff_t a_part = 0, b_part = 0;  // of two parts: bytes and words from the first to the second
+  ptrdiff_t a_part = 0, b_part = 0;  // of several parts: bytes and words from one to the next
 };
 
 // Four tiles of 32 × 32 sums += a · b; four more hold two of each factor.
@@ -226,12 +250,12 @@ HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const 
   // Not of p any more: to the compiler every load of a tile may have changed that.
   const ptrdiff_t a_row = p.a_row, a_depth = p.a_depth, b_stride = p.b_stride;
   const int depth = p.depth;
-  if constexpr (kParts == 2) {
-    const ptrdiff_t a_part = p.a_part, b_part = p.b_part;
-    AddToFourTiles<M>(a + a_part, a_row, a_depth, b, b_stride, depth);
-    AddToFourTiles<M>(a, a_row, a_depth, b + b_part, b_stride, depth);
+  // The parts that together are of order `sum`.
+  const ptrdiff_t a_part = p.a_part, b_part = p.b_part;
+  for (int sum = kParts - 1; sum >= 0; --sum) {
+    for (int part = sum; part >= 0; --part)
+      AddToFourTiles<M>(a + part * a_part, a_row, a_depth, b + (sum - part) * b_part, b_stride, depth);
   }
-  AddToFourTiles<M>(a, a_row, a_depth, b, b_stride, depth);
   M::template Store<0>(c, c_bytes);
   M::template Store<1>(c + kTileSide, c_bytes);
   M::template Store<2>(c + lower, c_bytes);

@@ -10,6 +10,7 @@
 #define LSHFORMER_PRODUCTS_INL
 #endif
 
+#include <array>
 #include <type_traits>
 
 #include "kernels/cpu/bfloat16.h"
@@ -22,19 +23,30 @@ namespace lshformer::HWY_NAMESPACE {
 template <class T>
 inline constexpr bool kInPairs = std::is_same_v<T, BFloat16Pair>;
 
-// Calls body(T()) with the T that the call's operands are held in.
+template <class M, class Body>
+HWY_INLINE void WithParts(int parts, const Body& body) {
+  if (parts == 3) {
+    body(TilePair<M, 3>());
+  } else if (parts == 2) {
+    body(TilePair<M, 2>());
+  } else {
+    body(TilePair<M>());
+  }
+}
+
+// Calls body(T()) with the T that the unit's operands are held in.
 template <class Body>
 HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
   if (work.tiles == MatrixTiles::kModel) {
-    body(TilePair<ModelTiles>());
+    WithParts<ModelTiles>(Parts(work.operands), body);
     return;
   }
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   if (work.tiles == MatrixTiles::kInstructions) {
-    body(TilePair<AmxTiles>());
+    WithParts<AmxTiles>(Parts(work.operands), body);
     return;
   }
-  if (work.call->operands == Operands::kBFloat16) {
+  if (work.operands == Operands::kBFloat16) {
     body(BFloat16Pair());
     return;
   }
@@ -42,38 +54,28 @@ HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
   body(float());
 }
 
-// The same of a forward.
-template <class Body>
-HWY_INLINE void WithForwardOperands(const UnitWork& work, const Body& body) {
-  if (work.call->operands != Operands::kSplit || !work.in_tiles()) {
-    WithOperands(work, body);
-    return;
-  }
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  if (work.tiles == MatrixTiles::kInstructions) {
-    body(TilePair<AmxTiles, 2>());
-    return;
-  }
-#endif
-  body(TilePair<ModelTiles, 2>());
-}
-
-// The second parts of at most kTileRows rows that are not rounded yet; nothing where numbers have one part.
+// At most kTileRows rows that are not rounded yet, and what rounding leaves of them to each further part.
 template <class T>
-const float* SecondParts(const float* rows, int64_t count) {
-  if constexpr (T::kParts == 1) return nullptr;
-  float* rests = ThreadWorkspace().Get<float>(Slot::kSecondParts, count);
-  Rests(rows, count, rests);
-  return rests;
+std::array<const float*, T::kParts> PartsOfRows(const float* rows, int64_t count) {
+  std::array<const float*, T::kParts> parts{rows};
+  if constexpr (T::kParts > 1) {
+    auto* rests = ThreadWorkspace().Get<float>(Slot::kFurtherParts, (T::kParts - 1) * count);
+    for (int part = 1; part < T::kParts; ++part, rests += count) {
+      Rests(parts[part - 1], count, rests);
+      parts[part] = rests;
+    }
+  }
+  return parts;
 }
 
 // Rows of a tile in the forms in which products take them.
 template <class T>
 struct RowFactors {
-  float* rows = nullptr;  // [count][padded]; with pairs, rounded
+  float* rows = nullptr;  // [count][padded]; with pairs of one part, rounded
   // [head_dim][rows padded], times the scale that scores get; pairs: [parts][padded / 2][rows padded], without
   T* transposed = nullptr;
-  BFloat16Pair* pairs = nullptr;  // [count / 2][padded]: neighbouring rows, zeros after them; made by PairRows
+  // [parts][count / 2][padded]: neighbouring rows, zeros after them; made by PairRows
+  BFloat16Pair* pairs = nullptr;
   float scale = 1;
   bool finite = true;
 };
@@ -92,8 +94,8 @@ RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, cons
   if constexpr (kInTiles<T>) {
     std::fill(factors.rows + rows.count * padded, factors.rows + rows.padded * padded, 0.0f);
     const int64_t numbers = int64_t{rows.padded} * padded;
-    const float* const parts[] = {factors.rows, SecondParts<T>(factors.rows, numbers)};
-    factors.finite = RoundNumbers(factors.rows, numbers) && factors.finite;
+    const auto parts = PartsOfRows<T>(factors.rows, numbers);
+    if (T::kParts == 1) factors.finite = RoundNumbers(factors.rows, numbers) && factors.finite;
     auto* natural = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
     factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * padded / 2 * T::kParts);
     for (int part = 0; part < T::kParts; ++part) {
@@ -116,8 +118,12 @@ RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, cons
 template <class T>
 void PairRows(const UnitWork& work, const TileRows& rows, Slot slot, RowFactors<T>& factors) {
   if constexpr (kInTiles<T>) {
-    factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * work.padded() / 2);
-    PairsDown<MultiplierOf<T>>(factors.rows, rows.padded, work.padded(), factors.pairs);
+    const int padded = work.padded();
+    const int64_t numbers = int64_t{rows.padded} * padded;
+    factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * padded / 2 * T::kParts);
+    const auto parts = PartsOfRows<T>(factors.rows, numbers);
+    for (int part = 0; part < T::kParts; ++part)
+      PairsDown<MultiplierOf<T>>(parts[part], rows.padded, padded, factors.pairs + part * numbers / 2);
   } else if constexpr (kInPairs<T>) {
     factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * work.padded() / 2);
     PairDownColumns(factors.rows, rows.count, work.padded(), factors.pairs);
@@ -176,7 +182,7 @@ void AddWeightedColumns(const UnitWork& work, const TileRows& rows, bool leave_o
                         const T* columns, int count, float* sums, const float* rescale = nullptr) {
   const int padded = work.padded(), stride = rows.padded;
   if (leave_out_zeros) {
-    MultiplyNonzero<kStore, true>({weights, stride}, columns, padded / kNumbers<T>, {sums, padded}, rows.count, padded,
+    MultiplyNonzero<kStore, true>({weights, stride}, columns, HeldRow<T>(padded), {sums, padded}, rows.count, padded,
                                   count, rescale);
   } else if constexpr (kInPairs<T>) {
     Workspace& memory = ThreadWorkspace();
