@@ -9,9 +9,9 @@ namespace lshformer {
 namespace {
 
 // Auto: clusters of kSmallAutoCluster keys up to kSmallAutoLength tokens, where a query with four open meets as many
-// numbers with one size as with the other, then of kAutoCluster, and levels of kAutoRatio times the size above while
-// there are more than kAutoTop clusters of the largest: those, which all queries meet in whole tiles, cost less than
-// another level. Bundles have no levels.
+// numbers with one size as with the other, then of kAutoCluster (if not all of them were opened), and levels of
+// kAutoRatio times the size above while there are more than kAutoTop clusters of the largest: those, which all queries
+// meet in whole tiles, cost less than another level. Bundles have no levels, nor have queries that open none.
 constexpr int kSmallAutoCluster = 16, kAutoCluster = 32, kAutoRatio = 8, kAutoTop = 256;
 constexpr int64_t kSmallAutoLength = 2048;
 constexpr int64_t kMaxCluster = 65536, kMaxOpen = 1024, kMaxGroups = 64;
@@ -129,10 +129,13 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
   for (size_t level = 0; level < clustered.cluster.size(); ++level)
     levels.push_back({clustered.cluster[level], clustered.open[level]});
   if (clustered.cluster.empty()) {
-    int64_t size = length > kSmallAutoLength ? kAutoCluster : kSmallAutoCluster;
-    levels.push_back({static_cast<int>(size), clustered.open[0]});
-    for (; clustered.bundle == 1 && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
-      levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), clustered.open[0]});
+    const int open = clustered.open[0];
+    const bool large = length > std::max(kSmallAutoLength, (int64_t{open} + 1) * kAutoCluster);
+    int64_t size = large ? kAutoCluster : kSmallAutoCluster;
+    levels.push_back({static_cast<int>(size), open});
+    for (; large && open > 0 && clustered.bundle == 1 && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster;
+         size *= kAutoRatio)
+      levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), open});
   }
   const int largest = levels.front().cluster;
   for (ClusterLevel& level : levels)

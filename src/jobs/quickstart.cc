@@ -44,6 +44,7 @@ constexpr int64_t kTrainQuestions = 12'000, kTestQuestions = 500, kDocumentWords
 constexpr uint64_t kQuestionsToAsk = 5;
 constexpr int kQuestionLength = 512, kQuestionBatch = 16;
 constexpr double kQuestionRate = 1e-3;
+constexpr double kQuestionWarmup = 0.3;  // with 0.1 whether models learn more than to guess among two is luck
 constexpr int64_t kQuestionSteps = 800;
 constexpr int64_t kCalibrationDocuments = 48;
 constexpr double kBudget = 0.5;  // of the pairs; documents of 150 words are short for clusters
@@ -270,6 +271,7 @@ class Quickstart {
     options.max_seq_length = kQuestionLength;
     options.training.per_device_train_batch_size = kQuestionBatch;
     options.training.learning_rate = kQuestionRate;
+    options.training.warmup_ratio = kQuestionWarmup;
     options.training.max_steps = kQuestionSteps;
     options.training.eval_steps = 100;
     side.questions = Watched([&] { return RunTrain(options); });

@@ -122,6 +122,7 @@ std::string Quality(const QuickstartSide& exact_side, const QuickstartSide& hash
       "documents {}",
       100 * Number(hashed_side.pretrain.eval, "eval_accuracy"), 100 * Number(exact_side.pretrain.eval, "eval_accuracy"),
       sentiment, questions);
+  if (worse && better) return "in quality it lost in some and won in others: " + figures;
   if (worse) return "in quality it cost something: " + figures;
   if (better) return "in quality it cost nothing here: " + figures;
   return "in quality no difference can be seen: " + figures;

@@ -189,8 +189,8 @@ constexpr int Parts(Operands operands) {
 // Whether a sequence under a head is computed in three parts: by counted operations (docs/numerics.md).
 struct UnitCost {
   int head_dim = 0;
-  int64_t length = 0, gathered = 0;  // tokens; those of all passes
-  int64_t visited_pairs = 0;
+  int64_t gathered = 0;                       // tokens, in all passes
+  int64_t visited_pairs = 0, tile_pairs = 0;  // of multiply-add; the same filled up to whole tiles
 };
 bool PaysInThreeParts(const UnitCost& unit);
 

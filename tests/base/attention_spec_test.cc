@@ -87,6 +87,20 @@ TEST(ParseAttentionSpec, LevelsByTheLength) {
   const std::string bundled = R"({"type":"clustered","bundle":64})";
   EXPECT_EQ(sizes(bundled, 2048), std::vector<int>{16});
   EXPECT_EQ(sizes(bundled, 100'000), std::vector<int>{32});
+  // What opens all clusters of 32 has smaller ones, what opens none no levels.
+  const auto clusters = [](int open, int64_t length) {
+    AttentionSpec spec = Parse(R"("clustered")");
+    As<ClusteredAttention>(spec).open = {open};
+    EXPECT_EQ(ShortestHashed(spec), (open + 1) * 16 + 1);
+    const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(spec), length);
+    return std::pair(levels.size(), levels.back().cluster);
+  };
+  EXPECT_EQ(clusters(100, 3232), std::pair(size_t{1}, 16));
+  EXPECT_EQ(clusters(100, 3233), std::pair(size_t{1}, 32));
+  EXPECT_EQ(clusters(1000, 32'032), std::pair(size_t{1}, 16));
+  EXPECT_EQ(clusters(1000, 32'033), std::pair(size_t{2}, 32));
+  EXPECT_EQ(clusters(0, 2049), std::pair(size_t{1}, 32));
+  EXPECT_EQ(clusters(0, 100'000), std::pair(size_t{1}, 32));
 }
 
 // The largest clusters first; a number of opened ones for each level.

@@ -121,6 +121,8 @@ TEST(QuickstartSummaryTest, QuestionsCountToo) {
   EXPECT_THAT(SimHashSummary(result), HasSubstr("no difference can be seen"));
   result.hashed[0].questions.eval["eval_exact"] = 60.0;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost something"));
+  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.99;
+  EXPECT_THAT(SimHashSummary(result), HasSubstr("it lost in some and won in others"));
 }
 
 TEST(QuickstartTableTest, QuestionsHaveSharesInPercentAlready) {

@@ -30,6 +30,8 @@ class TwoParts : public ::testing::TestWithParam<AttentionSpec> {
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(AllSpecs()),
                          [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(ClusteredSpecs()),
+                         [](const auto& info) { return NameOf(info.param); });
 
 double Largest(const std::vector<float>& x) {
   double largest = 0;
@@ -128,8 +130,8 @@ std::vector<AttentionSpec> SpecsThatPay() {
                                    Sorted(Fill::kMean, 1),
                                    Reformer(2),
                                    WithAlways(Reformer(3), 3, true, true),
-                                   Clustered(70, 9, 1),
-                                   WithAlways(Clustered(40, 16, 1), 2, true, true)};
+                                   Clustered(64, 14, 1),
+                                   WithAlways(Clustered(32, 28, 1), 2, true, true)};
   As<ReformerAttention>(specs[5]).count_pairs_once = true;
   for (AttentionSpec& spec : specs) SetChunk(spec, 256);
   return specs;
@@ -141,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ThreeParts, ::testing::ValuesIn(SpecsThatPay()),
 
 TEST_P(ThreeParts, AreAsAccurateAsFloat32) {
   for (const float dropout : {0.0f, 0.3f}) {
-    AttentionCase c = RandomCase(GetParam(), {Is<ClusteredAttention>(GetParam()) ? 900 : 520}, 2, 64);
+    AttentionCase c = RandomCase(GetParam(), {Is<DenseAttention>(GetParam()) ? 520 : 1216}, 1, 64);
     c.dropout = dropout;
     const AttentionResult parts = Run(c, Operands::kThreeParts), whole = Run(c, Operands::kFloat32);
     EXPECT_NE(parts.out, whole.out) << "not in tiles";
@@ -204,7 +206,7 @@ TEST_P(InModel, ThreePartsAloneOrInABatchOnAnyNumberOfThreads) {
   SetThreads(1);
   const AttentionResult one = Run(c, Operands::kThreeParts);
   SetThreads(3);
-  EXPECT_EQ(Run(c, Operands::kThreeParts).out, one.out);
+  EXPECT_EQ(Run(c, Operands::kThreeParts), one);
   const auto begin = one.out.begin() + int64_t{c.cu_seqlens[2]} * 128;
   EXPECT_EQ(Run(Alone(c, 2), Operands::kThreeParts).out, std::vector<float>(begin, one.out.end()));
 }
@@ -244,9 +246,10 @@ TEST(AttentionInParts, NeedsTiles) {
 
 // From which length on exact attention is in three parts, and chunks of Reformer.
 TEST(AttentionInParts, ThreePayWhereAKeyMeetsManyQueries) {
-  const auto pays = [](int head_dim, int64_t length, int64_t met, int rounds = 1) {
-    const UnitCost unit{head_dim, length, length * rounds, length * rounds * met};
-    return PaysInThreeParts(unit);
+  const auto pays = [](int head_dim, int64_t length, int64_t met, int rounds = 1, double filled = 1) {
+    const int64_t pairs = length * rounds * met;
+    const auto in_tiles = static_cast<int64_t>(filled * static_cast<double>(pairs));
+    return PaysInThreeParts({head_dim, length * rounds, pairs, in_tiles});
   };
   EXPECT_FALSE(pays(64, 128, 128));
   EXPECT_TRUE(pays(64, 256, 256));
@@ -257,6 +260,8 @@ TEST(AttentionInParts, ThreePayWhereAKeyMeetsManyQueries) {
   EXPECT_FALSE(pays(64, 4096, 128, 4));  // chunks of 64, one back
   EXPECT_TRUE(pays(64, 4096, 256, 4));
   EXPECT_FALSE(pays(64, 1, 1));
+  EXPECT_TRUE(pays(64, 4096, 1024));
+  EXPECT_FALSE(pays(64, 4096, 1024, 1, 1.5));  // half as much again fills up tiles
 }
 
 }  // namespace

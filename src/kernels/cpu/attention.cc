@@ -4,7 +4,6 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -28,11 +27,29 @@ MatrixTiles TilesOf(Operands operands) {
   return operands == Operands::kFloat32 ? MatrixTiles::kNone : ActiveMatrixTiles();
 }
 
+// Pairs of a unit that products in matrix tiles take, with rows and columns that fill them up.
+int64_t TilePairs(const AttentionPlan& plan, const Unit& unit) {
+  const auto filled = [](int64_t count) { return (count + kTilePadding - 1) / kTilePadding * kTilePadding; };
+  int64_t pairs = 0;
+  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
+    for (int64_t t = plan.passes[p].tile_begin; t < plan.passes[p].tile_end; ++t) {
+      const Tile& tile = plan.tiles[t];
+      const int64_t rows = filled(tile.row_end - tile.row_begin);
+      for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
+        const Segment& segment = plan.segments[s];
+        const int32_t first = segment.column_begin / kTilePadding * kTilePadding;
+        pairs += rows * filled(segment.column_end - first);
+      }
+    }
+  }
+  return pairs;
+}
+
 // What a unit's products are made of, if its numbers have parts.
 Operands OperandsOf(const AttentionPlan& plan, const Unit& unit, Operands operands) {
   if (operands != Operands::kThreeParts) return operands;
   const int64_t gathered = int64_t{unit.pass_end - unit.pass_begin} * unit.length;
-  const bool pays = PaysInThreeParts({plan.head_dim, unit.length, gathered, unit.visited_pairs});
+  const bool pays = PaysInThreeParts({plan.head_dim, gathered, unit.visited_pairs, TilePairs(plan, unit)});
   return pays ? operands : Operands::kFloat32;
 }
 
@@ -358,17 +375,15 @@ void RunAttentionBackward(const AttentionBackward& call) {
 // again, and they must be the same.
 bool PaysInThreeParts(const UnitCost& unit) {
   constexpr double kLeastGain = 1.3;  // as for linear layers (ops/matmul_precision.cc): they take more memory
-  const double side = kTilePadding, depth = PaddedHeadDim(unit.head_dim, true),
-               length = static_cast<double>(unit.length);
-  const double filled = std::ceil(length / side) * side / length, pairs = static_cast<double>(unit.visited_pairs);
+  const double depth = PaddedHeadDim(unit.head_dim, true);
   // A pair's two products and its softmax.
   const double multiply_add = 2.0 * unit.head_dim / 25 + 1.32 / 2.5;
   // The same in tiles of 16 × 16, 32 of depth: six products and six loads each, and a block's sums.
   const double tiles = 2 * depth * 6 * (16 + 8) / (16 * 16 * 32) + 2 * (16 + 8) / 256.0 + 1.88 / 2.5;
   // A query, a key and a value looked through and split, 16 numbers in 44 instructions.
   const double split = 3 * depth * 44 / 16 / 2.5;
-  return kLeastGain * (pairs * filled * filled * tiles + static_cast<double>(unit.gathered) * split) <=
-         pairs * multiply_add;
+  return kLeastGain * (static_cast<double>(unit.tile_pairs) * tiles + static_cast<double>(unit.gathered) * split) <=
+         static_cast<double>(unit.visited_pairs) * multiply_add;
 }
 
 namespace {

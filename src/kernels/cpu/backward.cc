@@ -243,8 +243,9 @@ void BackwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& r
     AddWeightsByRows(work, tile.rows, block, tile.gradient_rows, tile.operand, work.operand_gradients);
   }
   if (zeros && !columns.AllFinite(block.first, block.columns)) {
-    MultiplyNonzero<Store::kAdd, true>({score_gradients, stride}, columns.OperandAt<T>(block.begin, padded), padded / 2,
-                                       {row_gradient, padded}, tile.rows.count, padded, block.count);
+    MultiplyNonzero<Store::kAdd, true>({score_gradients, stride}, columns.OperandAt<T>(block.begin, padded),
+                                       HeldRow<T>(padded), {row_gradient, padded}, tile.rows.count, padded,
+                                       block.count);
   } else {
     AddPanelsByWeights<T>(work, tile.rows, block, columns, tile.gradient_pairs, tile.transposed);
   }

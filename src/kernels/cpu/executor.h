@@ -174,7 +174,8 @@ Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memor
 // Vectorised steps, by the instruction set in force.
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end);
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end);
-// Whether all of the unit's numbers are finite and below 2⁵⁶, so that their parts, scores and all sums are finite too.
+// Whether all of the unit's numbers, in the backward the output's gradient too, have the parts that its operands are:
+// finite and below 2⁵⁶, so that parts and scores are finite too, of three parts also 0 or at least 2⁻¹⁰⁰.
 bool HasParts(const UnitWork& work);
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);
