@@ -51,19 +51,17 @@ TEST_P(TwoParts, IsNearFloat32) {
       SCOPED_TRACE(::testing::Message() << isa << ", head_dim " << head_dim);
       ForceIsa(isa);
       UseTileModel(true);
-      for (const float dropout : {0.0f, 0.3f}) {
-        AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, head_dim);
-        c.dropout = dropout;
-        const AttentionResult parts = Run(c, Operands::kTwoParts), whole = Run(c, Operands::kFloat32),
-                              rounded = Run(c, Operands::kBFloat16);
-        EXPECT_LT(Difference(parts.out, whole.out), 1e-4 * Largest(whole.out));
-        EXPECT_LT(Difference(parts.lse, whole.lse), 1e-4 * Largest(whole.lse));
-        EXPECT_GT(Difference(parts.out, whole.out), 0) << "not in tiles";
-        EXPECT_LT(20 * Difference(parts.out, whole.out), Difference(rounded.out, whole.out));
-        EXPECT_LT(Difference(parts.grad_query, whole.grad_query), 5e-4 * (Largest(whole.grad_query) + 1));
-        EXPECT_LT(Difference(parts.grad_key, whole.grad_key), 5e-4 * (Largest(whole.grad_key) + 1));
-        EXPECT_LT(Difference(parts.grad_value, whole.grad_value), 5e-4 * Largest(whole.grad_value));
-      }
+      AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, head_dim);
+      c.dropout = isa == SupportedIsas().front() ? 0 : 0.3f;
+      const AttentionResult parts = Run(c, Operands::kTwoParts), whole = Run(c, Operands::kFloat32),
+                            rounded = Run(c, Operands::kBFloat16);
+      EXPECT_LT(Difference(parts.out, whole.out), 1e-4 * Largest(whole.out));
+      EXPECT_LT(Difference(parts.lse, whole.lse), 1e-4 * Largest(whole.lse));
+      EXPECT_GT(Difference(parts.out, whole.out), 0) << "not in tiles";
+      EXPECT_LT(20 * Difference(parts.out, whole.out), Difference(rounded.out, whole.out));
+      EXPECT_LT(Difference(parts.grad_query, whole.grad_query), 5e-4 * (Largest(whole.grad_query) + 1));
+      EXPECT_LT(Difference(parts.grad_key, whole.grad_key), 5e-4 * (Largest(whole.grad_key) + 1));
+      EXPECT_LT(Difference(parts.grad_value, whole.grad_value), 5e-4 * Largest(whole.grad_value));
     }
   }
 }
