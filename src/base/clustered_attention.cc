@@ -133,8 +133,8 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
     const bool large = length > std::max(kSmallAutoLength, (int64_t{open} + 1) * kAutoCluster);
     int64_t size = large ? kAutoCluster : kSmallAutoCluster;
     levels.push_back({static_cast<int>(size), open});
-    for (; large && open > 0 && clustered.bundle == 1 && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster;
-         size *= kAutoRatio)
+    const bool flat = !large || open == 0 || clustered.bundle > 1;
+    for (; !flat && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
       levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), open});
   }
   const int largest = levels.front().cluster;

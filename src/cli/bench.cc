@@ -49,7 +49,7 @@ void Print(const BenchResult& benchmark, const std::vector<std::string>& columns
 
 // Values of --dtype as what they name; what float32's products are made of is in force from here on.
 template <class Kind>
-std::vector<Kind> ParseDtypes(const std::vector<std::string>& names, Kind (*parse)(const std::string&),
+std::vector<Kind> ApplyDtypes(const std::vector<std::string>& names, Kind (*parse)(const std::string&),
                               const std::optional<std::string>& matmul_precision) {
   if (matmul_precision && std::find(names.begin(), names.end(), "float32") == names.end())
     FailUsage("--float32_matmul_precision: is for --dtype float32");
@@ -94,7 +94,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([flags, &common] {
-    flags->bench.operands = ParseDtypes(flags->dtypes, ParseOperandsFlag, flags->float32_matmul_precision);
+    flags->bench.operands = ApplyDtypes(flags->dtypes, ParseOperandsFlag, flags->float32_matmul_precision);
     flags->bench.forward = flags->direction != "forward_backward";
     flags->bench.forward_backward = flags->direction != "forward";
     flags->bench.probe_machine = !flags->no_machine;
@@ -147,7 +147,7 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       RefuseFlags(*command, {"--lengths", "--batch_size"}, "the texts of --input have lengths of their own");
     else
       RefuseFlags(*command, {"--max_seq_length", "--batch_tokens"}, "is for the texts of --input");
-    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
+    flags->bench.precisions = ApplyDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchModel(flags->bench),
@@ -193,7 +193,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);
   AddLshFlags(*command, flags->bench.lsh);
   command->callback([flags, &common] {
-    flags->bench.precisions = ParseDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
+    flags->bench.precisions = ApplyDtypes(flags->dtypes, ParsePrecisionFlag, flags->float32_matmul_precision);
     flags->bench.probe_machine = !flags->no_machine;
     flags->bench.seed = common.seed;
     Print(RunBenchTrain(flags->bench),

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs every command of the README's examples, and of docs/commands.md and docs/data.md, on the folder that quickstart
-# left, in the order in which they stand. Each must end with status 0, but where the CPU lacks
-# the instructions that it asks for; where the next line is a comment "# → TEXT", the
-# command must print TEXT.   readme_test.sh SOURCE PROGRAM QUICKSTART…: the first of these folders that is there
+# left, in the order in which they stand. Each must end with status 0, but where the CPU lacks the instructions that it
+# asks for; where the next line is a comment "# → TEXT", the command must print TEXT.
+#   readme_test.sh SOURCE PROGRAM QUICKSTART…: the first of these folders that is there
 set -uo pipefail
 source_folder=$1 program=$2 quickstart=
 for folder in "${@:3}"; do

@@ -15,7 +15,7 @@
 namespace lshformer::testing {
 namespace {
 
-class TwoParts : public ::testing::TestWithParam<AttentionSpec> {
+class InModel : public ::testing::Test {
  protected:
   void SetUp() override { UseTileModel(true); }
   void TearDown() override {
@@ -28,6 +28,8 @@ class TwoParts : public ::testing::TestWithParam<AttentionSpec> {
     return RunKernels(c);
   }
 };
+
+class TwoParts : public InModel, public ::testing::WithParamInterface<AttentionSpec> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(AllSpecs()),
                          [](const auto& info) { return NameOf(info.param); });
 INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(ClusteredSpecs()),
@@ -135,7 +137,7 @@ std::vector<AttentionSpec> SpecsThatPay() {
   return specs;
 }
 
-class ThreeParts : public TwoParts {};
+class ThreeParts : public InModel, public ::testing::WithParamInterface<AttentionSpec> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, ThreeParts, ::testing::ValuesIn(SpecsThatPay()),
                          [](const auto& info) { return NameOf(info.param); });
 
@@ -171,11 +173,8 @@ TEST_P(TwoParts, ThreeOfShortSequencesAreFloat32) {
   EXPECT_EQ(Run(c, Operands::kThreeParts), Run(c, Operands::kFloat32));
 }
 
-class InModel : public TwoParts {};
-INSTANTIATE_TEST_SUITE_P(Exact, InModel, ::testing::Values(AttentionSpec{}));
-
-TEST_P(InModel, ThreePartsOfSomeSequencesOfABatch) {
-  const AttentionCase plain = RandomCase(GetParam(), {300, 100, 310}, 2, 64);
+TEST_F(InModel, ThreePartsOfSomeSequencesOfABatch) {
+  const AttentionCase plain = RandomCase(AttentionSpec{}, {300, 100, 310}, 2, 64);
   const AttentionResult before = Run(plain, Operands::kThreeParts), float32 = Run(plain, Operands::kFloat32);
   const auto of = [](const std::vector<float>& out, int64_t token, int64_t head) {
     const auto at = out.begin() + (token * 2 + head) * 64;
@@ -199,8 +198,8 @@ TEST_P(InModel, ThreePartsOfSomeSequencesOfABatch) {
   EXPECT_NE(of(Run(held, Operands::kThreeParts).out, 500, 1), of(Run(held, Operands::kFloat32).out, 500, 1));
 }
 
-TEST_P(InModel, ThreePartsAloneOrInABatchOnAnyNumberOfThreads) {
-  const AttentionCase c = RandomCase(GetParam(), {300, 40, 1100}, 2, 64);  // the last is all threads' together
+TEST_F(InModel, ThreePartsAloneOrInABatchOnAnyNumberOfThreads) {
+  const AttentionCase c = RandomCase(AttentionSpec{}, {300, 40, 1100}, 2, 64);  // the last is all threads' together
   SetThreads(1);
   const AttentionResult one = Run(c, Operands::kThreeParts);
   SetThreads(3);

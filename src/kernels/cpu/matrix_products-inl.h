@@ -59,6 +59,11 @@ HWY_INLINE WordVec RoundedAbove(FloatVec x) {
   return hn::IfThenElse(hn::RebindMask(w, hn::IsNaN(x)), hn::Or(bits, hn::Set(w, 0x400000)), rounded);
 }
 
+// What rounding leaves of x.
+HWY_INLINE FloatVec RestOf(FloatVec x) {
+  return hn::Sub(x, hn::BitCast(Floats(), hn::And(RoundedAbove(x), hn::Set(Words(), 0xFFFF0000))));
+}
+
 template <class M>
 inline constexpr bool kRoundsInVectors = !std::is_same_v<M, ModelTiles>;
 
@@ -113,9 +118,8 @@ HWY_INLINE void StoreRounded(FloatVec x, uint16_t* to) {
 template <class T>
 HWY_INLINE void StoreRoundedParts(FloatVec x, uint16_t* to, ptrdiff_t part) {
   for (int left = T::kParts; left > 1; --left, to += part) {
-    const auto rounded = RoundedAbove(x);
-    hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(rounded)), Halves(), to);
-    x = hn::Sub(x, hn::BitCast(Floats(), hn::And(rounded, hn::Set(Words(), 0xFFFF0000))));
+    StoreRounded<MultiplierOf<T>>(x, to);
+    x = RestOf(x);
   }
   StoreRounded<MultiplierOf<T>>(x, to);
 }
@@ -152,13 +156,7 @@ HWY_INLINE bool RoundNumbers(float* numbers, int64_t count) {
 
 // What rounding leaves of numbers. count: a multiple of 16.
 HWY_INLINE void Rests(const float* HWY_RESTRICT numbers, int64_t count, float* HWY_RESTRICT rests) {
-  const Floats d;
-  const Words w;
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const auto number = hn::Load(d, numbers + i);
-    const auto rounded = hn::BitCast(d, hn::And(RoundedAbove(number), hn::Set(w, 0xFFFF0000)));
-    hn::Store(hn::Sub(number, rounded), d, rests + i);
-  }
+  for (int64_t i = 0; i < count; i += kLanes) hn::Store(RestOf(hn::Load(Floats(), numbers + i)), Floats(), rests + i);
 }
 
 // Rows: of floats, one after another. count: a multiple of 16.
