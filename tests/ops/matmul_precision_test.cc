@@ -32,6 +32,7 @@ using ::testing::HasSubstr;
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using testing::InTileModel;
+using testing::MultiplyAddIsAvx512s;
 using testing::ToFloat;
 using MatmulPrecisionTest = InTileModel;
 
@@ -229,8 +230,12 @@ TEST_F(MatmulPrecisionTest, ErrorsAgainstDouble) {
                    six = ErrorsOf(map, map.InTiles(MatmulPrecision::kHighest)),
                    three = ErrorsOf(map, map.InTiles(MatmulPrecision::kHigh)),
                    one = ErrorsOf(map, map.InTiles(MatmulPrecision::kMedium));
-      EXPECT_LE(six.largest, fused.largest);
-      EXPECT_LE(six.root_mean_square, fused.root_mean_square);
+      EXPECT_LE(six.largest, 2e-6 * six.deviation);
+      EXPECT_LE(six.root_mean_square, 2.5e-7 * six.deviation);
+      if (MultiplyAddIsAvx512s()) {
+        EXPECT_LE(six.largest, fused.largest);
+        EXPECT_LE(six.root_mean_square, fused.root_mean_square);
+      }
       EXPECT_LE(three.largest, 4e-5 * three.deviation);
       EXPECT_GE(three.largest, six.largest);
       EXPECT_LE(one.largest, 2e-2 * one.deviation);
