@@ -109,31 +109,38 @@ bool RowReader::NextLine() {
   return true;
 }
 
-void RowReader::NextJson(std::string& row) {
+void RowReader::FindKeys(const Json& object, bool pairs) {
+  if (pairs && object.contains("question") && object.contains("context")) {
+    key_ = "question", pair_key_ = "context";
+  } else if (object.contains("text")) {
+    key_ = "text";
+  } else {
+    for (const auto& [key, value] : object.items()) {
+      if (key_.empty() && value.is_string()) key_ = key;
+    }
+  }
+  if (key_.empty()) Fail("{}: no key holds text, expected \"text\"", lines_.where());
+}
+
+void RowReader::NextJson(std::string& row, std::string* pair) {
   while (NextLine()) {
     if (IsBlank(line_)) continue;
     const Json object = ParseJson(line_, lines_.where(), kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
-    if (key_.empty()) {
-      if (object.contains("text")) {
-        key_ = "text";
-      } else {
-        for (const auto& [key, value] : object.items()) {
-          if (key_.empty() && value.is_string()) key_ = key;
-        }
-      }
-      if (key_.empty()) Fail("{}: no key holds text, expected \"text\"", lines_.where());
-    }
+    if (key_.empty()) FindKeys(object, pair != nullptr);
     row = GetString(object, key_, lines_.where());
+    if (pair != nullptr && (key_ == "question" || HasValue(object, pair_key_)))
+      *pair = GetString(object, pair_key_, lines_.where());
     if (!IsBlank(row)) return;
   }
   row.clear();
 }
 
-bool RowReader::Next(std::string& row) {
+bool RowReader::Next(std::string& row, std::string* pair) {
   row.clear();
+  if (pair != nullptr) pair->clear();
   row.swap(rest_);
-  if (json_ && row.empty()) NextJson(row);
+  if (json_ && row.empty()) NextJson(row, pair);
   while (!json_ && row.size() <= kMaximalRow && NextLine()) {
     if (IsBlank(line_)) {
       if (!row.empty()) return true;

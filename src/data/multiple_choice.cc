@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostBytes = size_t{64} << 20;  // of an object that is not one line: as of a line
-constexpr size_t kQuestionsAtOnce = 256;         // encoded together: some thousand texts
+constexpr size_t kMostObjectBytes = size_t{64} << 20;  // of an object that is not one line: as of a line
+constexpr size_t kQuestionsAtOnce = 256;               // encoded together: some thousand texts
 
 RaceLevel LevelOf(const fs::path& file) {
   const std::string folder = file.parent_path().filename().string();
@@ -71,7 +71,7 @@ class ChoiceReader {
       const bool begins_object = std::exchange(first, false) && line[line.find_last_not_of(" \t\r\f\v")] != '}';
       if (begins_object || !whole.empty()) {
         whole += line + "\n";
-        if (whole.size() > kMostBytes) Fail("{}: has more than {} bytes", InputName(path), kMostBytes);
+        if (whole.size() > kMostObjectBytes) Fail("{}: has more than {} bytes", InputName(path), kMostObjectBytes);
       } else {
         Add(ParseJson(line, lines.where(), kJsonLineLimits), lines.where());
       }

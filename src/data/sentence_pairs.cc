@@ -15,7 +15,7 @@ namespace lshformer {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{4} << 20;  // of text, tokenised at once on all cores
-constexpr int kSpecials = 3;                     // [CLS] A [SEP] B [SEP]
+constexpr int kPairSpecials = 3;                 // [CLS] A [SEP] B [SEP]
 
 // Rows → sentences → ids, in pieces that keep all cores busy.
 class SentenceReader {
@@ -68,7 +68,7 @@ class PairMaker {
       : corpus_(corpus),
         tokenizer_(tokenizer),
         kind_(options.kind),
-        limit_(options.max_seq_length - kSpecials),
+        limit_(options.max_seq_length - kPairSpecials),
         document_(document),
         random_(StreamKey(options.seed, static_cast<uint64_t>(pass), 0, 0, Purpose::kSentencePairs),
                 static_cast<uint64_t>(document)),

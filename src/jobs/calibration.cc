@@ -20,17 +20,21 @@ constexpr int64_t kMostTrainingTexts = 100'000;
 constexpr int64_t kHeldOutOf = 4;                // one text of so many
 constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
 
+struct Text {
+  std::string text, pair;  // a question's context is its pair
+};
+
 // At most `most` that are not blank.
-std::vector<std::string> ReadTexts(const std::vector<std::string>& files, int64_t most) {
-  std::vector<std::string> texts;
+std::vector<Text> ReadTexts(const std::vector<std::string>& files, int64_t most) {
+  std::vector<Text> texts;
   if (files.empty()) {
-    for (const std::string_view text : SampleTexts()) texts.emplace_back(text);
+    for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), ""});
     return texts;
   }
   for (const std::string& file : files) {
     RowReader reader(file, /*line_by_line=*/true);
     const size_t before = texts.size();
-    for (std::string row; static_cast<int64_t>(texts.size()) < most && reader.Next(row);) texts.push_back(row);
+    for (Text row; static_cast<int64_t>(texts.size()) < most && reader.Next(row.text, &row.pair);) texts.push_back(row);
     if (texts.size() == before && static_cast<int64_t>(before) < most)
       Fail("{}: holds no text to calibrate on", Shown(file, 120));
   }
@@ -44,15 +48,16 @@ std::string FirstWords(const std::string& text) {
   return question;
 }
 
-// Of a model that reads words.
-void AddContexts(const std::vector<std::string>& texts, const Tokenizer& tokenizer, int64_t limit,
-                 CalibrationTexts& into) {
+// Of a model that reads words: a text without a pair is a context, and its first words the question.
+void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
   SquadData data;
   data.path = "calibration texts";
-  for (const std::string& text : texts) {
-    data.questions.push_back(
-        {std::to_string(data.contexts.size()), FirstWords(text), static_cast<int32_t>(data.contexts.size()), {}});
-    data.contexts.push_back(text);
+  for (const auto& [text, pair] : texts) {
+    data.questions.push_back({std::to_string(data.contexts.size()),
+                              pair.empty() ? FirstWords(text) : text,
+                              static_cast<int32_t>(data.contexts.size()),
+                              {}});
+    data.contexts.push_back(pair.empty() ? text : pair);
   }
   SquadWindows windows;
   AddSquadWindows(data, tokenizer, {static_cast<int>(limit), 0}, windows);
@@ -60,11 +65,10 @@ void AddContexts(const std::vector<std::string>& texts, const Tokenizer& tokeniz
   into.set = std::move(windows.set);
 }
 
-void AddTokens(const std::vector<std::string>& texts, const Tokenizer& tokenizer, int64_t limit,
-               CalibrationTexts& into) {
-  for (const std::string& text : texts) {
+void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
+  for (const auto& [text, pair] : texts) {
     const Encoding encoding =
-        tokenizer.Encode(text, "", {.add_special_tokens = true, .max_length = static_cast<int>(limit)});
+        tokenizer.Encode(text, pair, {.add_special_tokens = true, .max_length = static_cast<int>(limit)});
     into.cut += encoding.truncated ? 1 : 0;
     into.set.Add(encoding.ids, encoding.type_ids);
   }
@@ -90,7 +94,8 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, co
                          const ModelConfig& config, int64_t max_seq_length) {
   CalibrationTexts texts;
   texts.files = files;
-  const std::vector<std::string> rows = ReadTexts(files, most);
+  const std::vector<Text> rows = ReadTexts(files, most);
+  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
   const int64_t positions = config.max_position_embeddings;
   if (max_seq_length > 0) CheckMaxSeqLength(max_seq_length, /*texts=*/1);
   const int64_t limit = max_seq_length > 0 ? std::min(max_seq_length, positions) : positions;

@@ -22,11 +22,12 @@ struct CalibrationTexts {
   std::vector<int64_t> fitted;      // numbers in the set: what is calibrated on
   std::vector<int64_t> held_out;    // every fourth, on which quality is measured; of fewer than four texts all
   int64_t cut = 0;                  // texts that were longer
+  bool pairs = false;               // every text has another beside it: a question its context
 };
 
-// Lines of text, or of JSON with "text". A model that reads words gets a text as a context, and its first words as the
-// question. Error naming the file: no text, more unknown tokens than known ones, only texts that clustered attention
-// leaves exact.
+// Lines of text, or of JSON with "text" and perhaps "text_pair", or with "question" and "context". A model that reads
+// words gets a text alone as a context, and its first words as the question. Error naming the file: no text, more
+// unknown tokens than known ones, only texts that clustered attention leaves exact.
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                                       const ModelConfig& config, int64_t max_seq_length);
 

@@ -36,8 +36,9 @@ bool MeasuresTask(const ConvertOptions& options) {
   return !options.validation_file.empty() || !options.data_dir.empty();
 }
 
-// The head whose forward gives hidden states with the least around them.
-Task TaskToRun(const ModelConfig& config, const std::string& path) {
+// The head whose forward gives hidden states with the least around them; to recover answers it is the model's own.
+Task TaskToRun(const ModelConfig& config, const std::string& path, bool recover) {
+  if (recover && FindTask(config) == Task::kQuestionAnswering) return Task::kQuestionAnswering;
   for (const Head& head : FamilyOf(config).heads)
     if (head.task == Task::kEncoder) return head.task;
   return TaskFromArchitectures(config, path);
@@ -89,7 +90,7 @@ void LoadExact(Work& work) {
   work.tokenizer = Tokenizer::Load(work.source);
   if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
-  const Task task = TaskToRun(config, path);
+  const Task task = TaskToRun(config, path, work.options.recover_steps > 0);
   work.exact = LoadModel(
       work.source, task, work.options.seed, /*require_head=*/task != Task::kEncoder,
       [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);

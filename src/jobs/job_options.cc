@@ -378,9 +378,10 @@ const OptionTable<ConvertOptions>& ConvertTable() {
                "rows of the position table, which is repeated; 0: as it is")
            .Group(kModel),
        Paths("calibrate", &C::calibrate,
-             "texts of the kind the model is for, lines or JSONL with \"text\"; the first 128 count, every fourth of "
-             "them to measure; default: texts that come with the program"),
-       Path("train_file", &C::train_file, "FILE", "texts for recover_steps"),
+             "texts of the kind the model is for, lines or JSONL with \"text\" (and \"text_pair\") or \"question\" and "
+             "\"context\"; the first 128 count, every fourth of them to measure; default: texts that come with the "
+             "program"),
+       Path("train_file", &C::train_file, "FILE", "likewise texts, for recover_steps"),
        Integer("recover_steps", &C::recover_steps, 0, INT64_MAX,
                "training steps towards the exact model's hidden states; 0: none"),
        MaxSeqLength<C>("tokens per text"),

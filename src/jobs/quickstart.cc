@@ -182,7 +182,7 @@ class Quickstart {
     AtomicFile file(folder_.Work("calibrate.jsonl"));
     for (int64_t i = 0; i < kCalibrationDocuments; ++i) {
       const SyntheticQuestion made = MakeSyntheticQuestion(seed_ + 3, static_cast<uint64_t>(i), kDocumentWords);
-      file.Write(Json{{"text", made.question + " " + made.context}}.dump() + "\n");
+      file.Write(Json{{"question", made.question}, {"context", made.context}}.dump() + "\n");
     }
     file.Commit();
   }

@@ -26,6 +26,25 @@ torch::Tensor Distance(const std::vector<torch::Tensor>& states, const std::vect
   return sum / static_cast<double>(states.size() - 1);
 }
 
+// Σ p (log p − log q) over each sequence's tokens, the mean over sequences.
+torch::Tensor Divergence(const torch::Tensor& logits, const torch::Tensor& wanted, const PackedBatch& batch) {
+  torch::Tensor sum;
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
+    const int32_t begin = batch.tokens.cu_seqlens[b], end = batch.tokens.cu_seqlens[b + 1];
+    const torch::Tensor log_p = torch::log_softmax(wanted.slice(0, begin, end), 0);
+    const torch::Tensor part = (log_p.exp() * (log_p - torch::log_softmax(logits.slice(0, begin, end), 0))).sum();
+    sum = sum.defined() ? sum + part : part;
+  }
+  return sum / static_cast<double>(batch.sequences());
+}
+
+// The answers to questions: where they begin and, unless the head makes the end depend on that, where they end.
+torch::Tensor AnswerDistance(const ModelOutput& output, const ModelOutput& wanted, const PackedBatch& batch) {
+  const torch::Tensor starts = Divergence(output.start_logits, wanted.start_logits, batch);
+  if (wanted.no_answer_logits.defined()) return starts;
+  return 0.5 * (starts + Divergence(output.end_logits, wanted.end_logits, batch));
+}
+
 }  // namespace
 
 ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
@@ -49,18 +68,21 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
   const Schedule schedule = MakeSchedule(training, options.steps);
   ForwardOptions forward;
   forward.hidden_states = true;
+  const bool answers = exact.task() == Task::kQuestionAnswering && texts.pairs;
   Progress progress("recovering", options.steps, "step");
   TrainSampler sampler(texts.set.size(), kBatch, /*accumulation=*/1, options.seed);
   for (int64_t step = 0; step < options.steps; ++step) {
     ThrowIfStopped("recovering");
     const PackedBatch packed = MakeBatch(texts.set, sampler.Batches(step).front());
-    std::vector<torch::Tensor> wanted;
+    ModelOutput wanted;
     {
       const torch::NoGradGuard no_grad;
-      wanted = exact.Forward(packed, forward).hidden_states;
+      wanted = exact.Forward(packed, forward);
     }
     for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
-    const torch::Tensor loss = Distance(student->Forward(packed, forward).hidden_states, wanted);
+    const ModelOutput output = student->Forward(packed, forward);
+    torch::Tensor loss = Distance(output.hidden_states, wanted.hidden_states);
+    if (answers) loss = loss + AnswerDistance(output, wanted, packed);
     loss.backward();
     const double norm = GradientNorm(parameters);
     if (!std::isfinite(norm)) Fail("recovering: the gradient of step {} is not finite", step);

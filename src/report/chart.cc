@@ -182,7 +182,7 @@ std::string HorizontalAxis(const Scale& x, double bottom) {
   return out;
 }
 
-std::string Curve(const Series& series, const Points& all, size_t index, const Scale& x, const Scale& y) {
+std::string DrawnCurve(const Series& series, const Points& all, size_t index, const Scale& x, const Scale& y) {
   const int color = static_cast<int>(index % kColors);
   const Points points = Thinned(all, x);
   std::string path;
@@ -231,7 +231,7 @@ std::string Svg(const LineChart& chart) {
   std::string out = OpenSvg(chart.title, bottom + 42) + header + HorizontalGrid(y) + HorizontalAxis(x, bottom);
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (!drawn[i].empty()) {
-      out += Curve(chart.series[i], drawn[i], legend[i].style, x, y);
+      out += DrawnCurve(chart.series[i], drawn[i], legend[i].style, x, y);
     }
   }
   out += TextAt((kLeft + kSvgWidth - kRight) / 2, bottom + 35, "label middle", chart.x.label) +

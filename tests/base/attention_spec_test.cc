@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 AttentionSpec Parse(const std::string& text) {
   return ParseAttentionSpec(ParseJson(text, "f"), "config.json: \"attention\"");
 }
-std::string ParseError(const std::string& text) {
+std::string SpecError(const std::string& text) {
   const std::string message = ErrorOf([&] { Parse(text); });
   const std::string where = "config.json: \"attention\": ";
   return message.starts_with(where) ? message.substr(where.size()) : message;
@@ -56,12 +56,12 @@ TEST(ParseAttentionSpec, Bundles) {
   EXPECT_EQ(Parse(ToJson(bundled).dump()), bundled);
   EXPECT_EQ(ShortName(bundled), "64 × 4, bundles of 48");
   EXPECT_EQ(Parse(R"({"type":"clustered","bundle":1})"), Parse(R"("clustered")"));
-  const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
+  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
   EXPECT_EQ(error(R"("bundle":0)"), R"("bundle": expected 1 to 64, got 0)");
   EXPECT_EQ(error(R"("bundle":65)"), R"("bundle": expected 1 to 64, got 65)");
   EXPECT_EQ(error(R"("bundle":64,"cluster":[128,16])"),
             R"("bundle": 64 queries share their openings where "cluster" is one number or auto, got [128,16])");
-  EXPECT_EQ(ParseError(R"({"type":"simhash","bundle":2})"), R"("bundle" has no meaning for type "simhash")");
+  EXPECT_EQ(SpecError(R"({"type":"simhash","bundle":2})"), R"("bundle" has no meaning for type "simhash")");
 }
 
 // By the length of a sequence (docs/attention.md).
@@ -118,7 +118,7 @@ TEST(ParseAttentionSpec, LevelsOfClusters) {
   EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
   EXPECT_EQ(ShortName(automatic), "auto × 3");
   EXPECT_EQ(ShortestHashed(automatic), 65);
-  const auto error = [](const std::string& keys) { return ParseError(R"({"type":"clustered",)" + keys + "}"); };
+  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
   const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
   EXPECT_EQ(error(R"("cluster":0)"), size + "0");
   EXPECT_EQ(error(R"("cluster":"large")"), size + "\"large\"");
@@ -203,7 +203,7 @@ TEST(ParseAttentionSpec, EveryKeyOfReformerGoesThereAndBack) {
 }
 
 TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
-  const auto error = [](const std::string& member) { return ParseError(R"({"type":"reformer",)" + member + "}"); };
+  const auto error = [](const std::string& member) { return SpecError(R"({"type":"reformer",)" + member + "}"); };
   EXPECT_EQ(error(R"("rounds":0)"), R"("rounds": expected 1 to 1024, got 0)");
   EXPECT_EQ(error(R"("chunk":0)"), R"("chunk": expected 1 to 1048576, got 0)");
   EXPECT_EQ(error(R"("look_back":-1)"), R"("look_back": expected 0 to 1048576, got -1)");
@@ -222,32 +222,32 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
   EXPECT_EQ(error(R"("causal":1)"), R"("causal": expected true or false, got 1)");
   EXPECT_EQ(error(R"("bands":2)"), R"("bands" has no meaning for type "reformer")");
   EXPECT_EQ(error(R"("chunks":2)"), R"(unknown key "chunks" (did you mean "chunk"?))");
-  EXPECT_EQ(ParseError(R"({"type":"simhash","chunk":2})"),
+  EXPECT_EQ(SpecError(R"({"type":"simhash","chunk":2})"),
             R"("chunk" has no meaning here: only "pairs" "sorted" has chunks)");
 }
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
-  EXPECT_EQ(ParseError(R"("linear")"),
+  EXPECT_EQ(SpecError(R"("linear")"),
             R"("type": expected "dense", "simhash", "reformer" or "clustered", got "linear")");
-  EXPECT_EQ(ParseError(R"({"type":"Dense"})"),
+  EXPECT_EQ(SpecError(R"({"type":"Dense"})"),
             R"("type": expected "dense", "simhash", "reformer" or "clustered", got "Dense")");
-  EXPECT_EQ(ParseError(R"({"type":1})"), R"("type": expected a string, got 1)");
-  EXPECT_EQ(ParseError(R"({"bands":2})"), R"("type" is missing)");
-  EXPECT_EQ(ParseError("5"), "expected a type name or an object, got 5");
-  EXPECT_EQ(ParseError("[]"), "expected a type name or an object, got a list of 0 values");
+  EXPECT_EQ(SpecError(R"({"type":1})"), R"("type": expected a string, got 1)");
+  EXPECT_EQ(SpecError(R"({"bands":2})"), R"("type" is missing)");
+  EXPECT_EQ(SpecError("5"), "expected a type name or an object, got 5");
+  EXPECT_EQ(SpecError("[]"), "expected a type name or an object, got a list of 0 values");
 }
 
 TEST(ParseAttentionSpec, RefusesUnknownKeysWithASuggestion) {
-  EXPECT_EQ(ParseError(R"({"type":"simhash","band":2})"), R"(unknown key "band" (did you mean "bands"?))");
-  EXPECT_EQ(ParseError(R"({"type":"simhash","tablesize":2})"),
+  EXPECT_EQ(SpecError(R"({"type":"simhash","band":2})"), R"(unknown key "band" (did you mean "bands"?))");
+  EXPECT_EQ(SpecError(R"({"type":"simhash","tablesize":2})"),
             R"(unknown key "tablesize" (did you mean "table_size"?))");
-  EXPECT_EQ(ParseError(R"({"type":"simhash","temperature":2})"), R"(unknown key "temperature")");
-  EXPECT_EQ(ParseError(R"({"type":"dense","bands":2})"), R"("bands" has no meaning for type "dense")");
-  EXPECT_EQ(ParseError(R"({"type":"dense","min_length":2})"), R"("min_length" has no meaning for type "dense")");
+  EXPECT_EQ(SpecError(R"({"type":"simhash","temperature":2})"), R"(unknown key "temperature")");
+  EXPECT_EQ(SpecError(R"({"type":"dense","bands":2})"), R"("bands" has no meaning for type "dense")");
+  EXPECT_EQ(SpecError(R"({"type":"dense","min_length":2})"), R"("min_length" has no meaning for type "dense")");
 }
 
 TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
-  const auto error = [](const std::string& member) { return ParseError(R"({"type":"simhash",)" + member + "}"); };
+  const auto error = [](const std::string& member) { return SpecError(R"({"type":"simhash",)" + member + "}"); };
   EXPECT_EQ(error(R"("bands":0)"), R"("bands": expected 1 to 62, got 0)");
   EXPECT_EQ(error(R"("bands":63)"), R"("bands": expected 1 to 62, got 63)");
   EXPECT_EQ(error(R"("bands":"many")"), R"("bands": expected 1 to 62 or "auto", got "many")");
@@ -263,7 +263,7 @@ TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
   EXPECT_EQ(error(R"("global":"mask")"), R"("global": expected "none", "cls", "sep" or "cls,sep", got "mask")");
   EXPECT_EQ(error(R"("global":"cls","pairs":"reference")"),
             R"("global": "pairs" "reference" takes its pairs from the hash alone, as the authors' code does)");
-  EXPECT_EQ(ParseError(R"({"type":"dense","window":2})"), R"("window" has no meaning for type "dense")");
+  EXPECT_EQ(SpecError(R"({"type":"dense","window":2})"), R"("window" has no meaning for type "dense")");
   EXPECT_EQ(error(R"("look_back":1)"), R"("look_back" has no meaning here: only "pairs" "sorted" has chunks)");
   EXPECT_EQ(error(R"("pairs":"reference","bands":"auto")"),
             R"("bands": "auto" is not what the authors' "pairs" "reference" does, expected a number)");
@@ -381,7 +381,7 @@ TEST(ParseAttentionSpec, TunedLengthsGoThereAndBack) {
 }
 
 TEST(ParseAttentionSpec, RefusesAutoWithoutAMeasurement) {
-  const auto error = [](const std::string& member) { return ParseError(R"({"type":"simhash",)" + member + "}"); };
+  const auto error = [](const std::string& member) { return SpecError(R"({"type":"simhash",)" + member + "}"); };
   EXPECT_EQ(error(R"("min_length":"auto")"),
             "\"min_length\" is \"auto\", but nothing was measured for this attention; run \"lshformer tune "
             "model_name_or_path DIR\", or give a number");
@@ -395,7 +395,7 @@ TEST(ParseAttentionSpec, RefusesAutoWithoutAMeasurement) {
             R"("tuned_lengths": "forward": expected 0 to 2147483647, got -1)");
   EXPECT_EQ(error(R"("tuned_lengths":{"forward":"sometimes"})"),
             R"("tuned_lengths": "forward": expected 0 to 2147483647, got "sometimes")");
-  EXPECT_EQ(ParseError(R"({"type":"dense","tuned_lengths":{"forward":1}})"),
+  EXPECT_EQ(SpecError(R"({"type":"dense","tuned_lengths":{"forward":1}})"),
             R"("tuned_lengths" has no meaning for type "dense")");
 }
 

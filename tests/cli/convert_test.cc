@@ -377,6 +377,54 @@ TEST_F(ConvertTest, OtherFamilies) {
   }
 }
 
+// Questions with their contexts, under either name; beside the two in one text, which lacks the [SEP] between them.
+TEST_F(ConvertTest, Pairs) {
+  std::string questions, pairs, joined;
+  for (int i = 0; i < 8; ++i) {
+    const SyntheticQuestion made = MakeSyntheticQuestion(5, static_cast<uint64_t>(i), 10);
+    questions += Json{{"question", made.question}, {"context", made.context}}.dump() + "\n";
+    pairs += Json{{"text", made.question}, {"text_pair", made.context}}.dump() + "\n";
+    joined += Json{{"text", made.question + " " + made.context}}.dump() + "\n";
+  }
+  const auto report = [&](const std::string& model, const std::string& text) {
+    const CommandResult result =
+        Call({"convert", "--model_name_or_path", model, "--dry_run", "--calibrate", folder_.Write("texts.jsonl", text),
+              "--recover_steps", "1", "--train_file", folder_ / "texts.jsonl", "--quiet", "--json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return ParseJson(result.out, "report");
+  };
+  const Json asked = report(Model(), questions), beside = report(Model(), pairs), together = report(Model(), joined);
+  for (const char* key : {"cosine_mean_before_recovery", "cosine_mean", "pairs_fraction"})
+    EXPECT_EQ(asked[key], beside[key]) << key;
+  EXPECT_EQ(together["texts"]["cut"], 0);
+  EXPECT_EQ(asked["texts"]["tokens"], together["texts"]["tokens"].get<int64_t>() + 8);
+  EXPECT_NE(asked["cosine_mean"], together["cosine_mean"]);
+}
+
+// The head of a model that answers questions learns from questions with their contexts, and stays what it is on texts
+// alone.
+TEST_F(ConvertTest, RecoversAnswers) {
+  Made({"synth", "--task", "qa", "--examples", "8", "--length", "10", "--output", folder_ / "questions.json"});
+  Made({"train", "--task", "question-answering", "--model_name_or_path", Model(), "--train_file",
+        folder_ / "questions.json", "--output_dir", folder_ / "reader", "--max_steps", "1", "--max_seq_length", "160"});
+  std::string questions, texts;
+  for (int i = 0; i < 8; ++i) {
+    const SyntheticQuestion made = MakeSyntheticQuestion(5, static_cast<uint64_t>(i), 10);
+    questions += Json{{"question", made.question}, {"context", made.context}}.dump() + "\n";
+    texts += Json{{"text", made.context}}.dump() + "\n";
+  }
+  const auto head_moves = [&](const std::string& output, const std::string& text) {
+    Made({"convert", "--model_name_or_path", folder_ / "reader", "--output_dir", folder_ / output, "--calibrate",
+          Texts(), "--recover_steps", "3", "--train_file", folder_.Write("texts.jsonl", text)});
+    const SafetensorsFile before(folder_ / "reader/model.safetensors"),
+        after(folder_ / (output + "/model.safetensors"));
+    const TensorView own = *before.Find("qa_outputs.weight"), now = *after.Find("qa_outputs.weight");
+    return !std::equal(own.bytes.begin(), own.bytes.end(), now.bytes.begin());
+  };
+  EXPECT_TRUE(head_moves("answers", questions));
+  EXPECT_FALSE(head_moves("states", texts));
+}
+
 TEST_F(ConvertTest, WhatIsWrong) {
   const auto wrong = [&](const Words& more, int status) { return Wrong(Command("out", more), status); };
   EXPECT_THAT(wrong({"--budget_pairs", "0.3", "--budget_time", "0.5"}, 2), HasSubstr("--budget_time"));

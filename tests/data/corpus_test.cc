@@ -68,6 +68,28 @@ TEST(RowReader, ParagraphsEndAtBlankLines) {
   EXPECT_THAT(Rows(path, true), ElementsAre("one", "two", "three", "four", "five"));
 }
 
+TEST(RowReader, Pairs) {
+  TempFolder folder;
+  const auto pairs = [&](const std::string& file, const std::string& text) {
+    RowReader reader(folder.Write(file, text), /*line_by_line=*/true);
+    std::vector<std::string> rows;
+    for (std::string row, pair; reader.Next(row, &pair);) rows.push_back(row + "|" + pair);
+    return rows;
+  };
+  EXPECT_THAT(pairs("a.txt", "one\ntwo\n"), ElementsAre("one|", "two|"));
+  EXPECT_THAT(pairs("a.jsonl", R"({"text": "a", "text_pair": "b"}
+{"text": "c"}
+{"text": "d", "text_pair": null})"),
+              ElementsAre("a|b", "c|", "d|"));
+  const std::string questions = R"({"context": "she", "question": "who"}
+{"context": "he", "question": "what"}
+)";
+  EXPECT_THAT(pairs("q.jsonl", questions), ElementsAre("who|she", "what|he"));
+  EXPECT_THAT(Rows(folder.Write("c.jsonl", questions)), ElementsAre("she", "he")) << "a corpus has no pairs";
+  EXPECT_THAT(ErrorOf([&] { pairs("bad.jsonl", questions + R"({"question": "how"})"); }),
+              HasSubstr("bad.jsonl:3: \"context\""));
+}
+
 TEST(RowReader, GzipIsReadDirectly) {
   TempFolder folder;
   const std::string text = Letters(300, "\n\n");

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <hwy/aligned_allocator.h>
 
+#include <cmath>
+#include <limits>
+
 #include "base/error.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
@@ -14,7 +17,6 @@
 namespace lshformer::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 class BFloat16 : public ::testing::Test {
@@ -37,7 +39,7 @@ float High(BFloat16Pair pair) { return std::bit_cast<float>(pair & 0xFFFF0000); 
 
 TEST_F(BFloat16, RoundsToNearestEven) {
   std::vector<float> numbers = NormalVector(1000, 1, 50);
-  for (const float x : {0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.3895314e38f, -kInfinity, 1e-37f})
+  for (const float x : {0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.3895314e38f, -INFINITY, 1e-37f})
     numbers.push_back(x);
   numbers.resize(1008);
   auto in_place = Aligned(numbers);
@@ -52,7 +54,7 @@ TEST_F(BFloat16, RoundsToNearestEven) {
   EXPECT_TRUE(RoundInPlace(in_place.get(), 992));  // the finite ones
   std::vector<float> large(16, kLargest);          // finite, but rounds to infinity
   EXPECT_FALSE(RoundInPlace(large.data(), 16));
-  EXPECT_EQ(large[0], kInfinity);
+  EXPECT_EQ(large[0], INFINITY);
   std::vector<float> tiny(16, 1e-39f), none(16, NAN);  // subnormal numbers are taken for 0
   EXPECT_TRUE(RoundInPlace(tiny.data(), 16));
   EXPECT_EQ(tiny[0], 0);
@@ -145,7 +147,7 @@ TEST_P(BFloat16Attention, OperandsAreRoundedWhereTheyAreGathered) {
 // Infinity, and what becomes infinite by rounding, reaches what the formulas carry it to.
 TEST_P(BFloat16Attention, InfinityStaysInItsRow) {
   for (const AttentionSpec& spec : {SimHash(Pairs::kFull, Fill::kNone, 2), Reformer(2), Sorted(Fill::kNone, 2)}) {
-    for (const float large : {kInfinity, kLargest}) {
+    for (const float large : {INFINITY, kLargest}) {
       AttentionCase c = RandomCase(spec, {90}, 1, 8, 9);
       c.operands = Operands::kBFloat16;
       c.value[17 * c.head_dim + 3] = large;

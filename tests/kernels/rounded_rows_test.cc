@@ -14,8 +14,6 @@
 namespace lshformer::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 BFloat16 Rounded(float x) {
   return {std::isnan(x) ? uint16_t{0x7FC0}
                         : static_cast<uint16_t>(std::bit_cast<uint32_t>(RoundedToBFloat16(x)) >> 16)};
@@ -123,7 +121,7 @@ TEST_P(RoundedRows, NumbersThatAreNotFiniteAreRoundedToo) {
   AttentionCase c = Unrounded(spec(), {90}, 20);
   c.value[17 * 40 + 3] = NAN;
   c.value[40 * 40 + 5] = -std::numeric_limits<float>::max();  // infinite once rounded
-  c.value[60 * 40 + 30] = kInfinity;
+  c.value[60 * 40 + 30] = INFINITY;
   ExpectSame(c, Inputs::kFloat32);
 }
 
@@ -147,7 +145,7 @@ TEST_P(RoundedInputs, GiveWhatUnroundedOnesGive) {
 TEST_P(RoundedInputs, MayBeInfiniteOrNoNumbers) {
   // All bits of a NaN are ones: rounded as a number it would be −0. One bit: infinity.
   const auto ones = std::bit_cast<float>(0x7FFFFFFF), one = std::bit_cast<float>(0x7F800001);
-  for (const float odd : {NAN, ones, one, kInfinity, -kInfinity, std::numeric_limits<float>::max(), 1e-40f}) {
+  for (const float odd : {NAN, ones, one, INFINITY, -INFINITY, std::numeric_limits<float>::max(), 1e-40f}) {
     for (const int tensor : {0, 1, 2}) {
       SCOPED_TRACE(std::to_string(odd) + " in tensor " + std::to_string(tensor));
       AttentionCase c = Unrounded(spec(), {90, 12}, 20);

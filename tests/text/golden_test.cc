@@ -16,17 +16,17 @@
 namespace lshformer {
 namespace {
 
-const std::string kFolder = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/wordpiece/";
+const std::string kWordPieceFolder = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/wordpiece/";
 
 class GoldenTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTest, IdsTypesOffsetsAndDecodedText) {
-  std::istringstream lines(ReadFile(kFolder + GetParam() + ".jsonl"));
+  std::istringstream lines(ReadFile(kWordPieceFolder + GetParam() + ".jsonl"));
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
   const testing::TempFolder folder;
   folder.Write("tokenizer_config.json", line);
-  folder.Write("vocab.txt", ReadFile(kFolder + "vocab.txt"));
+  folder.Write("vocab.txt", ReadFile(kWordPieceFolder + "vocab.txt"));
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(folder.path());
   int cases = 0;
   for (; std::getline(lines, line); ++cases) {
@@ -86,7 +86,7 @@ uint64_t HashOfWords(char32_t begin, const NormalizerOptions& options) {
 }
 
 TEST(CodePointsTest, EveryCodePointIsNormalisedAndSplitAsByHf) {
-  std::istringstream hashes(ReadFile(kFolder + "code_points.txt"));
+  std::istringstream hashes(ReadFile(kWordPieceFolder + "code_points.txt"));
   const NormalizerOptions uncased, cased{.lowercase = false, .strip_accents = false};
   uint64_t expected_uncased = 0, expected_cased = 0;
   char32_t begin = 0;

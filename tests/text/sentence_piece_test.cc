@@ -31,9 +31,9 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using testing::TempFolder;
 
-const std::string kFolder = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/sentencepiece/";
+const std::string kSentencePieceFolder = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/sentencepiece/";
 
-std::string ModelFile() { return ReadFile(kFolder + "spiece.model"); }
+std::string ModelFile() { return ReadFile(kSentencePieceFolder + "spiece.model"); }
 
 // A folder with this model, and these settings where there are any.
 std::shared_ptr<const Tokenizer> Load(const std::string& model, const std::string& config = "") {
@@ -46,7 +46,7 @@ std::shared_ptr<const Tokenizer> Load(const std::string& model, const std::strin
 class SentencePieceGoldenTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SentencePieceGoldenTest, IdsTypesOffsetsAndDecodedText) {
-  std::istringstream lines(ReadFile(kFolder + GetParam() + ".jsonl"));
+  std::istringstream lines(ReadFile(kSentencePieceFolder + GetParam() + ".jsonl"));
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
   const auto tokenizer = Load(ModelFile(), line);

@@ -31,7 +31,7 @@ using ::testing::Pair;
 constexpr const char* kWords = "[PAD]\n[UNK]\nthe\nLondon\nNASA\n\"\ndo\nn't\n.\nÉcole\nstraße\n";
 constexpr const char* kCharacters = "[PAD]\n[UNK]\na\nb\nt\nh\ne\né\n😀\n";
 
-WordTokenizer Make(std::string_view words = kWords, std::string_view characters = kCharacters) {
+WordTokenizer MakeWords(std::string_view words = kWords, std::string_view characters = kCharacters) {
   return WordTokenizer(words, "words.txt", characters, "characters.txt");
 }
 
@@ -41,7 +41,7 @@ std::vector<int32_t> CharactersOf(const Encoding& encoding, size_t token) {
 }
 
 TEST(WordTokenizerTest, WordsHaveIdsPlacesAndCharacters) {
-  const Encoding encoding = Make().Encode("The tab  don't 😀.");
+  const Encoding encoding = MakeWords().Encode("The tab  don't 😀.");
   EXPECT_THAT(encoding.ids, ElementsAre(2, 1, 6, 7, 1, 8));
   EXPECT_THAT(encoding.offsets,
               ElementsAre(Pair(0, 3), Pair(4, 7), Pair(9, 11), Pair(11, 14), Pair(15, 16), Pair(16, 17)));
@@ -53,7 +53,7 @@ TEST(WordTokenizerTest, WordsHaveIdsPlacesAndCharacters) {
 }
 
 TEST(WordTokenizerTest, LooksUpFourSpellings) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   EXPECT_EQ(tokenizer.Find("the"), 2);
   EXPECT_EQ(tokenizer.Find("THE"), 2);
   EXPECT_EQ(tokenizer.Find("london"), 3);
@@ -65,14 +65,14 @@ TEST(WordTokenizerTest, LooksUpFourSpellings) {
   EXPECT_THAT(CaseVariants("ǆungla"), ElementsAre("ǆungla", "ǅungla", "ǄUNGLA"));
   EXPECT_THAT(CaseVariants("école"), ElementsAre("école", "École", "ÉCOLE"));
   // The exact spelling comes before all others, lower case before Capitalised.
-  const WordTokenizer all = Make("[PAD]\n[UNK]\nUS\nUs\nus\nIT\nIt\n");
+  const WordTokenizer all = MakeWords("[PAD]\n[UNK]\nUS\nUs\nus\nIT\nIt\n");
   EXPECT_EQ(all.Find("US"), 2);
   EXPECT_EQ(all.Find("uS"), 4);
   EXPECT_EQ(all.Find("it"), 6);
 }
 
 TEST(WordTokenizerTest, SpecialWordsAreNoneInText) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   EXPECT_EQ(tokenizer.Find("[PAD]"), 1);
   EXPECT_EQ(tokenizer.Encode("[UNK]").ids.size(), 3u);
   EXPECT_THAT(tokenizer.Encode("x..[PAD]..x").ids, ElementsAre(1, 1, 1, 1, 1));
@@ -85,7 +85,7 @@ TEST(WordTokenizerTest, SpecialWordsAreNoneInText) {
 }
 
 TEST(WordTokenizerTest, PairsAndTruncationKeepTheCharacters) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   const Encoding pair = tokenizer.Encode("the tab", "bat the", {});
   EXPECT_THAT(pair.ids, ElementsAre(2, 1, 1, 2));
   EXPECT_THAT(pair.type_ids, ElementsAre(0, 0, 1, 1));
@@ -100,7 +100,7 @@ TEST(WordTokenizerTest, PairsAndTruncationKeepTheCharacters) {
 
 // As they are, one of the two texts without a word.
 TEST(WordTokenizerTest, TextsWithoutWords) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   EXPECT_THAT(tokenizer.Encode("").ids, IsEmpty());
   EXPECT_THAT(tokenizer.Encode(" ", "the", {}).cu_characters, ElementsAre(0, 3));
   EXPECT_THAT(tokenizer.Encode("the", " ", {}).cu_characters, ElementsAre(0, 3));
@@ -108,7 +108,7 @@ TEST(WordTokenizerTest, TextsWithoutWords) {
 }
 
 TEST(WordTokenizerTest, LongWordsAndLongTexts) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   const Encoding word = tokenizer.Encode(std::string(10'000, 'a'));
   EXPECT_THAT(word.offsets, ElementsAre(Pair(0, 10'000)));
   EXPECT_EQ(word.characters, std::vector<int32_t>(kCharactersPerWord, 2));
@@ -163,7 +163,7 @@ TEST(WordTokenizerProperty, PlacesSliceTheTextToItsWords) {
 }
 
 TEST(WordTokenizerProperty, EveryWordHasItsCharacters) {
-  const WordTokenizer tokenizer = Make();
+  const WordTokenizer tokenizer = MakeWords();
   EXPECT_TRUE(testing::Holds("characters", 500, [&] {
     const std::string text = *Text(), pair = *Text();
     const int length = *rc::gen::inRange(0, 8);
@@ -198,14 +198,14 @@ TEST(WordTokenizerTest, IsLoadedAndSavedByteForByte) {
 }
 
 TEST(WordTokenizerTest, BadFilesAreRefusedByLine) {
-  const auto words = [](const char* text) { return ErrorOf([&] { Make(text); }); };
+  const auto words = [](const char* text) { return ErrorOf([&] { MakeWords(text); }); };
   EXPECT_THAT(words(""), HasSubstr("words.txt: expected one token a line, got an empty file"));
   EXPECT_THAT(words("[PAD]\n"), HasSubstr("words.txt:2: expected [UNK], got the end of the file"));
   EXPECT_THAT(words("[UNK]\n[PAD]\n"), HasSubstr("words.txt:1: expected [PAD], got \"[UNK]\""));
   EXPECT_THAT(words("[PAD]\n[UNK]\na\n\nb\n"), HasSubstr("words.txt:4: expected a token, got a blank line"));
   EXPECT_THAT(words("[PAD]\n[UNK]\na\na\n"), HasSubstr("words.txt:4: token \"a\" is already on line 3"));
   EXPECT_THAT(words("[PAD]\n[UNK]\n\xff\n"), HasSubstr("words.txt:3: expected UTF-8"));
-  const auto characters = [](const char* text) { return ErrorOf([&] { Make(kWords, text); }); };
+  const auto characters = [](const char* text) { return ErrorOf([&] { MakeWords(kWords, text); }); };
   EXPECT_THAT(characters("a\n"), HasSubstr("characters.txt:1: expected [PAD]"));
   for (const char* line : {"ab", "\u00a0", " ", "\x01", "e\u0301"})
     EXPECT_THAT(characters(fmt::format("[PAD]\n[UNK]\nx\n{}\n", line).c_str()),
