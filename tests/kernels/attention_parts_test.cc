@@ -11,6 +11,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/matrix_tiles.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
@@ -29,10 +30,18 @@ class InModel : public ::testing::Test {
   }
 };
 
+// Under a sanitizer one of four: tests of bfloat16 take all of them through the same code.
+std::vector<AttentionSpec> Some(std::vector<AttentionSpec> specs) {
+  if (!kSanitized) return specs;
+  std::vector<AttentionSpec> some;
+  for (size_t i = 0; i < specs.size(); i += 4) some.push_back(specs[i]);
+  return some;
+}
+
 class TwoParts : public InModel, public ::testing::WithParamInterface<AttentionSpec> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(AllSpecs()),
+INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(Some(AllSpecs())),
                          [](const auto& info) { return NameOf(info.param); });
-INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(ClusteredSpecs()),
+INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(Some(ClusteredSpecs())),
                          [](const auto& info) { return NameOf(info.param); });
 
 double Largest(const std::vector<float>& x) {
@@ -49,7 +58,7 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_P(TwoParts, IsNearFloat32) {
   for (const std::string& isa : {SupportedIsas().front(), SupportedIsas().back()}) {
-    for (const int head_dim : {1, 33, 64}) {
+    for (const int head_dim : kSanitized ? std::vector{33} : std::vector{1, 33, 64}) {
       SCOPED_TRACE(::testing::Message() << isa << ", head_dim " << head_dim);
       ForceIsa(isa);
       UseTileModel(true);
@@ -75,6 +84,7 @@ TEST_P(TwoParts, SequencesWithoutPartsAreFloat32s) {
   const AttentionResult before = Run(plain, Operands::kTwoParts);
   for (const float number :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p56f}) {
+    if (kSanitized && std::isfinite(number)) continue;
     for (const bool in_value : {false, true}) {
       AttentionCase c = plain;
       const int64_t row = 80, head = 1;  // of the second sequence
@@ -142,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ThreeParts, ::testing::ValuesIn(SpecsThatPay()),
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST_P(ThreeParts, AreAsAccurateAsFloat32) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer: ThreePartsOfSomeSequencesOfABatch runs the same, on less";
   for (const float dropout : {0.0f, 0.3f}) {
     AttentionCase c = RandomCase(GetParam(), {Is<DenseAttention>(GetParam()) ? 520 : 1216}, 1, 64);
     c.dropout = dropout;

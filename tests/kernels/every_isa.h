@@ -10,6 +10,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/matrix_tiles.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 
@@ -60,9 +61,7 @@ class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
 inline std::vector<std::string> IsasAndBFloat16() {
   std::vector<std::string> names = SupportedIsas();
   names.insert(names.end(), {kBFloat16Name, kTilesName, kTileModelName});
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have the model's memory seen once
-  names.push_back(kLeastTileModelName);
-#endif
+  if (!kSanitized) names.push_back(kLeastTileModelName);  // else the model's memory is seen once
   return names;
 }
 

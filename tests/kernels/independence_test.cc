@@ -40,9 +40,8 @@ TEST_P(Independence, AloneOrInABatchBitForBit) {
 }
 
 TEST_P(Independence, ThreadsChangeNothing) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  if (std::get<1>(GetParam()) == "scalar") GTEST_SKIP() << "a sanitizer: AVX2 shares the same among threads, faster";
-#endif
+  if (kSanitized && std::get<1>(GetParam()) == "scalar")
+    GTEST_SKIP() << "a sanitizer: AVX2 shares the same among threads, faster";
   // The long sequence is worked on by all threads where there are several, the others each by one: kernels/cpu shares a
   // unit of a million visited pairs that is more than a quarter (two threads) of all work.
   AttentionSpec busy = spec();

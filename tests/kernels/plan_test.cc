@@ -19,6 +19,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/matrix_tiles.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
@@ -168,14 +169,6 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   if (backward) RunAttentionBackward({forward, in(c.grad_out), out(1), out(2), out(3)});
   std::exit(0);
 }
-
-#ifdef __has_feature  // Clang says it in its own way
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 struct MemoryCase {
   const char* name;

@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Reformer, EveryReformer,
 
 // Every chunk size against the tile's, tails of one token, a round's last chunk of one token.
 TEST_P(EveryReformer, AgreesAtEveryChunk) {
-  for (const int chunk : {1, 7, 63, 64, 65, 128, 150}) {
+  for (const int chunk : kSanitized ? std::vector{1, 65} : std::vector{1, 7, 63, 64, 65, 128, 150}) {
     SCOPED_TRACE(chunk);
     AttentionSpec spec = this->spec();
     As<ReformerAttention>(spec).chunk = chunk;
