@@ -7,6 +7,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
 #include "kernels/plan.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
@@ -29,7 +30,7 @@ class EveryIsa : public IsaFixture {};
 INSTANTIATE_TEST_SUITE_P(Attention, EveryIsa, EverySpecAndIsa(), NameOfSpecAndIsa);
 
 TEST_P(EveryIsa, AgreesWithTheOracle) {
-  for (const int head_dim : {16, 33}) {
+  for (const int head_dim : kSanitized ? std::vector{33} : std::vector{16, 33}) {
     SCOPED_TRACE(head_dim);
     const AttentionCase c = WithOperands(RandomCase(spec(), kRagged, 2, head_dim));
     ExpectAgrees(c, RunKernels(c));
@@ -37,7 +38,8 @@ TEST_P(EveryIsa, AgreesWithTheOracle) {
 }
 
 TEST_P(EveryIsa, AgreesAtEveryHeadDim) {
-  for (const int head_dim : {1, 7, 16, 17, 33, 64, 100, 128, 255, 256}) {
+  for (const int head_dim :
+       kSanitized ? std::vector{1, 17, 255} : std::vector{1, 7, 16, 17, 33, 64, 100, 128, 255, 256}) {
     SCOPED_TRACE(head_dim);
     const AttentionCase c = WithOperands(RandomCase(spec(), {5, kTileRows + 3, 1}, 1, head_dim, 2));
     ExpectAgrees(c, RunKernels(c));

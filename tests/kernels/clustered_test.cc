@@ -14,6 +14,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
 #include "kernels/plan.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
@@ -52,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(EverySetting, Clustering,
                          NameOfSpecAndIsa);
 
 TEST_P(Clustering, AgreesWithTheOracle) {
-  for (const int head_dim : {5, 16, 33, 64}) {
+  for (const int head_dim : kSanitized ? std::vector{33} : std::vector{5, 16, 33, 64}) {
     SCOPED_TRACE(head_dim);
     const AttentionCase c = WithOperands(RandomCase(spec(), {0, 1, 17, 150, 2, 211}, 2, head_dim, 4, 0.8));
     ExpectNearOracle(c, RunKernels(c));

@@ -12,6 +12,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
 #include "kernels/plan.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
