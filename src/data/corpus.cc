@@ -129,7 +129,7 @@ void RowReader::NextJson(std::string& row, std::string* pair) {
     if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
     if (key_.empty()) FindKeys(object, pair != nullptr);
     row = GetString(object, key_, lines_.where());
-    if (pair != nullptr && (key_ == "question" || HasValue(object, pair_key_)))
+    if (pair != nullptr && (pair_key_ == "context" || HasValue(object, pair_key_)))
       *pair = GetString(object, pair_key_, lines_.where());
     if (!IsBlank(row)) return;
   }

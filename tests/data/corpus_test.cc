@@ -85,6 +85,7 @@ TEST(RowReader, Pairs) {
 {"context": "he", "question": "what"}
 )";
   EXPECT_THAT(pairs("q.jsonl", questions), ElementsAre("who|she", "what|he"));
+  EXPECT_THAT(pairs("alone.jsonl", R"({"question": "who"})"), ElementsAre("who|"));
   EXPECT_THAT(Rows(folder.Write("c.jsonl", questions)), ElementsAre("she", "he")) << "a corpus has no pairs";
   EXPECT_THAT(ErrorOf([&] { pairs("bad.jsonl", questions + R"({"question": "how"})"); }),
               HasSubstr("bad.jsonl:3: \"context\""));
