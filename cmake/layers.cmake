@@ -8,6 +8,9 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 #
 # A layer depends on layers of lower levels only. It includes only its own folder and layers that it depends on, directly or
 # through another; tests/include_rules_test.cc reads these very calls from layers.txt in the build folder.
+# The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD), the tests' too, but not the kernels,
+# which include themselves, once for each instruction set, nor layers with libtorch: the program that does without it links
+# those of their sources that it needs.
 # PRIVATE_HEADERS are not installed; nor are headers in folders below the layer's own, nor *-inl.h.
 function(lshformer_layer name)
   cmake_parse_arguments(LAYER "TORCH" "LEVEL" "DEPENDS;LINK;PRIVATE_HEADERS" ${ARGN})
@@ -32,6 +35,9 @@ function(lshformer_layer name)
   target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(lshformer_${name} PUBLIC cxx_std_20)
   lshformer_options(lshformer_${name})
+  if(LAYER_TORCH OR name STREQUAL "kernels")
+    set_target_properties(lshformer_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   foreach(dependency IN LISTS LAYER_DEPENDS)
     target_link_libraries(lshformer_${name} PUBLIC lshformer_${dependency})
   endforeach()

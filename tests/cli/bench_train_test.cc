@@ -15,7 +15,7 @@ using ::lshformer::testing::TempFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-CommandResult Bench(const std::vector<std::string>& more) {
+CommandResult BenchTraining(const std::vector<std::string>& more) {
   std::vector<std::string> words{LSHFORMER_BINARY,
                                  "bench",
                                  "train",
@@ -34,7 +34,7 @@ CommandResult Bench(const std::vector<std::string>& more) {
 
 TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {
   const CommandResult result =
-      Bench({"--lengths", "7,32", "--attention", "simhash", "--attention", "dense", "--attention", "simhash"});
+      BenchTraining({"--lengths", "7,32", "--attention", "simhash", "--attention", "dense", "--attention", "simhash"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json results = ParseJson(result.out, "stdout");
   EXPECT_TRUE(results["machine"].contains("threads"));
@@ -56,17 +56,17 @@ TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {
 
 TEST(BenchTrain, Dtypes) {
   if (!SupportsProducts(Precision::kBFloat16)) GTEST_SKIP() << "this CPU has no bfloat16 instructions";
-  const CommandResult result = Bench({"--lengths", "7", "--dtype", "float32,bfloat16"});
+  const CommandResult result = BenchTraining({"--lengths", "7", "--dtype", "float32,bfloat16"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json rows = ParseJson(result.out, "stdout")["results"];
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["dtype"], "float32");
   EXPECT_EQ(rows[1]["dtype"], "bfloat16");
-  EXPECT_EQ(Bench({"--dtype", "int8"}).status, 2) << "integers have no gradients";
+  EXPECT_EQ(BenchTraining({"--dtype", "int8"}).status, 2) << "integers have no gradients";
 }
 
 TEST(BenchTrain, ALengthBeyondThePositionTableIsNamed) {
-  const CommandResult result = Bench({"--lengths", "33"});
+  const CommandResult result = BenchTraining({"--lengths", "33"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--lengths: 33 exceeds max_position_embeddings 32"));
 }
@@ -102,7 +102,7 @@ TEST(BenchTrain, CommasInsideAnOverrideSeparateNothing) {
 }
 
 TEST(BenchTrain, AnAttentionThatWouldBeReplacedIsRefused) {
-  const CommandResult result = Bench({"--config_overrides", "attention=simhash", "--attention", "dense"});
+  const CommandResult result = BenchTraining({"--config_overrides", "attention=simhash", "--attention", "dense"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--config_overrides: \"attention\" has no effect beside --attention"));
 }

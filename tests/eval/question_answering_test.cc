@@ -22,9 +22,9 @@ using testing::SmallTokenizer;
 using testing::TempFolder;
 
 // Logits that are a function of the token and its place alone.
-class FormulaModel : public Model {
+class FormulaAnswers : public Model {
  public:
-  FormulaModel() : Model(ModelConfig{}, Task::kQuestionAnswering) {}
+  FormulaAnswers() : Model(ModelConfig{}, Task::kQuestionAnswering) {}
   static float Start(int32_t id, int32_t position) { return static_cast<float>(std::sin(id + 0.1 * position)); }
   static float End(int32_t id, int32_t position) { return static_cast<float>(std::cos(2 * id + 0.3 * position)); }
 
@@ -63,7 +63,7 @@ SquadWindows WindowsOf(const SquadData& data) {
   return windows;
 }
 
-EvaluateOptions Quiet(int batch_size) { return {.batch_size = batch_size, .progress = false}; }
+EvaluateOptions QuietInBatchesOf(int batch_size) { return {.batch_size = batch_size, .progress = false}; }
 
 TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
   const SquadData data = Data();
@@ -76,18 +76,19 @@ TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
     std::vector<float> starts, ends;
     for (const int32_t id : windows.set.ids(i)) {
       const auto position = static_cast<int32_t>(starts.size());
-      starts.push_back(FormulaModel::Start(id, position));
-      ends.push_back(FormulaModel::End(id, position));
+      starts.push_back(FormulaAnswers::Start(id, position));
+      ends.push_back(FormulaAnswers::End(id, position));
     }
     const SquadWindow& window = windows.windows[static_cast<size_t>(i)];
     const auto question = static_cast<size_t>(window.question);
     searches[question].AddWindow(starts, ends, window,
                                  windows.places[static_cast<size_t>(data.questions[question].context)]);
   }
-  FormulaModel model;
+  FormulaAnswers model;
   double loss = -1;
   for (const int batch_size : {1, 2, 5, 100}) {
-    const AnswerEvaluation result = EvaluateQuestionAnswering(model, data, windows, answering, Quiet(batch_size), true);
+    const AnswerEvaluation result =
+        EvaluateQuestionAnswering(model, data, windows, answering, QuietInBatchesOf(batch_size), true);
     ASSERT_EQ(result.answers.size(), data.questions.size());
     for (size_t q = 0; q < result.answers.size(); ++q) {
       const FoundAnswer want = searches[q].Finish(), &got = result.answers[q];
@@ -109,8 +110,9 @@ TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
 
 TEST(EvaluateQuestionAnswering, UnscoredThereAreOnlyAnswers) {
   const SquadData data = Data();
-  FormulaModel model;
-  const AnswerEvaluation result = EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, Quiet(8), false);
+  FormulaAnswers model;
+  const AnswerEvaluation result =
+      EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, QuietInBatchesOf(8), false);
   EXPECT_EQ(result.answers.size(), 4U);
   EXPECT_FALSE(result.evaluation.metrics.contains("eval_loss"));
   EXPECT_FALSE(result.evaluation.metrics.contains("eval_exact"));
@@ -119,18 +121,18 @@ TEST(EvaluateQuestionAnswering, UnscoredThereAreOnlyAnswers) {
 
 TEST(EvaluateQuestionAnswering, NamesTheQuestionWhereTheModelFails) {
   const SquadData data = Data();
-  FormulaModel model;
+  FormulaAnswers model;
   model.scale = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(ErrorOf([&] { EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, Quiet(8), true); }),
+  EXPECT_THAT(ErrorOf([&] { EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, QuietInBatchesOf(8), true); }),
               HasSubstr("question \"q1\": the model's output is not finite"));
 }
 
 TEST(AnswerFiles, HoldTextsOfTheContext) {
   const TempFolder folder;
   const SquadData data = Data();
-  FormulaModel model;
+  FormulaAnswers model;
   const AnswerEvaluation result =
-      EvaluateQuestionAnswering(model, data, WindowsOf(data), {4, 3, true, 0}, Quiet(8), true);
+      EvaluateQuestionAnswering(model, data, WindowsOf(data), {4, 3, true, 0}, QuietInBatchesOf(8), true);
   std::vector<FoundAnswer> answers = result.answers;
   answers[3].answer = {0, 3, 0, 0};
   WriteAnswerFiles(data, answers, true, folder.path(), "x_");

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <cfenv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -373,43 +371,6 @@ TEST_F(TileInstructions, WorkInAForkedProcess) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-// Asks sigaltstack for a stack of so many bytes; 0 or errno.
-int UseSignalStack(size_t bytes) {
-  static std::vector<char> memory;
-  memory.resize(bytes);
-  stack_t stack = {};
-  stack.ss_sp = memory.data();
-  stack.ss_size = bytes;
-  return sigaltstack(&stack, nullptr) == 0 ? 0 : errno;
-}
-
-// What the kernel does with threads whose alternate signal stack has no room for the tiles' state.
-TEST_F(TileInstructions, RefuseSmallSignalStacksAfterwards) {
-  EXPECT_EXIT(_exit(UseSignalStack(8192) == ENOMEM ? 0 : 1), ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(_exit(UseSignalStack(16384) == 0 ? 0 : 1), ::testing::ExitedWithCode(0), "");
-}
-
-bool ProcessorSaysAmx() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string word; file >> word;)
-    if (word == "amx_tile") return true;
-  return false;
-}
-
-// In a process of its own that has not asked yet.
-TEST(TileAccessDeathTest, IsRefusedToAProcessWithASmallSignalStack) {
-  if (!ProcessorSaysAmx()) GTEST_SKIP() << "the processor lacks amx_tile";
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        if (UseSignalStack(4096) != 0) _exit(2);
-        const TileAccess& access = AskForTiles();
-        const bool all_else_works = SupportedIsas().front() != "amx" && ActiveMatrixTiles() == MatrixTiles::kNone;
-        _exit(!access.granted && access.refusal.find("signal stack") != std::string::npos && all_else_works ? 0 : 1);
-      },
-      ::testing::ExitedWithCode(0), "");
 }
 #endif
 

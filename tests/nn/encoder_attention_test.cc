@@ -39,7 +39,7 @@ EncoderLayerNames Names() {
   return names;
 }
 
-EncoderConfig Config(AttentionSpec spec, int min_length) {
+EncoderConfig ConfigOf(AttentionSpec spec, int min_length) {
   EncoderConfig config;
   config.hidden_size = 40, config.num_attention_heads = 2;
   spec.min_length = min_length;
@@ -105,7 +105,7 @@ TEST_F(EncoderAttentionTest, RowsInBFloat16ChangeNoBit) {
   for (const Kind& kind : Kinds()) {
     for (const int min_length : {0, 1000}) {
       SCOPED_TRACE(fmt::format("{}, min_length {}", kind.name, min_length));
-      const EncoderConfig config = Config(kind.spec, min_length);
+      const EncoderConfig config = ConfigOf(kind.spec, min_length);
       const Tensor want = ByHand(config);
       const EncoderAttention layer = Layer(config);
       for (const int threads : {1, 3}) {
@@ -122,7 +122,7 @@ TEST_F(EncoderAttentionTest, RowsInBFloat16ChangeNoBit) {
 
 // Whoever looks at queries, keys and values sees them in float32.
 TEST_F(EncoderAttentionTest, IsSeenInFloat32) {
-  const EncoderConfig config = Config({}, 0);
+  const EncoderConfig config = ConfigOf({}, 0);
   const Tensor want = ByHand(config);
   const EncoderAttention layer = Layer(config);
   ForwardContext context = Context();
@@ -147,7 +147,7 @@ TEST_F(EncoderAttentionTest, IsSeenInFloat32) {
 }
 
 TEST_F(EncoderAttentionTest, OtherPrecisionsHaveFloat32) {
-  const EncoderAttention layer = Layer(Config({}, 0));
+  const EncoderAttention layer = Layer(ConfigOf({}, 0));
   ForwardContext context = Context();
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     context.precision = precision;
@@ -157,7 +157,7 @@ TEST_F(EncoderAttentionTest, OtherPrecisionsHaveFloat32) {
 
 TEST_F(EncoderAttentionTest, GradientsAreThoseOfFloat32Rows) {
   const torch::AutoGradMode gradients(true);
-  const EncoderConfig config = Config({}, 0);
+  const EncoderConfig config = ConfigOf({}, 0);
   const LayerAttention attention(parameters_, config, {0, 0, "output"});
   EXPECT_EQ(attention.InputType(Context()), torch::kFloat32);
   const Tensor x = hidden_.clone().requires_grad_(true);

@@ -32,7 +32,7 @@ struct Parameters {
 };
 
 // |got − want| ≤ 1e-5 of the largest |want|: rounding of some hundred products of numbers of like size.
-void ExpectNear(const Tensor& got, const Tensor& want, const std::string& what) {
+void ExpectNearReference(const Tensor& got, const Tensor& want, const std::string& what) {
   ASSERT_EQ(got.sizes(), want.sizes()) << what;
   const double bound = 1e-5 * std::max(want.abs().max().item<double>(), 1e-30);
   EXPECT_LE((got.to(torch::kFloat64) - want).abs().max().item<double>(), bound) << what;
@@ -40,14 +40,14 @@ void ExpectNear(const Tensor& got, const Tensor& want, const std::string& what) 
 
 // Values, and the gradients of Σ value · g for a random g.
 void ExpectSame(const Tensor& got, const Tensor& want, const Parameters& parameters) {
-  ExpectNear(got, want, "value");
+  ExpectNearReference(got, want, "value");
   const Tensor g = torch::randn(want.sizes());
   (got * g).sum().backward();
   (want * g.to(torch::kFloat64)).sum().backward();
   for (const std::string& name : parameters.names) {
     const Tensor single = parameters.single.Get(name).grad(), exact = parameters.exact.at(name).grad();
     ASSERT_EQ(single.defined(), exact.defined()) << name;
-    if (single.defined()) ExpectNear(single.is_sparse() ? single.to_dense() : single, exact, name);
+    if (single.defined()) ExpectNearReference(single.is_sparse() ? single.to_dense() : single, exact, name);
   }
 }
 

@@ -71,14 +71,14 @@ const Case kCases[] = {
      {{1, 0.0005}, {3, 0.001}, {5, 0.0005}, {7, 0.0}}},
 };
 
-class ScheduleTest : public testing::TestWithParam<Case> {};
+class ScheduleTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ScheduleTest, IsThatOfTransformers) {
   for (const auto& [step, rate] : GetParam().rates)
     EXPECT_NEAR(LearningRate(GetParam().schedule, step), rate, 1e-15 * 2e-4 + 1e-14 * rate) << "step " << step;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Schedule, WarmupStepsWinOverTheRatioWhichRoundsUp) {
@@ -111,19 +111,20 @@ struct BadOption {
 
 void PrintTo(const BadOption& option, std::ostream* stream) { *stream << option.flag; }
 
-class BadOptionTest : public testing::TestWithParam<BadOption> {};
+class BadOptionTest : public ::testing::TestWithParam<BadOption> {};
 
 TEST_P(BadOptionTest, IsRefusedByName) {
   TrainingOptions options;
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   GetParam().spoil(options);
-  EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              testing::ThrowsMessage<UsageError>(testing::StartsWith(std::string(GetParam().flag) + ": expected ")));
+  EXPECT_THAT(
+      [&] { ValidateTrainingOptions(options); },
+      ::testing::ThrowsMessage<UsageError>(::testing::StartsWith(std::string(GetParam().flag) + ": expected ")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadOptionTest,
-    testing::Values(
+    ::testing::Values(
         BadOption{"per_device_train_batch_size", [](TrainingOptions& o) { o.per_device_train_batch_size = 0; }},
         BadOption{"per_device_eval_batch_size", [](TrainingOptions& o) { o.per_device_eval_batch_size = -1; }},
         BadOption{"gradient_accumulation_steps", [](TrainingOptions& o) { o.gradient_accumulation_steps = 0; }},
@@ -153,7 +154,7 @@ TEST(TrainingOptions, AWarmUpIsSaidOnce) {
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   options.warmup_steps = 5;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              testing::ThrowsMessage<UsageError>(testing::StartsWith("warmup_steps: not beside warmup_ratio")));
+              ::testing::ThrowsMessage<UsageError>(::testing::StartsWith("warmup_steps: not beside warmup_ratio")));
 }
 
 TEST(TrainingOptions, ATypoGetsASuggestion) {
@@ -198,7 +199,7 @@ TEST(TrainingOptions, ValuesOutOfRangeAreNamed) {
   EXPECT_NO_THROW(ValidateTrainingOptions(options));
   options.adam_beta2 = 1;
   EXPECT_THAT([&] { ValidateTrainingOptions(options); },
-              testing::ThrowsMessage<OptionError>("adam_beta2: expected at least 0 and below 1, got 1"));
+              ::testing::ThrowsMessage<OptionError>("adam_beta2: expected at least 0 and below 1, got 1"));
   options = {};
   options.learning_rate = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(ValidateTrainingOptions(options), OptionError);
