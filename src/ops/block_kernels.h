@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/bfloat16.h"
 #include "ops/row_kernels.h"
 
 namespace lshformer {
@@ -15,7 +16,8 @@ struct BiasAndFunction {
   const float* bias = nullptr;            // [columns]; or nullptr: 0
   std::optional<UnaryFunction> function;  // f; or none
   float* y = nullptr;                     // may be x
-  int64_t y_stride = 0;
+  BFloat16* rounded = nullptr;            // in place of y, as RoundRows rounds
+  int64_t y_stride = 0;                   // of either
 };
 void AddBiasAndApply(const BiasAndFunction& call);
 

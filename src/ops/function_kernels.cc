@@ -124,12 +124,12 @@ void Apply(UnaryFunction function, const float* x, const float* grad_out, float*
   WithFunction(function, [&](auto of) { ApplyPiece<decltype(of)::value>(x, grad_out, out, count); });
 }
 
-template <class Function>
-void FinishRows(const BiasAndFunction& call, const Function& function) {
+template <class Function, class Number>
+void FinishRows(const BiasAndFunction& call, const Function& function, Number* out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
   for (int64_t row = 0; row < call.rows; ++row) {
     const float* x = call.x + row * call.x_stride;
-    float* y = call.y + row * call.y_stride;
+    Number* y = out + row * call.y_stride;
     for (int64_t c = 0; c < call.columns; c += lanes) {
       const size_t count = call.columns - c;
       Float v = LoadPart(x + c, count);
@@ -140,9 +140,11 @@ void FinishRows(const BiasAndFunction& call, const Function& function) {
 }
 
 void Finish(const BiasAndFunction& call) {
-  if (!call.function) return FinishRows(call, [](Float v) { return v; });
-  WithFunction(*call.function,
-               [&](auto of) { FinishRows(call, [](Float v) { return Value<decltype(of)::value>(v); }); });
+  const auto finish = [&call](const auto& function) {
+    call.rounded == nullptr ? FinishRows(call, function, call.y) : FinishRows(call, function, call.rounded);
+  };
+  if (!call.function) return finish([](Float v) { return v; });
+  WithFunction(*call.function, [&](auto of) { finish([](Float v) { return Value<decltype(of)::value>(v); }); });
 }
 
 // log Σ exp(x)

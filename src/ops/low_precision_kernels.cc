@@ -24,35 +24,9 @@ namespace HWY_NAMESPACE {
 using IntTag = hn::Rebind<int32_t, FloatTag>;
 using Int = hn::Vec<IntTag>;
 
-// Vectors of fewer bits than lanes need are stored through a buffer at the end of a row.
-template <class T, class V>
-HWY_INLINE void StoreNarrow(V v, T* HWY_RESTRICT p, size_t count) {
-  const hn::Rebind<T, FloatTag> d;
-  if (HWY_LIKELY(count >= hn::Lanes(d))) return hn::StoreU(v, d, p);
-  HWY_ALIGN T part[16];
-  hn::StoreU(v, d, part);
-  std::memcpy(p, part, count * sizeof(T));
-}
-
 void RoundRow(const float* HWY_RESTRICT x, int64_t columns, BFloat16* HWY_RESTRICT out) {
-  const hn::Rebind<uint32_t, FloatTag> bits_tag;
-  const hn::Rebind<uint16_t, FloatTag> half_tag;
-  auto* to = reinterpret_cast<uint16_t*>(out);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
-  const auto half = hn::Set(bits_tag, 0x7FFFu), one = hn::Set(bits_tag, 1u), quiet = hn::Set(bits_tag, 0x7FC0u);
-  for (int64_t c = 0; c < columns; c += lanes) {
-    const Float v = LoadPart(x + c, columns - c);
-    const auto bits = hn::BitCast(bits_tag, v);
-    const auto even = hn::And(hn::ShiftRight<16>(bits), one);
-    auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(half, even)));
-    rounded = hn::IfThenElse(hn::RebindMask(bits_tag, hn::IsNaN(v)), quiet, rounded);
-    StoreNarrow(hn::DemoteTo(half_tag, hn::BitCast(IntTag(), rounded)), to + c, columns - c);
-  }
-}
-
-void RoundStridedRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out,
-                      int64_t out_stride) {
-  for (int64_t row = 0; row < rows; ++row) RoundRow(x + row * x_stride, columns, out + row * out_stride);
+  for (int64_t c = 0; c < columns; c += lanes) StorePart(LoadPart(x + c, columns - c), out + c, columns - c);
 }
 
 // Whether all numbers of the row fit.
@@ -159,7 +133,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(RoundRow);
-HWY_EXPORT(RoundStridedRows);
 HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
@@ -182,10 +155,6 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
   ForEachRow(rows, [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(RoundRow)(x + row * x_stride, columns, out + row * columns);
   });
-}
-
-void RoundBlock(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out, int64_t out_stride) {
-  HWY_DYNAMIC_DISPATCH(RoundStridedRows)(x, x_stride, rows, columns, out, out_stride);
 }
 
 void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,

@@ -13,8 +13,6 @@ namespace lshformer {
 // To the nearest bfloat16, of two equally near ones to the even one; NaN stays NaN, what is too large becomes infinite.
 // x: [rows, columns] with row stride x_stride; out: contiguous.
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out);
-// The same on the calling thread, where rows of `out` lie out_stride apart.
-void RoundBlock(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out, int64_t out_stride);
 
 // x as the sum of parts, each the nearest bfloat16 to what those before it leave (ops/split_linear.h). x: [rows,
 // columns] with row stride x_stride; parts: of each as many, contiguous. fits[row]: 1, or 0 where a number of the row

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/bfloat16.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace lshformer {
 namespace HWY_NAMESPACE {
@@ -36,6 +38,28 @@ HWY_INLINE void StorePart(Float v, float* HWY_RESTRICT p, size_t count) {
   HWY_ALIGN float part[16];
   hn::Store(v, kTag, part);
   std::memcpy(p, part, count * sizeof(float));
+}
+
+// Vectors of fewer bits than lanes need are stored through a buffer at the end of a row.
+template <class T, class V>
+HWY_INLINE void StoreNarrow(V v, T* HWY_RESTRICT p, size_t count) {
+  const hn::Rebind<T, FloatTag> d;
+  if (HWY_LIKELY(count >= hn::Lanes(d))) return hn::StoreU(v, d, p);
+  HWY_ALIGN T part[16];
+  hn::StoreU(v, d, part);
+  std::memcpy(p, part, count * sizeof(T));
+}
+
+// Rounded to nearest even; any NaN becomes the positive quiet one.
+HWY_INLINE void StorePart(Float v, BFloat16* HWY_RESTRICT p, size_t count) {
+  const hn::Rebind<uint32_t, FloatTag> bits_tag;
+  const auto bits = hn::BitCast(bits_tag, v);
+  const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(bits_tag, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(hn::Set(bits_tag, 0x7FFFu), even)));
+  const auto halves = hn::IfThenElse(hn::RebindMask(bits_tag, hn::IsNaN(v)), hn::Set(bits_tag, 0x7FC0u), rounded);
+  const hn::Rebind<int32_t, FloatTag> integers;
+  StoreNarrow(hn::DemoteTo(hn::Rebind<uint16_t, FloatTag>(), hn::BitCast(integers, halves)),
+              reinterpret_cast<uint16_t*>(p), count);
 }
 
 HWY_INLINE float Sum(Float v) { return hn::GetLane(hn::SumOfLanes(kTag, v)); }

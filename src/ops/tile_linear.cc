@@ -107,10 +107,8 @@ void RoundedTileLinear::Run(int64_t rows, const float* x, BFloat16* y, std::opti
                      .x_stride = kPanelColumns,
                      .bias = bias_.data() + block.column,
                      .function = function,
-                     .y = block.sums,
-                     .y_stride = kPanelColumns});
-    RoundBlock(block.sums, kPanelColumns, block.rows, block.columns, y + block.row * weight_.columns() + block.column,
-               weight_.columns());
+                     .rounded = y + block.row * weight_.columns() + block.column,
+                     .y_stride = weight_.columns()});
   });
 }
 

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes, kStepBytes = 2 * kTileBytes, kWordBytes = 4;
 constexpr int kBlockRows = 2 * kTileSide;
+// Steps of a panel that stay in the first cache (48 KB, through which the rows pass too). A panel of not many more is
+// not cut, which saves the sums' way through memory.
+constexpr int64_t kStretchSteps = 8, kMostStepsUncut = 12, kLeastBlocksCut = 6;
 // Pieces of work for each thread: threads that are late must not keep all others waiting.
 constexpr int64_t kPiecesOfThread = 4;
 
@@ -85,10 +88,28 @@ inline void MultiplyTile() {
   }
 }
 
-// Tiles 0 … 3 += rows · panel over all of the depth. Four tiles are loaded for four products; a block of fewer rows or
-// columns goes without what would be zeros, and does the same with each of its sums.
+// Asks for the panel after the one in work while that is multiplied: from the third cache its lines come in more time
+// than their products take.
+class NextPanel {
+ public:
+  // times: how often Ask is called for a panel. at: nullptr for nothing to ask for.
+  NextPanel(const uint8_t* at, int64_t bytes, int64_t times)
+      : at_(at), end_(at + (at ? bytes : 0)), lines_(CeilDiv(CeilDiv(bytes, kTileRowBytes), times)) {}
+
+  void Ask() {
+    for (int64_t line = 0; line < lines_ && at_ < end_; ++line, at_ += kTileRowBytes)
+      __builtin_prefetch(at_, /*rw=*/0, /*locality=*/2);
+  }
+
+ private:
+  const uint8_t *at_, *end_;
+  int64_t lines_;
+};
+
+// Tiles 0 … 3 += rows · panel over so many steps of the depth. Four tiles are loaded for four products; a block of
+// fewer rows or columns goes without what would be zeros, and does the same with each of its sums.
 template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
-void AddPair(RowTile upper, RowTile lower, const uint8_t* panel, int64_t steps) {
+void AddSteps(RowTile upper, RowTile lower, const uint8_t* panel, int64_t steps, NextPanel& next) {
   for (; steps > 0; --steps) {
     M::template Load<4>(upper.data, upper.stride);
     M::template Load<6>(panel, kTileRowBytes);
@@ -103,43 +124,90 @@ void AddPair(RowTile upper, RowTile lower, const uint8_t* panel, int64_t steps) 
       if constexpr (kRight) MultiplyTile<M, kNumbers, 3, 5, 7>();
       lower.data += kTileRowBytes;
     }
+    next.Ask();
     upper.data += kTileRowBytes;
     panel += kStepBytes;
   }
 }
 
-template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
-void SumUp(const PackedProduct& product, const RowGroup& group, int64_t tile, int64_t panel, float* sums) {
+// A block of sums in tiles 0 … 3.
+constexpr ptrdiff_t kSumStride = kPanelColumns * kWordBytes;
+template <class M, bool kLower, bool kRight>
+void ZeroSums() {
   M::template Zero<0>();
   if constexpr (kRight) M::template Zero<1>();
   if constexpr (kLower) M::template Zero<2>();
   if constexpr (kLower && kRight) M::template Zero<3>();
-  for (const PartPair& pair : product.pairs) {
-    AddPair<M, kNumbers, kLower, kRight>(group.Tile(pair.a, tile), kLower ? group.Tile(pair.a, tile + 1) : RowTile{},
-                                         product.b->Panel(panel, pair.b), product.b->steps());
-  }
-  constexpr ptrdiff_t kStride = kPanelColumns * kWordBytes;
-  M::template Store<0>(sums, kStride);
-  if constexpr (kRight) M::template Store<1>(sums + kTileSide, kStride);
-  if constexpr (kLower) M::template Store<2>(sums + kTileSide * kPanelColumns, kStride);
-  if constexpr (kLower && kRight) M::template Store<3>(sums + kTileSide * kPanelColumns + kTileSide, kStride);
+}
+template <class M, bool kLower, bool kRight>
+void LoadSums(const float* sums) {
+  M::template Load<0>(sums, kSumStride);
+  if constexpr (kRight) M::template Load<1>(sums + kTileSide, kSumStride);
+  if constexpr (kLower) M::template Load<2>(sums + kTileSide * kPanelColumns, kSumStride);
+  if constexpr (kLower && kRight) M::template Load<3>(sums + kTileSide * kPanelColumns + kTileSide, kSumStride);
+}
+template <class M, bool kLower, bool kRight>
+void StoreSums(float* sums) {
+  M::template Store<0>(sums, kSumStride);
+  if constexpr (kRight) M::template Store<1>(sums + kTileSide, kSumStride);
+  if constexpr (kLower) M::template Store<2>(sums + kTileSide * kPanelColumns, kSumStride);
+  if constexpr (kLower && kRight) M::template Store<3>(sums + kTileSide * kPanelColumns + kTileSide, kSumStride);
 }
 
-// Rows of a group by one panel.
+// Steps [begin, begin + count) of the depth, of one pair of parts; what a block of rows adds to its sums with them.
+struct Stretch {
+  PartPair pair;
+  int64_t begin, count;
+  bool first, last;  // of all that a block adds up
+};
+
+template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
+void AddStretch(const PackedProduct& product, const RowGroup& group, int64_t tile, int64_t panel,
+                const Stretch& stretch, NextPanel& next, float* sums) {
+  const int64_t byte = stretch.begin * kTileRowBytes;
+  RowTile upper = group.Tile(stretch.pair.a, tile), lower = kLower ? group.Tile(stretch.pair.a, tile + 1) : RowTile{};
+  upper.data += byte;
+  if constexpr (kLower) lower.data += byte;
+  stretch.first ? ZeroSums<M, kLower, kRight>() : LoadSums<M, kLower, kRight>(sums);
+  AddSteps<M, kNumbers, kLower, kRight>(
+      upper, lower, product.b->Panel(panel, stretch.pair.b) + stretch.begin * kStepBytes, stretch.count, next);
+  StoreSums<M, kLower, kRight>(sums);
+}
+
+// Rows of a group by one panel. Where there are several blocks of rows, the panel is taken a stretch after another,
+// that stays in the first cache while all blocks meet it; sums wait in memory meanwhile, exactly as they are in tiles.
 template <class M, TileNumbers kNumbers>
 void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t begin, int64_t count, int64_t panel,
-                   const std::function<void(const SumBlock&)>& finish) {
-  alignas(64) float sums[kBlockRows * kPanelColumns];
-  const int64_t column = panel * kPanelColumns;
-  const int columns = static_cast<int>(std::min<int64_t>(kPanelColumns, product.b->columns() - column));
+                   bool is_last, const std::function<void(const SumBlock&)>& finish) {
+  const PackedTiles& b = *product.b;
+  const int64_t column = panel * kPanelColumns, steps = b.steps(), blocks = CeilDiv(count, kBlockRows);
+  const int columns = static_cast<int>(std::min<int64_t>(kPanelColumns, b.columns() - column));
   const bool right = columns > kTileSide;
-  for (int64_t row = 0; row < count; row += kBlockRows) {
-    const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
-    const auto sum_up = rows > kTileSide ? right ? SumUp<M, kNumbers, true, true> : SumUp<M, kNumbers, true, false>
-                        : right ? SumUp<M, kNumbers, false, true>
-                                         : SumUp<M, kNumbers, false, false>;
-    sum_up(product, group, row / kTileSide, panel, sums);
-    finish({begin + row, column, rows, columns, sums});
+  const int64_t stretch_steps = blocks < kLeastBlocksCut || steps <= kMostStepsUncut ? steps : kStretchSteps;
+  const bool sums_wait = steps > stretch_steps || product.pairs.size() > 1;
+  constexpr int64_t kBlockSums = kBlockRows * kPanelColumns;
+  float* sums = ThreadWorkspace().Get<float>(Slot::kProductSums, (sums_wait ? blocks : 1) * kBlockSums);
+  NextPanel next(is_last ? nullptr : b.Panel(panel + 1, 0), b.parts() * steps * kStepBytes,
+                 static_cast<int64_t>(product.pairs.size()) * blocks * steps);
+  const auto add = [&](const Stretch& stretch) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t row = block * kBlockRows;
+      const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
+      const auto add_stretch = rows > kTileSide
+                                   ? right ? AddStretch<M, kNumbers, true, true> : AddStretch<M, kNumbers, true, false>
+                               : right ? AddStretch<M, kNumbers, false, true>
+                                       : AddStretch<M, kNumbers, false, false>;
+      float* of_block = sums + (sums_wait ? block * kBlockSums : 0);
+      add_stretch(product, group, row / kTileSide, panel, stretch, next, of_block);
+      if (stretch.last) finish({begin + row, column, rows, columns, of_block});
+    }
+  };
+  for (size_t pair = 0; pair < product.pairs.size(); ++pair) {
+    for (int64_t step = 0; step < steps; step += stretch_steps) {
+      const int64_t stretch = std::min(stretch_steps, steps - step);
+      add({product.pairs[pair], step, stretch, pair == 0 && step == 0,
+           pair + 1 == product.pairs.size() && step + stretch == steps});
+    }
   }
 }
 
@@ -156,7 +224,7 @@ void MultiplyOn(const PackedProduct& product, const std::function<void(const Sum
       const RowGroup group(product, begin, count);
       const int64_t end_of_group = std::min(end, (unit / panels + 1) * panels);
       for (; unit < end_of_group; ++unit)
-        MultiplyPanel<M, kNumbers>(product, group, begin, count, unit % panels, finish);
+        MultiplyPanel<M, kNumbers>(product, group, begin, count, unit % panels, unit % panels + 1 == panels, finish);
     }
   });
 }
@@ -176,6 +244,7 @@ PackedTiles::PackedTiles(TileNumbers numbers, int parts, int64_t depth_bytes, in
       columns_(columns),
       memory_(hwy::AllocateAligned<uint8_t>(static_cast<size_t>(std::max<int64_t>(1, bytes())))) {
   if (!memory_) throw std::bad_alloc();
+  AskForLargePages(memory_.get(), static_cast<size_t>(bytes()));
 }
 
 template <class Pack>

@@ -61,8 +61,20 @@ enum class Slot {
   kGradientPairs,
   kTransposedSums,
   kPaddedRows,
+  kProductSums,
   kCount
 };
+
+// Memory that is read in any order, or as fast as it comes, misses the table of pages at most reads where pages are
+// small; and to get so many of them takes a fifth of the time of a call that gives them back.
+inline void AskForLargePages(uint8_t* memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr size_t kPage = 4096, kLarge = size_t{1} << 21;
+  if (bytes < 2 * kLarge) return;
+  const size_t skipped = (kPage - reinterpret_cast<uintptr_t>(memory) % kPage) % kPage;
+  madvise(memory + skipped, (bytes - skipped) / kPage * kPage, MADV_HUGEPAGE);  // a wish: its refusal changes nothing
+#endif
+}
 
 class Workspace {
  public:
@@ -88,17 +100,6 @@ class Workspace {
   }
 
  private:
-  // Rows of long sequences are read in any order: with small pages most reads miss the table of pages, and to get so
-  // many of them takes a fifth of the time of a call that gives them back.
-  static void AskForLargePages(uint8_t* memory, size_t bytes) {
-#ifdef MADV_HUGEPAGE
-    constexpr size_t kPage = 4096, kLarge = size_t{1} << 21;
-    if (bytes < 2 * kLarge) return;
-    const size_t skipped = (kPage - reinterpret_cast<uintptr_t>(memory) % kPage) % kPage;
-    madvise(memory + skipped, (bytes - skipped) / kPage * kPage, MADV_HUGEPAGE);  // a wish: its refusal changes nothing
-#endif
-  }
-
   struct Buffer {
     hwy::AlignedFreeUniquePtr<uint8_t[]> memory;
     size_t bytes = 0;
