@@ -57,21 +57,26 @@ std::vector<Sum> Sums(const PackedProduct& product) {
   return sums;
 }
 
-// The same by one step after another: a tile's row of 32 numbers, its even and its odd members apart.
+// The same by one step after another: a tile's row of 32 numbers, its even and its odd members apart. So many steps are
+// taken pair after pair.
 std::vector<float> ByTheSteps(const std::vector<const uint16_t*>& a, const std::vector<const uint16_t*>& b,
-                              std::span<const PartPair> pairs, int64_t rows, int64_t columns, int64_t depth) {
+                              std::span<const PartPair> pairs, int64_t rows, int64_t columns, int64_t depth,
+                              int64_t stretch_steps = 1000) {
   std::vector<float> sums(static_cast<size_t>(rows * columns));
   for (int64_t m = 0; m < rows; ++m) {
     for (int64_t n = 0; n < columns; ++n) {
       float sum = 0;
-      for (const PartPair& pair : pairs) {
+      const auto add_step = [&](const PartPair& pair, int64_t begin) {
         const uint16_t *row = a[pair.a] + m * depth, *column = b[pair.b] + n * depth;
-        for (int64_t step = 0; step < depth; step += kTileRowNumbers) {
-          float members[2] = {0, 0};
-          for (int64_t k = step; k < std::min(depth, step + kTileRowNumbers); ++k)
-            members[k % 2] = FusedWithoutSubnormals(ToFloat(row[k]), ToFloat(column[k]), members[k % 2]);
-          sum = FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, members[0], members[1]), sum);
-        }
+        float members[2] = {0, 0};
+        for (int64_t k = begin; k < std::min(depth, begin + kTileRowNumbers); ++k)
+          members[k % 2] = FusedWithoutSubnormals(ToFloat(row[k]), ToFloat(column[k]), members[k % 2]);
+        sum = FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, members[0], members[1]), sum);
+      };
+      for (int64_t from = 0; from < depth; from += stretch_steps * kTileRowNumbers) {
+        const int64_t to = std::min(depth, from + stretch_steps * kTileRowNumbers);
+        for (const PartPair& pair : pairs)
+          for (int64_t step = from; step < to; step += kTileRowNumbers) add_step(pair, step);
       }
       sums[static_cast<size_t>(m * columns + n)] = sum;
     }
@@ -94,8 +99,9 @@ struct Shape {
   int64_t rows, columns, depth;
 };
 // Around a tile's sides and a block's, one of everything, none of it.
-const Shape kShapes[] = {{1, 1, 1},    {1, 33, 2},   {3, 16, 31},   {15, 17, 32}, {16, 32, 33},
-                         {17, 48, 64}, {31, 15, 65}, {33, 70, 100}, {70, 5, 96},  {5, 4, 0}};
+const Shape kShapes[] = {
+    {1, 1, 1},    {1, 33, 2},    {3, 16, 31}, {15, 17, 32}, {16, 32, 33},  {17, 48, 64},
+    {31, 15, 65}, {33, 70, 100}, {70, 5, 96}, {5, 4, 0},    {200, 40, 450}};  // many blocks of rows: in stretches
 
 TEST_P(TileProductTest, IsWhatItsStepsSay) {
   for (const Shape& s : kShapes) {
@@ -112,8 +118,9 @@ TEST_P(TileProductTest, IsWhatItsStepsSay) {
   }
 }
 
+// In stretches of the depth, of which this has several.
 TEST_P(TileProductTest, AddsUpPairsOfPartsInTheirOrder) {
-  const Shape s{19, 37, 70};
+  const Shape s{19, 37, 330};
   const std::vector<uint16_t> a0 = RandomNumbers(s.rows * s.depth, 1), a1 = RandomNumbers(s.rows * s.depth, 2),
                               b0 = RandomNumbers(s.columns * s.depth, 3), b1 = RandomNumbers(s.columns * s.depth, 4),
                               b2 = RandomNumbers(s.columns * s.depth, 5);
@@ -121,7 +128,9 @@ TEST_P(TileProductTest, AddsUpPairsOfPartsInTheirOrder) {
   const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
   const PartPair pairs[] = {{1, 2}, {0, 1}, {1, 0}, {0, 0}};
   EXPECT_EQ(Sums<float>({&packed, {a0.data(), a1.data()}, 2 * s.depth, s.rows, pairs, GetParam()}),
-            ByTheSteps({a0.data(), a1.data()}, {b0.data(), b1.data(), b2.data()}, pairs, s.rows, s.columns, s.depth));
+            ByTheSteps({a0.data(), a1.data()}, {b0.data(), b1.data(), b2.data()}, pairs, s.rows, s.columns, s.depth,
+                       packed.stretch_steps()));
+  ASSERT_LT(packed.stretch_steps(), packed.steps() / 2);
   std::vector<uint16_t> back(b2.size());
   packed.Unpack(2, back.data());
   EXPECT_EQ(back, b2);
@@ -166,12 +175,15 @@ TEST_P(TileProductTest, SumsOfBytesAreExact) {
 
 // Alone, in calls of any size, at any place in them, on any number of threads.
 TEST_P(TileProductTest, RowsDoNotDependOnTheCall) {
-  for (const Shape& s : {Shape{300, 100, 96}, Shape{150, 33, 75}}) {
+  const PartPair two_pairs[] = {{0, 1}, {0, 0}};
+  for (const Shape& s : {Shape{300, 100, 96}, Shape{150, 33, 75}, Shape{230, 33, 520}}) {
     const std::vector<uint16_t> a = RandomNumbers(s.rows * s.depth, 1), b = RandomNumbers(s.columns * s.depth, 2);
-    const void* const parts[] = {b.data()};
-    const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
+    const void* const parts[] = {b.data(), a.data()};
+    const bool two = s.depth > 500;  // several stretches
+    const PackedTiles packed(TileNumbers::kBFloat16, std::span(parts).first(two ? 2 : 1), s.depth, s.columns);
+    const auto pairs = two ? std::span<const PartPair>(two_pairs) : std::span<const PartPair>(kOnePair);
     const auto run = [&](int64_t first, int64_t rows) {
-      return Sums<float>({&packed, {a.data() + first * s.depth}, 2 * s.depth, rows, kOnePair, GetParam()});
+      return Sums<float>({&packed, {a.data() + first * s.depth}, 2 * s.depth, rows, pairs, GetParam()});
     };
     SetThreads(1);
     const std::vector<float> all = run(0, s.rows);

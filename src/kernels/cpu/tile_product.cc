@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes, kStepBytes = 2 * kTileBytes, kWordBytes = 4;
 constexpr int kBlockRows = 2 * kTileSide;
-// Steps of a panel that stay in the first cache (48 KB, through which the rows pass too). A panel of not many more is
-// not cut, which saves the sums' way through memory.
-constexpr int64_t kStretchSteps = 8, kMostStepsUncut = 12, kLeastBlocksCut = 6;
+// Of a panel that is in work, half of the first cache of 48 KB: the rows pass through it too.
+constexpr int64_t kStretchBytes = 18 << 10;
+constexpr int64_t kLeastBlocksCut = 6;  // of rows: for fewer, sums that wait in memory cost more than is gained
 // Pieces of work for each thread: threads that are late must not keep all others waiting.
 constexpr int64_t kPiecesOfThread = 4;
 
@@ -94,7 +94,7 @@ class NextPanel {
  public:
   // times: how often Ask is called for a panel. at: nullptr for nothing to ask for.
   NextPanel(const uint8_t* at, int64_t bytes, int64_t times)
-      : at_(at), end_(at + (at ? bytes : 0)), lines_(CeilDiv(CeilDiv(bytes, kTileRowBytes), times)) {}
+      : at_(at), end_(at + (at ? bytes : 0)), lines_(times == 0 ? 0 : CeilDiv(bytes / kTileRowBytes, times)) {}
 
   void Ask() {
     for (int64_t line = 0; line < lines_ && at_ < end_; ++line, at_ += kTileRowBytes)
@@ -154,59 +154,57 @@ void StoreSums(float* sums) {
   if constexpr (kLower && kRight) M::template Store<3>(sums + kTileSide * kPanelColumns + kTileSide, kSumStride);
 }
 
-// Steps [begin, begin + count) of the depth, of one pair of parts; what a block of rows adds to its sums with them.
+// Steps [begin, begin + count) of the depth, which a block of rows adds to its sums pair after pair.
 struct Stretch {
-  PartPair pair;
   int64_t begin, count;
-  bool first, last;  // of all that a block adds up
+  bool first, last;
 };
 
 template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
 void AddStretch(const PackedProduct& product, const RowGroup& group, int64_t tile, int64_t panel,
                 const Stretch& stretch, NextPanel& next, float* sums) {
   const int64_t byte = stretch.begin * kTileRowBytes;
-  RowTile upper = group.Tile(stretch.pair.a, tile), lower = kLower ? group.Tile(stretch.pair.a, tile + 1) : RowTile{};
-  upper.data += byte;
-  if constexpr (kLower) lower.data += byte;
   stretch.first ? ZeroSums<M, kLower, kRight>() : LoadSums<M, kLower, kRight>(sums);
-  AddSteps<M, kNumbers, kLower, kRight>(
-      upper, lower, product.b->Panel(panel, stretch.pair.b) + stretch.begin * kStepBytes, stretch.count, next);
+  for (const PartPair& pair : product.pairs) {
+    RowTile upper = group.Tile(pair.a, tile), lower = kLower ? group.Tile(pair.a, tile + 1) : RowTile{};
+    upper.data += byte;
+    if constexpr (kLower) lower.data += byte;
+    AddSteps<M, kNumbers, kLower, kRight>(upper, lower, product.b->Panel(panel, pair.b) + stretch.begin * kStepBytes,
+                                          stretch.count, next);
+  }
   StoreSums<M, kLower, kRight>(sums);
 }
 
-// Rows of a group by one panel. Where there are several blocks of rows, the panel is taken a stretch after another,
-// that stays in the first cache while all blocks meet it; sums wait in memory meanwhile, exactly as they are in tiles.
+// Rows of a group by one panel. Where there are many blocks of rows, the panel is taken a stretch after another, that
+// stays in the first cache while all blocks meet it; sums wait in memory meanwhile, exactly as they are in tiles.
 template <class M, TileNumbers kNumbers>
 void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t begin, int64_t count, int64_t panel,
-                   bool is_last, const std::function<void(const SumBlock&)>& finish) {
+                   const std::function<void(const SumBlock&)>& finish) {
   const PackedTiles& b = *product.b;
   const int64_t column = panel * kPanelColumns, steps = b.steps(), blocks = CeilDiv(count, kBlockRows);
   const int columns = static_cast<int>(std::min<int64_t>(kPanelColumns, b.columns() - column));
   const bool right = columns > kTileSide;
-  const int64_t stretch_steps = blocks < kLeastBlocksCut || steps <= kMostStepsUncut ? steps : kStretchSteps;
-  const bool sums_wait = steps > stretch_steps || product.pairs.size() > 1;
+  // Of one part the bits are the same however it is cut.
+  const bool cut = b.parts() > 1 || blocks >= kLeastBlocksCut;
+  const int64_t stretch_steps = cut ? b.stretch_steps() : std::max<int64_t>(1, steps);
   constexpr int64_t kBlockSums = kBlockRows * kPanelColumns;
-  float* sums = ThreadWorkspace().Get<float>(Slot::kProductSums, (sums_wait ? blocks : 1) * kBlockSums);
-  NextPanel next(is_last ? nullptr : b.Panel(panel + 1, 0), b.parts() * steps * kStepBytes,
+  const int64_t to_next_block = steps > stretch_steps ? kBlockSums : 0;
+  float* sums = ThreadWorkspace().Get<float>(Slot::kProductSums, kBlockSums + (blocks - 1) * to_next_block);
+  NextPanel next(panel + 1 < b.panels() ? b.Panel(panel + 1, 0) : nullptr, b.parts() * steps * kStepBytes,
                  static_cast<int64_t>(product.pairs.size()) * blocks * steps);
-  const auto add = [&](const Stretch& stretch) {
+  for (int64_t step = 0; step == 0 || step < steps; step += stretch_steps) {  // once without any depth too: zeros
+    const int64_t stretch_end = std::min(step + stretch_steps, steps);
+    const Stretch stretch{step, stretch_end - step, step == 0, stretch_end == steps};
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t row = block * kBlockRows;
       const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
-      const auto add_stretch = rows > kTileSide
-                                   ? right ? AddStretch<M, kNumbers, true, true> : AddStretch<M, kNumbers, true, false>
-                               : right ? AddStretch<M, kNumbers, false, true>
-                                       : AddStretch<M, kNumbers, false, false>;
-      float* of_block = sums + (sums_wait ? block * kBlockSums : 0);
-      add_stretch(product, group, row / kTileSide, panel, stretch, next, of_block);
+      const auto add = rows > kTileSide
+                           ? right ? AddStretch<M, kNumbers, true, true> : AddStretch<M, kNumbers, true, false>
+                       : right ? AddStretch<M, kNumbers, false, true>
+                               : AddStretch<M, kNumbers, false, false>;
+      float* of_block = sums + block * to_next_block;
+      add(product, group, row / kTileSide, panel, stretch, next, of_block);
       if (stretch.last) finish({begin + row, column, rows, columns, of_block});
-    }
-  };
-  for (size_t pair = 0; pair < product.pairs.size(); ++pair) {
-    for (int64_t step = 0; step < steps; step += stretch_steps) {
-      const int64_t stretch = std::min(stretch_steps, steps - step);
-      add({product.pairs[pair], step, stretch, pair == 0 && step == 0,
-           pair + 1 == product.pairs.size() && step + stretch == steps});
     }
   }
 }
@@ -214,7 +212,7 @@ void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t 
 template <class M, TileNumbers kNumbers>
 void MultiplyOn(const PackedProduct& product, const std::function<void(const SumBlock&)>& finish) {
   const int64_t panels = product.b->panels(), threads = ThreadsHere();
-  const int64_t group_rows = RowsOfGroup(product.rows, product.b->depth_bytes(), panels, threads);
+  const int64_t group_rows = RowsOfGroup(product.rows, product.b->parts() * product.b->depth_bytes(), panels, threads);
   const int64_t units = CeilDiv(product.rows, group_rows) * panels;
   const int64_t grain = threads == 1 ? units : std::max<int64_t>(1, units / (kPiecesOfThread * threads));
   ParallelFor(units, grain, [&](int64_t unit, int64_t end) {
@@ -224,7 +222,7 @@ void MultiplyOn(const PackedProduct& product, const std::function<void(const Sum
       const RowGroup group(product, begin, count);
       const int64_t end_of_group = std::min(end, (unit / panels + 1) * panels);
       for (; unit < end_of_group; ++unit)
-        MultiplyPanel<M, kNumbers>(product, group, begin, count, unit % panels, unit % panels + 1 == panels, finish);
+        MultiplyPanel<M, kNumbers>(product, group, begin, count, unit % panels, finish);
     }
   });
 }
@@ -296,6 +294,11 @@ PackedTiles PackedTiles::OfRows(std::span<const void* const> parts, int64_t dept
     });
   }
   return packed;
+}
+
+int64_t PackedTiles::stretch_steps() const {
+  const int64_t cut = std::max<int64_t>(1, kStretchBytes / (parts_ * kStepBytes));
+  return steps() <= cut + cut / 2 ? std::max<int64_t>(1, steps()) : cut;  // of not much more, all
 }
 
 int64_t PackedTiles::bytes() const { return panels() * parts_ * steps() * kStepBytes; }

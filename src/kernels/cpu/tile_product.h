@@ -1,17 +1,19 @@
 // Products with a factor that is packed once, in matrix tiles: the linear layers of a model.
 //
-//   sums[m][n] = Σ_pairs Σ_k a_pair.a[m][k] · b_pair.b[k][n]
+//   sums[m][n] = Σ_stretches Σ_pairs Σ_k a_pair.a[m][k] · b_pair.b[k][n]
 //
-// over the pairs in their order, k in steps of a tile's row, by the arithmetic of matrix_tiles.h. A factor is one
-// matrix, or several that add up to it (a float32 as two or three bfloat16), the parts; pairs say which parts are
-// multiplied. In bfloat16 sums are float32, of bytes (a unsigned, b signed) they are 32-bit and exact.
+// over stretches of the depth, in each over the pairs in their order, k in steps of a tile's row, by the arithmetic of
+// matrix_tiles.h. A stretch is as long as all parts of a panel of b find room for in the first cache (stretch_steps()).
+// A factor is one matrix, or several that add up to it (a float32 as two or three bfloat16), the parts; pairs say which
+// parts are multiplied. In bfloat16 sums are float32, of bytes (a unsigned, b signed) they are 32-bit and exact.
 //
 // A row of the sums depends on that row of a (and on b) alone, bit for bit: not on how many rows the call has, where
 // the row stands, nor on the number of threads. Any number of rows, columns and depth: rows that do not fill a tile are
 // copied to work memory and filled up with zeros, as is the packed factor; nothing beyond a row's end is read, and a
 // NaN stays in its row or column.
 //
-// Work memory of a thread: at most kRowGroupBytes (or 32 rows) of each part of a.
+// Work memory of a thread: at most kRowGroupBytes (or 32 rows) of all parts of a, and 128 bytes of sums for each such
+// row.
 #pragma once
 #include <hwy/aligned_allocator.h>
 
@@ -42,6 +44,7 @@ class PackedTiles {
   int64_t panels() const { return (columns_ + kPanelColumns - 1) / kPanelColumns; }
   int64_t depth_bytes() const { return depth_bytes_; }
   int64_t steps() const { return (depth_bytes_ + kTileRowBytes - 1) / kTileRowBytes; }
+  int64_t stretch_steps() const;  // at least 1
   int64_t bytes() const;
   const uint8_t* Panel(int64_t panel, int part) const;
   // The numbers that were packed, [columns][depth].
@@ -83,8 +86,9 @@ struct PackedProduct {
 // that the block is in its first cache. The thread's tiles are in use: finish must call neither oneDNN nor libtorch.
 void MultiplyPacked(const PackedProduct& product, const std::function<void(const SumBlock&)>& finish);
 
-// Rows that a thread multiplies by one panel after another: they stay in half of the second cache of processors that
-// have tiles (2 MB), and there are pieces of work for all threads. A multiple of 32.
+// Rows that a thread multiplies by one panel after another: with all of their parts (row_bytes) they stay in half of
+// the second cache of processors that have tiles (2 MB), and there are pieces of work for all threads. A multiple
+// of 32.
 inline constexpr int64_t kRowGroupBytes = 1 << 20;
 int64_t RowsOfGroup(int64_t rows, int64_t row_bytes, int64_t panels, int64_t threads);
 
