@@ -62,6 +62,10 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
   }
 }
 
+// By so much, in powers of two, scores may exceed what a row's probabilities are relative to: exact sums need none of
+// the growth of the first blocks' maxima, and rescaling by each of them took an eighth of the time.
+constexpr float kMaximumMayLag = 8;
+
 // The same for matrix tiles: probabilities go to `pairs` [parts][columns / 2][rows], in bfloat16. scale: of the scores,
 // > 0. kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become
 // what the pairs hold, unrounded.
@@ -78,9 +82,12 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
       second = hn::Max(second, hn::Load(d, scores + (c + 1) * stride + r));
     }
     const auto old_maximum = hn::Load(d, state.maximum + r);
-    const auto maximum = hn::Max(old_maximum, hn::Mul(factor, hn::Max(first, second)));
+    const auto block_maximum = hn::Mul(factor, hn::Max(first, second));
+    const auto outgrown = hn::Gt(block_maximum, hn::Add(old_maximum, hn::Set(d, kMaximumMayLag)));
+    const auto maximum = hn::IfThenElse(outgrown, block_maximum, old_maximum);
+    auto rescale = hn::Set(d, 1.0f);
+    if (!hn::AllFalse(d, outgrown)) rescale = Exp2(d, hn::Sub(old_maximum, maximum));
     hn::Store(maximum, d, state.maximum + r);
-    const auto rescale = Exp2(d, hn::Sub(old_maximum, maximum));
     hn::Store(rescale, d, state.rescale + r);
     const auto fill = !kPlain && subtract_fill ? Exp2(d, hn::Sub(hn::Load(d, state.fill + r), maximum)) : hn::Zero(d);
     auto even_sum = hn::Zero(d), odd_sum = hn::Zero(d);
@@ -214,16 +221,18 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
                       const RowFactors<T>& factors, const Columns& columns, const TileBlock& block, bool every_pair,
                       float* scores, RowState& state) {
   const int padded = work.padded(), stride = rows.padded;
-  auto* pairs =
-      ThreadWorkspace().Get<BFloat16Pair>(Slot::kWeightPairs, int64_t{kBlockColumns} * kTileRows / 2 * T::kParts);
   MultiplyColumnsByRows(work, rows, columns.OperandAt<T>(block.first, padded), factors, block, scores);
   const float scale =
       SetOwnScores(work, pass, tile, rows, block, every_pair, factors.scale, scores, [](int) { return kSelfScore; });
   const bool leave_out_zeros =
       HasPairsThatDoNotCount(block, every_pair) && !columns.AllFinite(block.first, block.columns);
   const Dropout dropout = MakeDropout(work.call->dropout);
-  const auto softmax =
-      dropout.on || work.subtract_fill || leave_out_zeros ? SoftmaxPairs<T, false> : SoftmaxPairs<T, true>;
+  const bool plain = !dropout.on && !work.subtract_fill && !leave_out_zeros;
+  const auto softmax = plain ? SoftmaxPairs<T, true> : SoftmaxPairs<T, false>;
+  // In place of scores that are not needed again: what a tile works with just fits into the first cache.
+  auto* pairs = plain && T::kParts == 1 ? reinterpret_cast<BFloat16Pair*>(scores)
+                                        : ThreadWorkspace().Get<BFloat16Pair>(
+                                              Slot::kWeightPairs, int64_t{kBlockColumns} * kTileRows / 2 * T::kParts);
   softmax(dropout, rows, columns.dropout_at(block.first), block.columns, work.subtract_fill, scale, scores, state,
           pairs);
   RescaleTransposed(state, stride, padded, state.transposed);
@@ -234,6 +243,18 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
   float* counted = scores + (block.begin - block.first) * stride;
   KeepSelf(work, pass, tile, rows, block.begin, block.count, counted);
   AddNonzeroTransposed<T>(columns, block.begin, block.count, padded, counted, stride, state.transposed);
+}
+
+// Rows of a tile that are taken at once. In matrix tiles all that a block works with stays in the first cache with half
+// of them, which pays where there are many blocks.
+template <class T>
+int32_t RowsAtOnce(const AttentionPlan& plan, const Tile& tile) {
+  constexpr int32_t kManyColumns = 600;
+  if (!kInTiles<T>) return kTileRows;
+  int32_t columns = 0;
+  for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s)
+    columns += plan.segments[s].column_end - plan.segments[s].column_begin;
+  return columns < kManyColumns ? kTileRows : kTileRows / 2;
 }
 
 template <class T>
@@ -312,14 +333,14 @@ void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns&
 
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
   const int padded = work.padded();
-  const bool queries = pass.swapped || work.plan->shared_keys;
+  const UnitInput& keys = pass.swapped || work.plan->shared_keys ? work.query : work.key;
   const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
   std::fill_n(columns.not_finite + (begin - columns.first), held, uint8_t{0});
   const auto operand = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
     if (pass.centroids) {
       CopyCentroidKeys(work, pass, first, last, rows, not_finite);
     } else {
-      GatherRows(queries ? work.query : work.key, work, columns.order, first, last, rows, not_finite);
+      GatherRows(keys, work, columns.order, first, last, rows, not_finite);
     }
   };
   const auto value = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
@@ -335,9 +356,17 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
       auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
       BFloat16Pair* panels = columns.PanelAt<T>(begin, padded);
       auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
-      GatherColumnsInTiles<T>(operand, work, columns, begin, end, operands, values ? panels : nullptr,
-                              columns.key_scale);
-      GatherColumnsInTiles<T>(value, work, columns, begin, end, values, values ? nullptr : panels, nullptr);
+      const auto gather = [&](const UnitInput& from, const auto& rows, BFloat16Pair* to_rows, BFloat16Pair* to_panels,
+                              float* key_scale) {
+        const bool as_they_are = T::kParts == 1 && !pass.centroids && !key_scale && !from.rounded.data;
+        if (as_they_are && work.head_dim() == padded) {
+          RoundColumns(RoundedRows(from, columns.order), padded, columns, begin, end, to_rows, to_panels);
+        } else {
+          GatherColumnsInTiles<T>(rows, work, columns, begin, end, to_rows, to_panels, key_scale);
+        }
+      };
+      gather(keys, operand, operands, values ? panels : nullptr, columns.key_scale);
+      gather(work.value, value, values, values ? nullptr : panels, nullptr);
     } else {
       GatherColumnRows(operand, work, columns, begin, end, columns.OperandAt<T>(begin, padded), columns.key_scale);
       GatherColumnRows(value, work, columns, begin, end, columns.ValueAt<T>(begin, padded), nullptr);
@@ -355,7 +384,16 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const TilesOf<T> tiles;
-    for (int64_t t = tile_begin; t < tile_end; ++t) ForwardTile<T>(work, pass, work.plan->tiles[t], last, window);
+    for (int64_t t = tile_begin; t < tile_end; ++t) {
+      const Tile& tile = work.plan->tiles[t];
+      const int32_t rows = RowsAtOnce<T>(*work.plan, tile);
+      for (int32_t row = tile.row_begin; row < tile.row_end; row += rows) {
+        Tile part = tile;
+        part.row_begin = row;
+        part.row_end = std::min(row + rows, tile.row_end);
+        ForwardTile<T>(work, pass, part, last, window);
+      }
+    }
   });
 }
 

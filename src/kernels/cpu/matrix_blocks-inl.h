@@ -98,6 +98,74 @@ float SetOwnScores(const UnitWork& work, const TilePass& pass, const Tile& tile,
   return 1;
 }
 
+// Rows of floats on their way into tiles, each rounded as RoundNumbers does, and whether all of a row's numbers stay
+// finite.
+class RoundedRows {
+ public:
+  RoundedRows(const UnitInput& from, const int32_t* order) : from_(from), order_(order) {}
+
+  void Prefetch(int64_t begin, int64_t end, int width) const {
+    for (int64_t i = begin; i < end; ++i) PrefetchRow(At(i), width);
+  }
+  // to[k] ← a row's numbers; width: a multiple of 16.
+  HWY_INLINE bool Store(int64_t i, int width, uint16_t* HWY_RESTRICT to) const {
+    const float* row = At(i);
+    auto largest = hn::Zero(Words());
+    for (int k = 0; k < width; k += kLanes)
+      hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(Rounded(row + k, largest))), Halves(), to + k);
+    return IsFinite(largest);
+  }
+  // to[k] ← the pairs of two rows' numbers. The second may be missing: zeros.
+  HWY_INLINE void StorePairs(int64_t i, bool second, int width, BFloat16Pair* HWY_RESTRICT to,
+                             uint8_t* not_finite) const {
+    const Words w;
+    const float *low = At(i), *high = second ? At(i + 1) : nullptr;
+    auto largest = hn::Zero(w), largest_high = hn::Zero(w);
+    for (int k = 0; k < width; k += kLanes) {
+      const auto lower = hn::ShiftRight<16>(Rounded(low + k, largest));
+      const auto upper = high ? hn::And(Rounded(high + k, largest_high), hn::Set(w, 0xFFFF0000)) : hn::Zero(w);
+      hn::Store(hn::Or(upper, lower), w, to + k);
+    }
+    if (!IsFinite(largest)) not_finite[0] = 1;
+    if (!IsFinite(largest_high)) not_finite[1] = 1;
+  }
+
+ private:
+  const float* At(int64_t i) const { return from_.at(order_ ? order_[i] : i); }
+  static HWY_INLINE WordVec Rounded(const float* numbers, WordVec& largest) {
+    const auto rounded = RoundedAbove(hn::LoadU(Floats(), numbers));
+    largest = hn::Max(largest, hn::And(rounded, hn::Set(Words(), 0x7FFFFFFF)));
+    return rounded;
+  }
+  static HWY_INLINE bool IsFinite(WordVec largest) {
+    return hn::AllTrue(Words(), hn::Lt(largest, hn::Set(Words(), 0x7F800000)));
+  }
+  const UnitInput& from_;
+  const int32_t* order_;
+};
+
+// What GatherColumnsInTiles does where rows need nothing but to be rounded, in one pass over them.
+inline void RoundColumns(const RoundedRows& rows, int padded, const Columns& columns, int64_t begin, int64_t end,
+                         BFloat16Pair* to_rows, BFloat16Pair* to_panels) {
+  const int words = padded / 2;
+  uint8_t* not_finite = columns.not_finite + (begin - columns.first);
+  auto* pairs = ThreadWorkspace().Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTilePadding} * words);
+  for (int64_t first = begin; first < end; first += kTilePadding) {
+    const auto count = static_cast<int>(std::min<int64_t>(kTilePadding, end - first));
+    const int64_t place = first - begin;
+    rows.Prefetch(std::min(first + kTilePadding, end), std::min(first + 2 * kTilePadding, end), padded);
+    for (int c = 0; c < count && to_rows; ++c) {
+      if (!rows.Store(first + c, padded, NumbersOf(to_rows + (place + c) * words))) not_finite[place + c] = 1;
+    }
+    if (to_rows) std::fill_n(to_rows + (place + count) * words, (kTilePadding - count) * words, BFloat16Pair{});
+    if (to_panels == nullptr) continue;
+    for (int c = 0; c < count; c += 2)
+      rows.StorePairs(first + c, c + 1 < count, padded, pairs + c / 2 * padded, not_finite + place + c);
+    std::fill_n(pairs + (count + 1) / 2 * padded, (kTilePadding - count) / 2 * padded, BFloat16Pair{});
+    TransposeWords(pairs, padded, kTilePadding / 2, padded, to_panels + place * words, kTilePadding / 2);
+  }
+}
+
 // Gathers columns [begin, end), where begin is a panel's, as rows and as panels (nullptr: not so): gather(first, last,
 // rows, not_finite) as GatherRows does. The last panel ends in zeros. key_scale: normalises them, in float32.
 template <class T, class Gather>

@@ -211,62 +211,89 @@ struct TileProduct {
   ptrdiff_t a_part = 0, b_part = 0;  // of several parts: bytes and words from one to the next
 };
 
-// Four tiles of 32 × 32 sums += a · b; four more hold two of each factor.
-template <class M>
-HWY_INLINE void AddToFourTiles(const uint8_t* a, ptrdiff_t a_row, ptrdiff_t a_depth, const BFloat16Pair* b,
-                               ptrdiff_t b_stride, int depth) {
-  const ptrdiff_t a_lower = kTileSide * a_row, b_bytes = 4 * b_stride, b_depth = kTileSide * b_stride;
-  for (int k = depth; k > 0; k -= kTileRowNumbers) {
-    M::template Load<4>(a, a_row);
-    M::template Load<6>(b, b_bytes);
-    M::template MultiplyBFloat16<0, 4, 6>();
-    M::template Load<7>(b + kTileSide, b_bytes);
-    M::template MultiplyBFloat16<1, 4, 7>();
-    M::template Load<5>(a + a_lower, a_row);
-    M::template MultiplyBFloat16<2, 5, 6>();
-    M::template MultiplyBFloat16<3, 5, 7>();
-    a += a_depth;
-    b += b_depth;
-  }
+// The factors of 32 × 32 sums, 32 of the depth at a time.
+struct TileFactors {
+  const uint8_t* a;
+  ptrdiff_t a_row, a_depth;
+  const BFloat16Pair* b;
+  ptrdiff_t b_stride;
+};
+
+// Tiles 0 … 3 += a · b; four more tiles hold two of each factor. change(T): before tile T is used.
+template <class M, class Change>
+HWY_INLINE void AddToFourTiles(TileFactors& at, const Change& change) {
+  const ptrdiff_t b_bytes = 4 * at.b_stride;
+  M::template Load<4>(at.a, at.a_row);
+  M::template Load<6>(at.b, b_bytes);
+  change(std::integral_constant<int, 0>());
+  M::template MultiplyBFloat16<0, 4, 6>();
+  M::template Load<7>(at.b + kTileSide, b_bytes);
+  change(std::integral_constant<int, 1>());
+  M::template MultiplyBFloat16<1, 4, 7>();
+  M::template Load<5>(at.a + kTileSide * at.a_row, at.a_row);
+  change(std::integral_constant<int, 2>());
+  M::template MultiplyBFloat16<2, 5, 6>();
+  change(std::integral_constant<int, 3>());
+  M::template MultiplyBFloat16<3, 5, 7>();
+  at.a += at.a_depth;
+  at.b += kTileSide * at.b_stride;
 }
 
-// Small products first.
+// Tile T holds one of four quarters of 32 × 32 sums.
+template <class M, int T>
+HWY_INLINE void StoreQuarter(float* c, ptrdiff_t stride) {
+  M::template Store<T>(c + T / 2 * kTileSide * stride + T % 2 * kTileSide, 4 * stride);
+}
+
+// Sums at c, left in tiles 0 … 3. Those at `before` are stored meanwhile (unless it is nullptr), each just before its
+// tile is needed: products would wait if all were stored at once. Small products first.
 template <class M, bool kAdd, int kParts>
-HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const BFloat16Pair* b, float* c) {
-  const ptrdiff_t lower = kTileSide * p.c_stride, c_bytes = 4 * p.c_stride;
-  if constexpr (kAdd) {
-    M::template Load<0>(c, c_bytes);
-    M::template Load<1>(c + kTileSide, c_bytes);
-    M::template Load<2>(c + lower, c_bytes);
-    M::template Load<3>(c + lower + kTileSide, c_bytes);
-  } else {
-    M::template Zero<0>();
-    M::template Zero<1>();
-    M::template Zero<2>();
-    M::template Zero<3>();
-  }
+HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const BFloat16Pair* b, const float* c,
+                                  float* before) {
   // Not of p any more: to the compiler every load of a tile may have changed that.
-  const ptrdiff_t a_row = p.a_row, a_depth = p.a_depth, b_stride = p.b_stride;
+  const ptrdiff_t stride = p.c_stride, a_part = p.a_part, b_part = p.b_part;
   const int depth = p.depth;
+  TileFactors at{a, p.a_row, p.a_depth, b, p.b_stride};
+  const auto factors_of = [&](int part, int other) {
+    at.a = a + part * a_part;
+    at.b = b + other * b_part;
+  };
+  factors_of(kParts - 1, 0);
+  AddToFourTiles<M>(at, [&](auto tile) {
+    constexpr int kTile = tile;
+    if (before != nullptr) StoreQuarter<M, kTile>(before, stride);
+    if constexpr (kAdd) {
+      M::template Load<kTile>(c + kTile / 2 * kTileSide * stride + kTile % 2 * kTileSide, 4 * stride);
+    } else {
+      M::template Zero<kTile>();
+    }
+  });
+  int begin = kTileRowNumbers;
   // The parts that together are of order `sum`.
-  const ptrdiff_t a_part = p.a_part, b_part = p.b_part;
   for (int sum = kParts - 1; sum >= 0; --sum) {
-    for (int part = sum; part >= 0; --part)
-      AddToFourTiles<M>(a + part * a_part, a_row, a_depth, b + (sum - part) * b_part, b_stride, depth);
+    for (int part = sum; part >= 0; --part, begin = 0) {
+      if (begin == 0) factors_of(part, sum - part);
+      for (int k = begin; k < depth; k += kTileRowNumbers) AddToFourTiles<M>(at, [](auto) {});
+    }
   }
-  M::template Store<0>(c, c_bytes);
-  M::template Store<1>(c + kTileSide, c_bytes);
-  M::template Store<2>(c + lower, c_bytes);
-  M::template Store<3>(c + lower + kTileSide, c_bytes);
 }
 
 template <class M, bool kAdd, int kParts = 1>
 void MultiplyTiles(const TileProduct& p) {
+  float* before = nullptr;
   for (int m = 0; m < p.rows; m += 2 * kTileSide) {
     const uint8_t* a = static_cast<const uint8_t*>(p.a) + m * p.a_row;
-    for (int n = 0; n < p.columns; n += 2 * kTileSide)
-      MultiplyFourTiles<M, kAdd, kParts>(p, a, p.b + n, p.c + m * p.c_stride + n);
+    for (int n = 0; n < p.columns; n += 2 * kTileSide) {
+      float* c = p.c + m * p.c_stride + n;
+      MultiplyFourTiles<M, kAdd, kParts>(p, a, p.b + n, c, before);
+      before = c;
+    }
   }
+  if (before == nullptr) return;
+  StoreQuarter<M, 0>(before, p.c_stride);
+  StoreQuarter<M, 1>(before, p.c_stride);
+  StoreQuarter<M, 2>(before, p.c_stride);
+  StoreQuarter<M, 3>(before, p.c_stride);
 }
 
 }  // namespace lshformer::HWY_NAMESPACE

@@ -106,73 +106,86 @@ class NextPanel {
   int64_t lines_;
 };
 
-// Tiles 0 … 3 += rows · panel over so many steps of the depth. Four tiles are loaded for four products; a block of
-// fewer rows or columns goes without what would be zeros, and does the same with each of its sums.
-template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
-void AddSteps(RowTile upper, RowTile lower, const uint8_t* panel, int64_t steps, NextPanel& next) {
-  for (; steps > 0; --steps) {
-    M::template Load<4>(upper.data, upper.stride);
-    M::template Load<6>(panel, kTileRowBytes);
-    MultiplyTile<M, kNumbers, 0, 4, 6>();
-    if constexpr (kRight) {
-      M::template Load<7>(panel + kTileBytes, kTileRowBytes);
-      MultiplyTile<M, kNumbers, 1, 4, 7>();
+// Sums of a block lie in tiles 0 … 3, two above two, and in memory as [32][32].
+constexpr ptrdiff_t kSumStride = kPanelColumns * kWordBytes;
+template <int T>
+constexpr int kSumsOfTile = T / 2 * kTileSide* kPanelColumns + T % 2 * kTileSide;
+
+// Tile T, of the block before, is stored (not where that is nullptr), then begins the sums of this block. A block after
+// itself keeps its tiles.
+template <class M, int T, bool kUsed>
+inline void ChangeSums(float* before, bool first, const float* sums) {
+  if (before == sums) return;
+  if (before != nullptr) M::template Store<T>(before + kSumsOfTile<T>, kSumStride);
+  if constexpr (kUsed) {
+    if (first) {
+      M::template Zero<T>();
+    } else {
+      M::template Load<T>(sums + kSumsOfTile<T>, kSumStride);
     }
-    if constexpr (kLower) {
-      M::template Load<5>(lower.data, lower.stride);
-      MultiplyTile<M, kNumbers, 2, 5, 6>();
-      if constexpr (kRight) MultiplyTile<M, kNumbers, 3, 5, 7>();
-      lower.data += kTileRowBytes;
-    }
-    next.Ask();
-    upper.data += kTileRowBytes;
-    panel += kStepBytes;
   }
 }
 
-// A block of sums in tiles 0 … 3.
-constexpr ptrdiff_t kSumStride = kPanelColumns * kWordBytes;
-template <class M, bool kLower, bool kRight>
-void ZeroSums() {
-  M::template Zero<0>();
-  if constexpr (kRight) M::template Zero<1>();
-  if constexpr (kLower) M::template Zero<2>();
-  if constexpr (kLower && kRight) M::template Zero<3>();
-}
-template <class M, bool kLower, bool kRight>
-void LoadSums(const float* sums) {
-  M::template Load<0>(sums, kSumStride);
-  if constexpr (kRight) M::template Load<1>(sums + kTileSide, kSumStride);
-  if constexpr (kLower) M::template Load<2>(sums + kTileSide * kPanelColumns, kSumStride);
-  if constexpr (kLower && kRight) M::template Load<3>(sums + kTileSide * kPanelColumns + kTileSide, kSumStride);
-}
-template <class M, bool kLower, bool kRight>
-void StoreSums(float* sums) {
-  M::template Store<0>(sums, kSumStride);
-  if constexpr (kRight) M::template Store<1>(sums + kTileSide, kSumStride);
-  if constexpr (kLower) M::template Store<2>(sums + kTileSide * kPanelColumns, kSumStride);
-  if constexpr (kLower && kRight) M::template Store<3>(sums + kTileSide * kPanelColumns + kTileSide, kSumStride);
-}
-
-// Steps [begin, begin + count) of the depth, which a block of rows adds to its sums pair after pair.
+// Steps [begin, begin + count) of the depth, at least one, which a block of rows adds to its sums pair after pair.
 struct Stretch {
   int64_t begin, count;
-  bool first, last;
+  bool first;
 };
 
+// Where a block's factors of one pair begin.
+struct Factors {
+  RowTile upper, lower;
+  const uint8_t* panel;
+};
+
+// Tiles 0 … 3 += rows · panel, a step after another. Four tiles are loaded for four products; a block of fewer rows or
+// columns goes without what would be zeros, and does the same with each of its sums.
+template <class M, TileNumbers kNumbers, bool kLower, bool kRight, class Change>
+inline void AddStep(Factors& at, const Change& change) {
+  M::template Load<4>(at.upper.data, at.upper.stride);
+  M::template Load<6>(at.panel, kTileRowBytes);
+  change(std::integral_constant<int, 0>());
+  MultiplyTile<M, kNumbers, 0, 4, 6>();
+  if constexpr (kRight) M::template Load<7>(at.panel + kTileBytes, kTileRowBytes);
+  change(std::integral_constant<int, 1>());
+  if constexpr (kRight) MultiplyTile<M, kNumbers, 1, 4, 7>();
+  if constexpr (kLower) M::template Load<5>(at.lower.data, at.lower.stride);
+  change(std::integral_constant<int, 2>());
+  if constexpr (kLower) MultiplyTile<M, kNumbers, 2, 5, 6>();
+  change(std::integral_constant<int, 3>());
+  if constexpr (kLower && kRight) MultiplyTile<M, kNumbers, 3, 5, 7>();
+  at.upper.data += kTileRowBytes;
+  if constexpr (kLower) at.lower.data += kTileRowBytes;
+  at.panel += kStepBytes;
+}
+
+// A block's stretch, its sums left in the tiles. Those of the block before are stored meanwhile, each just before its
+// tile is needed: products would wait if all were stored at once.
 template <class M, TileNumbers kNumbers, bool kLower, bool kRight>
 void AddStretch(const PackedProduct& product, const RowGroup& group, int64_t tile, int64_t panel,
-                const Stretch& stretch, NextPanel& next, float* sums) {
-  const int64_t byte = stretch.begin * kTileRowBytes;
-  stretch.first ? ZeroSums<M, kLower, kRight>() : LoadSums<M, kLower, kRight>(sums);
-  for (const PartPair& pair : product.pairs) {
-    RowTile upper = group.Tile(pair.a, tile), lower = kLower ? group.Tile(pair.a, tile + 1) : RowTile{};
-    upper.data += byte;
-    if constexpr (kLower) lower.data += byte;
-    AddSteps<M, kNumbers, kLower, kRight>(upper, lower, product.b->Panel(panel, pair.b) + stretch.begin * kStepBytes,
-                                          stretch.count, next);
+                const Stretch& stretch, NextPanel& next, float* before, const float* sums) {
+  const auto factors_of = [&](const PartPair& pair) {
+    Factors at{group.Tile(pair.a, tile), kLower ? group.Tile(pair.a, tile + 1) : RowTile{},
+               product.b->Panel(panel, pair.b) + stretch.begin * kStepBytes};
+    at.upper.data += stretch.begin * kTileRowBytes;
+    if constexpr (kLower) at.lower.data += stretch.begin * kTileRowBytes;
+    return at;
+  };
+  Factors at = factors_of(product.pairs.front());
+  AddStep<M, kNumbers, kLower, kRight>(at, [&](auto tile_of_sums) {
+    constexpr int kTile = tile_of_sums;
+    constexpr bool kUsed = (kTile < 2 || kLower) && (kTile % 2 == 0 || kRight);
+    if constexpr (kTile % 2 == 0 || kRight) ChangeSums<M, kTile, kUsed>(before, stretch.first, sums);
+  });
+  next.Ask();
+  int64_t steps = stretch.count - 1;
+  for (size_t pair = 0;; at = factors_of(product.pairs[pair]), steps = stretch.count) {
+    for (; steps > 0; --steps) {
+      AddStep<M, kNumbers, kLower, kRight>(at, [](auto) {});
+      next.Ask();
+    }
+    if (++pair == product.pairs.size()) return;
   }
-  StoreSums<M, kLower, kRight>(sums);
 }
 
 // Rows of a group by one panel. Where there are many blocks of rows, the panel is taken a stretch after another, that
@@ -188,24 +201,37 @@ void MultiplyPanel(const PackedProduct& product, const RowGroup& group, int64_t 
   const bool cut = b.parts() > 1 || blocks >= kLeastBlocksCut;
   const int64_t stretch_steps = cut ? b.stretch_steps() : std::max<int64_t>(1, steps);
   constexpr int64_t kBlockSums = kBlockRows * kPanelColumns;
-  const int64_t to_next_block = steps > stretch_steps ? kBlockSums : 0;
-  float* sums = ThreadWorkspace().Get<float>(Slot::kProductSums, kBlockSums + (blocks - 1) * to_next_block);
+  const bool sums_wait = steps > stretch_steps;
+  float* sums = ThreadWorkspace().Get<float>(Slot::kProductSums, (sums_wait ? blocks : 2) * kBlockSums);
+  const auto sums_of = [&](int64_t block) { return sums + (sums_wait ? block : block % 2) * kBlockSums; };
+  const auto finish_block = [&](int64_t block) {
+    const int64_t row = block * kBlockRows;
+    finish(
+        {begin + row, column, static_cast<int>(std::min<int64_t>(kBlockRows, count - row)), columns, sums_of(block)});
+  };
   NextPanel next(panel + 1 < b.panels() ? b.Panel(panel + 1, 0) : nullptr, b.parts() * steps * kStepBytes,
                  static_cast<int64_t>(product.pairs.size()) * blocks * steps);
-  for (int64_t step = 0; step == 0 || step < steps; step += stretch_steps) {  // once without any depth too: zeros
+  float* before = nullptr;
+  for (int64_t step = 0; step < steps; step += stretch_steps) {
     const int64_t stretch_end = std::min(step + stretch_steps, steps);
-    const Stretch stretch{step, stretch_end - step, step == 0, stretch_end == steps};
+    const Stretch stretch{step, stretch_end - step, step == 0};
     for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t row = block * kBlockRows;
-      const int rows = static_cast<int>(std::min<int64_t>(kBlockRows, count - row));
-      const auto add = rows > kTileSide
-                           ? right ? AddStretch<M, kNumbers, true, true> : AddStretch<M, kNumbers, true, false>
-                       : right ? AddStretch<M, kNumbers, false, true>
+      const bool lower = count - block * kBlockRows > kTileSide;
+      const auto add = lower   ? right ? AddStretch<M, kNumbers, true, true> : AddStretch<M, kNumbers, true, false>
+                         : right ? AddStretch<M, kNumbers, false, true>
                                : AddStretch<M, kNumbers, false, false>;
-      float* of_block = sums + block * to_next_block;
-      add(product, group, row / kTileSide, panel, stretch, next, of_block);
-      if (stretch.last) finish({begin + row, column, rows, columns, of_block});
+      add(product, group, 2 * block, panel, stretch, next, before, sums_of(block));
+      before = sums_of(block);
+      if (stretch_end == steps && block > 0) finish_block(block - 1);
     }
+  }
+  ChangeSums<M, 0, false>(before, false, nullptr);
+  ChangeSums<M, 1, false>(before, false, nullptr);
+  ChangeSums<M, 2, false>(before, false, nullptr);
+  ChangeSums<M, 3, false>(before, false, nullptr);
+  for (int64_t block = steps == 0 ? 0 : blocks - 1; block < blocks; ++block) {
+    if (steps == 0) std::fill_n(sums_of(block), kBlockSums, 0.0f);
+    finish_block(block);
   }
 }
 
