@@ -27,6 +27,7 @@ LONG = [512, 2048, 8192]
 DENSE, REFORMER = '{"type":"dense"}', '{"type":"reformer","rounds":1}'
 SORTED = '{"type":"simhash","pairs":"sorted","fill":"none"}'
 WITHOUT_TILES = ["--isa", "avx512"]
+HIGH = ["--float32_matmul_precision", "high"]
 
 
 def processor_has(flag):
@@ -136,7 +137,7 @@ class Bench:
             backward = direction != "forward"
             kinds = [DENSE] if backward else [DENSE, REFORMER, SORTED]
             runs = {"tiles": ours(direction, lengths, "bfloat16", kinds), "float32": ours(direction, lengths, "float32", [DENSE], WITHOUT_TILES)}
-            runs.update({word: ours(direction, lengths, "float32", [DENSE], ["--float32_matmul_precision", word]) for word in ("highest", "high")})
+            runs["high"] = ours(direction, lengths, "float32", [DENSE], HIGH)
             if self.has["torch"]:
                 runs["torch"] = peer(lengths, backward)
             found = self.in_turn(runs)
@@ -145,9 +146,8 @@ class Bench:
                 mine, torch_ms = found["tiles", (0, length)], found.get(("torch", length))
                 self.table.times(f"exact bf16 {title}, {length}: ms, PyTorch SDPA bf16", mine, torch_ms, 2.5 if backward else 1.6 if length == 8192 else 1.5)
                 self.table.times(f"exact bf16 {title}, {length}: ms, our float32 without tiles", mine, found["float32", (0, length)], 3)
-            for word, wanted in (("highest", 1.3), ("high", 1.8)):
-                for length in lengths:
-                    self.table.times(f"exact float32 {word} {title}, {length}: ms, our float32 without tiles", found[word, (0, length)], found["float32", (0, length)], wanted)
+            for length in lengths:
+                self.table.times(f"exact float32 high {title}, {length}: ms, our float32 without tiles", found["high", (0, length)], found["float32", (0, length)], 1.8)
             if backward:
                 continue
             for kind, name, wanted in ((1, "Reformer r1", [1.7, 2.8, 5, 9, 18]), (2, "sorted SimHash", [1.2, 2, 3.5, 6, 12])):
@@ -242,22 +242,14 @@ class Bench:
         self.table.rates("short texts, bf16: tokens/s, CTranslate2 int8", found["bf16"], found.get("ctranslate2"), 2.2)
 
     def float32(self):
-        high = ["--float32_matmul_precision", "high"]
-        runs = {"high": self.ours_on_texts("float32", high), "highest": self.ours_on_texts("float32"), "fma": self.ours_on_texts("float32", WITHOUT_TILES),
-                **self.openvino_runs(["f32"])}
+        runs = {"high": self.ours_on_texts("float32", HIGH), "fma": self.ours_on_texts("float32", WITHOUT_TILES), **self.openvino_runs(["f32"])}
         found = {name: rate for (name, _), rate in self.in_turn(runs).items()}
         self.table.rates("short texts, float32 high: tokens/s, OpenVINO float32", found["high"], found.get("openvino-f32"), 3.2)
         self.table.rates("short texts, float32 high: tokens/s, our multiply-add", found["high"], found["fma"], 1.8)
-        self.table.rates("short texts, float32 highest: tokens/s, our multiply-add", found["highest"], found["fma"], 1.3)
         if self.args.minilm:
-            plain, split = self.embeddings(WITHOUT_TILES), self.embeddings(high)
+            plain, split = self.embeddings(WITHOUT_TILES), self.embeddings(HIGH)
             self.table.at_most("MiniLM, float32 high: largest difference of an embedding", largest_difference(plain, split), 1e-4)
             self.table.row("MiniLM, float32 high: least cosine", None, None, min(map(cosine, plain, split)), 0.999999)
-            if self.has["torch"] and self.has["transformers"]:
-                exact = self.double_embeddings()
-                errors = [largest_difference(exact, found) for found in (self.embeddings([]), plain)]
-                self.table.row("MiniLM, float32 highest: largest error, our multiply-add's", *errors, errors[0] / errors[1], None)
-                self.table.at_most("  their ratio", errors[0] / errors[1], 1.05)
 
     # --- numbers ---
     def predict(self, model, more=(), threads=None, texts=None):
@@ -267,16 +259,6 @@ class Bench:
 
     def embeddings(self, more):
         return [json.loads(line)["embedding"] for line in self.predict(self.args.minilm, more).splitlines()]
-
-    def double_embeddings(self):
-        """Those of Hugging Face's library in float64."""
-        import torch
-        from transformers import AutoModel, AutoTokenizer
-        tokenizer, model = AutoTokenizer.from_pretrained(self.args.minilm), AutoModel.from_pretrained(self.args.minilm, attn_implementation="eager").double().eval()
-        longest = min(512, model.config.max_position_embeddings)
-        with open(self.texts) as file, torch.no_grad():
-            texts = [json.loads(line)["text"] for line in file if line.strip()]
-            return [model(**tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")).last_hidden_state[0].mean(0).tolist() for text in texts]
 
     def accuracy(self):
         if not self.args.minilm:
@@ -297,7 +279,7 @@ class Bench:
 
     def bits(self):
         model = self.args.minilm or self.args.model
-        for name, more in (("bf16", ["--bf16"]), ("int8", ["--int8"]), ("float32", []), ("float32 high", ["--float32_matmul_precision", "high"])):
+        for name, more in (("bf16", ["--bf16"]), ("int8", ["--int8"]), ("float32", []), ("float32 high", HIGH)):
             together = self.predict(model, more)
             one_by_one = self.predict(model, [*more, "--batch_tokens", "1"], threads=1)
             many = self.predict(model, more, threads=48)

@@ -42,8 +42,8 @@ class AttentionOperands {
   std::vector<float> lse_;
 };
 
-// What products of attention are made of where a model's are `operands`: on matrix tiles float32 is made of parts, or
-// rounded (ops/matmul_precision.h).
+// What products of attention are made of where a model's are `operands`: on matrix tiles float32 may be made of parts,
+// or rounded (ops/matmul_precision.h).
 Operands MultipliedAs(Operands operands);
 
 // Bytes that a run has to move whatever its kernel does: every input read once, every result written once, float32.

@@ -174,25 +174,14 @@ AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
 // (probabilities, their gradients): nearest, ties to even. Sums, softmax, hashing, fills and all results are float32.
 //
-// In parts a factor is the sum of numbers in bfloat16. A sequence under a head with a number (the backward: of the
-// output's gradient too) that is not finite or at least 2⁵⁶ is computed in float32.
-//   kTwoParts     x ≈ x₀ + x₁, a product the three x₁y₀ + x₀y₁ + x₀y₀, off by at most 2⁻¹⁵ of |x||y|
-//   kThreeParts   x = x₀ + x₁ + x₂, the six products of parts that are not below 2⁻²⁴ of |x||y|: no less accurate than
-//                 float32. That is used where it takes longer (PaysInThreeParts), or a number is below 2⁻¹⁰⁰ and not 0.
-enum class Operands { kFloat32, kBFloat16, kTwoParts, kThreeParts };
-const char* Name(Operands operands);  // "float32", "bfloat16", the values of --dtype; "two parts", "three parts"
-// kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16. In parts: it is AMX.
+// kTwoParts: a factor is the sum of two numbers in bfloat16, x ≈ x₀ + x₁, and a product the three x₁y₀ + x₀y₁ + x₀y₀,
+// off by at most 2⁻¹⁵ of |x||y|. A sequence under a head with a number (the backward: of the output's gradient too)
+// that is not finite or at least 2⁵⁶ is computed in float32.
+enum class Operands { kFloat32, kBFloat16, kTwoParts };
+const char* Name(Operands operands);  // "float32", "bfloat16", the values of --dtype; "two parts"
+// kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16. kTwoParts: it is AMX.
 bool Supports(Operands operands);
-constexpr int Parts(Operands operands) {
-  return operands == Operands::kThreeParts ? 3 : operands == Operands::kTwoParts ? 2 : 1;
-}
-// Whether a sequence under a head is computed in three parts: by counted operations (docs/numerics.md).
-struct UnitCost {
-  int head_dim = 0;
-  int64_t gathered = 0;                       // tokens, in all passes
-  int64_t visited_pairs = 0, tile_pairs = 0;  // of multiply-add; the same filled up to whole tiles
-};
-bool PaysInThreeParts(const UnitCost& unit);
+constexpr int Parts(Operands operands) { return operands == Operands::kTwoParts ? 2 : 1; }
 
 // Plan and work memory of a forward + backward call, and of a forward alone.
 int64_t WorkBytes(const AttentionPlan& plan, Operands operands = Operands::kFloat32);

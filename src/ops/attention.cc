@@ -380,7 +380,7 @@ Operands OperandsOf(Precision precision) {
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:
-      return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kThreeParts : Operands::kFloat32;
+      break;
     case MatmulPrecision::kHigh:
       return Operands::kTwoParts;
     case MatmulPrecision::kMedium:

@@ -160,7 +160,7 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
 void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
                float least, uint8_t* fits) {
   ForEachRow(rows, [&](int64_t row) {
-    std::array<BFloat16*, 3> of_row{};
+    std::array<BFloat16*, kPartsOfFloat> of_row{};
     std::transform(parts.begin(), parts.end(), of_row.begin(), [&](BFloat16* part) { return part + row * columns; });
     const bool all =
         HWY_DYNAMIC_DISPATCH(SplitRow)(x + row * x_stride, columns, std::span(of_row).first(parts.size()), least);

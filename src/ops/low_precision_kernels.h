@@ -19,7 +19,8 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
 // is neither 0 nor least ≤ |x| < 2¹²⁷.
 void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
                float least, uint8_t* fits);
-// From here on three parts add up to x exactly: the least bit of such an x is one of float's normal numbers.
+// So many parts add up to x exactly where it has at least this size: its least bit is one of float's normal numbers.
+inline constexpr int kPartsOfFloat = 3;
 inline constexpr float kLeastExactlySplit = 0x1p-100f;
 
 // x ≈ scale · (q − zero). scale is NaN where the row holds a number that is not finite.

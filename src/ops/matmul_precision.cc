@@ -14,11 +14,9 @@ std::atomic<MatmulPrecision> active = MatmulPrecision::kHighest;
 // In multiply-adds of float32, of which a machine with tiles did 0.27 · 10¹² / 2 in a second (two cores, GEMM), where
 // tiles did 5.8 · 10¹² / 2 in bfloat16, sums of 32 × 32 side by side.
 constexpr double kTileMultiplyAdd = 0.27 / 5.8;
-// What a row costs beside its products, counted in instructions: to split a number, 14 for 16 of them and three stores;
+// What a row costs beside its products, counted in instructions: to split a number, 14 for 16 of them and the stores;
 // to finish a sum, 4 for 16. A core does 25 multiply-adds of GEMM in a cycle, and two to three of these.
 constexpr double kSplitNumber = 16, kFinishSum = 4;
-// Six products are as accurate as multiply-add, but take memory of 6 bytes a weight: not for less than this.
-constexpr double kLeastGain = 1.3;
 constexpr int64_t kSide = 32;
 // What training adds: a call packs its second factor, 6 for a number of each part, and turns the first one round where
 // it lies by columns, 24 (timed beside GEMM on one core, AVX-512). The second factor's share of a row is counted for
@@ -42,13 +40,12 @@ double CostInTraining(int products, const MatrixProduct& p) {
   return CostInTiles(products, p.inner, p.columns) + static_cast<double>(p.inner) * (second + turned);
 }
 
-// So many, or 0 where `cost(products)` is not less than that of `inner` · `columns` of multiply-add.
+// So many, or 0 for kHighest and where `cost(products)` is not less than that of `inner` · `columns` of multiply-add.
 template <class Cost>
 int Chosen(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles, const Cost& cost) {
-  if (!tiles) return 0;
-  const int products = precision == MatmulPrecision::kHighest ? 6 : precision == MatmulPrecision::kHigh ? 3 : 1;
-  const double gain = precision == MatmulPrecision::kHighest ? kLeastGain : 1;
-  return gain * cost(products) <= static_cast<double>(inner) * static_cast<double>(columns) ? products : 0;
+  if (!tiles || precision == MatmulPrecision::kHighest) return 0;
+  const int products = precision == MatmulPrecision::kHigh ? 3 : 1;
+  return cost(products) <= static_cast<double>(inner) * static_cast<double>(columns) ? products : 0;
 }
 
 }  // namespace
@@ -78,7 +75,7 @@ MatmulPrecision ActiveMatmulPrecision() {
   return ActiveMatrixTiles() == MatrixTiles::kNone ? MatmulPrecision::kHighest : active.load();
 }
 
-int PartsOfProducts(int products) { return products == 6 ? 3 : products == 3 ? 2 : 1; }
+int PartsOfProducts(int products) { return products == 3 ? 2 : 1; }
 
 int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles) {
   return Chosen(precision, inner, columns, tiles, [&](int products) { return CostInTiles(products, inner, columns); });

@@ -1,9 +1,9 @@
 // What float32 products are made of where there are matrix tiles.
 //
-// A float32 is the sum of three numbers in bfloat16, nearly of two. So a product of matrices is six products of such
-// parts, if those below 2⁻²⁴ of the whole are left out, or three, or one:
+// A float32 is nearly the sum of two numbers in bfloat16, its parts. So a product of matrices is nearly three products
+// of such parts, or one:
 //
-//   kHighest   fused multiply-add in float32, or six products where those are faster and no less accurate
+//   kHighest   none: fused multiply-add in float32
 //   kHigh      three: results are off by some 2·10⁻⁵ of their standard deviation
 //   kMedium    one, of factors rounded to bfloat16: 10⁻²
 //
@@ -29,15 +29,15 @@ MatmulPrecision ParseMatmulPrecision(const std::string& name);  // UsageError
 void SetMatmulPrecision(MatmulPrecision precision);
 MatmulPrecision ActiveMatmulPrecision();
 
-// Of how many products a product of rows of `inner` numbers with a weight of `columns` columns is made: 6, 3, 1, or 0
-// for fused multiply-add. Of the weight's shape and the instruction set alone, so that a row's result depends on
-// nothing but that row.
+// Of how many products a product of rows of `inner` numbers with a weight of `columns` columns is made: 3, 1, or 0 for
+// fused multiply-add. Of the weight's shape and the instruction set alone, so that a row's result depends on nothing
+// but that row.
 int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles);
 
 // The same of a product in training, where both factors are split in each call. Of the product's shape, but of the
 // number of its rows only where these are no tokens (inner_is_tokens).
 int ProductsInTraining(MatmulPrecision precision, const ProductOf<float>& product, bool tiles);
 
-int PartsOfProducts(int products);  // of each factor: 3, 2, 1
+int PartsOfProducts(int products);  // of each factor: 2, 1
 
 }  // namespace lshformer

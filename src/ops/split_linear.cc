@@ -18,7 +18,7 @@ namespace lshformer {
 namespace {
 
 // Of the first factor's part and the second's: the last so many are the products.
-constexpr PartPair kPairs[] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
+constexpr PartPair kPairs[] = {{1, 0}, {0, 1}, {0, 0}};
 
 std::span<const PartPair> PairsOf(int products) { return std::span(kPairs).last(static_cast<size_t>(products)); }
 
@@ -45,8 +45,15 @@ void ForEachMisfit(const std::vector<uint8_t>& fits, const Visit& visit) {
 
 class SplitTileLinear : public TileLinear {
  public:
-  SplitTileLinear(int products, MatrixTiles tiles, PackedTiles weight, const float* bias, int64_t in)
-      : products_(products), tiles_(tiles), in_(in), bias_(bias, bias + weight.columns()), weight_(std::move(weight)) {}
+  // left: of the weight, further parts behind those that are packed, [kPartsOfFloat − weight.parts()][out][in].
+  SplitTileLinear(int products, MatrixTiles tiles, PackedTiles weight, std::vector<BFloat16> left, const float* bias,
+                  int64_t in)
+      : products_(products),
+        tiles_(tiles),
+        in_(in),
+        bias_(bias, bias + weight.columns()),
+        weight_(std::move(weight)),
+        left_(std::move(left)) {}
 
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
     const int64_t count = rows * in_, row_bytes = in_ * static_cast<int64_t>(sizeof(BFloat16));
@@ -55,7 +62,7 @@ class SplitTileLinear : public TileLinear {
         reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, parts * rows * row_bytes)), parts, count);
     std::vector<uint8_t> fits(static_cast<size_t>(rows));
     SplitRows(x, in_, rows, in_, std::span(split).first(static_cast<size_t>(parts)), kLeastExactlySplit, fits.data());
-    MultiplyPacked({&weight_, {split[0], split[1], split[2]}, row_bytes, rows, PairsOf(products_), tiles_},
+    MultiplyPacked({&weight_, {split[0], split[1]}, row_bytes, rows, PairsOf(products_), tiles_},
                    [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
     ForEachMisfit(fits, [&](int64_t row, int64_t count_of) {
       MultiplyAdd(count_of, x + row * in_, y + row * weight_.columns(), function);
@@ -69,14 +76,18 @@ class SplitTileLinear : public TileLinear {
     if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * weight_.columns())}, y);
   }
 
-  // The weight again: its parts add up to it exactly.
+  // The weight again: all of its parts add up to it exactly, the smallest first.
   std::unique_ptr<const PackedMatrix> Whole() const {
     const auto numbers = static_cast<size_t>(in_ * weight_.columns());
     std::vector<float> whole(numbers);
-    std::vector<uint16_t> part(numbers);
-    for (int p = kMostParts - 1; p >= 0; --p) {
+    const auto add = [&](const BFloat16* part) {
+      for (size_t i = 0; i < numbers; ++i) whole[i] += std::bit_cast<float>(uint32_t{part[i].bits} << 16);
+    };
+    for (size_t end = left_.size(); end > 0; end -= numbers) add(left_.data() + end - numbers);
+    std::vector<BFloat16> part(numbers);
+    for (int p = weight_.parts() - 1; p >= 0; --p) {
       weight_.Unpack(p, part.data());
-      for (size_t i = 0; i < numbers; ++i) whole[i] += std::bit_cast<float>(uint32_t{part[i]} << 16);
+      add(part.data());
     }
     return std::make_unique<const PackedMatrix>(MatrixView{whole.data(), 1, in_}, in_, weight_.columns());
   }
@@ -86,6 +97,7 @@ class SplitTileLinear : public TileLinear {
   int64_t in_;
   std::vector<float> bias_;
   PackedTiles weight_;
+  std::vector<BFloat16> left_;
   mutable std::once_flag made_whole_;
   mutable std::unique_ptr<const PackedMatrix> whole_;
 };
@@ -99,12 +111,11 @@ struct SplitFactor {
   std::vector<uint8_t> fits;
 };
 SplitFactor Split(const float* x, int64_t stride, int64_t rows, int64_t columns, int parts, WorkspaceUse use) {
-  const float least = parts == kMostParts ? kLeastExactlySplit : 0;
   const int64_t count = rows * columns, bytes = parts * count * static_cast<int64_t>(sizeof(BFloat16));
   SplitFactor split{PartsIn(reinterpret_cast<BFloat16*>(WorkspaceOf(use, bytes)), parts, count),
                     std::vector<uint8_t>(static_cast<size_t>(rows))};
-  SplitRows(x, stride, rows, columns, std::span(split.parts).first(static_cast<size_t>(parts)), least,
-            split.fits.data());
+  SplitRows(x, stride, rows, columns, std::span(split.parts).first(static_cast<size_t>(parts)),
+            /*least=*/0, split.fits.data());
   return split;
 }
 
@@ -115,7 +126,7 @@ std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
       by_rows ? Split(p.b.data, p.b.row_stride, p.inner, p.columns, parts, WorkspaceUse::kFilledSecond)
               : Split(p.b.data, p.b.column_stride, p.columns, p.inner, parts, WorkspaceUse::kFilledSecond);
   if (!AllFit(split.fits)) return {};
-  const void* const all[] = {split.parts[0], split.parts[1], split.parts[2]};
+  const void* const all[] = {split.parts[0], split.parts[1]};
   const auto packed = std::span(all).first(static_cast<size_t>(parts));
   return by_rows ? PackedTiles::OfRows(packed, p.inner, p.columns)
                  : PackedTiles(TileNumbers::kBFloat16, packed, p.inner, p.columns);
@@ -123,7 +134,7 @@ std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
 
 void MultiplyParts(const MatrixProduct& p, const Parts& a, const PackedTiles& b, int products, MatrixTiles tiles) {
   const int64_t row_bytes = p.inner * static_cast<int64_t>(sizeof(BFloat16));
-  MultiplyPacked({&b, {a[0], a[1], a[2]}, row_bytes, p.rows, PairsOf(products), tiles},
+  MultiplyPacked({&b, {a[0], a[1]}, row_bytes, p.rows, PairsOf(products), tiles},
                  [&](const SumBlock& block) { FinishBlock(block, p); });
 }
 
@@ -186,15 +197,18 @@ void MultiplyInParts(const MatrixProduct& p) {
 
 std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tiles, const float* weight,
                                                   const float* bias, int64_t out, int64_t in) {
-  const int64_t numbers = out * in;
-  std::vector<BFloat16> memory(static_cast<size_t>(kMostParts * numbers));
+  const int64_t numbers = out * in, packed_parts = PartsOfProducts(products);
+  std::vector<BFloat16> memory(static_cast<size_t>(kPartsOfFloat * numbers));
+  BFloat16* parts[kPartsOfFloat];
+  for (int part = 0; part < kPartsOfFloat; ++part) parts[part] = memory.data() + part * numbers;
   std::vector<uint8_t> fits(static_cast<size_t>(out));
-  const Parts parts = PartsIn(memory.data(), kMostParts, numbers);
   SplitRows(weight, in, out, in, parts, kLeastExactlySplit, fits.data());
   if (!AllFit(fits)) return nullptr;
-  const void* const packed[] = {parts[0], parts[1], parts[2]};
-  return std::make_unique<const SplitTileLinear>(products, tiles, PackedTiles(TileNumbers::kBFloat16, packed, in, out),
-                                                 bias, in);
+  const void* const first[] = {parts[0], parts[1]};
+  return std::make_unique<const SplitTileLinear>(
+      products, tiles,
+      PackedTiles(TileNumbers::kBFloat16, std::span(first).first(static_cast<size_t>(packed_parts)), in, out),
+      std::vector<BFloat16>(memory.begin() + packed_parts * numbers, memory.end()), bias, in);
 }
 
 }  // namespace lshformer

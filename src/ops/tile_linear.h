@@ -52,7 +52,7 @@ class RoundedTileLinear : public TileLinear {
 };
 
 // weight: [out, in], bias: [out], contiguous; both are copied. Null where this map goes without tiles: none are active,
-// or float32 multiplies faster, or holds numbers that have no parts.
+// or float32 is multiplied as such (ops/matmul_precision.h), or the weight holds numbers that have no parts.
 std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
                                                  int64_t out, int64_t in);
 

@@ -221,7 +221,7 @@ TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
   ForceIsa("auto");
 }
 
-// Attention between 8-bit layers is in bfloat16 where there are tiles; between float32's in as many products as they.
+// Attention between 8-bit layers is in bfloat16 where there are tiles; between float32's as MatmulPrecision says.
 TEST(LowPrecisionWays, OperandsOfAttention) {
   ForceIsa(BestWithoutTiles());
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kFloat32);
@@ -229,7 +229,7 @@ TEST(LowPrecisionWays, OperandsOfAttention) {
   EXPECT_EQ(OperandsOf(Precision::kBFloat16), Operands::kBFloat16);
   UseTileModel(true);
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kBFloat16);
-  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kThreeParts);
+  EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
   SetMatmulPrecision(MatmulPrecision::kHigh);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kTwoParts);
   SetMatmulPrecision(MatmulPrecision::kMedium);  // one product of rounded factors is what attention in bfloat16 does

@@ -2,7 +2,6 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,11 +28,5 @@ class InTileModel : public ::testing::Test {
     SetAllThreads(HardwareThreads());
   }
 };
-
-// Processors with tiles have AVX-512. Multiply-add on others may add up shorter pieces, and be off by less.
-inline bool MultiplyAddIsAvx512s() {
-  const std::vector<std::string> isas = SupportedIsas();
-  return std::find(isas.begin(), isas.end(), "avx512") != isas.end();
-}
 
 }  // namespace lshformer::testing

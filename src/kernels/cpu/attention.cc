@@ -27,32 +27,6 @@ MatrixTiles TilesOf(Operands operands) {
   return operands == Operands::kFloat32 ? MatrixTiles::kNone : ActiveMatrixTiles();
 }
 
-// Pairs of a unit that products in matrix tiles take, with rows and columns that fill them up.
-int64_t TilePairs(const AttentionPlan& plan, const Unit& unit) {
-  const auto filled = [](int64_t count) { return (count + kTilePadding - 1) / kTilePadding * kTilePadding; };
-  int64_t pairs = 0;
-  for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
-    for (int64_t t = plan.passes[p].tile_begin; t < plan.passes[p].tile_end; ++t) {
-      const Tile& tile = plan.tiles[t];
-      const int64_t rows = filled(tile.row_end - tile.row_begin);
-      for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
-        const Segment& segment = plan.segments[s];
-        const int32_t first = segment.column_begin / kTilePadding * kTilePadding;
-        pairs += rows * filled(segment.column_end - first);
-      }
-    }
-  }
-  return pairs;
-}
-
-// What a unit's products are made of, if its numbers have parts.
-Operands OperandsOf(const AttentionPlan& plan, const Unit& unit, Operands operands) {
-  if (operands != Operands::kThreeParts) return operands;
-  const int64_t gathered = int64_t{unit.pass_end - unit.pass_begin} * unit.length;
-  const bool pays = PaysInThreeParts({plan.head_dim, gathered, unit.visited_pairs, TilePairs(plan, unit)});
-  return pays ? operands : Operands::kFloat32;
-}
-
 // Room for so many columns wherever the first of them is, with all of the panels that they lie in.
 int64_t WithWholePanels(int64_t columns) {
   return (columns + kTilePadding - 1) / kTilePadding * kTilePadding + 2 * kTilePadding;
@@ -131,8 +105,7 @@ UnitWork WorkOn(const AttentionForward& call, const AttentionBackward* backward,
     work.grad_key = OfUnit(backward->grad_key, unit);
     work.grad_value = OfUnit(backward->grad_value, unit);
   }
-  work.operands = OperandsOf(*call.plan, unit, call.operands);
-  if (Parts(work.operands) > 1 && !HasParts(work)) work.operands = Operands::kFloat32;
+  work.operands = Parts(call.operands) > 1 && !HasParts(work) ? Operands::kFloat32 : call.operands;
   work.tiles = TilesOf(work.operands);
   if (call.dropout.probability > 0) {
     const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
@@ -370,22 +343,6 @@ void RunAttentionBackward(const AttentionBackward& call) {
   ForEachUnit(call.forward, &call, RunBackward);
 }
 
-// In cycles of the forward, where a core does 25 multiply-adds of GEMM, 2.5 other instructions, one tile product in 16,
-// a tile's load in 8, its store in 16 (none of these beside another). The backward follows it: it makes the scores
-// again, and they must be the same.
-bool PaysInThreeParts(const UnitCost& unit) {
-  constexpr double kLeastGain = 1.3;  // as for linear layers (ops/matmul_precision.cc): they take more memory
-  const double depth = PaddedHeadDim(unit.head_dim, true);
-  // A pair's two products and its softmax.
-  const double multiply_add = 2.0 * unit.head_dim / 25 + 1.32 / 2.5;
-  // The same in tiles of 16 × 16, 32 of depth: six products and six loads each, and a block's sums.
-  const double tiles = 2 * depth * 6 * (16 + 8) / (16 * 16 * 32) + 2 * (16 + 8) / 256.0 + 1.88 / 2.5;
-  // A query, a key and a value looked through and split, 16 numbers in 44 instructions.
-  const double split = 3 * depth * 44 / 16 / 2.5;
-  return kLeastGain * (static_cast<double>(unit.tile_pairs) * tiles + static_cast<double>(unit.gathered) * split) <=
-         static_cast<double>(unit.visited_pairs) * multiply_add;
-}
-
 namespace {
 
 // Of a forward: passes with a window hold no more, but every thread that works on the unit has one.
@@ -444,13 +401,11 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
   std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
-  int64_t largest_shared = 0, tile = 0;
+  int64_t largest_shared = 0;
+  const int64_t padded = PaddedHeadDim(plan.head_dim, TilesOf(operands) != MatrixTiles::kNone);
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
-    const Operands of_unit = OperandsOf(plan, unit, operands);
-    const int64_t padded = PaddedHeadDim(plan.head_dim, TilesOf(of_unit) != MatrixTiles::kNone);
-    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, of_unit);
-    tile = std::max(tile, TileFloats(padded, backward, of_unit));
+    const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, operands);
     if (shared) {
       largest_shared = std::max(largest_shared, floats);
     } else {
@@ -459,8 +414,8 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
   }
   std::sort(units.rbegin(), units.rend());
   units.resize(std::min<size_t>(units.size(), Threads()));
-  const int64_t floats =
-      std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) + Threads() * tile;
+  const int64_t floats = std::max(largest_shared, std::accumulate(units.begin(), units.end(), int64_t{0})) +
+                         Threads() * TileFloats(padded, backward, operands);
   return bytes + static_cast<int64_t>(sizeof(float)) * floats;
 }
 

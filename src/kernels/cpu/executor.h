@@ -60,8 +60,8 @@ constexpr int HeldRow(int padded) {
 
 // Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
 // Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In matrix tiles `first` is a
-// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of several parts each row and each
-// panel holds one after another.
+// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of two parts each row and each panel
+// holds one after the other.
 struct Columns {
   int32_t count = 0;                          // of the pass
   int64_t first = 0;                          // the first one held
@@ -174,8 +174,8 @@ Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memor
 // Vectorised steps, by the instruction set in force.
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end);
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end);
-// Whether all of the unit's numbers, in the backward the output's gradient too, have the parts that its operands are:
-// finite and below 2⁵⁶, so that parts and scores are finite too, of three parts also 0 or at least 2⁻¹⁰⁰.
+// Whether all of the unit's numbers, in the backward the output's gradient too, are finite and below 2⁵⁶, so that parts
+// and scores are finite too.
 bool HasParts(const UnitWork& work);
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group);
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end);

@@ -400,7 +400,6 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
 bool HasParts(const UnitWork& work) {
   const Floats d;
   constexpr float kLimit = 0x1p56f;
-  const float least = Parts(work.operands) == 3 ? 0x1p-100f : 0;
   const int whole = work.head_dim() / kLanes * kLanes;
   bool fit = true;
   auto misfits = hn::Zero(d);
@@ -409,13 +408,9 @@ bool HasParts(const UnitWork& work) {
       const float* numbers = tensor.at(row);
       for (int k = 0; k < whole; k += kLanes) {
         const auto number = hn::Abs(hn::LoadU(d, numbers + k));
-        const auto large = hn::Or(hn::Ge(number, hn::Set(d, least)), hn::Eq(number, hn::Zero(d)));
-        misfits = hn::IfThenElse(hn::And(hn::Lt(number, hn::Set(d, kLimit)), large), misfits, hn::Set(d, 1.0f));
+        misfits = hn::IfThenElse(hn::Lt(number, hn::Set(d, kLimit)), misfits, hn::Set(d, 1.0f));
       }
-      for (int k = whole; k < work.head_dim(); ++k) {
-        const float number = std::abs(numbers[k]);
-        fit = fit && number < kLimit && (number >= least || number == 0);
-      }
+      for (int k = whole; k < work.head_dim(); ++k) fit = fit && std::abs(numbers[k]) < kLimit;
     }
   }
   return fit && hn::AllTrue(d, hn::Eq(misfits, hn::Zero(d)));

@@ -84,8 +84,6 @@ const char* Name(Operands operands) {
       return "bfloat16";
     case Operands::kTwoParts:
       return "two parts";
-    case Operands::kThreeParts:
-      return "three parts";
   }
   return "float32";
 }

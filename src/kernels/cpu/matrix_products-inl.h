@@ -22,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 
-// Two numbers that M multiplies, or with more of them the parts of two numbers (Operands).
+// Two numbers that M multiplies, or with as many more the two parts of two numbers (Operands::kTwoParts).
 template <class M, int kPartsOfNumber = 1>
 struct TilePair {
   static constexpr int kParts = kPartsOfNumber;
@@ -85,16 +85,16 @@ HWY_INLINE WordVec RoundedPairs(FloatVec low, FloatVec high) {
   return hn::Or(hn::And(RoundedAbove(high), hn::Set(w, 0xFFFF0000)), hn::ShiftRight<16>(RoundedAbove(low)));
 }
 
-// The same of each part of two numbers, `part` words from one part to the next.
+// The same of each part of two numbers, `part` words from the first to the second.
 template <class T>
 HWY_INLINE void StoreRoundedPairs(FloatVec low, FloatVec high, BFloat16Pair* to, ptrdiff_t part) {
-  const Floats d;
-  for (int left = T::kParts; left > 0; --left, to += part) {
-    const auto rounded = RoundedPairs<MultiplierOf<T>>(low, high);
-    hn::Store(rounded, Words(), to);
-    if (left == 1) return;
-    low = hn::Sub(low, hn::BitCast(d, hn::ShiftLeft<16>(rounded)));
-    high = hn::Sub(high, hn::BitCast(d, hn::And(rounded, hn::Set(Words(), 0xFFFF0000))));
+  const auto rounded = RoundedPairs<MultiplierOf<T>>(low, high);
+  hn::Store(rounded, Words(), to);
+  if constexpr (T::kParts == 2) {
+    const Floats d;
+    const auto low_rest = hn::Sub(low, hn::BitCast(d, hn::ShiftLeft<16>(rounded)));
+    const auto high_rest = hn::Sub(high, hn::BitCast(d, hn::And(rounded, hn::Set(Words(), 0xFFFF0000))));
+    hn::Store(RoundedPairs<MultiplierOf<T>>(low_rest, high_rest), Words(), to + part);
   }
 }
 
@@ -114,14 +114,11 @@ HWY_INLINE void StoreRounded(FloatVec x, uint16_t* to) {
   hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(RoundedAbove(x))), Halves(), to);
 }
 
-// The same of each part, `part` numbers from one part to the next.
+// The same of each part, `part` numbers from the first to the second.
 template <class T>
 HWY_INLINE void StoreRoundedParts(FloatVec x, uint16_t* to, ptrdiff_t part) {
-  for (int left = T::kParts; left > 1; --left, to += part) {
-    StoreRounded<MultiplierOf<T>>(x, to);
-    x = RestOf(x);
-  }
   StoreRounded<MultiplierOf<T>>(x, to);
+  if constexpr (T::kParts == 2) StoreRounded<MultiplierOf<T>>(RestOf(x), to + part);
 }
 
 // A row as linear layers round theirs (ops/low_precision_kernels.h): any NaN becomes the positive quiet one. `from` may
@@ -208,7 +205,7 @@ struct TileProduct {
   float* c;
   ptrdiff_t c_stride;
   int rows, columns, depth;          // multiples of 32
-  ptrdiff_t a_part = 0, b_part = 0;  // of several parts: bytes and words from one to the next
+  ptrdiff_t a_part = 0, b_part = 0;  // of two parts: bytes and words from the first to the second
 };
 
 // The factors of 32 × 32 sums, 32 of the depth at a time.

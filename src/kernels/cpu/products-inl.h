@@ -25,9 +25,7 @@ inline constexpr bool kInPairs = std::is_same_v<T, BFloat16Pair>;
 
 template <class M, class Body>
 HWY_INLINE void WithParts(int parts, const Body& body) {
-  if (parts == 3) {
-    body(TilePair<M, 3>());
-  } else if (parts == 2) {
+  if (parts == 2) {
     body(TilePair<M, 2>());
   } else {
     body(TilePair<M>());
@@ -54,18 +52,16 @@ HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
   body(float());
 }
 
-// At most kTileRows rows that are not rounded yet, and what rounding leaves of them to each further part.
+// At most kTileRows rows that are not rounded yet, and of two parts what rounding leaves of them.
 template <class T>
 std::array<const float*, T::kParts> PartsOfRows(const float* rows, int64_t count) {
-  std::array<const float*, T::kParts> parts{rows};
-  if constexpr (T::kParts > 1) {
-    auto* rests = ThreadWorkspace().Get<float>(Slot::kFurtherParts, (T::kParts - 1) * count);
-    for (int part = 1; part < T::kParts; ++part, rests += count) {
-      Rests(parts[part - 1], count, rests);
-      parts[part] = rests;
-    }
+  if constexpr (T::kParts == 1) {
+    return {rows};
+  } else {
+    auto* rests = ThreadWorkspace().Get<float>(Slot::kSecondParts, count);
+    Rests(rows, count, rests);
+    return {rows, rests};
   }
-  return parts;
 }
 
 // Rows of a tile in the forms in which products take them.

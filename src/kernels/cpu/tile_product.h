@@ -4,8 +4,8 @@
 //
 // over stretches of the depth, in each over the pairs in their order, k in steps of a tile's row, by the arithmetic of
 // matrix_tiles.h. A stretch is as long as all parts of a panel of b find room for in the first cache (stretch_steps()).
-// A factor is one matrix, or several that add up to it (a float32 as two or three bfloat16), the parts; pairs say which
-// parts are multiplied. In bfloat16 sums are float32, of bytes (a unsigned, b signed) they are 32-bit and exact.
+// A factor is one matrix, or two that nearly add up to it (a float32 as two bfloat16), the parts; pairs say which parts
+// are multiplied. In bfloat16 sums are float32, of bytes (a unsigned, b signed) they are 32-bit and exact.
 //
 // A row of the sums depends on that row of a (and on b) alone, bit for bit: not on how many rows the call has, where
 // the row stands, nor on the number of threads. Any number of rows, columns and depth: rows that do not fill a tile are
@@ -27,7 +27,7 @@
 namespace lshformer {
 
 enum class TileNumbers { kBFloat16, kBytes };
-inline constexpr int kMostParts = 3;
+inline constexpr int kMostParts = 2;
 inline constexpr int kPanelColumns = 2 * kTileSide;  // of the packed factor, side by side; and rows of a block of sums
 
 // The second factor, [depth][columns], in panels of kPanelColumns columns, [panel][part][step][2 tiles][16][64 bytes].

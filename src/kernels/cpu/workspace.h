@@ -55,7 +55,7 @@ enum class Slot {
   // where products go through matrix tiles
   kColumnPanels,
   kNaturalRows,
-  kFurtherParts,
+  kSecondParts,
   kWeightRows,
   kGradientRows,
   kGradientPairs,
