@@ -431,7 +431,8 @@ TEST(LowPrecisionCrossEntropyInTiles, IsInTilesAndTheSameOnAnyNumberOfThreads) {
   EXPECT_TRUE(torch::equal(gradient(Precision::kBFloat16), alone));
   SetThreads(threads);
   UseTileModel(false);
-  if (!SupportsProducts(Precision::kBFloat16)) return;
+  // Where the processor has tiles oneDNN goes through them too.
+  if (!SupportsProducts(Precision::kBFloat16) || SupportedIsas().front() == "amx") return;
   EXPECT_FALSE(torch::equal(gradient(Precision::kBFloat16), alone)) << "tiles sum even and odd terms apart";
 }
 

@@ -62,10 +62,6 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
   }
 }
 
-// By so much, in powers of two, scores may exceed what a row's probabilities are relative to: exact sums need none of
-// the growth of the first blocks' maxima, and rescaling by each of them took an eighth of the time.
-constexpr float kMaximumMayLag = 8;
-
 // The same for matrix tiles: probabilities go to `pairs` [parts][columns / 2][rows], in bfloat16. scale: of the scores,
 // > 0. kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become
 // what the pairs hold, unrounded.
@@ -82,12 +78,9 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
       second = hn::Max(second, hn::Load(d, scores + (c + 1) * stride + r));
     }
     const auto old_maximum = hn::Load(d, state.maximum + r);
-    const auto block_maximum = hn::Mul(factor, hn::Max(first, second));
-    const auto outgrown = hn::Gt(block_maximum, hn::Add(old_maximum, hn::Set(d, kMaximumMayLag)));
-    const auto maximum = hn::IfThenElse(outgrown, block_maximum, old_maximum);
-    auto rescale = hn::Set(d, 1.0f);
-    if (!hn::AllFalse(d, outgrown)) rescale = Exp2(d, hn::Sub(old_maximum, maximum));
+    const auto maximum = hn::Max(old_maximum, hn::Mul(factor, hn::Max(first, second)));
     hn::Store(maximum, d, state.maximum + r);
+    const auto rescale = Exp2(d, hn::Sub(old_maximum, maximum));
     hn::Store(rescale, d, state.rescale + r);
     const auto fill = !kPlain && subtract_fill ? Exp2(d, hn::Sub(hn::Load(d, state.fill + r), maximum)) : hn::Zero(d);
     auto even_sum = hn::Zero(d), odd_sum = hn::Zero(d);
@@ -116,12 +109,11 @@ void SoftmaxPairs(const Dropout& dropout, const TileRows& rows, const DropoutWor
 // sums[k] ← rescale · sums[k], [padded][rows]. Past its first blocks a tile mostly has its maxima.
 void RescaleTransposed(const RowState& state, int stride, int padded, float* sums) {
   const Floats d;
-  bool any = false;
-  for (int r = 0; r < stride && !any; r += kLanes)
-    any = !hn::AllTrue(d, hn::Eq(hn::Load(d, state.rescale + r), hn::Set(d, 1.0f)));
-  for (int k = 0; k < padded && any; ++k, sums += stride) {
-    for (int r = 0; r < stride; r += kLanes)
-      hn::Store(hn::Mul(hn::Load(d, state.rescale + r), hn::Load(d, sums + r)), d, sums + r);
+  for (int r = 0; r < stride; r += kLanes) {
+    const auto rescale = hn::Load(d, state.rescale + r);
+    if (hn::AllTrue(d, hn::Eq(rescale, hn::Set(d, 1.0f)))) continue;
+    for (float* sum = sums + r; sum < sums + padded * stride; sum += stride)
+      hn::Store(hn::Mul(rescale, hn::Load(d, sum)), d, sum);
   }
 }
 
@@ -249,7 +241,7 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
 // of them, which pays where there are many blocks.
 template <class T>
 int32_t RowsAtOnce(const AttentionPlan& plan, const Tile& tile) {
-  constexpr int32_t kManyColumns = 600;
+  constexpr int32_t kManyColumns = 400;
   if (!kInTiles<T>) return kTileRows;
   int32_t columns = 0;
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s)
