@@ -287,7 +287,7 @@ class Bench:
 
     def model(self):
         """The tests that hold the instructions to the model of them, attention in them to its oracle, and products of parts to double."""
-        for program, tests in (("kernels_test", "Tile*:Tiles/*:*tiles_*:*SplitAttention*"), ("ops_test", "MatmulPrecision*:*LowPrecision*:*SplitProduct*"), ("models_test", "*GoldenTest*")):
+        for program, tests in (("kernels_test", "Tile*:Tiles/*:*tiles_*:*TwoParts*:AttentionInParts*"), ("ops_test", "MatmulPrecision*:*LowPrecision*:*SplitProduct*"), ("models_test", "*GoldenTest*")):
             path = os.path.join(os.path.dirname(os.path.abspath(self.args.bin)), program)
             if not os.path.exists(path):
                 self.table.row(f"{program}: not built beside the program", None, None, None, None)

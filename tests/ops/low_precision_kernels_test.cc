@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "ops/block_kernels.h"
 #include "ops/numbers.h"
 #include "ops/torch.h"
 
@@ -47,6 +48,31 @@ TEST_P(EveryIsaTest, RoundsAsTorchDoes) {
   const std::vector<float> nans{kNaN, std::bit_cast<float>(0x7F800001u)};
   RoundRows(nans.data(), 2, 1, 2, nan.data());
   EXPECT_TRUE(std::isnan(ToFloat(nan[0])) && std::isnan(ToFloat(nan[1])));
+}
+
+// Half a bfloat16's last bit, 2⁻⁹, for the rounding, 2⁻¹¹ for the function.
+TEST_P(EveryIsaTest, GeluForBFloat16IsAsGoodAsThat) {
+  std::vector<float> x{0.0f, 1e-30f, -1e-30f, 30.0f, 1e30f, kInfinity, kNaN};
+  for (float value = -8; value < 8; value += 0.003f) x.push_back(value);
+  const std::vector<float> bias(x.size(), 0.25f);
+  std::vector<BFloat16> got(x.size());
+  const auto columns = static_cast<int64_t>(x.size());
+  AddBiasAndApply({.rows = 1,
+                   .columns = columns,
+                   .x = x.data(),
+                   .x_stride = columns,
+                   .bias = bias.data(),
+                   .function = UnaryFunction::kGelu,
+                   .rounded = got.data(),
+                   .y_stride = columns});
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double sum = x[i] + bias[i], want = 0.5 * sum * std::erfc(-sum / std::sqrt(2.0));
+    if (std::isfinite(want)) {
+      EXPECT_NEAR(ToFloat(got[i]), want, (0x1p-9 + 0x1p-11) * std::abs(want)) << sum;
+    } else {
+      EXPECT_EQ(std::isnan(ToFloat(got[i])), std::isnan(want)) << sum;
+    }
+  }
 }
 
 // x and scale · (q − zero) differ by half a step for the rounding of x and half a step for that of zero; 0 is exact.

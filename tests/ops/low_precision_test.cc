@@ -359,7 +359,16 @@ TEST_P(TwoMaps, InARow) {
       const torch::NoGradGuard no_grad;
       const Tensor x = torch::randn({rows, 24});
       const Tensor want = second(first.Then(UnaryFunction::kGelu, x, precision), precision);
-      EXPECT_TRUE(torch::equal(first.Then(UnaryFunction::kGelu, second, x, precision), want)) << rows << " rows";
+      const Tensor got = first.Then(UnaryFunction::kGelu, second, x, precision);
+      // Before it is rounded to bfloat16, GELU is computed as far as that keeps it.
+      const bool rounded = precision == Precision::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+      if (!rounded) {
+        EXPECT_TRUE(torch::equal(got, want)) << rows << " rows";
+      } else if (rows > 0) {
+        EXPECT_LT(RelativeError(got, want), kBf16Error / 4) << rows << " rows";
+      }
+      const Tensor with_relu = second(first.Then(UnaryFunction::kRelu, x, precision), precision);
+      EXPECT_TRUE(torch::equal(first.Then(UnaryFunction::kRelu, second, x, precision), with_relu)) << rows << " rows";
     }
   }
   const Tensor x = torch::randn({5, 24}).requires_grad_(true);

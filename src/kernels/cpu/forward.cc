@@ -237,6 +237,17 @@ void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& ti
   AddNonzeroTransposed<T>(columns, block.begin, block.count, padded, counted, stride, state.transposed);
 }
 
+template <class T>
+RowFactors<T> RowFactorsOf(const UnitWork& work, const TilePass& pass, const TileRows& rows) {
+  const UnitInput& from = pass.swapped ? work.key : work.query;
+  const float scale = work.call->scale * kLog2E;
+  if constexpr (kInTiles<T>) {
+    if (!rows.less && NeedOnlyRounding<T>(from, work))
+      return RoundRowFactors<T>(from, work, rows, scale, Slot::kRowsTransposed);
+  }
+  return GatherRowFactors<T>(from, work, rows, scale, rows.less, Slot::kRows, Slot::kRowsTransposed);
+}
+
 // Rows of a tile that are taken at once. In matrix tiles all that a block works with stays in the first cache with half
 // of them, which pays where there are many blocks.
 template <class T>
@@ -251,14 +262,12 @@ int32_t RowsAtOnce(const AttentionPlan& plan, const Tile& tile) {
 
 template <class T>
 void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last, ColumnWindow& window) {
-  const AttentionForward& call = *work.call;
   const int padded = work.padded();
   const Columns& columns = window.For(tile);
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
-  const RowFactors<T> factors = GatherRowFactors<T>(pass.swapped ? work.key : work.query, work, rows,
-                                                    call.scale * kLog2E, rows.less, Slot::kRows, Slot::kRowsTransposed);
+  const RowFactors<T> factors = RowFactorsOf<T>(work, pass, rows);
   float* scores = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
@@ -350,8 +359,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
       auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
       const auto gather = [&](const UnitInput& from, const auto& rows, BFloat16Pair* to_rows, BFloat16Pair* to_panels,
                               float* key_scale) {
-        const bool as_they_are = T::kParts == 1 && !pass.centroids && !key_scale && !from.rounded.data;
-        if (as_they_are && work.head_dim() == padded) {
+        if (!pass.centroids && !key_scale && NeedOnlyRounding<T>(from, work)) {
           RoundColumns(RoundedRows(from, columns.order), padded, columns, begin, end, to_rows, to_panels);
         } else {
           GatherColumnsInTiles<T>(rows, work, columns, begin, end, to_rows, to_panels, key_scale);

@@ -144,7 +144,32 @@ class RoundedRows {
   const int32_t* order_;
 };
 
-// What GatherColumnsInTiles does where rows need nothing but to be rounded, in one pass over them.
+// Whether rows in the caller's memory need nothing but to be rounded.
+template <class T>
+bool NeedOnlyRounding(const UnitInput& from, const UnitWork& work) {
+  return T::kParts == 1 && from.rounded.data == nullptr && work.head_dim() == work.padded();
+}
+
+// What GatherRowFactors does with such rows, in one pass over them; without their float32.
+template <class T>
+RowFactors<T> RoundRowFactors(const UnitInput& from, const UnitWork& work, const TileRows& rows, float scale,
+                              Slot transposed_slot) {
+  const int padded = work.padded(), words = padded / 2;
+  Workspace& memory = ThreadWorkspace();
+  auto* natural = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * words);
+  const RoundedRows rounded(from, rows.positions);
+  RowFactors<T> factors;
+  factors.scale = scale;
+  factors.finite = true;
+  for (int r = 0; r < rows.count; ++r)
+    factors.finite = rounded.Store(r, padded, NumbersOf(natural + r * words)) && factors.finite;
+  std::fill(natural + rows.count * words, natural + rows.padded * words, BFloat16Pair{});
+  factors.transposed = memory.Get<T>(transposed_slot, int64_t{kTileRows} * words);
+  TransposeWords(natural, words, rows.padded, words, &factors.transposed->numbers, rows.padded);
+  return factors;
+}
+
+// What GatherColumnsInTiles does with such rows, in one pass over them.
 inline void RoundColumns(const RoundedRows& rows, int padded, const Columns& columns, int64_t begin, int64_t end,
                          BFloat16Pair* to_rows, BFloat16Pair* to_panels) {
   const int words = padded / 2;
