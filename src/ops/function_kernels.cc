@@ -39,8 +39,9 @@ HWY_INLINE Float NormalCdf(Float x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(kTag)), tail, hn::Sub(hn::Set(kTag, 1.0f), tail));
 }
 
-// Φ(x) as far as bfloat16 keeps it, within 2⁻¹¹ of itself: ½·erfc(z) = t·2^(Q(t) − z²·log₂e) with t as above and Q of
-// degree 5 (minimax for z ≤ 6.5, 2⁻¹⁷; beyond, the function is 0 beside any number it is multiplied with).
+// Φ(x) as far as bfloat16 keeps it, within 2⁻¹⁰ of itself (2⁻¹² with AVX-512's reciprocal): ½·erfc(z) = t·2^(Q(t) −
+// z²·log₂e) with t as above and Q of degree 5 (minimax for z ≤ 6.5, 2⁻¹⁷; beyond, the function is 0 beside any number
+// it is multiplied with).
 HWY_INLINE Float NormalCdfForBFloat16(Float x) {
   constexpr float kLog2E = 1.44269504f;
   const Float z = hn::Mul(hn::Abs(x), hn::Set(kTag, 0.70710678118654752f));

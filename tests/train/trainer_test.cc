@@ -142,7 +142,7 @@ TEST_F(TrainerTest, Float32OfPartsLearnsLikeFloat32) {
     UseTileModel(false);
     return log;
   };
-  const Json fused = history(false, MatmulPrecision::kHigh), high = history(true, MatmulPrecision::kHigh),
+  const Json fused = history(false, MatmulPrecision::kHighest), high = history(true, MatmulPrecision::kHigh),
              medium = history(true, MatmulPrecision::kMedium);
   ASSERT_EQ(fused.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
