@@ -29,18 +29,10 @@ class InModel : public ::testing::Test {
   }
 };
 
-// Under a sanitizer one of four: tests of bfloat16 take all of them through the same code.
-std::vector<AttentionSpec> Some(std::vector<AttentionSpec> specs) {
-  if (!kSanitized) return specs;
-  std::vector<AttentionSpec> some;
-  for (size_t i = 0; i < specs.size(); i += 4) some.push_back(specs[i]);
-  return some;
-}
-
 class TwoParts : public InModel, public ::testing::WithParamInterface<AttentionSpec> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(Some(AllSpecs())),
+INSTANTIATE_TEST_SUITE_P(Kinds, TwoParts, ::testing::ValuesIn(FewerIfSanitized(AllSpecs(), 5)),
                          [](const auto& info) { return NameOf(info.param); });
-INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(Some(ClusteredSpecs())),
+INSTANTIATE_TEST_SUITE_P(Clustered, TwoParts, ::testing::ValuesIn(FewerIfSanitized(ClusteredSpecs(), 5)),
                          [](const auto& info) { return NameOf(info.param); });
 
 double Largest(const std::vector<float>& x) {

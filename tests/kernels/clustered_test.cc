@@ -48,7 +48,7 @@ class Clustering : public IsaFixture {
   }
 };
 INSTANTIATE_TEST_SUITE_P(EverySetting, Clustering,
-                         ::testing::Combine(::testing::ValuesIn(ClusteredSpecs()),
+                         ::testing::Combine(::testing::ValuesIn(FewerIfSanitized(ClusteredSpecs(), 3)),
                                             ::testing::ValuesIn(IsasAndBFloat16())),
                          NameOfSpecAndIsa);
 

@@ -102,7 +102,8 @@ std::vector<std::string> EveryTiles() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(EveryMode, RoundedRows,
-                         ::testing::Combine(::testing::ValuesIn(Specs()), ::testing::ValuesIn(EveryTiles())),
+                         ::testing::Combine(::testing::ValuesIn(FewerIfSanitized(Specs(), 3)),
+                                            ::testing::ValuesIn(EveryTiles())),
                          NameOfSpecAndIsa);
 
 // Numbers that have to be rounded: not as WithOperands has them.
