@@ -5,8 +5,8 @@
 //   three products  x₁W₀ + x₀W₁ + x₀W₀, left out: what is below 2⁻¹⁶ of |x||W|
 //   one             x₀W₀                                          2⁻⁸
 //
-// in this order, small terms first: while they are added up the sum is small too, and so is its rounding. A sum of K
-// terms is rounded K / 32 times as a large number, where multiply-add rounds K times.
+// in this order, stretch after stretch of the depth (kernels/cpu/tile_product.h). With three products a sum of K terms
+// is rounded 3·K / 32 times, where multiply-add rounds K times.
 //
 // In a linear map a row of x with a number that is neither 0 nor 2⁻¹⁰⁰ ≤ |x| < 2¹²⁷ (a part of smaller ones may be less
 // than tiles know, larger ones round to infinity, and what is not finite has no parts) goes through oneDNN's

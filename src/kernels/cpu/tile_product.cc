@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes, kStepBytes = 2 * kTileBytes, kWordBytes = 4;
 constexpr int kBlockRows = 2 * kTileSide;
-// Of a panel that is in work, half of the first cache of 48 KB: the rows pass through it too.
+// Of a panel that is in work, over a third of the first cache of 48 KB: rows and sums pass through it too.
 constexpr int64_t kStretchBytes = 18 << 10;
 constexpr int64_t kLeastBlocksCut = 6;  // of rows: for fewer, sums that wait in memory cost more than is gained
 // Pieces of work for each thread: threads that are late must not keep all others waiting.
