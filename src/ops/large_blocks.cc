@@ -1,6 +1,8 @@
 #include "ops/large_blocks.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -26,12 +28,16 @@ MemoryBlock LargeBlocks::Take(size_t bytes) {
   try {
     return AllocateBlock(bytes);
   } catch (const std::bad_alloc&) {
-    std::deque<MemoryBlock> given_up;
-    const std::lock_guard lock(mutex_);
-    given_up.swap(free_);
-    free_bytes_ = 0;
+    GiveUp();
   }
   return AllocateBlock(bytes);
+}
+
+void LargeBlocks::GiveUp() {
+  std::deque<MemoryBlock> given_up;  // unmapped when the lock is gone
+  const std::lock_guard lock(mutex_);
+  given_up.swap(free_);
+  free_bytes_ = 0;
 }
 
 void LargeBlocks::Give(MemoryBlock block) {
@@ -53,9 +59,10 @@ size_t LargeBlocks::free_bytes() const {
 
 namespace {
 
+constexpr size_t kAlignment = 64;  // of all tensors in libtorch
+
 struct Keeper {
   size_t smallest;
-  c10::Allocator* small;  // libtorch's own
   LargeBlocks blocks;
 };
 Keeper* keeper = nullptr;  // never deleted: some tensor may be the last thing to go
@@ -66,17 +73,32 @@ void GiveBack(void* context) {
   delete block;
 }
 
+c10::DataPtr AllocateSmall(size_t bytes) {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (bytes == 0) return {nullptr, cpu};
+  size_t space = bytes + kAlignment;
+  void* memory = std::malloc(space);
+  if (memory == nullptr) {
+    keeper->blocks.GiveUp();
+    memory = std::malloc(space);
+  }
+  if (memory == nullptr) throw std::bad_alloc();
+  void* aligned = memory;
+  std::align(kAlignment, bytes, aligned, space);
+  return {aligned, memory, &std::free, cpu};
+}
+
 c10::DataPtr Allocate(size_t bytes) {
-  if (bytes < keeper->smallest) return keeper->small->allocate(bytes);
+  if (bytes < keeper->smallest) return AllocateSmall(bytes);
   auto* block = new MemoryBlock(keeper->blocks.Take(bytes));
   return {block->memory.get(), block, &GiveBack, c10::Device(c10::DeviceType::CPU)};
 }
 
 }  // namespace
 
-void KeepLargeTensors(size_t smallest, size_t limit) {
+void KeepTensors(size_t smallest, size_t limit) {
   if (keeper != nullptr) return;
-  keeper = new Keeper{smallest, c10::GetCPUAllocator(), LargeBlocks(limit)};
+  keeper = new Keeper{smallest, LargeBlocks(limit)};
   static TensorAllocator allocator(&Allocate);
   c10::SetCPUAllocator(&allocator);
 }

@@ -18,6 +18,7 @@ class LargeBlocks {
   MemoryBlock Take(size_t bytes);
   // Keeps the block; those that were given first go, and the block itself where it alone is above the limit.
   void Give(MemoryBlock block);
+  void GiveUp();  // all free blocks
   size_t free_bytes() const;
 
  private:
@@ -27,8 +28,10 @@ class LargeBlocks {
   size_t free_bytes_ = 0;
 };
 
-// From now on tensors of `smallest` bytes or more, on any thread, take their memory from one LargeBlocks. Once a
-// process.
-void KeepLargeTensors(size_t smallest, size_t limit);
+// From now on tensors of `smallest` bytes or more, on any thread, take their memory from one LargeBlocks; smaller ones
+// from malloc, 64 bytes more than they need, aligned here. libtorch asks posix_memalign, which cuts crumbs off both
+// ends of every block: freed blocks of many sizes then do not grow together, and a step on texts of unequal lengths
+// took up to half as much memory again, and a tenth more time. Once a process.
+void KeepTensors(size_t smallest, size_t limit);
 
 }  // namespace lshformer

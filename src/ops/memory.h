@@ -10,7 +10,8 @@ namespace lshformer {
 // Tells malloc to keep up to half a gigabyte of what was freed instead of handing it back to the kernel: a training
 // step frees and asks again for the same blocks of megabytes, and fresh pages cost a tenth of its time (masked-LM step
 // of the BERT-LSH paper's model). Malloc maps and unmaps blocks of 32 MB and more whatever it is told; of those that
-// tensors had, up to 256 MB are kept beside it (large_blocks.h). Does nothing where malloc is not glibc's.
+// tensors had, up to 256 MB are kept beside it, and smaller tensors are asked of it in its own way (large_blocks.h).
+// Does nothing where malloc is not glibc's.
 void KeepFreedMemory();
 
 bool IsOutOfMemory(const std::exception& error);  // of the standard library or of libtorch

@@ -68,7 +68,7 @@ TEST(LargeBlocksTest, FreeBlocksGoBeforeMemoryDoes) {
 
 TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
   constexpr int64_t kElements = 10 << 20;
-  KeepLargeTensors(32 * kMegabyte, 256 * kMegabyte);
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte);
   void* memory = nullptr;
   {
     const torch::Tensor large = torch::ones({kElements}), small = torch::ones({100});
@@ -90,6 +90,23 @@ TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
       }
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(LargeBlocksTest, SmallTensorsAreAlignedAndTheirOwn) {
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte);
+  std::vector<torch::Tensor> tensors;
+  for (int64_t bytes = 0; bytes < 300; ++bytes) tensors.push_back(torch::full({bytes}, bytes % 128, torch::kByte));
+  tensors.push_back(torch::full({31 << 20}, 1, torch::kByte));
+  for (const torch::Tensor& tensor : tensors) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 64, 0u) << tensor.numel();
+    if (tensor.numel() > 0) {
+      EXPECT_TRUE(tensor.eq(tensor[0]).all().item<bool>()) << tensor.numel();
+    }
+  }
+  // To grow in place is libtorch's business: the old numbers stay.
+  torch::Tensor grown = torch::ones({10});
+  grown.resize_({5000});
+  EXPECT_EQ(grown.slice(0, 0, 10).sum().item<float>(), 10);
 }
 
 }  // namespace
