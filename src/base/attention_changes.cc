@@ -59,8 +59,9 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
 [[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
   const auto may_be_without = [](const AttentionOption& option) { return option.without_meaning != nullptr; };
   if (!specs.empty()) {
-    const std::vector<AttentionOption>& options = OptionsOf(specs.front()).options;
-    Json json = ToJson(specs.front());
+    const AttentionSpec& first = specs.front().heads.empty() ? specs.front() : specs.front().heads.front();
+    const std::vector<AttentionOption>& options = OptionsOf(first).options;
+    Json json = ToJson(first);
     json[key] = value;
     // Of a kind whose keys hang on one another the parser knows the reason.
     if (std::any_of(options.begin(), options.end(), may_be_without))

@@ -229,8 +229,10 @@ AttentionSpec ParseUnchecked(const Json& object, std::string_view where) {
 AttentionSpec ParseAttentionSpec(const Json& value, std::string_view where) {
   if (value.is_array() && !value.empty()) {
     std::vector<AttentionSpec> heads;
-    for (const Json& head : value)
+    for (const Json& head : value) {
+      if (head.is_array()) Fail("{}: expected an object for each head, got a list", where);
       heads.push_back(ParseAttentionSpec(head, fmt::format("{}[{}]", where, heads.size())));
+    }
     return OfHeads(std::move(heads), where);
   }
   if (value.is_string()) return ParseAttentionSpec(Json{{kType, value}}, where);

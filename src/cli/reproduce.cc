@@ -1,4 +1,6 @@
 // lshformer reproduce NAME: a published table or figure, ours beside what was published.
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
@@ -116,6 +118,7 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App&
     throw;
   }
   PrintTable(recipe, options);
+  for (const std::string& line : UnknownMetrics(recipe, options)) spdlog::warn("{}: {}", flags.recipe, line);
 }
 
 }  // namespace

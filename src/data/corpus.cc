@@ -114,6 +114,8 @@ void RowReader::FindKeys(const Json& object, bool pairs) {
     key_ = "question", pair_key_ = "context";
   } else if (object.contains("text")) {
     key_ = "text";
+  } else if (pairs) {
+    Fail("{}: expected \"text\", or \"question\" and \"context\"", lines_.where());
   } else {
     for (const auto& [key, value] : object.items()) {
       if (key_.empty() && value.is_string()) key_ = key;

@@ -16,10 +16,10 @@ namespace lshformer {
 
 // Rows of one file, plain or gzip. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space)
 // or, with line_by_line, a line; blank ones are left out. JSONL (.jsonl, .json): a row is the string under "text", else
-// under the first key with a string value. Invalid UTF-8 in raw text becomes U+FFFD and is counted; in JSONL it is an
-// error. What may follow a text is the pair: under "text_pair", or, where the first object has "question" and "context"
-// and a pair is asked for, the context of a question, which every object then has. A row is at most kMaximalRow bytes:
-// a longer paragraph goes on in the next row, a longer line is cut (line_by_line).
+// under the first key with a string value (not where pairs are asked for). Invalid UTF-8 in raw text becomes U+FFFD and
+// is counted; in JSONL it is an error. What may follow a text is the pair: under "text_pair", or, where the first
+// object has "question" and "context" and a pair is asked for, the context of a question, which every object then has.
+// A row is at most kMaximalRow bytes: a longer paragraph goes on in the next row, a longer line is cut (line_by_line).
 class RowReader {
  public:
   static constexpr size_t kMaximalRow = size_t{1} << 20;

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "data/file_kind.h"
 #include "io/gzip.h"
 #include "text/tokenizer.h"
 
@@ -72,6 +73,7 @@ void AppendNumbers(std::string_view numbers, const std::string& path, int64_t nu
 // The next line, without a space at its end, which word2vec writes.
 bool NextLine(LineReader& lines, const std::string& name, std::string& line) {
   if (!lines.Next(line)) return false;
+  if (lines.line_number() == 1) StripByteOrderMark(line);
   if (line.ends_with(' ')) line.pop_back();
   if (line.find('\0') != line.npos) Fail("{}:{}: expected text, got a zero byte", name, lines.line_number());
   if (!IsValidUtf8(line)) Fail("{}:{}: expected UTF-8, got \"{}\"", name, lines.line_number(), Shown(line));

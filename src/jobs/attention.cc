@@ -162,6 +162,9 @@ void ReadHash(const ClusteredAttention& clustered, const SafetensorsFile& file, 
   if ((of_keys || of_queries) && has_labels)
     Fail("{}: has both \"{}\" and \"{}\", expected directions or ready clusters and groups", file.path(),
          of_keys ? "key_directions" : "query_directions", file.Find("key_clusters") ? "key_clusters" : "query_groups");
+  if (clustered.directions == Directions::kStored && !of_keys && !of_queries && !has_labels)
+    Fail("{}: \"directions\" are \"stored\", expected tensors \"key_directions\" and \"query_directions\"",
+         file.path());
   if (of_keys || of_queries) {
     ClusterDirections directions = DrawClusterDirections(spec, in.shape(), /*layer=*/0);
     if (of_keys)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "jobs/attention_operands.h"
+#include "models/stored_directions.h"
 #include "ops/matmul_precision.h"
 
 namespace lshformer {
@@ -20,6 +21,9 @@ std::vector<Variant> Variants(const BenchAttentionOptions& options) {
   std::vector<AttentionSpec> specs;
   for (const std::string& value : options.attention) specs.push_back(ParseAttentionFlag(value));
   options.lsh.Apply(specs);
+  for (const AttentionSpec& spec : specs)
+    if (AnyStoresDirections({spec}))
+      FailOption("lsh_directions", "there is no model here that could have them stored; expected random");
   const std::vector<std::string> names = VariantNames(specs);
   std::vector<Variant> variants;
   for (size_t v = 0; v < specs.size(); ++v) {

@@ -10,6 +10,7 @@
 #include "data/corpus.h"
 #include "data/sample_texts.h"
 #include "data/squad_windows.h"
+#include "jobs/model_source.h"
 #include "models/stored_directions.h"
 
 namespace lshformer {
@@ -96,9 +97,7 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, co
   texts.files = files;
   const std::vector<Text> rows = ReadTexts(files, most);
   texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
-  const int64_t positions = config.max_position_embeddings;
-  if (max_seq_length > 0) CheckMaxSeqLength(max_seq_length, /*texts=*/1);
-  const int64_t limit = max_seq_length > 0 ? std::min(max_seq_length, positions) : positions;
+  const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
   (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
   CheckTexts(texts, tokenizer);
   return texts;

@@ -177,15 +177,15 @@ Json ToJson(const Candidate& candidate) {
   return json;
 }
 
-// The same attention with other seeds, where directions are drawn.
+// The same attention with other seeds, where directions are drawn; the first is its own.
 Json Seeds(Work& work, QualityMeter& meter) {
   Json seeds = Json::array();
   for (int i = 0; i < kSeeds; ++i) {
     Candidate candidate = work.result;
-    const uint64_t seed = work.options.seed + static_cast<uint64_t>(i);
-    for (AttentionSpec& layer : candidate.attention) ForEachSpec(layer, [&](AttentionSpec& spec) { spec.seed = seed; });
+    for (AttentionSpec& layer : candidate.attention)
+      ForEachSpec(layer, [&](AttentionSpec& spec) { spec.seed += static_cast<uint64_t>(i); });
     if (i > 0) meter.Measure(work.directions, candidate);
-    seeds.push_back({{"seed", seed},
+    seeds.push_back({{"seed", candidate.attention.front().seed},
                      {"pairs_fraction", candidate.pairs_fraction},
                      {"cosine_mean", candidate.cosine.mean},
                      {"cosine_worst", candidate.cosine.worst}});
@@ -254,12 +254,15 @@ std::string Refusal(const Work& work) {
   if (!report.contains("metric")) {
     const double reached = report["cosine_mean"].get<double>();
     if (reached >= wanted) return "";
-    return fmt::format("the mean cosine to the exact model is {:.7g}, less than {}", reached, wanted);
+    return fmt::format("the mean cosine to the exact model is {:.7g}, less than {}", std::floor(reached * 1e7) / 1e7,
+                       wanted);  // down: to nearest it may be what was asked
   }
   const double exact = report["metric_exact"].get<double>(), reached = report["metric"].get<double>();
+  const std::string& name = report["metric_name"].get_ref<const std::string&>();
+  if (exact <= 0) return fmt::format("the exact model's {} is {:.4f}: there is no share of it to keep", name, exact);
   if (reached >= wanted * exact) return "";
-  return fmt::format("{} is {:.4f}, {:.4f} of the exact model's {:.4f}, less than {}",
-                     report["metric_name"].get<std::string>(), reached, reached / exact, exact, wanted);
+  return fmt::format("{} is {:.4f}, {:.4f} of the exact model's {:.4f}, less than {}", name, reached, reached / exact,
+                     exact, wanted);
 }
 
 void CheckFinite(const Candidate& candidate) {
@@ -364,8 +367,8 @@ void CheckConvert(const ConvertOptions& options) {
     FailOption(options.max_eval_samples > 0 ? "max_eval_samples" : "task",
                "needs data to measure on: {}, or {} with {}", OptionName{"validation_file"}, OptionName{"data_dir"},
                OptionName{"task_name"});
-  if (!ChangesAttention(options) &&
-      (options.min_quality > 0 || options.recover_steps > 0 || !options.calibrate.empty() || data))
+  if (!ChangesAttention(options) && (options.min_quality > 0 || options.recover_steps > 0 ||
+                                     options.max_seq_length > 0 || !options.calibrate.empty() || data))
     FailOption("extend_positions", "alone measures nothing; name {} or a budget too", OptionName{"attention"});
 }
 

@@ -51,7 +51,9 @@ void CopyOtherFiles(const std::string& source, const std::string& folder) {
     const std::string name = entry.path().filename().string();
     const fs::path to = fs::path(folder) / name;
     if (entry.is_directory() && IsModuleFolder(name)) fs::copy(entry.path(), to, fs::copy_options::recursive);
-    if (entry.is_regular_file() && BelongsToModel(name)) fs::copy_file(entry.path(), to);
+    if (!entry.is_regular_file() || !BelongsToModel(name)) continue;
+    fs::copy_file(entry.path(), to);
+    fs::permissions(to, fs::perms::owner_write, fs::perm_options::add);  // some are written anew
   }
 }
 

@@ -83,7 +83,9 @@ void RunRecipe(const std::vector<RecipeRun>& runs, const ReproduceOptions& optio
 
 // Ours beside what was published. "–": not run (yet), or not published. Several seeds: mean ± standard deviation.
 Table RecipeTable(const Recipe& recipe, const ReproduceOptions& options);
-// The same as one HTML page, with source, notes and commands.
+// A line for each column whose metric none of its finished runs has.
+std::vector<std::string> UnknownMetrics(const Recipe& recipe, const ReproduceOptions& options);
+// The same table as one HTML page, with source, notes and commands.
 std::string RecipePage(const Recipe& recipe, const ReproduceOptions& options);
 
 }  // namespace lshformer

@@ -222,22 +222,32 @@ struct Figure {
   double value = kNone, deviation = kNone;
 };
 
-// Of all_results.json or eval_results.json; {"mean", "std"} where there were several seeds.
-Figure ReadFigure(const std::string& folder, const std::string& metric) {
+// Calls visit(path, results) for what a run has left, until that returns true.
+template <class Visit>
+void ForEachResults(const std::string& folder, const Visit& visit) {
   for (const char* name : {"all_results.json", "eval_results.json"}) {
     const std::string path = folder + "/" + name;
     std::error_code error;
-    if (!fs::exists(path, error)) continue;
-    const Json results = ReadJsonObject(path);
-    if (!HasValue(results, metric)) continue;
+    if (fs::exists(path, error) && visit(path, ReadJsonObject(path))) return;
+  }
+}
+
+// {"mean", "std"} where there were several seeds.
+Figure ReadFigure(const std::string& folder, const std::string& metric) {
+  Figure figure;
+  ForEachResults(folder, [&](const std::string& path, const Json& results) {
+    if (!HasValue(results, metric)) return false;
     const Json& value = results.at(metric);
-    if (value.is_number()) return {value.get<double>(), kNone};
-    Figure figure;
+    if (value.is_number()) figure.value = value.get<double>();
     if (value.is_object() && HasValue(value, "mean")) figure.value = GetNumber(value, "mean", path);
     if (value.is_object() && HasValue(value, "std")) figure.deviation = GetNumber(value, "std", path);
-    return figure;
-  }
-  return {};
+    return true;
+  });
+  return figure;
+}
+
+std::string CellFolder(const RecipeRow& row, const RecipeColumn& column, const ReproduceOptions& options) {
+  return fmt::format("{}/{}/{}", options.output_dir, row.name, SourceOf(column));
 }
 
 constexpr int kDigits = 4;
@@ -246,8 +256,7 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
   if (const auto printed = row.published.find(column.name); printed != row.published.end())
     return fmt::format("{}", printed->second);  // with as many digits as there
   if (!HasCell(row, column)) return "–";
-  const Figure figure =
-      ReadFigure(fmt::format("{}/{}/{}", options.output_dir, row.name, SourceOf(column)), column.metric);
+  const Figure figure = ReadFigure(CellFolder(row, column, options), column.metric);
   std::string text = FormatNumber(figure.value * column.times, kDigits);
   if (std::isfinite(figure.deviation)) text += " ± " + FormatNumber(figure.deviation * column.times, 2);
   return text;
@@ -329,6 +338,25 @@ Table RecipeTable(const Recipe& recipe, const ReproduceOptions& options) {
     table.Row(std::move(cells));
   }
   return table;
+}
+
+std::vector<std::string> UnknownMetrics(const Recipe& recipe, const ReproduceOptions& options) {
+  std::vector<std::string> unknown;
+  for (const RecipeColumn& column : recipe.columns) {
+    if (!Chosen(options.columns, column.name)) continue;
+    std::set<std::string> keys;
+    for (const RecipeRow& row : recipe.rows) {
+      if (!Chosen(options.rows, row.name) || !HasCell(row, column)) continue;
+      ForEachResults(CellFolder(row, column, options), [&](const std::string&, const Json& results) {
+        for (const auto& [key, value] : results.items()) keys.insert(key);
+        return false;
+      });
+    }
+    if (keys.empty() || keys.contains(column.metric)) continue;
+    unknown.push_back(fmt::format("column \"{}\": no run has a metric \"{}\"{}", Shown(column.name),
+                                  Shown(column.metric), Suggestion(column.metric, {keys.begin(), keys.end()})));
+  }
+  return unknown;
 }
 
 std::string RecipePage(const Recipe& recipe, const ReproduceOptions& options) {

@@ -16,11 +16,18 @@ namespace {
 constexpr int kBatch = 8;  // texts a step
 constexpr double kPeakRate = 5e-5, kWarmup = 0.1;
 
-torch::Tensor Distance(const std::vector<torch::Tensor>& states, const std::vector<torch::Tensor>& wanted) {
+torch::Tensor DistanceOf(const torch::Tensor& states, const torch::Tensor& wanted) {
+  const torch::Tensor target = wanted.detach();
+  return (states - target).square().sum() / target.square().sum();
+}
+
+// Behind every layer; reversible layers keep no states that gradients go through, so behind the last alone.
+torch::Tensor Distance(const ModelOutput& output, const ModelOutput& wanted, bool reversible) {
+  if (reversible) return DistanceOf(output.last_hidden_state, wanted.last_hidden_state);
   torch::Tensor sum;
+  const std::vector<torch::Tensor>& states = output.hidden_states;
   for (size_t i = 1; i < states.size(); ++i) {  // 0: the embeddings, which no attention reaches
-    const torch::Tensor target = wanted[i].detach();
-    const torch::Tensor part = (states[i] - target).square().sum() / target.square().sum();
+    const torch::Tensor part = DistanceOf(states[i], wanted.hidden_states[i]);
     sum = sum.defined() ? sum + part : part;
   }
   return sum / static_cast<double>(states.size() - 1);
@@ -67,7 +74,7 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(training, parameters, roles);
   const Schedule schedule = MakeSchedule(training, options.steps);
   ForwardOptions forward;
-  forward.hidden_states = true;
+  forward.hidden_states = !exact.config().reversible;
   const bool answers = exact.task() == Task::kQuestionAnswering && texts.pairs;
   Progress progress("recovering", options.steps, "step");
   TrainSampler sampler(texts.set.size(), kBatch, /*accumulation=*/1, options.seed);
@@ -81,7 +88,7 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
     }
     for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
     const ModelOutput output = student->Forward(packed, forward);
-    torch::Tensor loss = Distance(output.hidden_states, wanted.hidden_states);
+    torch::Tensor loss = Distance(output, wanted, exact.config().reversible);
     if (answers) loss = loss + AnswerDistance(output, wanted, packed);
     loss.backward();
     const double norm = GradientNorm(parameters);

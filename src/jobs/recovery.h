@@ -17,7 +17,8 @@ struct RecoveryOptions {
 };
 
 // A model of this attention whose weights begin as `exact`'s and are trained, without dropout, to give its hidden
-// states behind every layer: the loss is the mean over layers of Σ(h − h*)² / Σh*². Of a model that answers questions,
+// states behind every layer (of a reversible one, behind the last): the loss is the mean over layers of
+// Σ(h − h*)² / Σh*². Of a model that answers questions,
 // on texts that are questions with their contexts, the divergence Σ p log(p / q) of the answers' starts and ends is
 // added. AdamW, a tenth of warm-up, then down to 0.
 ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,

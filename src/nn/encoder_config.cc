@@ -25,10 +25,21 @@ Option<E> HiddenAct() {
       "`gelu` (erf), `gelu_new` = `gelu_pytorch_tanh`, `relu`, `tanh`, `silu` = `swish`");
 }
 
+[[noreturn]] void FailHeads(std::string_view where, size_t layer, int64_t expected, size_t got) {
+  Fail("{}: \"attention\"[{}]: expected one object or {} (num_attention_heads), got {}", where, layer, expected, got);
+}
+
 // One for all layers, or a list with one per layer; of a layer one for all heads, or a list with one per head.
 Option<E> Attention() {
   const auto read = [](const Json& object, std::string_view where, E& into) {
-    into.attention = ParseAttentionList(object.at("attention"), fmt::format("{}: \"attention\"", where));
+    const Json& given = object.at("attention");
+    into.attention = ParseAttentionList(given, fmt::format("{}: \"attention\"", where));
+    // Here, since a list of heads that are alike is one object from then on; their number is read before
+    // (EncoderTable).
+    for (size_t layer = 0; given.is_array() && layer < given.size(); ++layer) {
+      if (given[layer].is_array() && static_cast<int64_t>(given[layer].size()) != into.num_attention_heads)
+        FailHeads(where, layer, into.num_attention_heads, given[layer].size());
+    }
   };
   const auto write = [](const E& from) { return ToJson(from.attention); };
   return Custom<E>(
@@ -69,8 +80,7 @@ void Check(const E& config, std::string_view where) {
   for (size_t layer = 0; layer < config.attention.size(); ++layer) {
     const size_t heads = config.attention[layer].heads.size();
     if (heads != 0 && static_cast<int64_t>(heads) != config.num_attention_heads)
-      Fail("{}: \"attention\"[{}]: expected one object or {} (num_attention_heads), got {}", where, layer,
-           config.num_attention_heads, heads);
+      FailHeads(where, layer, config.num_attention_heads, heads);
   }
 }
 

@@ -169,7 +169,9 @@ TEST_F(ConvertTest, WithoutABudgetTakesTheAttentionAsAsked) {
   EXPECT_EQ(attention["directions"], "stored");
   EXPECT_FALSE(report.contains("seeds"));
   const Json drawn = Convert("drawn", {"--lsh_directions", "random", "--lsh_open", "1"});
-  EXPECT_EQ(drawn["seeds"].size(), 5u);
+  ASSERT_EQ(drawn["seeds"].size(), 5u);
+  EXPECT_EQ(drawn["seeds"][0]["seed"], ParseJson(folder_.Read("drawn/config.json"), "config")["attention"]["seed"]);
+  EXPECT_EQ(drawn["seeds"][0]["cosine_mean"], drawn["cosine_mean"]);
   const SafetensorsFile file(folder_ / "drawn/model.safetensors");
   EXPECT_EQ(file.Find("lshformer.attention.0.key_directions"), nullptr);
 }

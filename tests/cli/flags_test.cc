@@ -13,8 +13,10 @@ namespace lshformer::cli {
 namespace {
 
 using ::lshformer::testing::ErrorOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string Check(const CLI::Validator& check, std::string value) { return check(value); }
 
@@ -118,6 +120,18 @@ TEST_F(AttentionFlagsTest, TypeThenKeys) {
                                      "--lsh_table_size", "128", "--lsh_fill", "none", "--lsh_pairs", "reference",
                                      "--lsh_resample", "never", "--lsh_center_keys", "--lsh_min_length", "17"}),
             std::vector<AttentionSpec>{want});
+}
+
+TEST_F(AttentionFlagsTest, HeadsThatDifferAreChangedEachAndRefuseWhatTheirKindHasNot) {
+  AttentionSpec clustered;
+  clustered.kind = ClusteredAttention{};
+  const AttentionSpec layer = OfHeads({clustered, AttentionSpec{}}, "layer");
+  const std::vector<AttentionSpec> changed = Over({layer}, {"--lsh_window", "5"});
+  EXPECT_EQ(OfHead(changed[0], 0).window, 5);
+  EXPECT_TRUE(Is<DenseAttention>(OfHead(changed[0], 1)));
+  for (const char* flag : {"--lsh_rounds", "--lsh_bands"})
+    EXPECT_THAT(Wrong({layer}, {flag, "2"}),
+                AllOf(HasSubstr(flag), HasSubstr("clustered"), Not(HasSubstr("JSON value"))));
 }
 
 TEST_F(AttentionFlagsTest, KeysChangeTheConfigsOwnAndKeepItsSeed) {

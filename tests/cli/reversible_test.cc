@@ -115,6 +115,18 @@ TEST_F(ReversibleRunTest, GradientCheckpointing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "reversible"));
 }
 
+TEST_F(ReversibleRunTest, IsConvertedAndRecovered) {
+  Runs(Pretrain("base", {"--attention", "dense"}, "reversible=true,max_position_embeddings=64"));
+  std::string text;
+  for (int line = 0; line < 4; ++line)
+    for (int word = 0; word < 50; ++word) text += word % 3 == line % 3 ? "cat " : word == 49 ? "bed\n" : "sits ";
+  const std::string texts = folder_.Write("long.txt", text);
+  const CommandResult result =
+      Runs({"convert", "--model_name_or_path", folder_ / "base", "--dry_run", "--json", "--quiet", "--calibrate", texts,
+            "--lsh_open", "1", "--recover_steps", "2", "--train_file", texts});
+  EXPECT_EQ(ParseJson(result.out, "report")["recover_steps"], 2);
+}
+
 TEST_F(ReversibleRunTest, BadValuesAreNamed) {
   EXPECT_THAT(Fails(Pretrain("run", {}, "reversible=perhaps"), 2),
               HasSubstr("--config_overrides: \"reversible\": expected true or false, got \"perhaps\""));

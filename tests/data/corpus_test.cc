@@ -85,7 +85,9 @@ TEST(RowReader, Pairs) {
 {"context": "he", "question": "what"}
 )";
   EXPECT_THAT(pairs("q.jsonl", questions), ElementsAre("who|she", "what|he"));
-  EXPECT_THAT(pairs("alone.jsonl", R"({"question": "who"})"), ElementsAre("who|"));
+  for (const char* line : {R"({"question": "who"})", R"({"id": "1", "body": "a text"})"})
+    EXPECT_THAT(ErrorOf([&] { pairs("alone.jsonl", line); }),
+                HasSubstr(R"(alone.jsonl:1: expected "text", or "question" and "context")"));
   EXPECT_THAT(Rows(folder.Write("c.jsonl", questions)), ElementsAre("she", "he")) << "a corpus has no pairs";
   EXPECT_THAT(ErrorOf([&] { pairs("bad.jsonl", questions + R"({"question": "how"})"); }),
               HasSubstr("bad.jsonl:3: \"context\""));

@@ -34,7 +34,11 @@ class WordVectorsTest : public ::testing::Test {
 };
 
 TEST_F(WordVectorsTest, WithAHeaderAndWithout) {
-  for (const char* text : {"a 1 -2.5\nb 0 1e-3\n", "2 2\na 1 -2.5\nb 0 1e-3\n", "2 2\r\na 1 -2.5 \r\nb 0 1e-3"}) {
+  for (const char* text : {"a 1 -2.5\nb 0 1e-3\n", "2 2\na 1 -2.5\nb 0 1e-3\n", "2 2\r\na 1 -2.5 \r\nb 0 1e-3",
+                           "\xEF\xBB\xBF"
+                           "a 1 -2.5\nb 0 1e-3\n",
+                           "\xEF\xBB\xBF"
+                           "2 2\na 1 -2.5\nb 0 1e-3\n"}) {
     const WordVectors vectors = Read(text);
     EXPECT_EQ(vectors.width, 2);
     EXPECT_THAT(vectors.words, ElementsAre("a", "b"));

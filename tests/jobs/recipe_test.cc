@@ -100,6 +100,17 @@ TEST_F(RecipeTest, TheTableHasWhatThereIs) {
     EXPECT_THAT(page, HasSubstr(text));
 }
 
+// A metric of no run is a misspelt one; where some run has it, others may be without.
+TEST_F(RecipeTest, MetricsOfNoRunAreNamed) {
+  EXPECT_TRUE(UnknownMetrics(recipe_, options_).empty()) << "nothing has run";
+  folder_.Write("out/exact/learn/all_results.json", R"({"eval_accuracy": 0.875, "eval_los": 0.25})");
+  folder_.Write("out/exact/again/eval_results.json", R"({"eval_f1": 0.5})");
+  EXPECT_THAT(UnknownMetrics(recipe_, options_),
+              ElementsAre("column \"loss\": no run has a metric \"eval_loss\" (did you mean \"eval_los\"?)"));
+  folder_.Write("out/hashed/learn/all_results.json", R"({"eval_loss": null})");
+  EXPECT_TRUE(UnknownMetrics(recipe_, options_).empty());
+}
+
 TEST_F(RecipeTest, InputsAreAskedForByName) {
   options_.inputs.erase("data");
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input data=VALUE: required: a folder"));

@@ -139,6 +139,21 @@ TEST(ParseModelConfig, AttentionPerLayer) {
   EXPECT_EQ(MemberError(R"("attention":[])"), "\"attention\": the list is empty");
 }
 
+TEST(ParseModelConfig, AttentionPerHead) {
+  const auto of = [](const std::string& attention) {
+    return MemberError(R"("num_hidden_layers":1,"num_attention_heads":2,"attention":)" + attention);
+  };
+  const std::string wrong = "\"attention\"[0]: expected one object or 2 (num_attention_heads), got ";
+  EXPECT_EQ(of(R"([["dense","dense","clustered"]])"), wrong + "3");
+  EXPECT_EQ(of(R"([["clustered","clustered","clustered"]])"), wrong + "3") << "alike";
+  EXPECT_EQ(of(R"([["clustered"]])"), wrong + "1");
+  EXPECT_EQ(of(R"([[["clustered","clustered"],"clustered"]])"),
+            "\"attention\"[0]: expected an object for each head, got a list");
+  const ModelConfig config =
+      Parse(R"({"num_hidden_layers":1,"num_attention_heads":2,"attention":[["clustered","clustered"]]})");
+  EXPECT_TRUE(config.layer_attention(0).heads.empty()) << "alike: one for all";
+}
+
 TEST(ParseModelConfig, AttentionIsStrict) {
   EXPECT_EQ(MemberError(R"("attention":{"type":"simhash","band":2})"),
             "\"attention\": unknown key \"band\" (did you mean \"bands\"?)");
