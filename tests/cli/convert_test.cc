@@ -449,7 +449,8 @@ TEST_F(ConvertTest, WhatIsWrong) {
   std::string foreign;
   for (int i = 0; i < 60; ++i) foreign += "\xE6\xBC\xA2\xE5\xAD\x97 ";
   EXPECT_THAT(on(foreign + "\n"), HasSubstr("unknown to the model's tokenizer"));
-  EXPECT_THAT(wrong({"--max_seq_length", "1"}, 2), HasSubstr("--max_seq_length: expected at least 3, got 1"));
+  EXPECT_THAT(wrong({"--max_seq_length", "1"}, 2),
+              HasSubstr("--max_seq_length: expected 3 to 160 (max_position_embeddings), got 1"));
   EXPECT_THAT(wrong({"--max_eval_samples", "3"}, 2), HasSubstr("--max_eval_samples: needs data"));
   EXPECT_THAT(Wrong(Command(std::string(300, 'x'), {}), 2), HasSubstr("File name too long"));
   folder_.Write("out/file", "x");

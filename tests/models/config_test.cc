@@ -141,7 +141,7 @@ TEST(ParseModelConfig, AttentionPerLayer) {
 
 TEST(ParseModelConfig, AttentionPerHead) {
   const auto of = [](const std::string& attention) {
-    return MemberError(R"("num_hidden_layers":1,"num_attention_heads":2,"attention":)" + attention);
+    return MemberError(R"("hidden_size":64,"num_hidden_layers":1,"num_attention_heads":2,"attention":)" + attention);
   };
   const std::string wrong = "\"attention\"[0]: expected one object or 2 (num_attention_heads), got ";
   EXPECT_EQ(of(R"([["dense","dense","clustered"]])"), wrong + "3");
@@ -149,8 +149,8 @@ TEST(ParseModelConfig, AttentionPerHead) {
   EXPECT_EQ(of(R"([["clustered"]])"), wrong + "1");
   EXPECT_EQ(of(R"([[["clustered","clustered"],"clustered"]])"),
             "\"attention\"[0]: expected an object for each head, got a list");
-  const ModelConfig config =
-      Parse(R"({"num_hidden_layers":1,"num_attention_heads":2,"attention":[["clustered","clustered"]]})");
+  const ModelConfig config = Parse(R"({"hidden_size":64,"num_hidden_layers":1,"num_attention_heads":2,)"
+                                   R"("attention":[["clustered","clustered"]]})");
   EXPECT_TRUE(config.layer_attention(0).heads.empty()) << "alike: one for all";
 }
 
