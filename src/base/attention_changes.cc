@@ -59,7 +59,8 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
 [[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
   const auto may_be_without = [](const AttentionOption& option) { return option.without_meaning != nullptr; };
   if (!specs.empty()) {
-    const AttentionSpec& first = specs.front().heads.empty() ? specs.front() : specs.front().heads.front();
+    AttentionSpec first = specs.front();
+    first.heads.clear();  // where heads differ: what its clustered ones are
     const std::vector<AttentionOption>& options = OptionsOf(first).options;
     Json json = ToJson(first);
     json[key] = value;

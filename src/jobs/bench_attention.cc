@@ -21,9 +21,8 @@ std::vector<Variant> Variants(const BenchAttentionOptions& options) {
   std::vector<AttentionSpec> specs;
   for (const std::string& value : options.attention) specs.push_back(ParseAttentionFlag(value));
   options.lsh.Apply(specs);
-  for (const AttentionSpec& spec : specs)
-    if (AnyStoresDirections({spec}))
-      FailOption("lsh_directions", "there is no model here that could have them stored; expected random");
+  if (AnyStoresDirections(specs))
+    FailOption("lsh_directions", "there is no model here that could have them stored; expected random");
   const std::vector<std::string> names = VariantNames(specs);
   std::vector<Variant> variants;
   for (size_t v = 0; v < specs.size(); ++v) {
