@@ -31,9 +31,10 @@ std::string ResultText(const ConvertResult& result) {
       out += "measured on texts that come with the program; --calibrate names texts of the kind the model is for\n\n";
     Table table{{"", "budget", "pairs", "time", "cosine", "worst"}, {}};
     for (const Json& row : report["frontier"])
-      table.Row({row["name"].get<std::string>(), row.contains("budget") ? Number(row, "budget") : "",
-                 Number(row, "pairs_fraction"), Number(row, "time_fraction"), Number(row, "cosine_mean"),
-                 Number(row, "cosine_worst")});
+      table.Row(
+          {row["name"].get<std::string>() + (row.contains("setting") ? ", " + row["setting"].get<std::string>() : ""),
+           row.contains("budget") ? Number(row, "budget") : "", Number(row, "pairs_fraction"),
+           Number(row, "time_fraction"), Number(row, "cosine_mean"), Number(row, "cosine_worst")});
     out +=
         PlainText(table) +
         "\npairs: computed, of all; time: of attention, of exact attention's on this machine; cosine: of a text's mean "

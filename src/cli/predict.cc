@@ -73,7 +73,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--question", flags->job.question, "one question (question-answering)")
       ->type_name("TEXT")
       ->group(group);
-  command->add_option("--context", flags->job.context, "the text to find its answer in, of any length")
+  command->add_option("--context", flags->job.context, "the text to find its answer in, of up to 16 MiB")
       ->type_name("TEXT")
       ->group(group);
   group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";

@@ -32,6 +32,7 @@ std::string RecipeFolder() {
 void List() {
   const std::string folder = RecipeFolder();
   Table table{{"recipe", "title"}, {}};
+  if (RecipeNames(folder).empty()) Fail("{}: no recipes; they are installed beside the program", folder);
   for (const std::string& name : RecipeNames(folder)) table.Row({name, ReadRecipe(name, folder).title});
   std::cout << PlainText(table);
 }
@@ -98,12 +99,12 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App&
   if (flags.list) return List();
   if (flags.recipe.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
   ReproduceOptions& options = flags.options;
-  if (options.output_dir.empty()) FailOption("output_dir", "required");
   while (options.output_dir.size() > 1 && options.output_dir.ends_with('/')) options.output_dir.pop_back();
   options.inputs = Inputs(flags.inputs);
   options.common_flags = Inherited(common);
   const Recipe recipe = ReadRecipe(flags.recipe, RecipeFolder());
   const std::vector<RecipeRun> runs = PlanRecipe(recipe, options);
+  if (options.output_dir.empty()) FailOption("output_dir", "required");  // after what inputs there are
   CheckFlags(program, runs);
   if (flags.dry_run) {
     for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";

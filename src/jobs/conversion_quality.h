@@ -20,6 +20,7 @@ Cosines Compare(const torch::Tensor& a, const torch::Tensor& b);
 // One attention of the same weights.
 struct Candidate {
   std::string name;
+  std::string setting;                   // which of that name; "": there is one, or its budget tells
   std::vector<AttentionSpec> attention;  // by layer
   double budget = 0;                     // that it was chosen for; 0: none
   Cosines cosine;                        // on held-out texts

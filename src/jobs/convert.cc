@@ -131,9 +131,11 @@ std::vector<AttentionSpec> KeepBudget(Work& work, QualityMeter& meter, const Hea
 std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::optional<HeadTable>& table,
                                 const std::vector<HeadSetting>& menu, HeadCost cost) {
   std::vector<Candidate> all;
-  const auto add = [&](const std::string& name, std::vector<AttentionSpec> attention, double budget) {
+  const auto add = [&](const std::string& name, std::vector<AttentionSpec> attention, double budget,
+                       const std::string& setting = "") {
     Candidate candidate;
     candidate.name = name;
+    candidate.setting = setting;
     candidate.attention = std::move(attention);
     candidate.budget = budget;
     meter.Measure(work.directions, candidate);
@@ -160,7 +162,7 @@ std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::opti
     As<ClusteredAttention>(spec).directions = Directions::kStored;
     for (const int open : {1, 2, 4}) {
       As<ClusteredAttention>(spec).open = {open};
-      add("all heads alike", PerLayer(spec, config), 0);
+      add("all heads alike", PerLayer(spec, config), 0, fmt::format("open {}", open));
     }
     if (cost == HeadCost::kTime) add("all heads alike, bundles", PerLayer(BundledSetting(spec), config), 0);
   }
@@ -174,6 +176,7 @@ Json ToJson(const Candidate& candidate) {
             {"cosine_mean", candidate.cosine.mean},
             {"cosine_worst", candidate.cosine.worst}};
   if (candidate.budget > 0) json["budget"] = candidate.budget;
+  if (!candidate.setting.empty()) json["setting"] = candidate.setting;
   return json;
 }
 

@@ -206,13 +206,12 @@ void ChangeAttention(const std::string& folder, const AttentionChanges& changes,
     const AttentionSpec &before = made_with[layer], &now = config.attention[layer];
     if (SameWork(before, now)) continue;
     const bool convertible = Is<DenseAttention>(before) || Is<ClusteredAttention>(before);
-    const char* next = convertible ? "convert measures how much" : "evaluate it again, convert takes exact models";
+    const char* next = convertible ? "convert measures how much (docs/convert.md)"
+                                   : "evaluate it again, convert takes exact models (docs/attention.md)";
     if (SameKind(before, now)) {
-      Warn("{}: was made with other options of {} attention; its answers change; {} (docs/attention.md)", folder,
-           Name(now), next);
+      Warn("{}: was made with other options of {} attention; its answers change; {}", folder, Name(now), next);
     } else {
-      Warn("{}: was made with {} attention; under {} its answers change; {} (docs/attention.md)", folder, Name(before),
-           Name(now), next);
+      Warn("{}: was made with {} attention; under {} its answers change; {}", folder, Name(before), Name(now), next);
     }
     return;
   }

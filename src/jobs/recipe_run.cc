@@ -36,8 +36,24 @@ struct Names {
   std::set<std::string> missing, needed;
 };
 
+// Braces around one word that is no name: misspelt, for JSON has quotes there.
+void RefuseUnknownNames(const std::string& text, const std::string& flag, const Names& names) {
+  constexpr const char* kOfWords = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  for (size_t begin = 0; (begin = text.find('{', begin)) != std::string::npos;) {
+    const size_t end = text.find_first_not_of(kOfWords, ++begin);
+    if (end == std::string::npos || text[end] != '}' || end == begin) continue;
+    const std::string name = text.substr(begin, end - begin);
+    if (names.texts.contains(name) || names.missing.contains(name)) continue;
+    std::vector<std::string> known(names.missing.begin(), names.missing.end());
+    for (const auto& [given, value] : names.texts) known.push_back(given);
+    Fail("the recipe's flag \"{}\" asks for an input {{{}}} that it has not{}", flag, Shown(name),
+         Suggestion(name, known));
+  }
+}
+
 // "{books}/train" with the names' texts in place. Braces around anything else stay: JSON has them too.
-std::string Filled(std::string text, Names& names) {
+std::string Filled(std::string text, const std::string& flag, Names& names) {
+  RefuseUnknownNames(text, flag, names);
   for (const std::string& name : names.missing)
     if (text.find("{" + name + "}") != std::string::npos) names.needed.insert(name);
   for (const auto& [name, value] : names.texts) {
@@ -59,8 +75,8 @@ std::vector<std::string> FilesOf(const std::string& folder) {
 }
 
 // A text that is one name alone is a number where the name stands for one: a learning rate.
-Json FilledText(const std::string& text, Names& names) {
-  const std::string filled = Filled(text, names);
+Json FilledText(const std::string& text, const std::string& flag, Names& names) {
+  const std::string filled = Filled(text, flag, names);
   if (filled.ends_with("/*") && names.needed.empty()) return FilesOf(filled.substr(0, filled.size() - 2));
   const bool one_name = text.starts_with('{') && text.find('}') == text.size() - 1;
   const Json number = one_name ? Json::parse(filled, nullptr, /*allow_exceptions=*/false) : Json();
@@ -72,10 +88,10 @@ Json FilledFlags(const Json& flags, Names& names) {
   Json filled = Json::object();
   for (const auto& [name, value] : flags.items()) {
     if (value.is_null()) continue;
-    filled[name] = value.is_string() ? FilledText(value.get<std::string>(), names) : value;
+    filled[name] = value.is_string() ? FilledText(value.get<std::string>(), name, names) : value;
     if (!value.is_array()) continue;
     for (Json& item : filled[name])
-      if (item.is_string()) item = Filled(item.get<std::string>(), names);
+      if (item.is_string()) item = Filled(item.get<std::string>(), name, names);
   }
   return filled;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/philox.h"
+#include "base/signals.h"
 #include "ops/linear.h"
 
 namespace lshformer {
@@ -48,6 +49,7 @@ torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const
 
 torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const ForwardContext& context,
                                          torch::ScalarType type) const {
+  if (!context.train) ThrowIfStopped("running the model");  // a training step is finished
   auto options = std::make_shared<AttentionOptions>();
   options->spec = spec_;
   options->heads = heads_;

@@ -9,6 +9,20 @@
 #include "ops/tensor_allocator.h"
 
 namespace lshformer {
+namespace {
+
+// allocate(), and where memory is short once more without the blocks that are kept free.
+template <class Allocation>
+auto OrGiveUp(LargeBlocks& blocks, const Allocation& allocate) {
+  try {
+    return allocate();
+  } catch (const std::bad_alloc&) {
+    blocks.GiveUp();
+  }
+  return allocate();
+}
+
+}  // namespace
 
 MemoryBlock LargeBlocks::Take(size_t bytes) {
   {
@@ -25,12 +39,7 @@ MemoryBlock LargeBlocks::Take(size_t bytes) {
       return taken;
     }
   }
-  try {
-    return AllocateBlock(bytes);
-  } catch (const std::bad_alloc&) {
-    GiveUp();
-  }
-  return AllocateBlock(bytes);
+  return OrGiveUp(*this, [&] { return AllocateBlock(bytes); });
 }
 
 void LargeBlocks::GiveUp() {
@@ -77,12 +86,11 @@ c10::DataPtr AllocateSmall(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, cpu};
   size_t space = bytes + kAlignment;
-  void* memory = std::malloc(space);
-  if (memory == nullptr) {
-    keeper->blocks.GiveUp();
-    memory = std::malloc(space);
-  }
-  if (memory == nullptr) throw std::bad_alloc();
+  void* memory = OrGiveUp(keeper->blocks, [&] {
+    void* taken = std::malloc(space);
+    if (taken == nullptr) throw std::bad_alloc();
+    return taken;
+  });
   void* aligned = memory;
   std::align(kAlignment, bytes, aligned, space);
   return {aligned, memory, &std::free, cpu};

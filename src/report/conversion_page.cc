@@ -329,6 +329,7 @@ Table FrontierTable(const Json& frontier) {
   for (const char* column : {"pairs", "time", "mean cosine", "worst cosine"}) table.columns.push_back(column);
   for (const Json& entry : frontier) {
     std::vector<std::string> cells{TextOr(entry, "name")};
+    if (HasValue(entry, "setting")) cells[0] += ", " + TextOr(entry, "setting");
     if (budgets) cells.push_back(Percent(FigureOf(entry, "budget")));
     for (const char* key : {"pairs_fraction", "time_fraction"}) cells.push_back(Percent(FigureOf(entry, key)));
     for (const char* key : {"cosine_mean", "cosine_worst"}) cells.push_back(CosineText(FigureOf(entry, key)));

@@ -109,7 +109,9 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
   if (max_seq_length >= least && (positions == 0 || max_seq_length <= positions)) return;
   const std::string range = positions > 0 ? fmt::format("{} to {} (max_position_embeddings)", least, positions)
                                           : fmt::format("at least {}", least);
-  FailOption("max_seq_length", "expected {}, got {}", range, max_seq_length);
+  const bool longer = positions > 0 && max_seq_length > positions;
+  FailOption("max_seq_length", "expected {}, got {}{}", range, max_seq_length,
+             longer ? fmt::format("; convert extends a checkpoint's ({})", OptionName{"extend_positions"}) : "");
 }
 
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,

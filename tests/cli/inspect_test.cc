@@ -38,7 +38,7 @@ TEST(InspectTest, WritesWhatIsAskedFor) {
   ASSERT_EQ(everything.status, 0) << everything.err;
   EXPECT_EQ(everything.err, "lshformer: warning: " + model +
                                 ": was made with dense attention; under simhash its answers " +
-                                "change; convert measures how much (docs/attention.md)\n");
+                                "change; convert measures how much (docs/convert.md)\n");
   const auto own = run({"--attention", "dense"});
   EXPECT_THAT(own.err, IsEmpty());
   const auto failed = RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", model, "--input",

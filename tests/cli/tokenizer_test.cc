@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "util/command.h"
+#include "util/sanitized.h"
 #include "util/temp_folder.h"
 
 namespace lshformer {
@@ -97,9 +98,7 @@ TEST_F(TokenizerCommandTest, ALineOver64MiBIsRefused) {
 
 // The encoding of a long line, many times its size as JSON, is written while it is made.
 TEST_F(TokenizerCommandTest, MemoryIsThatOfTheLongestLine) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer keeps freed memory";
   std::string text;
   for (int i = 0; i < 2'000'000; ++i) text += i % 100 == 0 ? "hello\n" : "hello ";
   const double short_lines = Encode(text, {"--output", "/dev/null"}).max_resident_mb;

@@ -121,6 +121,19 @@ TEST_F(RecipeTest, InputsAreAskedForByName) {
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("none: no folder with files"));
 }
 
+TEST_F(RecipeTest, MisspeltInputsInFlagsAreNamed) {
+  const auto error = [&](const char* flag, const Json& value) {
+    recipe_.columns[0].flags[flag] = value;
+    return ErrorOf([&] { PlanRecipe(recipe_, options_); });
+  };
+  EXPECT_EQ(error("attention", R"({"type": "dense"})"), "");
+  EXPECT_EQ(error("attention", "{}"), "");
+  EXPECT_THAT(error("train_file", "{dat}/a.tsv"),
+              HasSubstr("flag \"train_file\" asks for an input {dat} that it has not (did you mean \"data\"?)"));
+  EXPECT_THAT(error("train_file", Json::array({"a", "{data}{nothing_like_it}"})),
+              HasSubstr("an input {nothing_like_it} that"));
+}
+
 TEST_F(RecipeTest, InputsOfOtherRowsAndColumnsAreNotAskedFor) {
   options_.inputs = {{"data", folder_ / "data"}};
   options_.columns = {"again"};  // without a learning rate, of a model in the folder

@@ -22,6 +22,7 @@
 
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
@@ -322,12 +323,7 @@ class TileInstructions : public ::testing::Test {
 };
 
 TEST_F(TileInstructions, AreWhatTheModelSays) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr int kTilesOfNumbers = 10'000;
-#else
-  constexpr int kTilesOfNumbers = 1'000'000;
-#endif
-  ForShapes(kTilesOfNumbers, [](const TileShapes& shapes, PhiloxStream& stream) {
+  ForShapes(kSanitized ? 10'000 : 1'000'000, [](const TileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
     ExpectSameSums(MultiplyBFloat16<AmxTiles>(shapes, a, b, c), MultiplyBFloat16<ModelTiles>(shapes, a, b, c));
   });

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/json.h"
 #include "base/parallel.h"
+#include "base/signals.h"
 #include "io/safetensors.h"
 #include "ops/threads.h"
 #include "util/errors.h"
@@ -182,6 +185,26 @@ TEST(ForwardTest, TrainingIsReproducible) {
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].equal(again[i])) << i;
   EXPECT_FALSE(once[0].equal(next[0]));
   EXPECT_FALSE(once[0].equal(micro[0]));
+}
+
+// A signal stops the reading of texts before the next layer; a training step is finished.
+TEST(ForwardDeathTest, StopsBetweenLayersOutsideTraining) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // forked alone, a child would wait for threads that it lacks
+  const auto stopped = [](bool train) {
+    InstallSignalHandlers();
+    const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
+    std::raise(SIGTERM);
+    ForwardOptions options;
+    options.train = train;
+    try {
+      model->Forward(MakeBatch({20}), options);
+    } catch (const Interrupted& stop) {
+      return stop.signal();
+    }
+    return 0;
+  };
+  EXPECT_EXIT(_exit(stopped(false)), ::testing::ExitedWithCode(SIGTERM), "");
+  EXPECT_EXIT(_exit(stopped(true)), ::testing::ExitedWithCode(0), "");
 }
 
 // The loss is the same whether logits are asked for, gradients are on, or only labelled rows are looked at.

@@ -34,7 +34,7 @@ Json Report() {
     "frontier": [
       {"name": "this conversion", "budget": 0.25, "pairs_fraction": 0.249, "time_fraction": 0.61,
        "cosine_mean": 0.9961, "cosine_worst": 0.991},
-      {"name": "alike", "pairs_fraction": 0.5, "time_fraction": 0.8, "cosine_mean": 0.999, "cosine_worst": 0.99},
+      {"name": "alike", "setting": "open 4", "pairs_fraction": 0.5, "time_fraction": 0.8, "cosine_mean": 0.999, "cosine_worst": 0.99},
       {"name": "alike", "pairs_fraction": 0.1, "time_fraction": 0.4, "cosine_mean": 0.9, "cosine_worst": null},
       {"name": "same", "pairs_fraction": 1, "time_fraction": 1, "cosine_mean": 1, "cosine_worst": 1}],
     "seeds": [{"seed": 42, "pairs_fraction": 0.249, "cosine_mean": 0.9961, "cosine_worst": 0.991},
@@ -110,6 +110,7 @@ TEST(ConversionPageTest, TheFrontierIsDrawnByNameAndToldInFull) {
   EXPECT_THAT(time, HasSubstr("class=\"m s1\""));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">this conversion</th><td>25 %</td><td>24.9 %</td><td>61 %</td>"
                               "<td>0.9961</td><td>0.9910</td>"));
+  EXPECT_THAT(html, HasSubstr("<th scope=\"row\">alike, open 4</th>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">alike</th><td>–</td><td>10 %</td><td>40 %</td><td>0.9000</td>"
                               "<td>–</td>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">same</th>"));

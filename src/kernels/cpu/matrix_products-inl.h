@@ -236,10 +236,15 @@ HWY_INLINE void AddToFourTiles(TileFactors& at, const Change& change) {
   at.b += kTileSide * at.b_stride;
 }
 
-// Tile T holds one of four quarters of 32 × 32 sums.
+// Tile T holds one of four quarters of 32 × 32 sums, which begins so far from them.
+template <int T>
+constexpr ptrdiff_t QuarterOffset(ptrdiff_t stride) {
+  return T / 2 * kTileSide * stride + T % 2 * kTileSide;
+}
+
 template <class M, int T>
 HWY_INLINE void StoreQuarter(float* c, ptrdiff_t stride) {
-  M::template Store<T>(c + T / 2 * kTileSide * stride + T % 2 * kTileSide, 4 * stride);
+  M::template Store<T>(c + QuarterOffset<T>(stride), 4 * stride);
 }
 
 // Sums at c, left in tiles 0 … 3. Those at `before` are stored meanwhile (unless it is nullptr), each just before its
@@ -260,7 +265,7 @@ HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const 
     constexpr int kTile = tile;
     if (before != nullptr) StoreQuarter<M, kTile>(before, stride);
     if constexpr (kAdd) {
-      M::template Load<kTile>(c + kTile / 2 * kTileSide * stride + kTile % 2 * kTileSide, 4 * stride);
+      M::template Load<kTile>(c + QuarterOffset<kTile>(stride), 4 * stride);
     } else {
       M::template Zero<kTile>();
     }
