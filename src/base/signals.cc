@@ -25,9 +25,9 @@ void OnStopSignal(int signal) {
   int none = 0;
   const bool first = stop_signal.compare_exchange_strong(none, signal);
   if (first && !stop_at_once.load()) return;
-  constexpr std::string_view kLine = "lshformer: stopped; nothing was written\n";
-  if (first) [[maybe_unused]]
-    const auto written = write(STDERR_FILENO, kLine.data(), kLine.size());
+  const std::string_view line =
+      first ? "lshformer: stopped; nothing was written\n" : "lshformer: stopped at once by a second signal\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   RemoveTemporaries();
   _exit(128 + signal);
 }

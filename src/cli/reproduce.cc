@@ -32,7 +32,6 @@ std::string RecipeFolder() {
 void List() {
   const std::string folder = RecipeFolder();
   Table table{{"recipe", "title"}, {}};
-  if (RecipeNames(folder).empty()) Fail("{}: no recipes; they are installed beside the program", folder);
   for (const std::string& name : RecipeNames(folder)) table.Row({name, ReadRecipe(name, folder).title});
   std::cout << PlainText(table);
 }

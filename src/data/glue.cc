@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -76,14 +78,16 @@ const std::vector<GlueTask>& GlueTasks() {
   return tasks;
 }
 
-const GlueTask& FindGlueTask(std::string_view name) {
+const GlueTask& FindGlueTask(std::string_view given) {
+  std::string name(given);
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   std::vector<std::string> names;
   for (const GlueTask& task : GlueTasks()) {
     if (task.name == name) return task;
     names.emplace_back(task.name);
   }
   const std::string nearest = Nearest(name, names);
-  FailOption("task_name", "expected one of {}, got \"{}\"{}", fmt::join(names, ", "), Shown(name),
+  FailOption("task_name", "expected one of {}, got \"{}\"{}", fmt::join(names, ", "), Shown(given),
              nearest.empty() ? "" : "; did you mean " + nearest + "?");
 }
 

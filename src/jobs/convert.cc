@@ -402,11 +402,11 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   if (staged) WriteChangedModel(work.source, changes, staged->path());
   if (task) MeasureTask(work, staged->path());
   result.refused = ChangesAttention(options) ? Refusal(work) : "";
-  if (ChangesAttention(options)) result.page = ConversionPage(work.report);
+  result.page = ConversionPage(work.report);
   result.report = work.report;
   if (options.dry_run || !result.refused.empty()) return result;
   WriteFileAtomically(staged->path() + "/convert_report.json", work.report.dump(2) + "\n");
-  if (!result.page.empty()) WriteFileAtomically(staged->path() + "/report.html", result.page);
+  WriteFileAtomically(staged->path() + "/report.html", result.page);
   staged->Commit();
   return result;
 }

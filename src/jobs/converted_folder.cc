@@ -19,6 +19,7 @@
 #include "base/leftovers.h"
 #include "io/weight_files.h"
 #include "models/config.h"
+#include "nn/self_attention.h"
 
 namespace lshformer {
 namespace {
@@ -77,7 +78,8 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   for (const std::string& name : files.names()) {
     if (replaced.contains(name)) continue;
     TensorView view = *files.Find(name);
-    if (changes.positions > 0 && name.ends_with("position_ids")) continue;  // a buffer of old files
+    if (changes.positions > 0 && name.ends_with("position_ids")) continue;              // a buffer of old files
+    if (!changes.attention.is_null() && name.starts_with(kDirectionsPrefix)) continue;  // another attention's
     if (changes.positions > 0 && name.ends_with(kPositionTable)) {
       table = Repeated(view, changes.positions);
       view = {view.dtype, {changes.positions, view.shape[1]}, table};
@@ -131,9 +133,9 @@ StagedFolder::StagedFolder(const std::string& path) {
   if (error) FailUsage("{}: {}", shown, error.message());
   inside_ = fs::is_directory(path_, error);
   const std::string whose = inside_ ? path_ + "/convert" : path_;
-  const auto refuse = [&](pid_t holder) { FailUsage("{} is in use by process {}", shown, holder); };
+  const auto refuse = [&](pid_t holder) { Fail("{} is in use by process {}", shown, holder); };
   if (const pid_t holder = RemoveStagedLeftovers(whose); holder > 0) refuse(holder);
-  if (!IsEmptyFolder(path_)) FailUsage("{} has files already; name a new folder", shown);
+  if (!IsEmptyFolder(path_)) Fail("{} has files already; name a new folder", shown);
   for (fs::path parent = fs::path(path_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
     made_.push_back(parent.string());
   staged_ = StagedName(whose);

@@ -220,6 +220,21 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
   return tables;
 }
 
+namespace {
+
+// As many labels as a checkpoint's head has, and others: its classes go on under new names.
+void WarnOfOtherLabels(const ModelConfig& config, const std::vector<std::string>& labels) {
+  bool named = false;
+  for (size_t id = 0; id < config.labels.size(); ++id)
+    named |= config.labels[id] != ModelConfig().label_name(static_cast<int64_t>(id));
+  if (!named || config.labels.size() != labels.size()) return;
+  Warn("the checkpoint's labels {} are other ones than the data's: its head goes on with {}, in this order",
+       Shown(fmt::format("{}", fmt::join(config.labels, ", ")), 120),
+       Shown(fmt::format("{}", fmt::join(labels, ", ")), 120));
+}
+
+}  // namespace
+
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
   if (tables.regression) {
     if (config.labels.size() != 1) config.labels.clear();
@@ -232,6 +247,7 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
     tables.labels = order;
     return;
   }
+  WarnOfOtherLabels(config, tables.labels);
   config.labels = tables.labels;
   config.num_labels = static_cast<int64_t>(tables.labels.size());
   config.problem_type = "single_label_classification";

@@ -137,6 +137,7 @@ std::vector<std::string> RecipeNames(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
     if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  if (names.empty()) Fail("{}: no recipes; they are installed beside the program", Shown(folder, 160));
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -120,8 +120,9 @@ void CheckSettings(const std::string& where, const Json& before, const RunSettin
       Warn("{}: {} was made with {}, now {}: {}", Called(key), where, shown(earlier), shown(value),
            finished ? "it is finished and stays as it is" : "the result will not be that of one uninterrupted run");
     } else {
-      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", Called(key),
-                where, shown(earlier), shown(value), OptionName{"output_dir"});
+      const std::string named = key == "command" ? Marked("output_dir") : Called(key);
+      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", named, where,
+                shown(earlier), shown(value), OptionName{"output_dir"});
     }
   }
 }

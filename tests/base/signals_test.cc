@@ -124,6 +124,16 @@ TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
   EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
 }
 
+TEST(SignalsDeathTest, TheSecondSaysThatItEndedTheProgram) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        raise(SIGINT);
+        raise(SIGTERM);
+      },
+      ::testing::ExitedWithCode(128 + SIGTERM), "^lshformer: stopped at once by a second signal\n$");
+}
+
 TEST(Signals, TheFirstEndsWhereNothingCanBeAskedToStop) {
   EXPECT_EQ(StatusAfterSignals(
                 [](int) {

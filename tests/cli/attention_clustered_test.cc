@@ -11,8 +11,8 @@
 namespace lshformer {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 using testing::OfLargest;
 using testing::WithinRounding;
 

@@ -12,8 +12,8 @@
 namespace lshformer {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 using testing::OfLargest;
 using testing::WithinRounding;
 
@@ -118,9 +118,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ReformerCase{"seed", ReformerFlags()},
         ReformerCase{"rotations", ReformerFlags({"--lsh_buckets", "8"}), HashFrom::kPlanes, 4, {8}},
-        ReformerCase{"factors", ReformerFlags({"--lsh_buckets", "4,6", "--lsh_rounds", "2"}), HashFrom::kPlanes, 2, {4, 6}},
+        ReformerCase{
+            "factors", ReformerFlags({"--lsh_buckets", "4,6", "--lsh_rounds", "2"}), HashFrom::kPlanes, 2, {4, 6}},
         ReformerCase{"auto_rotations", ReformerFlags({"--lsh_rounds", "1"}), HashFrom::kPlanes, 1, {32}, true},
-        ReformerCase{"buckets", ReformerFlags({"--lsh_buckets", "10", "--lsh_rounds", "3"}), HashFrom::kBuckets, 3, {10}},
+        ReformerCase{
+            "buckets", ReformerFlags({"--lsh_buckets", "10", "--lsh_rounds", "3"}), HashFrom::kBuckets, 3, {10}},
         ReformerCase{"paper",
                      ReformerFlags({"--lsh_buckets", "10", "--lsh_rounds", "3", "--lsh_cross_bucket", "false",
                                     "--lsh_wrap", "false", "--lsh_causal", "--lsh_count_pairs_once"}),
@@ -135,8 +137,11 @@ INSTANTIATE_TEST_SUITE_P(
             HashFrom::kBuckets,
             2,
             {10}},
-        ReformerCase{
-            "once", ReformerFlags({"--lsh_buckets", "10", "--lsh_count_pairs_once=true"}), HashFrom::kBuckets, 4, {10}}),
+        ReformerCase{"once",
+                     ReformerFlags({"--lsh_buckets", "10", "--lsh_count_pairs_once=true"}),
+                     HashFrom::kBuckets,
+                     4,
+                     {10}}),
     [](const auto& info) { return info.param.name; });
 
 TEST_F(AttentionCommand, RefusesReformersThatDoNotFit) {

@@ -116,7 +116,7 @@ TEST_F(ConvertTest, OneAtATimeInAFolder) {
   folder_.Write(".lshformer-out.2147483646.part/model.safetensors", "half");
   const int lock = open(other.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(lock, LOCK_EX), 0);
-  EXPECT_THAT(Wrong(Command("out", {"--lsh_open", "1"}), 2), HasSubstr("is in use by process 2147483646"));
+  EXPECT_THAT(Wrong(Command("out", {"--lsh_open", "1"}), 1), HasSubstr("is in use by process 2147483646"));
   EXPECT_TRUE(fs::exists(other));
   close(lock);
 }
@@ -185,6 +185,7 @@ TEST_F(ConvertTest, RepeatsThePositionTable) {
                                      "--extend_positions", "400", "--quiet"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(Config("long")["max_position_embeddings"], 400);
+  EXPECT_THAT(folder_.Read("long/report.html"), HasSubstr("</html>"));
   const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "long/model.safetensors");
   const char* name = "bert.embeddings.position_embeddings.weight";
   const TensorView *was = before.Find(name), *is = after.Find(name);
@@ -269,8 +270,18 @@ TEST_F(ConvertTest, WhatIsWrong) {
   EXPECT_THAT(wrong({"--max_eval_samples", "3"}, 2), HasSubstr("--max_eval_samples: needs data"));
   EXPECT_THAT(Wrong(Command(std::string(300, 'x'), {}), 2), HasSubstr("File name too long"));
   folder_.Write("out/file", "x");
-  EXPECT_THAT(wrong({}, 2), HasSubstr("has files already"));
+  EXPECT_THAT(wrong({}, 1), HasSubstr("has files already"));
   EXPECT_EQ(folder_.Read("out/file"), "x");
+}
+
+TEST_F(ConvertTest, DirectionsGoWithTheirAttention) {
+  Convert("out", {"--lsh_open", "1"});
+  const CommandResult result = Call({"convert", "--model_name_or_path", folder_ / "out", "--output_dir",
+                                     folder_ / "back", "--calibrate", Texts(), "--attention", "dense", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "back/model.safetensors");
+  EXPECT_EQ(after.tensors().size(), before.tensors().size());
+  EXPECT_EQ(after.Find("lshformer.attention.0.key_directions"), nullptr);
 }
 
 TEST_F(ConvertTest, DirectionsThatAreMissingAreNamed) {

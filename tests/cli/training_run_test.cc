@@ -110,6 +110,19 @@ TEST_F(TrainingRunTest, TrainEvaluatesAndPredicts) {
   Succeeds({LSHFORMER_BINARY, "report", folder_ / "evaluated", "--output", folder_ / "evaluated.html"});
 }
 
+// A head for as many labels of other names goes on with theirs, which somebody may not have meant.
+TEST_F(TrainingRunTest, OtherLabelsOfTheSameNumberAreSaid) {
+  Succeeds(Train("run", {"--num_train_epochs", "1"}));
+  const CommandResult result = testing::RunCommand(
+      {LSHFORMER_BINARY, "train", "--no_progress", "--task", "text-classification", "--model_name_or_path",
+       folder_ / "run", "--train_file", folder_.Write("other.tsv", "text\tlabel\na\t1\nb\t7\n"), "--output_dir",
+       folder_ / "other", "--max_steps", "1"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err,
+            "lshformer: warning: the checkpoint's labels negative, positive are other ones than the data's: its head "
+            "goes on with 1, 7, in this order\n");
+}
+
 TEST_F(TrainingRunTest, DryRunWritesNothing) {
   const Json plan = Json::parse(Succeeds(Pretrain("run", {"--dry_run"})).out);
   Succeeds(Train("run", {"--dry_run", "--eval_steps", "5", "--save_steps", "5", "--load_best_model_at_end",
@@ -261,6 +274,8 @@ TEST_F(TrainingRunTest, AnotherRunIsNotResumed) {
     EXPECT_THAT(Fails(Pretrain("run", {"--resume_from_checkpoint", "auto", "--bf16"}), 2),
                 AllOf(HasSubstr("--bf16: "), HasSubstr("was made with false, got true")));
   }
+  EXPECT_THAT(Fails(Train("run", {"--resume_from_checkpoint", "auto"}), 2),
+              AllOf(HasSubstr("--output_dir: "), HasSubstr("was made with \"pretrain\", got \"train\"")));
   // Every attention flag that is kept is compared.
   const std::vector<std::string> reformer{"--attention", "reformer", "--lsh_rounds", "1", "--overwrite_output_dir"};
   Succeeds(Pretrain("reformer", reformer));

@@ -5,6 +5,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -51,6 +52,9 @@ TEST(Glue, ReadsEveryTask) {
   for (const Case& example : cases) {
     TempFolder folder;
     const GlueTask& task = FindGlueTask(example.name);
+    std::string capitals = example.name;
+    for (char& letter : capitals) letter = static_cast<char>(std::toupper(letter));
+    EXPECT_EQ(&FindGlueTask(capitals), &task) << "as Hugging Face's scripts take them";
     folder.Write("train.tsv", std::string(example.header) + "\n" + example.row + "\n");
     const TextTable table = ReadGlue(task, folder.path(), Split::kTrain);
     EXPECT_THAT(table.texts.front(), example.text) << example.name;
