@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -16,6 +17,10 @@ namespace {
 constexpr size_t kTimedTexts = 6;
 constexpr int kTimedRuns = 5;
 constexpr int64_t kLongestRecall = 1024;  // its readable form takes time with the square
+
+double Share(const AttentionCounts& counts) {
+  return static_cast<double>(counts.pairs_computed) / static_cast<double>(std::max<int64_t>(1, counts.pairs_total));
+}
 
 }  // namespace
 
@@ -61,17 +66,21 @@ void QualityMeter::Measure(const LayerDirections& directions, Candidate& candida
     const ModelPtr model = WithAttention(exact_, candidate.attention, DirectionTensors(directions));
     candidate.cosine = Compare(states_, MeanStates(*model, texts_, texts_.held_out, candidate.name, &counts));
   }
-  candidate.pairs_fraction = PairsFraction(directions, candidate.attention);
+  candidate.pairs_fraction = Share(counts);
   candidate.time_fraction = TimeFraction(directions, candidate.attention);
 }
 
-double QualityMeter::PairsFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention) {
-  std::vector<int64_t> all(static_cast<size_t>(texts_.set.size()));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+double QualityMeter::PairsFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention,
+                                   Texts of) {
+  std::vector<int64_t> numbers = texts_.held_out;
+  if (of == Texts::kAll) {
+    numbers.resize(static_cast<size_t>(texts_.set.size()));
+    std::iota(numbers.begin(), numbers.end(), 0);
+  }
   const ModelPtr model = WithAttention(exact_, attention, DirectionTensors(directions));
   AttentionCounts counts;
-  MeanStates(*model, texts_, all, "pairs", &counts);
-  return static_cast<double>(counts.pairs_computed) / static_cast<double>(std::max<int64_t>(1, counts.pairs_total));
+  MeanStates(*model, texts_, numbers, "pairs", &counts);
+  return Share(counts);
 }
 
 double QualityMeter::TimeFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention) {

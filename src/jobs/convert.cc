@@ -107,20 +107,25 @@ std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, 
   return attention.size() == 1 ? PerLayer(attention[0], config) : attention;
 }
 
+// An attention and its share of exact attention's pairs, or time.
+struct Kept {
+  std::vector<AttentionSpec> attention;
+  double share;
+};
+
 // The policy of a budget; what it costs is measured as a whole, and the budget drawn tighter until that keeps it.
-std::vector<AttentionSpec> KeepBudget(Work& work, QualityMeter& meter, const HeadTable& table,
-                                      const std::vector<HeadSetting>& menu, double budget, HeadCost of) {
+Kept KeepBudget(Work& work, QualityMeter& meter, const HeadTable& table, const std::vector<HeadSetting>& menu,
+                double budget, HeadCost of, QualityMeter::Texts texts) {
   constexpr int kTries = 6;
   const bool time = of == HeadCost::kTime;
   const torch::Tensor& cost = time ? table.time : table.pairs;
   const char* option = time ? "budget_time" : "budget_pairs";
-  std::vector<AttentionSpec> attention;
   double target = budget;
   for (int i = 0; i < kTries; ++i) {
-    attention = SpecsOf(ChooseSettings(table, cost, target, option), menu);
+    std::vector<AttentionSpec> attention = SpecsOf(ChooseSettings(table, cost, target, option), menu);
     const double real =
-        time ? meter.TimeFraction(work.directions, attention) : meter.PairsFraction(work.directions, attention);
-    if (real <= budget) return attention;
+        time ? meter.TimeFraction(work.directions, attention) : meter.PairsFraction(work.directions, attention, texts);
+    if (real <= budget) return {std::move(attention), real};
     target *= 0.998 * budget / real;
   }
   FailOption(option, "settings for {:.4g} could not be found: what heads cost together is more than the sum of each",
@@ -145,7 +150,8 @@ std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::opti
   if (table) {
     for (const double budget : kFrontierBudgets) {
       try {
-        add("head by head", KeepBudget(work, meter, *table, menu, budget, cost), budget);
+        add("head by head",
+            KeepBudget(work, meter, *table, menu, budget, cost, QualityMeter::Texts::kHeldOut).attention, budget);
       } catch (const UsageError&) {  // these texts are too short for it
       }
     }
@@ -180,6 +186,14 @@ Json ToJson(const Candidate& candidate) {
   return json;
 }
 
+// What is reported of the conversion itself: its pairs are those of all texts, as a budget counts them.
+// `pairs`: where those are known already.
+void MeasureOnAll(Work& work, QualityMeter& meter, Candidate& candidate, std::optional<double> pairs = {}) {
+  meter.Measure(work.directions, candidate);
+  candidate.pairs_fraction =
+      pairs ? *pairs : meter.PairsFraction(work.directions, candidate.attention, QualityMeter::Texts::kAll);
+}
+
 // The same attention with other seeds, where directions are drawn; the first is its own.
 Json Seeds(Work& work, QualityMeter& meter) {
   Json seeds = Json::array();
@@ -187,7 +201,7 @@ Json Seeds(Work& work, QualityMeter& meter) {
     Candidate candidate = work.result;
     for (AttentionSpec& layer : candidate.attention)
       ForEachSpec(layer, [&](AttentionSpec& spec) { spec.seed += static_cast<uint64_t>(i); });
-    if (i > 0) meter.Measure(work.directions, candidate);
+    if (i > 0) MeasureOnAll(work, meter, candidate);
     seeds.push_back({{"seed", candidate.attention.front().seed},
                      {"pairs_fraction", candidate.pairs_fraction},
                      {"cosine_mean", candidate.cosine.mean},
@@ -277,12 +291,15 @@ void Choose(Work& work, QualityMeter& meter) {
   const HeadCost cost = options.budget_time > 0 ? HeadCost::kTime : HeadCost::kPairs;
   std::optional<HeadTable> table;
   std::vector<HeadSetting> menu;
+  std::optional<double> pairs;
   if (work.HasBudget()) {
     const bool time = cost == HeadCost::kTime;
     menu = HeadMenu(work.wanted.front(), cost);
     table = MeasureHeads(*work.exact, work.texts, work.directions, menu, work.from, time);
     const double budget = time ? options.budget_time : options.budget_pairs;
-    work.result.attention = KeepBudget(work, meter, *table, menu, budget, cost);
+    Kept kept = KeepBudget(work, meter, *table, menu, budget, cost, QualityMeter::Texts::kAll);
+    work.result.attention = std::move(kept.attention);
+    if (!time) pairs = kept.share;
     work.result.budget = budget;
     work.report["budget"] = {{time ? "time" : "pairs", budget}};
   } else {
@@ -290,7 +307,7 @@ void Choose(Work& work, QualityMeter& meter) {
     work.report["budget"] = nullptr;
   }
   work.result.name = "this conversion";
-  meter.Measure(work.directions, work.result);
+  MeasureOnAll(work, meter, work.result, pairs);
   CheckFinite(work.result);
   if (options.recover_steps > 0) {
     work.report["recover_steps"] = options.recover_steps;

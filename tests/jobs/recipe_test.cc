@@ -126,8 +126,8 @@ TEST_F(RecipeTest, MisspeltInputsInFlagsAreNamed) {
     recipe_.columns[0].flags[flag] = value;
     return ErrorOf([&] { PlanRecipe(recipe_, options_); });
   };
-  EXPECT_EQ(error("attention", R"({"type": "dense"})"), "");
-  EXPECT_EQ(error("attention", "{}"), "");
+  EXPECT_THAT(error("attention", R"({"type": "dense"})"), HasSubstr("nothing thrown"));
+  EXPECT_THAT(error("attention", "{}"), HasSubstr("nothing thrown"));
   EXPECT_THAT(error("train_file", "{dat}/a.tsv"),
               HasSubstr("flag \"train_file\" asks for an input {dat} that it has not (did you mean \"data\"?)"));
   EXPECT_THAT(error("train_file", Json::array({"a", "{data}{nothing_like_it}"})),
