@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -278,6 +279,16 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
   return text;
 }
 
+void RequireInputs(const Recipe& recipe, const std::set<std::string>& needed) {
+  std::vector<std::pair<std::string, std::string>> missing;
+  std::copy_if(recipe.inputs.begin(), recipe.inputs.end(), std::back_inserter(missing),
+               [&](const auto& input) { return needed.contains(input.first); });
+  if (missing.empty()) return;
+  std::string others;
+  for (size_t i = 1; i < missing.size(); ++i) others += (i == 1 ? "; and " : ", ") + missing[i].first;
+  FailUsage("{} {}=VALUE: required: {}{}", OptionName{"input"}, missing[0].first, missing[0].second, others);
+}
+
 }  // namespace
 
 std::vector<std::string> RecipeRun::CommandWords() const {
@@ -311,8 +322,7 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
       add(row.name + "/" + column.name, column.command, flags);
     }
   }
-  for (const auto& [name, what] : recipe.inputs)
-    if (names.needed.contains(name)) FailUsage("{} {}=VALUE: required: {}", OptionName{"input"}, name, what);
+  RequireInputs(recipe, names.needed);
   return runs;
 }
 

@@ -114,6 +114,9 @@ TEST_F(RecipeTest, MetricsOfNoRunAreNamed) {
 TEST_F(RecipeTest, InputsAreAskedForByName) {
   options_.inputs.erase("data");
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input data=VALUE: required: a folder"));
+  options_.inputs.clear();
+  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
+              HasSubstr("input data=VALUE: required: a folder; and start, rate"));
   options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"rate", "1"}, {"stat", "m"}};
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
               HasSubstr("the recipe has no input \"stat\" (did you mean \"start\"?)"));
