@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/logging.h"
+#include "base/lower_case.h"
 
 namespace lshformer {
 namespace {
@@ -79,8 +78,7 @@ const std::vector<GlueTask>& GlueTasks() {
 }
 
 const GlueTask& FindGlueTask(std::string_view given) {
-  std::string name(given);
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  const std::string name = LowerCase(std::string(given));
   std::vector<std::string> names;
   for (const GlueTask& task : GlueTasks()) {
     if (task.name == name) return task;

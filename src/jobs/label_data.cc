@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/logging.h"
+#include "base/lower_case.h"
 #include "data/corpus.h"
 
 namespace lshformer {
@@ -50,11 +51,6 @@ void CheckSplit(const TrainOptions& options) {
     FailOption(kName, "needs {} or {}", OptionName{"do_eval"}, OptionName{"eval_steps"});
   if (options.question_answering() && options.train_files.size() > 1)
     FailOption(kName, "splits the questions of one {}, got {}", OptionName{"train_file"}, options.train_files.size());
-}
-
-std::string LowerCase(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
 }
 
 // The labels of a model, each as `names` has it: the same, or the same but for upper and lower case, since checkpoints
@@ -222,12 +218,16 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
 
 namespace {
 
+// Whether some label has a name that somebody gave it, not "LABEL_0".
+bool AreNamed(const std::vector<std::string>& labels) {
+  for (size_t id = 0; id < labels.size(); ++id)
+    if (labels[id] != ModelConfig().label_name(static_cast<int64_t>(id))) return true;
+  return false;
+}
+
 // As many labels as a checkpoint's head has, and others: its classes go on under new names.
 void WarnOfOtherLabels(const ModelConfig& config, const std::vector<std::string>& labels) {
-  bool named = false;
-  for (size_t id = 0; id < config.labels.size(); ++id)
-    named |= config.labels[id] != ModelConfig().label_name(static_cast<int64_t>(id));
-  if (!named || config.labels.size() != labels.size()) return;
+  if (!AreNamed(config.labels) || config.labels.size() != labels.size()) return;
   Warn("the checkpoint's labels {} are other ones than the data's: its head goes on with {}, in this order",
        Shown(fmt::format("{}", fmt::join(config.labels, ", ")), 120),
        Shown(fmt::format("{}", fmt::join(labels, ", ")), 120));
@@ -255,18 +255,14 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
 
 std::vector<std::string> LabelsOfModel(const ModelConfig& config, const GlueTask* task, const std::string& model) {
   std::vector<std::string> own;
-  bool named = false;
-  for (int64_t id = 0; id < config.num_labels; ++id) {
-    own.push_back(config.label_name(id));
-    named |= own.back() != ModelConfig().label_name(id);
-  }
+  for (int64_t id = 0; id < config.num_labels; ++id) own.push_back(config.label_name(id));
   if (task == nullptr) return own;
   const std::vector<std::string> order = InOrderOf(own, task->labels);
   if (KnowsAll(order, task->labels)) return order;
   if (own.size() != task->labels.size())
     Fail("{} {}: its labels are {}, but {} has {}: {}", OptionName{"task_name"}, task->name,
          fmt::join(task->labels, ", "), model, own.size(), Shown(fmt::format("{}", fmt::join(own, ", "))));
-  if (named)
+  if (AreNamed(own))
     Warn("{}: its labels {} are taken as {}, those of {} {}, in this order", model,
          Shown(fmt::format("{}", fmt::join(own, ", "))), fmt::join(task->labels, ", "), OptionName{"task_name"},
          task->name);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/lower_case.h"
 #include "base/option_table.h"
 #include "base/signals.h"
 #include "data/synth.h"
@@ -58,11 +57,7 @@ constexpr const char* kModel =
 constexpr int kHeads = 2, kHeadDim = 64;
 const std::vector<int64_t> kLengths{10, 128, 512, 2048, 8192};
 
-std::string FolderName(const QuickstartSide& side) {
-  std::string name = side.name;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
+std::string FolderName(const QuickstartSide& side) { return LowerCase(side.name); }
 
 class Quickstart {
  public:
