@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "cli/attention_command.h"
 #include "util/rounding.h"
@@ -11,7 +10,6 @@
 namespace lshformer {
 namespace {
 
-using testing::CommandResult;
 using ::testing::HasSubstr;
 using testing::OfLargest;
 using testing::WithinRounding;
@@ -48,13 +46,8 @@ TEST_P(ClusteredOnFiles, AgreesWithTheReference) {
   }
   std::vector<std::string> flags{"--attention", "clustered", "--lsh_cluster", std::to_string(kCluster)};
   flags.insert(flags.end(), GetParam().flags.begin(), GetParam().flags.end());
-  const CommandResult fast_run = Run(flags);
-  ASSERT_EQ(fast_run.status, 0) << fast_run.err;
-  const std::string kept = folder_ / "fast.safetensors";
-  std::filesystem::rename(Output(), kept);
-  flags.push_back("--reference");
-  ASSERT_EQ(Run(flags).status, 0);
-  const SafetensorsFile fast(kept), reference(Output());
+  ASSERT_NO_FATAL_FAILURE(RunBoth(flags));
+  const SafetensorsFile fast(Fast()), reference(Output());
   for (const char* name : {"key_clusters", "query_groups"}) {
     EXPECT_EQ(fast.Get(name, DType::kI32).shape, (std::vector<int64_t>{kHeads, tokens}));
     EXPECT_EQ(Integers(fast, name), Integers(reference, name)) << name;

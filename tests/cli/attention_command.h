@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -51,6 +52,16 @@ class AttentionCommand : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return testing::RunCommand(words, "/dev/null");
   }
+  // With the kernels, whose file is Fast() then, and with the reference.
+  void RunBoth(std::vector<std::string> flags) {
+    const testing::CommandResult fast = Run(flags);
+    ASSERT_EQ(fast.status, 0) << fast.err;
+    std::filesystem::rename(Output(), Fast());
+    flags.push_back("--reference");
+    const testing::CommandResult reference = Run(flags);
+    ASSERT_EQ(reference.status, 0) << reference.err;
+  }
+  std::string Fast() const { return folder_ / "fast.safetensors"; }
   std::string Output() const { return folder_ / "out.safetensors"; }
 
   testing::TempFolder folder_;

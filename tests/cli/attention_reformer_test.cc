@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "cli/attention_command.h"
@@ -12,7 +11,6 @@
 namespace lshformer {
 namespace {
 
-using testing::CommandResult;
 using ::testing::HasSubstr;
 using testing::OfLargest;
 using testing::WithinRounding;
@@ -80,15 +78,8 @@ TEST_P(ReformerOnFiles, AgreesWithTheReference) {
       buckets.push_back(static_cast<int32_t>(stream.Below(c.factors[0])));
     AddIntegers("query_buckets", {kHeads, c.rounds, tokens_}, buckets);
   }
-  std::vector<std::string> flags = c.flags;
-  const CommandResult fast_run = Run(flags);
-  ASSERT_EQ(fast_run.status, 0) << fast_run.err;
-  const std::string kept = folder_ / "fast.safetensors";
-  std::filesystem::rename(Output(), kept);
-  flags.push_back("--reference");
-  const CommandResult reference_run = Run(flags);
-  ASSERT_EQ(reference_run.status, 0) << reference_run.err;
-  const SafetensorsFile fast(kept), reference(Output());
+  ASSERT_NO_FATAL_FAILURE(RunBoth(c.flags));
+  const SafetensorsFile fast(Fast()), reference(Output());
   ASSERT_EQ(fast.tensors().size(), 5u);  // output, lse, query_buckets, grad_query, grad_value
   ASSERT_EQ(reference.tensors().size(), 5u);
   EXPECT_EQ(Integers(fast, "query_buckets"), Integers(reference, "query_buckets"));

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "cli/attention_command.h"
@@ -64,10 +63,6 @@ class AttentionOnFiles : public AttentionCommand, public ::testing::WithParamInt
     for (int32_t& value : values) value = static_cast<int32_t>(stream.Below(kTable));
     return values;
   }
-  CommandResult RunWith(std::vector<std::string> flags, const char* more = nullptr) {
-    if (more) flags.push_back(more);
-    return Run(flags);
-  }
 
   // Buckets [heads, hashes, tokens] of x by docs/attention.md, in double.
   std::vector<int32_t> HashByHand(const std::vector<float>& x, bool center, const std::vector<float>& planes,
@@ -119,13 +114,8 @@ TEST_P(AttentionOnFiles, AgreesWithTheReference) {
     AddIntegers("key_buckets", hashed, key_buckets = Draw(kHeads * c.hashes * tokens_, 8));
   }
 
-  const CommandResult fast_run = RunWith(c.flags);
-  ASSERT_EQ(fast_run.status, 0) << fast_run.err;
-  const std::string kept = folder_ / "fast.safetensors";
-  std::filesystem::rename(Output(), kept);
-  const CommandResult reference_run = RunWith(c.flags, "--reference");
-  ASSERT_EQ(reference_run.status, 0) << reference_run.err;
-  const SafetensorsFile fast(kept), reference(Output());
+  ASSERT_NO_FATAL_FAILURE(RunBoth(c.flags));
+  const SafetensorsFile fast(Fast()), reference(Output());
 
   ASSERT_EQ(fast.tensors().size(), reference.tensors().size());
   EXPECT_EQ(fast.Find("grad_query") != nullptr, c.gradients);
