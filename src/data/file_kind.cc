@@ -1,14 +1,12 @@
 #include "data/file_kind.h"
 
-#include <algorithm>
-#include <cctype>
+#include "base/lower_case.h"
 
 namespace lshformer {
 
 std::string DataExtension(std::string_view path) {
   const size_t slash = path.rfind('/');
-  std::string name(slash == std::string_view::npos ? path : path.substr(slash + 1));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string name = LowerCase(std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)));
   if (name.ends_with(".gz")) name.resize(name.size() - 3);
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? "" : name.substr(dot + 1);

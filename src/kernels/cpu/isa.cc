@@ -1,11 +1,10 @@
 // Which of the compiled instruction sets runs.
 #include <hwy/targets.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cctype>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/matrix_tiles.h"
@@ -38,16 +37,11 @@ bool HasTiles() {
 std::atomic<bool> tiles_allowed = true;
 std::atomic<bool> tile_model = false;
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 }  // namespace
 
 // Highway says "AVX3" for what everyone else calls AVX-512.
 std::string IsaName(int64_t target) {
-  const std::string name = Lower(hwy::TargetName(target));
+  const std::string name = LowerCase(hwy::TargetName(target));
   return name.starts_with("avx3") ? "avx512" + name.substr(4) : name;
 }
 
@@ -95,7 +89,7 @@ bool Supports(Operands operands) {
 }
 
 void ForceIsa(const std::string& name) {
-  const std::string wanted = Lower(name);
+  const std::string wanted = LowerCase(name);
   const bool tiles = (wanted == "auto" || wanted == kTilesName) && HasTiles();  // another asks for no tiles
   int64_t mask = wanted == "auto" || tiles ? -1 : 0;
   for (const int64_t target : Targets()) {
