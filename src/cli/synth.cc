@@ -15,8 +15,8 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
       ->add_option(
           "--task", options->task,
           "text for pretraining, reviews with a sentiment (TSV: sentence, label), questions with options (JSONL), "
-          "or questions on long documents (SQuAD JSON)")
-      ->check(OneOf({"text", "classification", "multiple-choice", "qa"}))
+          "questions on long documents (SQuAD JSON), or sequences of numbers said twice (a line each)")
+      ->check(OneOf({"text", "classification", "multiple-choice", "qa", "duplication"}))
       ->required()
       ->group("Data");
   command->add_option("--output", options->output, "file to write; - is stdout")
@@ -26,10 +26,12 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
   command->add_option("--words", options->words, "of text, at least; the last document is whole")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");
-  command->add_option("--examples", options->examples, "reviews, questions with options, or documents with a question")
+  command
+      ->add_option("--examples", options->examples,
+                   "reviews, questions with options, documents with a question, or sequences")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");
-  command->add_option("--length", options->length, "qa: words of a document, about")
+  command->add_option("--length", options->length, "qa, duplication: words of a document or sequence, about")
       ->check(IntegerIn(1, 10'000'000))
       ->group("Data");
   command
@@ -41,7 +43,8 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
   command->callback([options, command, &common] {
     const std::string foreign = "does not belong to --task " + options->task;
     RefuseFlags(*command, {options->task == "text" ? "--examples" : "--words"}, foreign.c_str());
-    if (options->task != "qa") RefuseFlags(*command, {"--length", "--unanswerable"}, foreign.c_str());
+    if (options->task != "qa") RefuseFlags(*command, {"--unanswerable"}, foreign.c_str());
+    if (options->task != "qa" && options->task != "duplication") RefuseFlags(*command, {"--length"}, foreign.c_str());
     options->seed = common.seed;
     RunSynth(*options);
   });

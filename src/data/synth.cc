@@ -14,7 +14,9 @@ using synth::Past;
 using synth::Plural;
 using synth::ThirdPerson;
 
-enum class Kind : uint32_t { kText = 0, kReview = 1 };  // keeps the streams of the generators apart
+// Keeps the streams of the generators apart; 2 to 4 are those of synth_questions.cc.
+enum class Kind : uint32_t { kText = 0, kReview = 1, kDuplicate = 5 };
+constexpr int kSymbols = 127;  // of the duplication task, beside 0
 
 class Dice {
  public:
@@ -188,6 +190,13 @@ SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index) {
   return {OpinionSentence(dice, positive), positive ? 1 : 0};
 }
 
+std::string MakeSyntheticDuplicate(uint64_t seed, uint64_t index, int64_t words) {
+  Dice dice(seed, index, Kind::kDuplicate);
+  std::string half = "0";
+  for (int64_t i = 0; i < std::max<int64_t>(1, (words - 2) / 2); ++i) half += fmt::format(" {}", 1 + dice.Below(kSymbols));
+  return half + " " + half;
+}
+
 int64_t WriteSyntheticText(const TextSink& sink, int64_t words, uint64_t seed) {
   int64_t written = 0;
   for (uint64_t index = 0; written < words; ++index) {
@@ -207,6 +216,11 @@ void WriteSyntheticClassification(const TextSink& sink, int64_t examples, uint64
     const SyntheticReview review = MakeSyntheticReview(seed, first + static_cast<uint64_t>(i));
     sink(fmt::format("{}\t{}\n", review.sentence, review.label), i + 1);
   }
+}
+
+void WriteSyntheticDuplicates(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed) {
+  for (int64_t i = 0; i < examples; ++i)
+    sink(MakeSyntheticDuplicate(seed, static_cast<uint64_t>(i), words) + "\n", i + 1);
 }
 
 }  // namespace lshformer

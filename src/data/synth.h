@@ -1,6 +1,6 @@
-// Synthetic data: English-like text, reviews with a sentiment, questions on long documents, and with options. Every one
-// is a pure function of (seed, index), so files of any size are streamed, and a smaller file is the beginning of a
-// larger one. The grammars are in docs/data.md.
+// Synthetic data: English-like text, reviews with a sentiment, questions on long documents, and with options, and
+// sequences said twice. Every one is a pure function of (seed, index), so files of any size are streamed, and a smaller
+// file is the beginning of a larger one. The grammars are in docs/data.md.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -44,6 +44,10 @@ struct SyntheticChoice {
 // that somebody else hid: whoever looks at the text alone, or at the question alone, is right once in two times.
 SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index);
 
+// "0 w 0 w": w are (words − 2) / 2 numbers from 1 to 127, each as likely as the others, at least one. The other half
+// alone tells what is hidden in one: the duplication task of Reformer (Kitaev et al., ICLR 2020, §5).
+std::string MakeSyntheticDuplicate(uint64_t seed, uint64_t index, int64_t words);
+
 // Takes the next piece of text; `done` words or examples are written with it.
 using TextSink = std::function<void(std::string_view text, int64_t done)>;
 // Documents, paragraphs separated by blank lines, until `words` words are written (the last document is whole). Returns
@@ -59,5 +63,8 @@ void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t wor
 
 // `examples` lines {"context", "question", "options", "label"}.
 void WriteSyntheticChoices(const TextSink& sink, int64_t examples, uint64_t seed);
+
+// `examples` lines of about `words` words: MakeSyntheticDuplicate.
+void WriteSyntheticDuplicates(const TextSink& sink, int64_t examples, int64_t words, uint64_t seed);
 
 }  // namespace lshformer

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kFacts = 4;
 constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3,
-                   kUnanswerableKind = 4;  // after those of synth.cc: keep the streams apart
+                   kUnanswerableKind = 4;  // beside those of synth.cc: keep the streams apart
 
 class Dice {
  public:

@@ -313,7 +313,12 @@ void Choose(Work& work, QualityMeter& meter) {
     work.report["recover_steps"] = options.recover_steps;
     work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
     work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
-                             {options.recover_steps, options.train_file, options.max_seq_length, options.seed});
+                             {.steps = options.recover_steps,
+                              .train_file = options.train_file,
+                              .max_seq_length = options.max_seq_length,
+                              .learning_rate = options.learning_rate,
+                              .precision = options.bf16 ? Precision::kBFloat16 : Precision::kFloat32,
+                              .seed = options.seed});
     work.result.cosine = meter.CosineOf(*work.recovered);
     CheckFinite(work.result);
   }
@@ -382,6 +387,9 @@ void CheckConvert(const ConvertOptions& options) {
       FailOption("lsh_" + key, "a budget chooses it, head by head");
   if ((options.recover_steps > 0) != !options.train_file.empty())
     FailOption("recover_steps", "needs {}, and the reverse", OptionName{"train_file"});
+  if (options.recover_steps == 0 && (options.bf16 || options.learning_rate != ConvertOptions().learning_rate))
+    FailOption(options.bf16 ? "bf16" : "learning_rate", "is of the recovery: needs {}", OptionName{"recover_steps"});
+  if (options.bf16) CheckPrecision(Precision::kBFloat16);
   const bool data = MeasuresTask(options);
   if (!data && (!options.task.empty() || !options.task_name.empty() || options.max_eval_samples > 0))
     FailOption(options.max_eval_samples > 0 ? "max_eval_samples" : "task",

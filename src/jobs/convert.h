@@ -21,7 +21,9 @@ struct ConvertOptions {
   std::vector<std::string> calibrate;  // texts; empty: those that come with the program
   double min_quality = 0;              // of the mean cosine, or, with a task, of the share of its metric that is kept
   int64_t recover_steps = 0;           // training steps towards the exact model's hidden states, on
-  std::string train_file;              // these texts
+  std::string train_file;              // these texts,
+  double learning_rate = 5e-5;         // at most at this rate,
+  bool bf16 = false;                   // linear layers and attention in bfloat16
   int64_t extend_positions = 0;        // rows of the position table, repeated; 0: as it is
   int max_seq_length = 0;              // of texts; 0: the position table
   bool dry_run = false;                // write nothing

@@ -357,7 +357,8 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
 const OptionTable<ConvertOptions>& ConvertTable() {
   using C = ConvertOptions;
   constexpr NumberRange kShare{.low = 0, .high = 1}, kQuality{.low = 0, .high = 1};
-  constexpr const char *kBudget = "Attention", *kTask = "A task to measure on, as evaluate has them";
+  constexpr const char *kBudget = "Attention", *kRecovery = "Recovery: training towards the exact model",
+                       *kTask = "A task to measure on, as evaluate has them";
   static const OptionTable<C> table{
       {Path("model_name_or_path", &C::model_name_or_path, "DIR", "folder of a model with exact attention")
            .Required()
@@ -381,9 +382,13 @@ const OptionTable<ConvertOptions>& ConvertTable() {
              "texts of the kind the model is for, lines or JSONL with \"text\" (and \"text_pair\") or \"question\" and "
              "\"context\"; the first 128 count, every fourth of them to measure; default: texts that come with the "
              "program"),
-       Path("train_file", &C::train_file, "FILE", "likewise texts, for recover_steps"),
+       Path("train_file", &C::train_file, "FILE", "texts to recover on, of the same forms").Group(kRecovery),
        Integer("recover_steps", &C::recover_steps, 0, INT64_MAX,
-               "training steps towards the exact model's hidden states; 0: none"),
+               "training steps towards the exact model's hidden states; 0: none")
+           .Group(kRecovery),
+       Number("learning_rate", &C::learning_rate, {.low = 0, .low_open = true}, "the peak of recover_steps")
+           .Group(kRecovery),
+       Boolean("bf16", &C::bf16, "recover_steps: linear layers and attention multiply in bfloat16").Group(kRecovery),
        MaxSeqLength<C>("tokens per text"),
        Names("task", &C::task,
              {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},

@@ -14,7 +14,7 @@ namespace lshformer {
 namespace {
 
 constexpr int kBatch = 8;  // texts a step
-constexpr double kPeakRate = 5e-5, kWarmup = 0.1;
+constexpr double kWarmup = 0.1;
 
 torch::Tensor DistanceOf(const torch::Tensor& states, const torch::Tensor& wanted) {
   const torch::Tensor target = wanted.detach();
@@ -59,6 +59,7 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
   const CalibrationTexts texts =
       ReadTrainingTexts(options.train_file, tokenizer, exact.config(), options.max_seq_length);
   const ModelPtr student = WithAttention(*CopyOf(exact), attention, DirectionTensors(directions));
+  for (Model* model : {&exact, student.get()}) model->set_precision(options.precision);
   NamedTensors parameters;
   std::vector<ParameterRole> roles;
   const std::vector<ParameterRole> all = Roles(*student);
@@ -69,7 +70,7 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
     roles.push_back(all[i]);
   }
   TrainingOptions training;
-  training.learning_rate = kPeakRate;
+  training.learning_rate = options.learning_rate;
   training.warmup_ratio = kWarmup;
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(training, parameters, roles);
   const Schedule schedule = MakeSchedule(training, options.steps);
@@ -97,6 +98,7 @@ ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, cons
     progress.Update(step + 1, fmt::format("distance {:.4f}", loss.item<double>()));
   }
   for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+  for (Model* model : {&exact, student.get()}) model->set_precision(Precision::kFloat32);
   return student;
 }
 

@@ -6,6 +6,7 @@
 
 #include "jobs/calibration.h"
 #include "models/model.h"
+#include "ops/precision.h"
 
 namespace lshformer {
 
@@ -13,6 +14,8 @@ struct RecoveryOptions {
   int64_t steps = 0;
   std::string train_file;  // as ReadCalibrationTexts has it
   int64_t max_seq_length = 0;
+  double learning_rate = 5e-5;  // the peak
+  Precision precision = Precision::kFloat32;
   uint64_t seed = 42;  // of the order of texts
 };
 

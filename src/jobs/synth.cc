@@ -10,9 +10,10 @@ namespace lshformer {
 
 void RunSynth(const SynthOptions& options) {
   const bool text = options.task == "text", questions = options.task == "qa",
-             choices = options.task == "multiple-choice";
-  if (!text && !questions && !choices && options.task != "classification")
-    FailOption("task", "expected text, classification, multiple-choice or qa, got \"{}\"", Shown(options.task));
+             choices = options.task == "multiple-choice", duplicates = options.task == "duplication";
+  if (!text && !questions && !choices && !duplicates && options.task != "classification")
+    FailOption("task", "expected text, classification, multiple-choice, qa or duplication, got \"{}\"",
+               Shown(options.task));
   AtomicFile file(options.output);
   Progress progress("writing " + options.task, text ? options.words : options.examples, text ? "words" : "examples");
   const TextSink sink = [&](std::string_view piece, int64_t done) {
@@ -26,6 +27,8 @@ void RunSynth(const SynthOptions& options) {
     WriteSyntheticQuestions(sink, options.examples, options.length, options.seed, /*look=*/{}, options.unanswerable);
   } else if (choices) {
     WriteSyntheticChoices(sink, options.examples, options.seed);
+  } else if (duplicates) {
+    WriteSyntheticDuplicates(sink, options.examples, options.length, options.seed);
   } else {
     WriteSyntheticClassification(sink, options.examples, options.seed);
   }

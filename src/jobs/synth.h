@@ -6,11 +6,11 @@
 namespace lshformer {
 
 struct SynthOptions {
-  std::string task;           // "text", "classification", "multiple-choice" or "qa"
+  std::string task;           // "text", "classification", "multiple-choice", "qa" or "duplication"
   std::string output;         // "-": stdout
   int64_t words = 1'000'000;  // of text, at least
-  int64_t examples = 10'000;  // reviews, questions with options, or documents with a question
-  int64_t length = 1000;      // qa: words of a document, about
+  int64_t examples = 10'000;  // reviews, questions with options, documents with a question, or sequences
+  int64_t length = 1000;      // qa, duplication: words of a document or sequence, about
   double unanswerable = 0;    // qa: share of the questions that have no answer
   uint64_t seed = 42;
 };

@@ -251,6 +251,8 @@ TEST_F(ConvertTest, WhatIsWrong) {
   EXPECT_THAT(wrong({"--budget_pairs", "0.3", "--attention", "reformer"}, 2), HasSubstr("--attention"));
   EXPECT_THAT(wrong({"--budget_pairs", "0.0001"}, 2), AllOf(HasSubstr("--budget_pairs"), HasSubstr("the least is 0.")));
   EXPECT_THAT(wrong({"--recover_steps", "3"}, 2), HasSubstr("--train_file"));
+  EXPECT_THAT(wrong({"--learning_rate", "1e-3"}, 2), HasSubstr("--learning_rate: is of the recovery"));
+  EXPECT_THAT(wrong({"--bf16"}, 2), HasSubstr("--bf16: is of the recovery"));
   EXPECT_THAT(wrong({"--extend_positions", "100", "--lsh_open", "1"}, 2), HasSubstr("has 160 positions already"));
   EXPECT_THAT(wrong({"--extend_positions", "500"}, 2), HasSubstr("alone measures nothing"));
   EXPECT_THAT(wrong({"--task", "fill-mask"}, 2), HasSubstr("--validation_file"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -164,6 +165,51 @@ TEST(SyntheticReviews, ABagOfWordsIsNotEnough) {
   }
   EXPECT_GT(correct, 1200) << "words carry something";
   EXPECT_LT(correct, 1700) << "but not all";
+}
+
+std::string Duplicates(int64_t examples, int64_t words, uint64_t seed) {
+  std::string text;
+  WriteSyntheticDuplicates([&](std::string_view piece, int64_t) { text += piece; }, examples, words, seed);
+  return text;
+}
+
+TEST(SyntheticDuplicates, AreTwoEqualHalves) {
+  for (const int64_t words : {1, 4, 5, 64, 1024}) {
+    std::istringstream line(MakeSyntheticDuplicate(42, 1, words));
+    const std::vector<int> numbers{std::istream_iterator<int>(line), {}};
+    ASSERT_EQ(numbers.size() % 2, 0U);
+    const auto half = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);
+    EXPECT_EQ(std::vector<int>(numbers.begin(), half), std::vector<int>(half, numbers.end())) << line.str();
+    EXPECT_EQ(numbers[0], 0);
+    EXPECT_TRUE(std::all_of(numbers.begin() + 1, half, [](int number) { return number >= 1 && number <= 127; }));
+    EXPECT_EQ(static_cast<int64_t>(numbers.size()), std::max<int64_t>(4, words / 2 * 2));
+  }
+}
+
+TEST(SyntheticDuplicates, AreAFunctionOfSeedIndexAndLength) {
+  EXPECT_TRUE(Duplicates(50, 40, 9).starts_with(Duplicates(20, 40, 9)));
+  EXPECT_NE(Duplicates(5, 40, 9), Duplicates(5, 40, 10));
+  std::istringstream lines(Duplicates(2, 40, 9));
+  std::string first, second;
+  ASSERT_TRUE(std::getline(lines, first) && std::getline(lines, second));
+  EXPECT_EQ(second, MakeSyntheticDuplicate(9, 1, 40));
+  EXPECT_NE(first, second);
+}
+
+TEST(SyntheticDuplicates, NumbersAreEquallyLikely) {
+  constexpr int kLines = 500, kSymbols = 127;
+  std::map<int, double> seen;  // of first halves, 0 aside
+  std::istringstream stream(Duplicates(kLines, 2 * kSymbols + 2, 3));
+  std::string line;
+  while (std::getline(stream, line)) {
+    std::istringstream words(line);
+    for (int i = 0, number; i <= kSymbols && words >> number; ++i)
+      if (i > 0) ++seen[number];
+  }
+  ASSERT_EQ(seen.size(), static_cast<size_t>(kSymbols));
+  double chi_squared = 0;
+  for (const auto& [number, count] : seen) chi_squared += (count - kLines) * (count - kLines) / kLines;
+  EXPECT_LT(chi_squared, 190);  // 126 degrees of freedom: exceeded once in 5,000 seeds
 }
 
 TEST(SyntheticQuestions, AreAFunctionOfSeedIndexAndLength) {
