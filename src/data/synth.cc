@@ -193,7 +193,8 @@ SyntheticReview MakeSyntheticReview(uint64_t seed, uint64_t index) {
 std::string MakeSyntheticDuplicate(uint64_t seed, uint64_t index, int64_t words) {
   Dice dice(seed, index, Kind::kDuplicate);
   std::string half = "0";
-  for (int64_t i = 0; i < std::max<int64_t>(1, (words - 2) / 2); ++i) half += fmt::format(" {}", 1 + dice.Below(kSymbols));
+  for (int64_t i = 0; i < std::max<int64_t>(1, (words - 2) / 2); ++i)
+    half += fmt::format(" {}", 1 + dice.Below(kSymbols));
   return half + " " + half;
 }
 

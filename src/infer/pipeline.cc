@@ -292,7 +292,9 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
     packed.labels.tokens.resize(packed.tokens.ids.size(), -100);  // logits are computed where there is a label
     for (const int32_t mask : sequence.masks) packed.labels.tokens[begin + static_cast<size_t>(mask)] = 0;
   }
-  const ModelOutput output = model_->Forward(packed, {});
+  ForwardOptions forward;
+  forward.head_only = true;
+  const ModelOutput output = model_->Forward(packed, forward);
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;
   torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
   if (rows.dim() == 1) rows = rows.unsqueeze(1);  // multiple choice: [B]

@@ -48,6 +48,7 @@ class Trainee {
     forward.train = true;
     forward.seed = options_.seed;
     forward.gradient_checkpointing = options_.gradient_checkpointing;
+    forward.head_only = true;  // as TrainingStep
     const TensorMemory memory;
     const torch::Tensor loss = model_->Forward(batch_, forward).loss;
     loss.backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);

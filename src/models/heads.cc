@@ -1,5 +1,7 @@
 #include "models/heads.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +22,17 @@ Precision DecoderPrecision(Precision precision) {
 // Rows of a matrix, in the given order; gradients are added back.
 torch::Tensor GatherRows(const torch::Tensor& x, const std::vector<int64_t>& rows) {
   return x.index_select(0, torch::tensor(rows, torch::kInt64));
+}
+
+std::vector<int64_t> FirstTokens(const PackedBatch& batch) {
+  return {batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1};
+}
+
+std::vector<int64_t> LabelledTokens(const PackedBatch& batch) {
+  std::vector<int64_t> labelled;
+  for (size_t token = 0; token < batch.labels.tokens.size(); ++token)
+    if (batch.labels.tokens[token] != kIgnoredLabel) labelled.push_back(static_cast<int64_t>(token));
+  return labelled;
 }
 
 torch::Tensor DropPooled(const torch::Tensor& pooled, const ForwardContext& context, double probability) {
@@ -111,9 +124,28 @@ EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& name
     answers_ = parameters.LinearOf(names.answers);
 }
 
-torch::Tensor EncoderHeads::Pool(const PackedBatch& batch, const torch::Tensor& hidden) const {
-  const std::vector<int64_t> first(batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1);
-  return Apply(UnaryFunction::kTanh, (*pooler_)(GatherRows(hidden, first)));
+torch::Tensor LastStates::Of(const std::vector<int64_t>& wanted) const {
+  if (tokens.empty()) return GatherRows(states, wanted);
+  if (tokens == wanted) return states;
+  std::vector<int64_t> rows;
+  for (const int64_t token : wanted) {
+    const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+    if (found == tokens.end() || *found != token) Fail("the last state of token {} was not computed", token);
+    rows.push_back(found - tokens.begin());
+  }
+  return GatherRows(states, rows);
+}
+
+std::vector<int64_t> EncoderHeads::TokensRead(const PackedBatch& batch, const ForwardOptions& options) const {
+  if (!options.head_only || options.hidden_states || task_ == Task::kEncoder || task_ == Task::kQuestionAnswering)
+    return {};
+  if (!HasMaskedLm(task_)) return FirstTokens(batch);
+  if (batch.labels.tokens.empty() || options.all_logits) return {};
+  const std::vector<int64_t> labelled = LabelledTokens(batch);
+  if (task_ == Task::kMaskedLm) return labelled;
+  std::vector<int64_t> both;
+  std::ranges::set_union(labelled, FirstTokens(batch), std::back_inserter(both));
+  return both;
 }
 
 torch::Tensor EncoderHeads::Transform(const torch::Tensor& hidden, Precision precision) const {
@@ -121,23 +153,20 @@ torch::Tensor EncoderHeads::Transform(const torch::Tensor& hidden, Precision pre
 }
 
 void EncoderHeads::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, Precision precision,
-                               ModelOutput& output) const {
-  std::vector<int64_t> labelled;
+                               const LastStates& last, ModelOutput& output) const {
+  const std::vector<int64_t> labelled = LabelledTokens(batch);
   std::vector<int32_t> labels;
-  for (size_t token = 0; token < batch.labels.tokens.size(); ++token) {
-    const int32_t label = batch.labels.tokens[token];
-    if (label == kIgnoredLabel) continue;
+  for (const int64_t token : labelled) {
+    const int32_t label = batch.labels.tokens[static_cast<size_t>(token)];
     if (label < 0 || label >= vocab_size_)
       Fail("token {}: label {} is out of range, expected -100 or 0 to {}", token, label, vocab_size_ - 1);
-    labelled.push_back(static_cast<int64_t>(token));
     labels.push_back(label);
   }
   if (!batch.labels.tokens.empty() && batch.labels.tokens.size() != batch.tokens.ids.size())
     Fail("the batch has {} tokens and {} token labels", batch.tokens.ids.size(), batch.labels.tokens.size());
   const bool has_labels = !batch.labels.tokens.empty(), gradients = torch::GradMode::is_enabled();
   if (has_labels && !options.all_logits) {
-    const torch::Tensor rows =
-        Transform(GatherRows(output.last_hidden_state, labelled), precision);  // [labelled, width]
+    const torch::Tensor rows = Transform(last.Of(labelled), precision);  // [labelled, width]
     if (gradients) output.loss = DecoderCrossEntropy(rows, words_, decoder_bias_, labels, precision);
     if (gradients && options.train) return;
     const torch::NoGradGuard no_grad;
@@ -145,7 +174,7 @@ void EncoderHeads::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& o
     if (!gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
     return;
   }
-  const torch::Tensor rows = Transform(output.last_hidden_state, precision);  // [T, width]
+  const torch::Tensor rows = Transform(last.states, precision);  // [T, width]
   if (has_labels && gradients)
     output.loss = DecoderCrossEntropy(GatherRows(rows, labelled), words_, decoder_bias_, labels, precision);
   // Where a loss carries the gradient, logits of every position are only looked at.
@@ -155,10 +184,10 @@ void EncoderHeads::RunMaskedLm(const PackedBatch& batch, const ForwardOptions& o
 }
 
 void EncoderHeads::RunPretraining(const PackedBatch& batch, const ForwardOptions& options,
-                                  const ForwardContext& context, ModelOutput& output) const {
+                                  const ForwardContext& context, const LastStates& last, ModelOutput& output) const {
   const std::vector<int64_t> items = LossItems(task_, batch.labels);
   // A mean over no token would be NaN, and take the other term with it.
-  if (items[0] > 0 || !options.train) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
+  if (items[0] > 0 || !options.train) RunMaskedLm(batch, options, DecoderPrecision(context.precision), last, output);
   torch::Tensor token_loss, sequence_loss;
   if (items[0] > 0) token_loss = output.loss;
   output.loss = token_loss;
@@ -199,11 +228,21 @@ void EncoderHeads::RunAnswers(const PackedBatch& batch, ModelOutput& output) con
       SpanCrossEntropy(logits, batch.tokens.cu_seqlens, batch.labels.start_positions, batch.labels.end_positions);
 }
 
-void EncoderHeads::operator()(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
-                              ModelOutput& output) const {
-  if (pooler_) output.pooler_output = Pool(batch, output.last_hidden_state);  // [B, H]
-  if (task_ == Task::kPretraining) return RunPretraining(batch, options, context, output);
-  if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, DecoderPrecision(context.precision), output);
+void EncoderHeads::operator()(const Encoder& encoder, const torch::Tensor& embeddings, const PackedBatch& batch,
+                              const ForwardOptions& options, const ForwardContext& context, ModelOutput& output) const {
+  if (options.hidden_states) output.hidden_states.push_back(embeddings);
+  LastStates last{.states = {}, .tokens = TokensRead(batch, options)};
+  const torch::Tensor rows = last.tokens.empty() ? torch::Tensor() : torch::tensor(last.tokens, torch::kInt64);
+  last.states = encoder(embeddings, context, options.hidden_states ? &output.hidden_states : nullptr, rows);
+  if (last.tokens.empty()) output.last_hidden_state = last.states;
+  RunHead(batch, options, context, last, output);
+}
+
+void EncoderHeads::RunHead(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
+                           const LastStates& last, ModelOutput& output) const {
+  if (pooler_) output.pooler_output = Apply(UnaryFunction::kTanh, (*pooler_)(last.Of(FirstTokens(batch))));  // [B, H]
+  if (task_ == Task::kPretraining) return RunPretraining(batch, options, context, last, output);
+  if (task_ == Task::kMaskedLm) RunMaskedLm(batch, options, DecoderPrecision(context.precision), last, output);
   if (task_ == Task::kSequenceClassification) RunClassification(batch, context, output);
   if (task_ == Task::kMultipleChoice) RunChoices(batch, context, output);
   if (answers_) RunAnswers(batch, output);

@@ -18,6 +18,7 @@
 
 #include "models/conditional_answers.h"
 #include "models/model.h"
+#include "nn/encoder.h"
 #include "nn/forward_context.h"
 #include "nn/layer_norm.h"
 
@@ -35,6 +36,13 @@ struct HeadDropout {
   double sentence_pairs, classifier;
 };
 
+// What comes out of an encoder, of all tokens or of some.
+struct LastStates {
+  torch::Tensor states;                                        // [T, H] or [tokens, H]
+  std::vector<int64_t> tokens{};                               // whose they are, ascending; empty: all
+  torch::Tensor Of(const std::vector<int64_t>& wanted) const;  // [wanted, H]; `tokens` has them
+};
+
 class EncoderHeads {
  public:
   static bool HasPooler(Task task) { return task != Task::kMaskedLm && task != Task::kQuestionAnswering; }
@@ -44,17 +52,20 @@ class EncoderHeads {
   // words: the table that the masked-LM decoder shares.
   EncoderHeads(const ParameterMap& parameters, const HeadNames& names, const ModelConfig& config, Task task,
                const HeadDropout& dropout, const torch::Tensor& words);
-  // Fills the rest of `output`, which has last_hidden_state.
-  void operator()(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
-                  ModelOutput& output) const;
+  // Runs the encoder from [T, H] on, and the head on its last states; fills `output`.
+  void operator()(const Encoder& encoder, const torch::Tensor& embeddings, const PackedBatch& batch,
+                  const ForwardOptions& options, const ForwardContext& context, ModelOutput& output) const;
 
  private:
-  torch::Tensor Pool(const PackedBatch& batch, const torch::Tensor& hidden) const;  // [B, H]
+  // The tokens that the head looks at under options.head_only, ascending; empty: all.
+  std::vector<int64_t> TokensRead(const PackedBatch& batch, const ForwardOptions& options) const;
+  void RunHead(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
+               const LastStates& last, ModelOutput& output) const;
   torch::Tensor Transform(const torch::Tensor& hidden, Precision precision) const;  // [n, width]
-  void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, Precision precision,
+  void RunMaskedLm(const PackedBatch& batch, const ForwardOptions& options, Precision precision, const LastStates& last,
                    ModelOutput& output) const;
   void RunPretraining(const PackedBatch& batch, const ForwardOptions& options, const ForwardContext& context,
-                      ModelOutput& output) const;
+                      const LastStates& last, ModelOutput& output) const;
   void RunClassification(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
   void RunChoices(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const;
   void RunAnswers(const PackedBatch& batch, ModelOutput& output) const;

@@ -37,12 +37,16 @@ Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, cons
 }
 
 torch::Tensor Encoder::operator()(const torch::Tensor& embeddings, const ForwardContext& context,
-                                  std::vector<torch::Tensor>* hidden_states) const {
-  if (norm_) return RunReversibly(embeddings, context, hidden_states);
+                                  std::vector<torch::Tensor>* hidden_states, const torch::Tensor& rows) const {
+  if (norm_) {
+    const torch::Tensor hidden = RunReversibly(embeddings, context, hidden_states);
+    return rows.defined() ? hidden.index_select(0, rows) : hidden;
+  }
   const ForwardContext replay = context.Replay();
   torch::Tensor hidden = embeddings;  // [T, H]
   for (size_t visit = 0; visit < layers_.size(); ++visit) {
-    hidden = layers_[visit](hidden, context, replay);  // [T, H]
+    const bool last = visit + 1 == layers_.size();
+    hidden = layers_[visit](hidden, context, replay, last ? rows : torch::Tensor());  // [T, H], at last [R, H]
     if (hidden_states != nullptr && (visit + 1) % inner_ == 0) hidden_states->push_back(hidden);
   }
   return hidden;

@@ -1,5 +1,7 @@
 #include "nn/encoder_layer.h"
 
+#include <span>
+
 #include "ops/recompute.h"
 
 namespace lshformer {
@@ -28,10 +30,30 @@ EncoderAttention::EncoderAttention(const ParameterMap& parameters, const Encoder
       query_key_value_(QueryKeyValue(parameters, names, config.layer_attention(place.layer))),
       attention_output_(parameters.LinearOf(names.attention_output)) {}
 
-torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context) const {
+namespace {
+
+// All of them where `rows` is undefined.
+torch::Tensor RowsOf(const torch::Tensor& x, const torch::Tensor& rows) {
+  return rows.defined() ? x.index_select(0, rows) : x;
+}
+
+std::shared_ptr<const RowIdentities> RowsOf(std::shared_ptr<const RowIdentities> all, const torch::Tensor& rows) {
+  if (!rows.defined()) return all;
+  auto some = std::make_shared<RowIdentities>();
+  for (const int64_t row : std::span(rows.data_ptr<int64_t>(), static_cast<size_t>(rows.numel()))) {
+    some->sequence_ids.push_back(all->sequence_ids[static_cast<size_t>(row)]);
+    some->positions.push_back(all->positions[static_cast<size_t>(row)]);
+  }
+  return some;
+}
+
+}  // namespace
+
+torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
+                                           const torch::Tensor& rows) const {
   const Precision precision = context.precision;
   const torch::Tensor qkv = query_key_value_(hidden, precision, attention_.InputType(context));  // [T, parts · H]
-  return attention_output_(attention_(qkv, context, RowType(precision)), precision);
+  return attention_output_(RowsOf(attention_(qkv, context, RowType(precision)), rows), precision);
 }
 
 namespace {
@@ -99,23 +121,23 @@ torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& attended, Precision
   return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
 }
 
-torch::Tensor EncoderLayer::Attended(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const DropoutSpec dropout = context.DropoutAt(DropoutSite::kAttentionOutput, layer_, hidden_dropout_, context.rows);
-  const torch::Tensor attention = attention_(hidden, context);  // [T, H]
-  return attention_residual_ ? attention_norm_(attention, hidden, dropout) : Dropout(attention, dropout);
-}
-
-torch::Tensor EncoderLayer::Run(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const torch::Tensor attended = Attended(hidden, context);  // [T, H]
+torch::Tensor EncoderLayer::Run(const torch::Tensor& hidden, const ForwardContext& context,
+                                const torch::Tensor& rows) const {
+  const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
+  const auto dropout = [&](DropoutSite site) { return context.DropoutAt(site, layer_, hidden_dropout_, identities); };
+  torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
+  attended = attention_residual_
+                 ? attention_norm_(attended, RowsOf(hidden, rows), dropout(DropoutSite::kAttentionOutput))
+                 : Dropout(attended, dropout(DropoutSite::kAttentionOutput));
   return feed_forward_norm_(FeedForward(attended, context.precision), attended,
-                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, context.rows));
+                            dropout(DropoutSite::kFeedForwardOutput));
 }
 
 torch::Tensor EncoderLayer::operator()(const torch::Tensor& hidden, const ForwardContext& context,
-                                       const ForwardContext& replay) const {
-  if (!context.recompute_layers) return Run(hidden, context);
-  const auto run = [layer = *this, first = &context, replay](const torch::Tensor& x, const RowCall& call) {
-    return layer.Run(x, call.again ? replay : *first);
+                                       const ForwardContext& replay, const torch::Tensor& rows) const {
+  if (!context.recompute_layers) return Run(hidden, context, rows);
+  const auto run = [layer = *this, first = &context, replay, rows](const torch::Tensor& x, const RowCall& call) {
+    return layer.Run(x, call.again ? replay : *first, rows);
   };
   return Recomputed({run, parameters_, /*chunk=*/0}, hidden);
 }

@@ -32,7 +32,9 @@ class EncoderAttention {
                           const EncoderConfig& config);
   EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
                    const EncoderLayerPlace& place);
-  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, H] → [T, H]
+  // [T, H] → [T, H], or of `rows` alone where they are defined, [R] → [R, H]: every token is attended to all the same.
+  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context,
+                           const torch::Tensor& rows = {}) const;
 
  private:
   LayerAttention attention_;
@@ -64,13 +66,13 @@ class EncoderLayer {
                           const EncoderConfig& config);
   EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
                const EncoderLayerPlace& place);
-  // [T, H] → [T, H]; `replay` is context.Replay() where context.recompute_layers, else not looked at.
-  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context,
-                           const ForwardContext& replay) const;
+  // [T, H] → [T, H], or of `rows` alone where they are defined, [R] → [R, H], each what it is among all. `replay` is
+  // context.Replay() where context.recompute_layers, else not looked at.
+  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context, const ForwardContext& replay,
+                           const torch::Tensor& rows) const;
 
  private:
-  torch::Tensor Run(const torch::Tensor& hidden, const ForwardContext& context) const;
-  torch::Tensor Attended(const torch::Tensor& hidden, const ForwardContext& context) const;  // a
+  torch::Tensor Run(const torch::Tensor& hidden, const ForwardContext& context, const torch::Tensor& rows) const;
   torch::Tensor FeedForward(const torch::Tensor& attended, Precision precision) const;  // in pieces of chunk_ tokens
   uint32_t layer_;
   int64_t chunk_;

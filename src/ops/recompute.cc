@@ -27,9 +27,9 @@ void ForEachPiece(const RowFunction& function, int64_t rows, const Visit& visit)
   } while (begin < rows);
 }
 
-// Puts the rows of a piece into `whole`; a piece that is all of it becomes it.
-void Place(const torch::Tensor& piece, int64_t begin, int64_t rows, torch::Tensor& whole) {
-  if (piece.size(0) == rows) {
+// Puts what came of the rows from `begin` to `end` into `whole`; what came of all of them becomes it.
+void Place(const torch::Tensor& piece, int64_t begin, int64_t end, int64_t rows, torch::Tensor& whole) {
+  if (begin == 0 && end == rows) {
     whole = piece;
     return;
   }
@@ -71,7 +71,7 @@ torch::Tensor Evaluate(const RowFunction& function, const torch::Tensor& x) {
   const torch::Tensor rows = x.detach();
   torch::Tensor y;
   ForEachPiece(function, rows.size(0), [&](int64_t begin, int64_t end) {
-    Place(function.run(rows.slice(0, begin, end), {begin, /*again=*/false}).detach(), begin, rows.size(0), y);
+    Place(function.run(rows.slice(0, begin, end), {begin, /*again=*/false}).detach(), begin, end, rows.size(0), y);
   });
   return y;
 }
@@ -89,14 +89,14 @@ RowGradients Differentiate(const RowFunction& function, const torch::Tensor& x, 
       const torch::AutoGradMode on(true);
       y = function.run(inputs[0], {begin, /*again=*/true});
       if (y.requires_grad())
-        pieces = torch::autograd::grad({y}, inputs, {grad.slice(0, begin, end)}, /*retain_graph=*/false,
-                                       /*create_graph=*/false, /*allow_unused=*/true);
+        pieces = torch::autograd::grad({y}, inputs, {end - begin == rows ? grad : grad.slice(0, begin, end)},
+                                       /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
       else
         pieces.resize(inputs.size());  // it used none of them: a constant
     }
     const torch::NoGradGuard no_grad;
-    Place(y.detach(), begin, rows, result.value);
-    Place(pieces[0].defined() ? pieces[0] : torch::zeros_like(inputs[0]), begin, rows, result.x);
+    Place(y.detach(), begin, end, rows, result.value);
+    Place(pieces[0].defined() ? pieces[0] : torch::zeros_like(inputs[0]), begin, end, rows, result.x);
     AddPiece(pieces, result);
   });
   return result;

@@ -17,7 +17,8 @@ struct RowCall {
 };
 
 struct RowFunction {
-  // x: [n, in] → [n, out]. Called again in the backward, when whoever called the forward may be gone.
+  // x: [n, in] → [n, out], or, without pieces, → any number of rows. Called again in the backward, when whoever called
+  // the forward may be gone.
   std::function<torch::Tensor(const torch::Tensor& x, const RowCall& call)> run;
   std::vector<torch::Tensor> parameters;  // leaves that `run` has gradients by, beside x
   // Where no row looks at another: rows a call, which bounds what `run` stores; 0: all at once. Changes no bit of the

@@ -18,6 +18,7 @@ TrainingStep::TrainingStep(Model& model, const TrainingOptions& options)
   forward_.train = true;
   forward_.seed = options.seed;
   forward_.gradient_checkpointing = options.gradient_checkpointing;
+  forward_.head_only = true;
 }
 
 std::vector<int64_t> TrainingStep::Items(std::span<const PackedBatch> batches) const {

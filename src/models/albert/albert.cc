@@ -89,9 +89,7 @@ ModelOutput AlbertModel::Run(const PackedBatch& batch, const ForwardOptions& opt
   const ForwardContext context = MakeContext(batch, options, precision_, output);
   torch::Tensor hidden = embeddings_(batch.tokens, context);                  // [T, E]
   if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);  // [T, H]
-  if (options.hidden_states) output.hidden_states.push_back(hidden);
-  output.last_hidden_state = encoder_(hidden, context, options.hidden_states ? &output.hidden_states : nullptr);
-  heads_(batch, options, context, output);
+  heads_(encoder_, hidden, batch, options, context, output);
   return output;
 }
 

@@ -67,10 +67,7 @@ ModelOutput BertModel::Run(const PackedBatch& batch, const ForwardOptions& optio
   CheckTokens(batch, config_);
   ModelOutput output;
   const ForwardContext context = MakeContext(batch, options, precision_, output);
-  const torch::Tensor hidden = embeddings_(batch.tokens, context);  // [T, H]
-  if (options.hidden_states) output.hidden_states.push_back(hidden);
-  output.last_hidden_state = encoder_(hidden, context, options.hidden_states ? &output.hidden_states : nullptr);
-  heads_(batch, options, context, output);
+  heads_(encoder_, embeddings_(batch.tokens, context), batch, options, context, output);
   return output;
 }
 
