@@ -52,7 +52,7 @@ class EvaluationLoop {
       AttentionCounts counts;
       ForwardOptions forward;
       forward.counts = &counts;
-      forward.head_only = !options_.observe;
+      forward.head_only = !options_.observe && model_.task() != Task::kEncoder;
       const ModelOutput output = model_.Forward(batch, forward);
       if (options_.observe) options_.observe(batch, output);
       visit(batch, output);

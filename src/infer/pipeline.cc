@@ -292,15 +292,17 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
     packed.labels.tokens.resize(packed.tokens.ids.size(), -100);  // logits are computed where there is a label
     for (const int32_t mask : sequence.masks) packed.labels.tokens[begin + static_cast<size_t>(mask)] = 0;
   }
-  ForwardOptions forward;
-  forward.head_only = true;
-  const ModelOutput output = model_->Forward(packed, forward);
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;
+  ForwardOptions forward;
+  forward.head_only =
+      !hidden || std::ranges::all_of(batch, [&](size_t number) { return sequences[number].first_token_only; });
+  const ModelOutput output = model_->Forward(packed, forward);
   torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
   if (rows.dim() == 1) rows = rows.unsqueeze(1);  // multiple choice: [B]
+  const bool first_tokens = hidden && rows.size(0) < packed.tokens.size();
   const float* row = rows.data_ptr<float>();
   for (const size_t number : batch) {
-    const auto size = static_cast<size_t>(sequences[number].rows * rows.size(1));
+    const auto size = static_cast<size_t>((first_tokens ? 1 : sequences[number].rows) * rows.size(1));
     visit(number, {row, size});
     row += size;
   }
@@ -328,7 +330,8 @@ std::vector<Outcome<typename Query::Answer>> Pipeline::RunTexts(std::span<const 
 std::vector<Outcome<Embedding>> Pipeline::Run(std::span<const EmbedQuery> queries) const {
   RequireTask(PredictTask::kFeatureExtraction);
   const auto sequence = [](const EmbedQuery& query) {
-    return Sequence{&query.text, {}, static_cast<int64_t>(query.text.ids.size())};
+    return Sequence{
+        &query.text, {}, static_cast<int64_t>(query.text.ids.size()), query.options.pooling == Pooling::kCls};
   };
   return RunTexts(queries, sequence, [&](const EmbedQuery& query, std::span<const float> hidden) {
     return Pooled(hidden, config().hidden_size, query.options);

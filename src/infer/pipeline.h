@@ -184,7 +184,8 @@ class Pipeline {
   struct Sequence {
     const Encoding* text;
     std::span<const int32_t> masks;
-    int64_t rows;
+    int64_t rows;                   // of the model's output that are its
+    bool first_token_only = false;  // the first row is all that is looked at
   };
   using Visit = std::function<void(size_t number, std::span<const float> rows)>;
   void ForEachOutput(std::span<const Sequence> sequences, const Visit& visit) const;

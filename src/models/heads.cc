@@ -137,8 +137,7 @@ torch::Tensor LastStates::Of(const std::vector<int64_t>& wanted) const {
 }
 
 std::vector<int64_t> EncoderHeads::TokensRead(const PackedBatch& batch, const ForwardOptions& options) const {
-  if (!options.head_only || options.hidden_states || task_ == Task::kEncoder || task_ == Task::kQuestionAnswering)
-    return {};
+  if (!options.head_only || options.hidden_states || task_ == Task::kQuestionAnswering) return {};
   if (!HasMaskedLm(task_)) return FirstTokens(batch);
   if (batch.labels.tokens.empty() || options.all_logits) return {};
   const std::vector<int64_t> labelled = LabelledTokens(batch);
@@ -234,7 +233,7 @@ void EncoderHeads::operator()(const Encoder& encoder, const torch::Tensor& embed
   LastStates last{.states = {}, .tokens = TokensRead(batch, options)};
   const torch::Tensor rows = last.tokens.empty() ? torch::Tensor() : torch::tensor(last.tokens, torch::kInt64);
   last.states = encoder(embeddings, context, options.hidden_states ? &output.hidden_states : nullptr, rows);
-  if (last.tokens.empty()) output.last_hidden_state = last.states;
+  output.last_hidden_state = last.states;
   RunHead(batch, options, context, last, output);
 }
 

@@ -33,8 +33,8 @@ struct ForwardOptions {
                                         // it: the same bits; a reversible model keeps less than that anyway
   bool all_logits = false;              // masked LM: logits of every position, not only of labelled ones
   bool hidden_states = false, attentions = false;  // record them (inspect)
-  bool head_only = false;  // what the head gives is all that is wanted: where it looks at some tokens alone, the last
-                           // layer computes those, and last_hidden_state stays undefined
+  bool head_only = false;  // what the head gives is all that is wanted: where it looks at some tokens alone (an encoder
+                           // without one: at the first of each sequence), the last layer may compute only those
   AttentionCounts* counts = nullptr;              // summed over layers where given
   const AttentionHook* attention_hook = nullptr;  // asked by every attention (nn/forward_context.h)
 };
@@ -61,7 +61,7 @@ struct ModelOutput {
   // sequence's likeliest start; in training there are neither these nor beams.
   torch::Tensor no_answer_logits;            // [B]
   std::vector<AnswerBeam> beams;             // [B]
-  torch::Tensor last_hidden_state;           // [T, H]; see ForwardOptions::head_only
+  torch::Tensor last_hidden_state;           // [T, H]; under ForwardOptions::head_only perhaps only [read, H]
   torch::Tensor pooler_output;               // [B, H] where the model has a pooler
   std::vector<torch::Tensor> hidden_states;  // [T, H] each, embedding output first; reversible: the mean of the two
                                              // streams, of which last_hidden_state is the LayerNorm

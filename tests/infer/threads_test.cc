@@ -100,6 +100,26 @@ TEST_F(ThreadsTest, EmbeddingsHaveTheBitsThatTheyHaveAlone) {
   }
 }
 
+// Where [CLS] is all that is wanted the last layer computes no other token.
+TEST_F(ThreadsTest, SoHasTheFirstTokenAlone) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    if (!SupportsProducts(precision)) continue;
+    const Pipeline pipeline = Make(PredictTask::kFeatureExtraction, Task::kEncoder, R"("dense")", precision);
+    const auto all = pipeline.Embed(texts_, EmbedOptions{.pooling = Pooling::kNone}),
+               first = pipeline.Embed(texts_, EmbedOptions{.pooling = Pooling::kCls});
+    std::vector<EmbedQuery> mixed;
+    for (size_t i = 0; i < texts_.size(); ++i)
+      mixed.push_back(pipeline.PrepareEmbed(texts_[i], {.pooling = i % 2 == 0 ? Pooling::kCls : Pooling::kNone}).value);
+    const auto both = pipeline.Run(mixed);
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      const std::vector<float>& tokens = all[i].value.values;
+      const std::vector<float> cls(tokens.begin(), tokens.begin() + config_.hidden_size);
+      EXPECT_EQ(first[i].value.values, cls) << i;
+      EXPECT_EQ(both[i].value.values, i % 2 == 0 ? cls : tokens) << i;
+    }
+  }
+}
+
 TEST_F(ThreadsTest, SoHaveClassesMasksAndAnswers) {
   const char* attention = R"({"type": "simhash", "bands": 2})";
   const Pipeline classifier =

@@ -23,7 +23,7 @@ struct Case {
 std::ostream& operator<<(std::ostream& stream, const Case& one) { return stream << one.name; }
 
 constexpr Task kTasks[] = {Task::kMaskedLm, Task::kPretraining, Task::kSequenceClassification, Task::kMultipleChoice,
-                           Task::kQuestionAnswering};
+                           Task::kQuestionAnswering};  // those with a loss
 
 ModelConfig Config(const std::string& changes) {
   ModelConfig config = DefaultModelConfig(changes.starts_with("embedding_size") ? "albert" : "bert", "test");
@@ -94,11 +94,12 @@ TEST_P(HeadOnlyTest, TrainsAsAllTokensDo) {
     const Step all = Train(*model, batch, options);
     options.head_only = true;
     const Step some = Train(*model, batch, options);
-    EXPECT_TRUE(all.output.last_hidden_state.defined());
-    EXPECT_EQ(some.output.last_hidden_state.defined(), task == Task::kQuestionAnswering);
+    EXPECT_EQ(some.output.last_hidden_state.size(0) == all.output.last_hidden_state.size(0),
+              task == Task::kQuestionAnswering);
     ExpectNear(some.output.loss, all.output.loss, "loss");
     ASSERT_EQ(some.output.terms.size(), all.output.terms.size());
-    for (size_t i = 0; i < all.output.terms.size(); ++i) EXPECT_EQ(some.output.terms[i].items, all.output.terms[i].items);
+    for (size_t i = 0; i < all.output.terms.size(); ++i)
+      EXPECT_EQ(some.output.terms[i].items, all.output.terms[i].items);
     const auto named = model->NamedParameters();
     for (size_t i = 0; i < named.size(); ++i) ExpectNear(some.gradients[i], all.gradients[i], named[i].first);
   }
@@ -121,11 +122,10 @@ TEST_P(HeadOnlyTest, AnswersWithTheSameBits) {
       SetAllThreads(3);
       const ModelOutput some = model->Forward(batch, options);
       SetAllThreads(1);
-      for (const auto& [got, want] :
-           {std::pair(some.logits, all.logits), std::pair(some.loss, all.loss),
-            std::pair(some.pooler_output, all.pooler_output),
-            std::pair(some.sentence_pair_logits, all.sentence_pair_logits),
-            std::pair(some.start_logits, all.start_logits)}) {
+      for (const auto& [got, want] : {std::pair(some.logits, all.logits), std::pair(some.loss, all.loss),
+                                      std::pair(some.pooler_output, all.pooler_output),
+                                      std::pair(some.sentence_pair_logits, all.sentence_pair_logits),
+                                      std::pair(some.start_logits, all.start_logits)}) {
         ASSERT_EQ(got.defined(), want.defined());
         if (want.defined()) {
           EXPECT_TRUE(torch::equal(got, want));
@@ -137,14 +137,28 @@ TEST_P(HeadOnlyTest, AnswersWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     , HeadOnlyTest,
-    testing::Values(Case{"bert", ""}, Case{"checkpointing", "", true},
-                    Case{"pieces", "chunk_size_feed_forward=5"}, Case{"one_layer", "num_hidden_layers=1"},
-                    Case{"no_residual", "attention_residual=false"}, Case{"simhash", "attention=simhash"},
-                    Case{"reformer", "attention=reformer"}, Case{"clustered", "attention=clustered"},
-                    Case{"reversible", "reversible=true"}, Case{"padding", "attended_padding=100"},
-                    Case{"albert", "embedding_size=16"},
+    testing::Values(Case{"bert", ""}, Case{"checkpointing", "", true}, Case{"pieces", "chunk_size_feed_forward=5"},
+                    Case{"one_layer", "num_hidden_layers=1"}, Case{"no_residual", "attention_residual=false"},
+                    Case{"simhash", "attention=simhash"}, Case{"reformer", "attention=reformer"},
+                    Case{"clustered", "attention=clustered"}, Case{"reversible", "reversible=true"},
+                    Case{"padding", "attended_padding=100"}, Case{"albert", "embedding_size=16"},
                     Case{"albert_layers_in_a_group", "embedding_size=16,inner_group_num=2", true}),
     testing::PrintToStringParamName());
+
+// What pools it sees: the first token of each sequence.
+TEST_P(HeadOnlyTest, AnEncoderGivesTheFirstTokens) {
+  const torch::NoGradGuard no_gradients;
+  const ModelPtr model = CreateModel(Config(GetParam().changes), Task::kEncoder, 3);
+  const PackedBatch batch = Labelled(Task::kEncoder);
+  ForwardOptions options;
+  const ModelOutput all = model->Forward(batch, options);
+  options.head_only = true;
+  const ModelOutput some = model->Forward(batch, options);
+  ASSERT_EQ(some.last_hidden_state.size(0), batch.sequences());
+  for (int b = 0; b < batch.sequences(); ++b)
+    EXPECT_TRUE(torch::equal(some.last_hidden_state[b], all.last_hidden_state[batch.tokens.cu_seqlens[b]])) << b;
+  EXPECT_TRUE(torch::equal(some.pooler_output, all.pooler_output));
+}
 
 TEST(HeadOnly, KeepsLessForTheBackward) {
   const ModelPtr model = CreateModel(Config("num_hidden_layers=2"), Task::kSequenceClassification, 3);
