@@ -311,6 +311,7 @@ void Choose(Work& work, QualityMeter& meter) {
   CheckFinite(work.result);
   if (options.recover_steps > 0) {
     work.report["recover_steps"] = options.recover_steps;
+    work.report["recover_learning_rate"] = options.learning_rate;
     work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
     work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
                              {.steps = options.recover_steps,
