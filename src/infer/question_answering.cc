@@ -142,7 +142,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     query.context = std::move(input.context);
     const WindowOptions window = options_.answers.Windows(options_.max_seq_length);
     query.question = std::move(question.ids);
-    CutQuestion(window, query.question);
+    CutQuestion(window, *tokenizer_, query.question);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);
     const auto tokens = static_cast<int64_t>(query.question.size());

@@ -269,6 +269,7 @@ Json RunEvaluate(const EvaluateJob& job) {
   UseMatmulPrecision(job.model.matmul_precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
+  if (job.task == kSimilarity) WarnOfUnusedModules(folder);
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
   const ModelPtr model = LoadModel(
       folder, task, job.seed, /*require_head=*/task != Task::kEncoder,

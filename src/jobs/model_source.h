@@ -73,6 +73,9 @@ void ChangeAttention(const std::string& folder, const AttentionChanges& changes,
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);
 
+// Warns, in one line, where the folder is Sentence-Transformers' and says how embeddings are made: that is not read.
+void WarnOfUnusedModules(const std::string& folder);
+
 // model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
 // with where the table holds as much. Without it transformers cuts no text, and fails on a long one.
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config);

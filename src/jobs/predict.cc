@@ -81,6 +81,7 @@ void RunPredict(const PredictJob& job) {
   const HeldLog warnings;
   CheckInput(job);
   CheckPrecision(job.options.precision);
+  if (job.options.task == PredictTask::kFeatureExtraction) WarnOfUnusedModules(job.model_name_or_path);
   const Pipeline pipeline =
       Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
         ChangeAttention(job.model_name_or_path, job.attention, config);

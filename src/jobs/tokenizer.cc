@@ -126,6 +126,7 @@ void TrainWords(const TokenizerTrainOptions& options) {
 }  // namespace
 
 void RunTokenizerVectors(const WordVectorOptions& options) {
+  const HeldLog warnings;
   AtomicFile file(options.output);  // before hours of work, not after
   SkipGramText text(options.lowercase);
   for (const std::string& path : options.input)
@@ -139,6 +140,7 @@ void RunTokenizerVectors(const WordVectorOptions& options) {
 }
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
+  const HeldLog warnings;
   if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
     Fail("{}: the folder is not empty; {} replaces its tokenizer", InputName(options.output_dir),
          OptionName{"overwrite_output_dir"});
@@ -159,6 +161,7 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
 }
 
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
+  const HeldLog warnings;
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
     CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);

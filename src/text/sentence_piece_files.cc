@@ -22,6 +22,8 @@ std::shared_ptr<const Tokenizer> LoadSentencePiece(const std::string& folder) {
   const std::string path = InFolder(folder, kSentencePieceFile);
   SentencePieceOptions options;
   const Json config = ReadTokenizerSettings(folder, options);
+  if (options.tokenizer_class != TokenizerClass::kAlbert && options.tokenizer_class != TokenizerClass::kUnsaid)
+    Fail("{}: spiece.model is AlbertTokenizer's, the folder's \"tokenizer_class\" is another", Shown(folder));
   const std::string config_path = InFolder(folder, kTokenizerConfigFile);
   options.text.lowercase = GetBoolOr(config, "do_lower_case", config_path, true);
   options.text.remove_space = GetBoolOr(config, "remove_space", config_path, true);

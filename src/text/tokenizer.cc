@@ -27,9 +27,11 @@ std::pair<size_t, size_t> LongestFirst(size_t n, size_t m, size_t room) {
   return swapped ? std::pair{longer, shorter} : std::pair{shorter, longer};
 }
 
-void Cut(Encoding& encoding, size_t size) {
-  if (encoding.ids.size() <= size) return;
-  encoding.Resize(size);
+// Cuts what follows the first `lead` tokens to `size`, at its beginning or its end.
+void Cut(Encoding& encoding, size_t lead, size_t size, bool left) {
+  const size_t has = encoding.ids.size() - lead;
+  if (has <= size) return;
+  left ? encoding.Remove(lead, has - size) : encoding.Resize(lead + size);
   encoding.truncated = true;
 }
 
@@ -48,6 +50,21 @@ void Append(Encoding& encoding, const Encoding& tail) {
 }
 
 }  // namespace
+
+void Encoding::Remove(size_t lead, size_t count) {
+  const auto erase = [&](auto& values) {
+    const auto begin = values.begin() + static_cast<int64_t>(lead);
+    values.erase(begin, begin + static_cast<int64_t>(count));
+  };
+  erase(ids);
+  erase(type_ids);
+  erase(offsets);
+  if (cu_characters.empty()) return;
+  const int32_t gone = cu_characters[count];
+  characters.erase(characters.begin(), characters.begin() + gone);
+  cu_characters.erase(cu_characters.begin(), cu_characters.begin() + static_cast<int64_t>(count));
+  for (int32_t& end : cu_characters) end -= gone;
+}
 
 bool Tokenizer::IsSpecial(int32_t id) const { return added_tokens().IsSpecial(id); }
 
@@ -90,12 +107,14 @@ Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const E
   const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
   Encoding first, second;
   if (adds_specials) first.Push(cls_id(), 0, 0, 0);
-  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
-  first.truncated = AppendText(text, 0, has_pair ? kMaxText : room + lead, first);
+  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends; so is a text that
+  // keeps its end.
+  const bool left = truncates_left();
+  first.truncated = AppendText(text, 0, has_pair || left ? kMaxText : room + lead, first);
   if (has_pair) second.truncated = AppendText(pair, 1, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
-  Cut(first, first_size + lead);
-  Cut(second, second_size);
+  Cut(first, lead, first_size, left);
+  Cut(second, 0, second_size, left);
   if (adds_specials) first.Push(sep_id(), 0, 0, 0);
   if (has_pair) {
     Append(first, second);

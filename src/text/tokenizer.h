@@ -34,6 +34,8 @@ struct Encoding {
     cu_characters.resize(tokens + 1, static_cast<int32_t>(characters.size()));
     characters.resize(static_cast<size_t>(cu_characters.back()));
   }
+  // Takes `count` tokens away that follow the first `lead`; where there are characters, lead is 0.
+  void Remove(size_t lead, size_t count);
 };
 
 struct EncodeOptions {
@@ -47,10 +49,10 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0)
 
 class Tokenizer {
  public:
-  // By what the folder holds: vocab.txt or tokenizer.json is WordPiece, spiece.model SentencePiece (beside which a
-  // tokenizer.json is not read), words.txt with characters.txt whole words; tokenizer_config.json and
-  // special_tokens_map.json are read where present. Error names the file and line. A tokenizer.json's own truncation
-  // and padding are ignored.
+  // By what the folder holds, as transformers does it: tokenizer.json goes before all else (its model says whether it
+  // is WordPiece or Unigram), then vocab.txt is WordPiece, spiece.model SentencePiece; words.txt with characters.txt
+  // are whole words. tokenizer_config.json, special_tokens_map.json and added_tokens.json are read where present
+  // (tokenizer_files.h). Error names the file and line. A tokenizer.json's own truncation and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
@@ -75,6 +77,8 @@ class Tokenizer {
   // Whether the token goes on with the word of the token before it: masking of whole words and n-grams asks. Means
   // nothing of special tokens.
   virtual bool ContinuesWord(int32_t id) const = 0;
+  // Whether a text that is too long loses its beginning, not its end: tokenizer_config.json's truncation_side.
+  virtual bool truncates_left() const = 0;
   virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
   // Writes the files of the folder it was loaded from, byte for byte, and removes those of another tokenizer. What that
   // folder lacked of vocab.txt (unless it has tokenizer.json or spiece.model), tokenizer_config.json and

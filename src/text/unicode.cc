@@ -77,22 +77,39 @@ uint8_t ComputeFlags(char32_t c) {
   return static_cast<uint8_t>(flags);
 }
 
+const UNormalizer2* Checked(const UNormalizer2* instance, UErrorCode status) {
+  if (U_FAILURE(status)) Fail("ICU has no normalisation data: {}", u_errorName(status));
+  return instance;
+}
+
 const UNormalizer2* Nfd() {
-  static const UNormalizer2* const nfd = [] {
-    UErrorCode status = U_ZERO_ERROR;
-    const UNormalizer2* instance = unorm2_getNFDInstance(&status);
-    if (U_FAILURE(status)) Fail("ICU has no normalisation data: {}", u_errorName(status));
-    return instance;
-  }();
+  UErrorCode status = U_ZERO_ERROR;
+  static const UNormalizer2* const nfd = Checked(unorm2_getNFDInstance(&status), status);
   return nfd;
 }
 
-int ToCodePoints(const UChar* text, int length, char32_t* out) {
+const UNormalizer2* CompatibleNormalizer() {
+  UErrorCode status = U_ZERO_ERROR;
+  static const UNormalizer2* const nfkd = Checked(unorm2_getNFKDInstance(&status), status);
+  return nfkd;
+}
+
+// What `normalizer` makes of a character that it knew in Unicode 9.0, at most `most` characters.
+int DecomposeBy(const UNormalizer2* normalizer, char32_t c, int most, char32_t* out) {
+  UChar text[2 * kMaxCompatibleMapping];
+  UErrorCode status = U_ZERO_ERROR;
+  const int length = Known(c, 9) ? unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), text,
+                                                           2 * kMaxCompatibleMapping, &status)
+                                 : -1;
+  if (length < 0 || U_FAILURE(status)) {
+    out[0] = c;
+    return 1;
+  }
   int count = 0;
-  for (int at = 0; at < length && count < kMaxMapping;) {
-    UChar32 c;
-    U16_NEXT(text, at, length, c);
-    out[count++] = static_cast<char32_t>(c);
+  for (int at = 0; at < length && count < most;) {
+    UChar32 part;
+    U16_NEXT(text, at, length, part);
+    out[count++] = static_cast<char32_t>(part);
   }
   return count;
 }
@@ -122,18 +139,16 @@ uint8_t CharFlags(char32_t c) {
   return c < basic_plane.size() ? basic_plane[c] : ComputeFlags(c);
 }
 
+bool IsAnySpace(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85 || (CharFlags(c) & kSpace) != 0; }
+
 int CombiningClass(char32_t c) { return Known(c, 9) ? u_getCombiningClass(static_cast<UChar32>(c)) : 0; }
 
-int Decompose(char32_t c, char32_t* out) {
-  UChar text[2 * kMaxMapping];
-  UErrorCode status = U_ZERO_ERROR;
-  const int length =
-      Known(c, 9) ? unorm2_getDecomposition(Nfd(), static_cast<UChar32>(c), text, 2 * kMaxMapping, &status) : -1;
-  if (length < 0 || U_FAILURE(status)) {
-    out[0] = c;
-    return 1;
-  }
-  return ToCodePoints(text, length, out);
+int Decompose(char32_t c, char32_t* out) { return DecomposeBy(Nfd(), c, kMaxMapping, out); }
+
+int DecomposeCompatibly(char32_t c, char32_t* out) { return DecomposeBy(CompatibleNormalizer(), c, kMaxCompatibleMapping, out); }
+
+bool IsCombiningMark(char32_t c) {
+  return c >= 0x300 && Known(c, 9) && (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
 }
 
 int Lowercase(char32_t c, char32_t* out) {

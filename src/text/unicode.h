@@ -18,12 +18,17 @@ enum CharFlag : uint8_t {
   kWordCharacter = 64,  // what \w means in HF's rule of "single_word"
 };
 uint8_t CharFlags(char32_t c);
+bool IsAnySpace(char32_t c);  // White_Space, dropped or not (form feed, next line)
 
 int CombiningClass(char32_t c);
 
 inline constexpr int kMaxMapping = 4;
 // Full canonical decomposition; writes at most kMaxMapping characters, returns their number (1: `c` itself).
 int Decompose(char32_t c, char32_t* out);
+inline constexpr int kMaxCompatibleMapping = 18;
+// The same of the full compatibility decomposition, at most kMaxCompatibleMapping characters.
+int DecomposeCompatibly(char32_t c, char32_t* out);
+bool IsCombiningMark(char32_t c);  // categories M*
 // Full lower case of one character without context (Σ → σ everywhere, İ → i + U+0307), as Rust's char::to_lowercase.
 int Lowercase(char32_t c, char32_t* out);
 

@@ -116,12 +116,12 @@ TEST(SentencePieceTest, AWordBeginsWithItsSpace) {
 TEST(SentencePieceTest, AFolderIsSavedAsItWas) {
   const TempFolder folder, saved;
   folder.Write("spiece.model", ModelFile());
-  folder.Write("tokenizer.json", "{}");  // of HF's fast tokenizer: kept, not read
+  folder.Write("added_tokens.json", "{}");
   folder.Write("tokenizer_config.json", R"({"do_lower_case": false, "other": [1]})");
   saved.Write("vocab.txt", "[UNK]\n");
   Tokenizer::Load(folder.path())->Save(saved.path(), 128);
   EXPECT_EQ(ReadFile(saved / "spiece.model"), ModelFile());
-  EXPECT_EQ(ReadFile(saved / "tokenizer.json"), "{}");
+  EXPECT_EQ(ReadFile(saved / "added_tokens.json"), "{}");
   EXPECT_FALSE(std::filesystem::exists(saved / "vocab.txt"));
   const Json config = ReadJsonObject(saved / "tokenizer_config.json");
   EXPECT_EQ(config["other"], Json::array({1}));
