@@ -131,19 +131,21 @@ def make_folders(root, program):
     add("bert_added_flags", lambda f: saved(f, at("bert_vocab_txt"), lambda t: t.add_tokens(FLAGGED)))
     add("bert_cased_added_flags", lambda f: saved(f, at("bert_cased_vocab_txt"), lambda t: t.add_tokens(FLAGGED)))
 
-    special = "extra_special_tokens" if int(transformers.__version__.split(".")[0]) >= 5 else "additional_special_tokens"
+    newer = int(transformers.__version__.split(".")[0]) >= 5
+    special = "extra_special_tokens" if newer else "additional_special_tokens"
     more = {special: ["<e1>", AddedToken("<n>", lstrip=True)]}
     add("bert_special", lambda f: saved(f, at("bert_vocab_txt"), lambda t: (t.add_special_tokens(more), t.add_tokens(["kayak"]))))
 
+    # transformers 4 leaves tokens of normalised text as the normaliser that it replaces made them: there without.
     def conflict(folder, **settings):
-        saved(folder, at("bert_added_strings"))
+        saved(folder, at("bert_added_strings" if newer else "bert_saved"))
         edit(folder, "tokenizer_config.json", lambda config: config.update(settings))
 
     add("bert_lower_conflict", lambda f: conflict(f, do_lower_case=False))
     add("bert_accent_conflict", lambda f: conflict(f, strip_accents=False, tokenize_chinese_chars=False))
 
     def without_lower(folder):
-        saved(folder, at("bert_cased_added_flags"))
+        saved(folder, at("bert_cased_added_flags" if newer else "bert_cased_vocab_txt"))
         edit(folder, "tokenizer_config.json", lambda config: config.pop("do_lower_case"))
 
     add("bert_lower_unsaid", without_lower)

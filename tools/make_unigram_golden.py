@@ -4,7 +4,8 @@
     PYTHON tools/make_unigram_golden.py
 
 PYTHON has transformers 5 and sentencepiece. Pieces are those of tests/golden/sentencepiece. Each FILE.jsonl begins with the
-tokenizer_config.json under which the lines after it were encoded: {"text", "ids", "offsets", "decoded"}.
+tokenizer_config.json under which the lines after it were encoded: {"text", "ids", "offsets", "decoded"}. "decoded" is null where
+a token is another one normalised: transformers 5 decodes it so, 4 as it was added.
 """
 
 import json
@@ -43,10 +44,14 @@ def main():
             tokenizer = AlbertTokenizer.from_pretrained(saved)
             with open(os.path.join(folder, name + ".jsonl"), "w", encoding="utf-8") as file:
                 file.write(json.dumps(config) + "\n")
+                normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
+                changed = {i for i, token in tokenizer.added_tokens_decoder.items()
+                           if token.normalized and normalize(token.content) != token.content}  # fmt: skip
                 for line in lines:
                     encoded = tokenizer(line, return_offsets_mapping=True)
+                    as_added = not changed & set(encoded["input_ids"])
                     row = {"text": line, "ids": encoded["input_ids"], "offsets": encoded["offset_mapping"],
-                           "decoded": tokenizer.decode(encoded["input_ids"], skip_special_tokens=True)}  # fmt: skip
+                           "decoded": tokenizer.decode(encoded["input_ids"], skip_special_tokens=True) if as_added else None}  # fmt: skip
                     file.write(json.dumps(row) + "\n")
 
 

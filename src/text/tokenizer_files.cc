@@ -61,7 +61,8 @@ void ReadDecoder(const Json& config, const std::string& path, TokenizerSettings&
 // added_tokens.json: {"token": id}. Those that the other files name are special, all others are matched in normalised
 // text.
 void ReadAddedTokensFile(const std::string& path, TokenizerSettings& settings) {
-  for (const auto& [content, id] : ReadJsonObject(path).items()) {
+  const Json tokens = ReadJsonObject(path);
+  for (const auto& [content, id] : tokens.items()) {
     if (content.empty()) Fail("{}: expected a token, got an empty string", path);
     if (!id.is_number_integer()) Fail("{}: expected an id for \"{}\", got {}", path, Shown(content), ShownValue(id));
     CheckId(id.is_number_unsigned() && id > INT32_MAX ? INT32_MAX : id.get<int64_t>(), path, content);

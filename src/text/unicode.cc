@@ -145,10 +145,15 @@ int CombiningClass(char32_t c) { return Known(c, 9) ? u_getCombiningClass(static
 
 int Decompose(char32_t c, char32_t* out) { return DecomposeBy(Nfd(), c, kMaxMapping, out); }
 
-int DecomposeCompatibly(char32_t c, char32_t* out) { return DecomposeBy(CompatibleNormalizer(), c, kMaxCompatibleMapping, out); }
+int DecomposeCompatibly(char32_t c, char32_t* out) {
+  return DecomposeBy(CompatibleNormalizer(), c, kMaxCompatibleMapping, out);
+}
 
 bool IsCombiningMark(char32_t c) {
-  return c >= 0x300 && Known(c, 9) && (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
+  if (c < 0x300) return false;
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // VEDIC SIGNS ARDHAVISARGA, letters since 12.0
+  if (c == 0x111C9) return false;               // SHARADA SANDHI MARK, a mark since 11.0
+  return Known(c, 9) && (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
 }
 
 int Lowercase(char32_t c, char32_t* out) {
