@@ -153,9 +153,9 @@ def make_folders(root, program):
     def legacy(folder):
         bert_base(folder, do_lower_case=True)
         count = len(word_pieces())
-        write(folder, "added_tokens.json", json.dumps({"kayak": count, "<e1>": count + 1, "Zip": count + 2}))
-        tokens = {"mask_token": {"content": "[MASK]", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False},
-                  "additional_special_tokens": ["<e1>"]}  # fmt: skip
+        write(folder, "added_tokens.json", json.dumps({"ra-ra": count, "<e1>": count + 1, "X1": count + 2}))
+        edit(folder, "tokenizer_config.json", lambda config: config.update(additional_special_tokens=["<e1>"]))
+        tokens = {"mask_token": {"content": "[MASK]", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}}
         write(folder, "special_tokens_map.json", json.dumps(tokens))
 
     add("bert_added_tokens_json", legacy)

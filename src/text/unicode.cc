@@ -5,7 +5,9 @@
 #include <unicode/ustring.h>
 #include <unicode/utf16.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -53,6 +55,21 @@ bool IsDropped(char32_t c, int category) {
   return c == 0xFFFD || category == U_CONTROL_CHAR || category == U_FORMAT_CHAR || category == U_PRIVATE_USE_CHAR;
 }
 
+// Word characters that came with Unicode 15.1 and 16, first and last of each range.
+constexpr char32_t kNewWordCharacters[][2] = {
+    {0x897, 0x897},     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+    {0x10D40, 0x10D65}, {0x10D69, 0x10D6D}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFC},
+    {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113C0},
+    {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113CA}, {0x113CC, 0x113D3}, {0x113E1, 0x113E2},
+    {0x116D0, 0x116E3}, {0x11BC0, 0x11BE0}, {0x11BF0, 0x11BF9}, {0x11F5A, 0x11F5A}, {0x13460, 0x143FA},
+    {0x16100, 0x16139}, {0x16D40, 0x16D6C}, {0x16D70, 0x16D79}, {0x18CFF, 0x18CFF}, {0x1CCF0, 0x1CCF9},
+    {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D}};
+
+bool IsNewWordCharacter(char32_t c) {
+  return std::any_of(std::begin(kNewWordCharacters), std::end(kNewWordCharacters),
+                     [c](const char32_t(&range)[2]) { return c >= range[0] && c <= range[1]; });
+}
+
 uint8_t ComputeFlags(char32_t c) {
   const auto character = static_cast<UChar32>(c);
   const int category = Category(c);
@@ -71,7 +88,7 @@ uint8_t ComputeFlags(char32_t c) {
     flags |= kMapped;
   }
   if (u_hasBinaryProperty(character, UCHAR_ALPHABETIC) || u_hasBinaryProperty(character, UCHAR_JOIN_CONTROL) ||
-      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0) {
+      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 || IsNewWordCharacter(c)) {
     flags |= kWordCharacter;
   }
   return static_cast<uint8_t>(flags);

@@ -15,7 +15,7 @@ enum CharFlag : uint8_t {
   kIdeograph = 8,       // gets spaces around it
   kMark = 16,           // category Mn, removed with accents
   kMapped = 32,         // has a decomposition, a combining class or a lower case: the slow path
-  kWordCharacter = 64,  // what \w means in HF's rule of "single_word"
+  kWordCharacter = 64,  // what \w means in HF's rule of "single_word", as of Unicode 16.0
 };
 uint8_t CharFlags(char32_t c);
 bool IsAnySpace(char32_t c);  // White_Space, dropped or not (form feed, next line)
