@@ -88,8 +88,8 @@ TEST(SentencePieceTest, SpecialTokensHaveTheModelsIds) {
 TEST(SentencePieceTest, TokensThatTheModelLacksComeAfterItsPieces) {
   const auto tokenizer = Load(ModelFile(), R"({"mask_token": "<mask>", "additional_special_tokens": ["[E1]"]})");
   EXPECT_EQ(tokenizer->vocab_size(), 402);
-  EXPECT_THAT(tokenizer->Encode("[E1] a<mask>").ids, ElementsAre(2, 400, tokenizer->Id("▁a"), 401, 3));
-  EXPECT_EQ(tokenizer->Decode({400, tokenizer->Id("▁a"), 401}, false), "[E1] a<mask>");
+  EXPECT_THAT(tokenizer->Encode("[E1] a<mask>").ids, ElementsAre(2, 401, tokenizer->Id("▁a"), 400, 3));
+  EXPECT_EQ(tokenizer->Decode({401, tokenizer->Id("▁a"), 400}, false), "[E1] a<mask>");
   EXPECT_THAT(ErrorOf([] { Load(ModelFile(), R"({"unk_token": "[UNK]"})"); }),
               HasSubstr("expected the unknown token \"[UNK]\", the model's is \"<unk>\""));
 }
