@@ -246,7 +246,8 @@ Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top
       if (query.text.ids[i] == tokenizer_->mask_id()) query.masks.push_back(static_cast<int32_t>(i));
     const std::string& mask = tokenizer_->Token(tokenizer_->mask_id());
     if (query.masks.empty() && query.text.truncated && input.text.find(mask) != input.text.npos)
-      Fail("\"text\" has no {} in its first {} tokens", mask, options_.max_seq_length);
+      Fail("\"text\" has no {} in its {} {} tokens", mask, tokenizer_->truncates_left() ? "last" : "first",
+           options_.max_seq_length);
     if (query.masks.empty()) Fail("\"text\" has no {}", mask);
     const auto candidates = static_cast<int64_t>(query.masks.size()) * query.top_k;
     if (candidates > kMostCandidates)
