@@ -37,7 +37,7 @@ int32_t Vocabulary::Id(std::string_view token) const {
 bool Vocabulary::Has(int32_t id) const {
   if (id < 0 || id >= size()) return false;
   const std::string& token = Token(id);
-  return !token.empty() || ids_.contains(token);
+  return !token.empty() || Id(token) == id;  // a blank line is a token, a hole is none
 }
 
 int32_t Vocabulary::Add(std::string_view token) {

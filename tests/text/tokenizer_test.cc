@@ -116,6 +116,7 @@ TEST(TokenizerTest, BlankAndRepeatedLinesOfAVocabularyHaveTheirNumbers) {
   EXPECT_THAT(tokenizer->Encode("a b c", {}, {.add_special_tokens = false}).ids, ElementsAre(4, 3, 6));
   EXPECT_EQ(tokenizer->Token(1), "a") << "the first line's number is no text's";
   EXPECT_EQ(tokenizer->Token(2), "");
+  EXPECT_EQ(tokenizer->Token(tokenizer->mask_id()), "[MASK]") << "behind the last line";
   EXPECT_EQ(tokenizer->Decode({1, 3}, false), "a b");
 }
 
