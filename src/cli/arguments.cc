@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/not_finite.h"
 
 namespace lshformer::cli {
 namespace {
@@ -295,7 +296,9 @@ class Reader {
       if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {
         CheckKind(*flag.option, item, name);
-        flag.values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+        flag.values.push_back(item.is_string()    ? item.get<std::string>()
+                              : IsNotFinite(item) ? ShownValue(item)
+                                                  : item.dump());
       }
       Add(file_, std::move(flag), name);
     }

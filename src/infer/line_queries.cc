@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "data/file_kind.h"
 #include "infer/long_line.h"
 #include "infer/member_text.h"
@@ -23,7 +24,7 @@ std::string RequiredText(const Json& object, const char* key, std::string_view w
 }
 
 TextInput ReadText(const Json& object, bool pair, std::string_view where) {
-  TextInput input{RequiredText(object, "text", where), ""};
+  TextInput input{RequiredText(object, "text", where)};
   if (pair && HasValue(object, "text_pair")) input.text_pair = GetString(object, "text_pair", where);
   return input;
 }
@@ -77,6 +78,9 @@ LineQuery<Query> ReadWhole(const Pipeline& pipeline, std::string_view json, std:
   try {
     const Json object = ParseJson(json, where, kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
+    if (const auto found = object.find("id"); found != object.end() && IsNotFinite(*found, /*inside=*/true))
+      Fail("{}: \"id\" has {}, which JSON cannot say", where,
+           found->is_structured() ? "NaN or Infinity" : ShownValue(*found));
     std::string id = MemberText(json, "id").value_or("");
     if (id.size() > kLongestId) Fail("{}: \"id\" has {} bytes, expected at most {}", where, id.size(), kLongestId);
     line.id = std::move(id);

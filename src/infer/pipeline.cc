@@ -41,11 +41,12 @@ Value Choose(const std::string& name, const char* option, const std::vector<std:
   FailOption(option, "expected one of {}, got \"{}\"{}", list, Shown(name), Suggestion(name, names));
 }
 
-// HF's rule: one label is a sigmoid, a regression stays as it is, all else is a softmax.
+// HF's rule: one label, or each of several that exclude none of the others, is a sigmoid, a regression stays as it is,
+// all else is a softmax.
 std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig& config) {
   std::vector<float> scores(logits.begin(), logits.end());
   if (config.problem_type == "regression") return scores;
-  if (config.num_labels == 1) {
+  if (config.num_labels == 1 || config.multi_label()) {
     for (float& score : scores) score = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(score))));
     return scores;
   }
@@ -209,12 +210,19 @@ void Pipeline::RequireTask(PredictTask task) const {
 Encoding Pipeline::Encode(const TextInput& input) const {
   if (input.text.empty()) Fail("\"text\" is empty");
   if (!IsValidUtf8(input.text)) Fail("\"text\": expected UTF-8");
-  if (!IsValidUtf8(input.text_pair)) Fail("\"text_pair\": expected UTF-8");
+  if (input.text_pair && !IsValidUtf8(*input.text_pair)) Fail("\"text_pair\": expected UTF-8");
   EncodeOptions encode;
   encode.max_length = options_.max_seq_length;
   Encoding encoding = tokenizer_->Encode(input.text, input.text_pair, encode);
-  if (encoding.ids.size() <= (input.text_pair.empty() ? 2U : 3U)) Fail("\"text\" has no tokens: it is blank");
+  if (encoding.ids.size() <= (input.text_pair ? 3U : 2U)) Fail("\"text\" has no tokens: it is blank");
+  RequireTypes(encoding.type_ids, "text_pair");
   return encoding;
+}
+
+void Pipeline::RequireTypes(std::span<const int32_t> type_ids, const char* field) const {
+  const auto most = std::ranges::max_element(type_ids);
+  if (most != type_ids.end() && *most >= config().type_vocab_size)
+    Fail("\"{}\": the model takes no second text (type_vocab_size {})", field, config().type_vocab_size);
 }
 
 Outcome<EmbedQuery> Pipeline::PrepareEmbed(const TextInput& input, const EmbedOptions& options) const {

@@ -3,7 +3,7 @@
 //   PredictOptions options;
 //   options.task = PredictTask::kTextClassification;
 //   const Pipeline pipeline = Pipeline::Load(folder, "", options);
-//   const std::vector<TextInput> texts{{"A fine film.", ""}, {"Is it?", "It is."}};
+//   const std::vector<TextInput> texts{{"A fine film."}, {"Is it?", "It is."}};
 //   for (const auto& outcome : pipeline.Classify(texts))
 //     std::puts(outcome.ok() ? outcome.value[0].label.c_str() : outcome.error.c_str());
 //
@@ -53,7 +53,8 @@ struct PredictOptions {
 };
 
 struct TextInput {
-  std::string text, text_pair;  // an empty text_pair: none. [CLS] text [SEP] text_pair [SEP]
+  std::string text;
+  std::optional<std::string> text_pair{};  // [CLS] text [SEP], or [CLS] text [SEP] text_pair [SEP], be that empty
 };
 struct QuestionInput {
   std::string question, context;
@@ -72,7 +73,8 @@ struct Embedding {
 };
 struct ClassScore {
   std::string label;
-  float score = 0;  // softmax over all labels; of a single label its sigmoid, of a regression the output itself
+  float score = 0;  // softmax over all labels; of a single label, or of a multi-label model, the sigmoid; of a
+                    // regression the output itself
 };
 struct MaskCandidate {
   int32_t token = 0;
@@ -179,6 +181,8 @@ class Pipeline {
   void CheckOptions();
   void RequireTask(PredictTask task) const;
   Encoding Encode(const TextInput& input) const;
+  // Error naming `field` where a sequence has a type that the model does not know.
+  void RequireTypes(std::span<const int32_t> type_ids, const char* field) const;
   // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, of classes, of an
   // option.
   struct Sequence {

@@ -149,6 +149,9 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     const WindowLayout layout = LayoutOf(*tokenizer_, tokens);
     query.first = layout.first;
     query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout, window);
+    if (!layout.apart)
+      RequireTypes(MakeWindow(query.question, query.context_ids, query.windows.front(), *tokenizer_).type_ids,
+                   "context");
   } catch (const Error& error) {
     query = QuestionQuery();
     outcome.error = error.what();

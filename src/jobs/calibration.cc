@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -22,14 +23,15 @@ constexpr int64_t kHeldOutOf = 4;                // one text of so many
 constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
 
 struct Text {
-  std::string text, pair;  // a question's context is its pair
+  std::string text;
+  std::optional<std::string> pair;  // a question's context is its pair
 };
 
 // At most `most` that are not blank.
 std::vector<Text> ReadTexts(const std::vector<std::string>& files, int64_t most) {
   std::vector<Text> texts;
   if (files.empty()) {
-    for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), ""});
+    for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), std::nullopt});
     return texts;
   }
   for (const std::string& file : files) {
@@ -55,10 +57,10 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
   data.path = "calibration texts";
   for (const auto& [text, pair] : texts) {
     data.questions.push_back({std::to_string(data.contexts.size()),
-                              pair.empty() ? FirstWords(text) : text,
+                              pair ? text : FirstWords(text),
                               static_cast<int32_t>(data.contexts.size()),
                               {}});
-    data.contexts.push_back(pair.empty() ? text : pair);
+    data.contexts.push_back(pair.value_or(text));
   }
   SquadWindows windows;
   AddSquadWindows(data, tokenizer, {static_cast<int>(limit), 0}, windows);
@@ -96,9 +98,10 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, co
   CalibrationTexts texts;
   texts.files = files;
   const std::vector<Text> rows = ReadTexts(files, most);
-  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
+  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return row.pair.has_value(); });
   const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
   (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
+  RequireTypes(texts.set, config, Shown(files.empty() ? "calibration texts" : files.front(), 120));
   CheckTexts(texts, tokenizer);
   return texts;
 }

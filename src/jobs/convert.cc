@@ -231,8 +231,8 @@ Json Layers(Work& work) {
 
 // The figure of a task's results that counts, and whether more is better.
 std::pair<std::string, double> MainMetric(const Json& results) {
-  for (const char* key : {"f1", "eval_f1", "eval_accuracy", "eval_matthews_correlation", "eval_spearmanr",
-                          "eval_mlm_accuracy", "eval_cosine_spearman"})
+  for (const char* key : {"f1", "eval_f1", "eval_f1_micro", "eval_accuracy", "eval_matthews_correlation",
+                          "eval_spearmanr", "eval_mlm_accuracy", "eval_cosine_spearman"})
     if (results.contains(key) && results[key].is_number()) return {key, results[key].get<double>()};
   Fail("the task has no metric to compare: {}", Shown(results.dump(), 120));
 }

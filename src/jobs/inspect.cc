@@ -42,6 +42,7 @@ LabelKind LabelKindOf(Task task, const ModelConfig& config) {
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
   if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
   if (task == Task::kMultipleChoice) return LabelKind::kChoice;
+  if (config.multi_label()) return LabelKind::kFlags;
   return config.regression() ? LabelKind::kValue : LabelKind::kClass;
 }
 

@@ -180,6 +180,14 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
   return model;
 }
 
+void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::string& where) {
+  if (config.type_vocab_size > 1 || set.has_words()) return;
+  for (int64_t i = 0; i < set.sequences(); ++i)
+    if (const std::vector<int32_t> types = set.type_ids(i); !types.empty() && types.back() > 0)
+      Fail("{}: its texts have a second one beside them, but the model takes none (type_vocab_size {})", where,
+           config.type_vocab_size);
+}
+
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   if (max_seq_length == 0) return static_cast<int>(config.max_position_embeddings);
   CheckMaxSeqLength(max_seq_length, /*texts=*/1, config.max_position_embeddings);

@@ -9,6 +9,7 @@
 #include "base/attention_changes.h"
 #include "base/json.h"
 #include "base/option_table.h"
+#include "data/sequence_set.h"
 #include "models/model.h"
 #include "ops/matmul_precision.h"
 #include "ops/precision.h"
@@ -59,6 +60,9 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source);
 // there are none.
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
                    const TrainingOptions& training, const std::function<void(ModelConfig&)>& adjust = {});
+
+// Error naming `where` if sequences have a second text by their types and the model takes none (type_vocab_size 1).
+void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::string& where);
 
 // max_seq_length within max_position_embeddings; 0: as many. OptionError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);

@@ -23,9 +23,8 @@ std::string_view OptionOf(const std::string& error, const PredictJob& job) {
 void PredictInput(const Pipeline& pipeline, const PredictJob& job) {
   AtomicFile output(job.output);
   const JsonSink sink = [&](std::string_view json) { output.Write(json); };
-  const SingleAnswer answer = job.question
-                                  ? PredictOne(pipeline, QuestionInput{*job.question, *job.context}, sink)
-                                  : PredictOne(pipeline, TextInput{*job.text, job.text_pair.value_or("")}, sink);
+  const SingleAnswer answer = job.question ? PredictOne(pipeline, QuestionInput{*job.question, *job.context}, sink)
+                                           : PredictOne(pipeline, TextInput{*job.text, job.text_pair}, sink);
   if (!answer.error.empty()) Fail("{}: {}", OptionName{OptionOf(answer.error, job)}, answer.error);
   output.Commit();
   if (answer.truncated) Warn("{}: cut to {} tokens", OptionName{"text"}, pipeline.options().max_seq_length);

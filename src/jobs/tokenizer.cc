@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/signals.h"
 #include "data/corpus.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "data/squad.h"
 #include "data/word_vectors.h"
 #include "io/gzip.h"
@@ -34,8 +36,21 @@ void WarnReplaced(const std::string& path, int64_t replaced) {
   if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", InputName(path), replaced);
 }
 
-// Hands the lines of a file to `add` in blocks of bounded size.
+// Questions and contexts, SQuAD's or of its form, not rows with a text. A pipe goes by its name.
+bool HoldsQuestions(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return DataExtension(path) == "json";
+  Json row;
+  if (!IsJsonLines(path) || !JsonRows(path, {}).Next(row)) return false;
+  return row.contains("paragraphs") || row.contains("data") ||
+         (row.contains("question") && row.contains("context") && !row.contains("text"));
+}
+
+void ReadTexts(const std::string& path, const AddTexts& add);
+
+// Hands the lines of a file, or the texts of its rows of JSON, to `add` in blocks of bounded size.
 void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
+  if (IsJsonLines(path)) return ReadTexts(path, add);
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
@@ -54,10 +69,10 @@ void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) 
   WarnReplaced(path, replaced);
 }
 
-// Hands the paragraphs of a text, the rows of JSONL, or the contexts and questions of SQuAD's JSON to `add`, in blocks
+// Hands the paragraphs of a text, the rows of JSON, or the contexts and questions of SQuAD's files to `add`, in blocks
 // of bounded size. Invalid UTF-8 in a text is replaced, which a warning counts.
 void ReadTexts(const std::string& path, const AddTexts& add) {
-  if (DataExtension(path) == "json") {
+  if (HoldsQuestions(path)) {
     SquadData squad = ReadSquad(path, SquadUse::kQuestionsOnly);
     add(squad.contexts);
     std::vector<std::string> questions;

@@ -160,6 +160,7 @@ std::vector<int64_t> LossItems(Task task, const Labels& labels) {
     case Task::kPretraining:
       return {tokens, classes};
     case Task::kSequenceClassification:
+      return {labels.flags.empty() ? classes : static_cast<int64_t>(labels.flags.size())};
     case Task::kMultipleChoice:
       return {classes};
     case Task::kQuestionAnswering:

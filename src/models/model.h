@@ -40,8 +40,8 @@ struct ForwardOptions {
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:
-//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}; multiple
-//   choice: {examples}
+//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}, of
+//   several labels {sequences · labels}; multiple choice: {examples}
 std::vector<int64_t> LossItems(Task task, const Labels& labels);
 
 struct LossTerm {

@@ -74,13 +74,14 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
   return false;
 }
 
-Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const {
+Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view> pair,
+                           const EncodeOptions& options) const {
   constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();  // offsets are int32
-  for (const std::string_view part : {text, pair}) {
+  for (const std::string_view part : {text, pair.value_or("")}) {
     if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
   }
-  const bool has_pair = !pair.empty();
+  const bool has_pair = pair.has_value();
   const bool adds_specials = options.add_special_tokens && cls_id() >= 0;
   const int specials = !adds_specials ? 0 : has_pair ? 3 : 2;
   if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
@@ -92,7 +93,7 @@ Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const E
   if (adds_specials) first.Push(cls_id(), 0, 0, 0);
   // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
   first.truncated = AppendText(text, 0, has_pair ? kMaxText : room + lead, first);
-  if (has_pair) second.truncated = AppendText(pair, 1, kMaxText, second);
+  if (has_pair) second.truncated = AppendText(*pair, 1, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
   Cut(first, first_size + lead);
   Cut(second, second_size);
@@ -115,14 +116,15 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
 }
 
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                                const std::vector<std::string>& pairs, const EncodeOptions& options) {
+                                const std::vector<std::optional<std::string>>& pairs, const EncodeOptions& options) {
   if (!pairs.empty() && pairs.size() != texts.size()) {
     Fail("pairs: expected as many as texts, {}, got {}", texts.size(), pairs.size());
   }
   std::vector<Encoding> encodings(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      encodings[i] = tokenizer.Encode(texts[i], pairs.empty() ? std::string_view{} : pairs[i], options);
+      const std::optional<std::string_view> pair = pairs.empty() ? std::nullopt : pairs[i];
+      encodings[i] = tokenizer.Encode(texts[i], pair, options);
     }
   });
   return encodings;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +56,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; a tokenizer without these tokens (cls_id() is −1) adds none.
-  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair counts as absent.
-  Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const;
+  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair is a text too.
+  Encoding Encode(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options) const;
   Encoding Encode(std::string_view text) const { return Encode(text, {}, {}); }
   // Joins pieces to text as HF does, with its clean-up of spaces where the settings ask for it; specials left out when
   // asked.
@@ -93,9 +94,9 @@ class Tokenizer {
   bool AppendText(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 };
 
-// All texts on all cores, in order. texts[i] with pairs[i] (pairs may be empty).
+// All texts on all cores, in order. texts[i] with pairs[i], where that is one (pairs may be empty: none).
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                                const std::vector<std::string>& pairs, const EncodeOptions& options);
+                                const std::vector<std::optional<std::string>>& pairs, const EncodeOptions& options);
 
 // Raw text: invalid UTF-8 becomes U+FFFD (counted in *replaced), NUL stays (the normaliser drops it).
 std::string CleanUtf8(std::string_view bytes, int64_t* replaced);

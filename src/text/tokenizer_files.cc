@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "text/vocabulary.h"
@@ -112,7 +113,7 @@ TokenizerFiles ReadTokenizerFiles(const std::string& folder) {
   for (const char* name : kAllFiles) {
     std::error_code error;
     if (std::filesystem::is_regular_file(InFolder(folder, name), error))
-      files[name] = ReadFile(InFolder(folder, name), Vocabulary::kMaxBytes);
+      files[name] = ReadOwnKind(InFolder(folder, name), Vocabulary::kMaxBytes);
   }
   return files;
 }

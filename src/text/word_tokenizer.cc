@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "text/english_words.h"
@@ -164,7 +165,7 @@ std::shared_ptr<const Tokenizer> LoadWordTokenizer(const std::string& folder) {
   TokenizerFiles files = ReadTokenizerFiles(folder);
   // What is no regular file, a pipe, is not among them.
   const auto contents = [&](const char* name, const std::string& path) {
-    return files.contains(name) ? files[name] : ReadFile(path, Vocabulary::kMaxBytes);
+    return files.contains(name) ? files[name] : ReadOwnKind(path, Vocabulary::kMaxBytes);
   };
   const std::string words_text = contents(kWordsFile, words), characters_text = contents(kCharactersFile, characters);
   return std::make_shared<WordTokenizer>(words_text, words, characters_text, characters, settings, std::move(files));

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "text/tokenizer_files.h"
@@ -45,7 +46,7 @@ std::shared_ptr<const Tokenizer> LoadWordPiece(const std::string& folder) {
   TokenizerFiles files = ReadTokenizerFiles(folder);
   if (std::filesystem::exists(path)) {
     const std::string vocabulary =
-        files.contains(kVocabularyFile) ? files[kVocabularyFile] : ReadFile(path, Vocabulary::kMaxBytes);
+        files.contains(kVocabularyFile) ? files[kVocabularyFile] : ReadOwnKind(path, Vocabulary::kMaxBytes);
     return std::make_shared<WordPieceTokenizer>(vocabulary, path, options, std::move(files));
   }
   return std::make_shared<WordPieceTokenizer>(ReadTokenizerJson(json, options), json, options, std::move(files));

@@ -41,7 +41,8 @@ void CheckEncoding(const WordPieceTokenizer& tokenizer, const std::string& text,
   }
   tokenizer.Decode(whole.ids, true);
   for (const int length : {3, 4, 9}) {
-    const Encoding cut = tokenizer.Encode(text, pair, {.max_length = length});
+    const Encoding cut =
+        tokenizer.Encode(text, pair.empty() ? std::nullopt : std::optional(pair), {.max_length = length});
     const size_t specials = pair.empty() ? 2 : 3;
     Check(cut.ids.size() <= static_cast<size_t>(length) && cut.ids.size() == cut.offsets.size(),
           "as short as asked for");

@@ -43,26 +43,28 @@ TEST(TokenizerTest, PiecesCarryTheirPlaces) {
   EXPECT_FALSE(encoding.truncated);
 }
 
-TEST(TokenizerTest, PairsHaveTypesAndAnEmptyPairIsNone) {
+TEST(TokenizerTest, PairsHaveTypesAndAnEmptyPairIsOne) {
   EXPECT_THAT(Make()->Encode("x", "hello", {}).type_ids, ElementsAre(0, 0, 0, 1, 1));
-  EXPECT_THAT(Make()->Encode("x", "", {}).ids, ElementsAre(2, 10, 3));
+  EXPECT_THAT(Make()->Encode("x", std::nullopt, {}).ids, ElementsAre(2, 10, 3));
+  EXPECT_THAT(Make()->Encode("x", "", {}).ids, ElementsAre(2, 10, 3, 3)) << "an empty pair is a text";
+  EXPECT_THAT(Make()->Encode("x", "", {}).type_ids, ElementsAre(0, 0, 0, 1));
 }
 
 TEST(TokenizerTest, TruncatedSaysWhetherATokenIsMissing) {
-  const auto truncated = [](const char* text, const char* pair, int length) {
+  const auto truncated = [](const char* text, std::optional<std::string_view> pair, int length) {
     return Make()->Encode(text, pair, {.max_length = length}).truncated;
   };
-  EXPECT_FALSE(truncated("x x x", "", 5));
-  EXPECT_FALSE(truncated("x x x  \n ", "", 5));
-  EXPECT_TRUE(truncated("x x x", "", 4));
-  EXPECT_TRUE(truncated("x x x [MASK]", "", 5));
-  EXPECT_TRUE(truncated("x unaffable", "", 5));
+  EXPECT_FALSE(truncated("x x x", {}, 5));
+  EXPECT_FALSE(truncated("x x x  \n ", {}, 5));
+  EXPECT_TRUE(truncated("x x x", {}, 4));
+  EXPECT_TRUE(truncated("x x x [MASK]", {}, 5));
+  EXPECT_TRUE(truncated("x unaffable", {}, 5));
   EXPECT_FALSE(truncated("x x", "x", 6));
   EXPECT_TRUE(truncated("x x", "x", 5));
 }
 
 TEST(TokenizerTest, LengthWithoutRoomForSpecialTokensIsAnError) {
-  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "", {.max_length = 1}); }), HasSubstr("at least 2"));
+  EXPECT_THAT(ErrorOf([] { Make()->Encode("x", {}, {.max_length = 1}); }), HasSubstr("at least 2"));
   EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "x", {.max_length = 2}); }), HasSubstr("at least 3"));
   EXPECT_THAT(ErrorOf([] { Make()->Encode("x", "x", {.max_length = -1}); }), HasSubstr("got -1"));
 }
@@ -268,10 +270,12 @@ TEST(TokenizerTest, IdsOutOfRangeAreErrors) {
 // The answer of a text does not depend on the texts around it, nor on threads.
 TEST(TokenizerTest, AllAtOnceOrOneByOne) {
   const auto tokenizer = Make();
-  std::vector<std::string> texts, pairs;
+  std::vector<std::string> texts;
+  std::vector<std::optional<std::string>> pairs;
   for (int i = 0; i < 1000; ++i) {
     texts.push_back(std::string(static_cast<size_t>(i % 37), 'x') + " hello é日 [MASK]");
-    pairs.push_back(i % 3 == 0 ? "" : "unaffable.");
+    pairs.emplace_back();
+    if (i % 3 > 0) pairs.back() = i % 3 == 1 ? "" : "unaffable.";
   }
   const int threads = Threads();
   for (const int count : {1, 4}) {
@@ -303,7 +307,7 @@ TEST(TokenizerTest, PublishedVocabulary) {
     const std::string& token = tokenizer->Token(id);
     const bool word = std::all_of(token.begin(), token.end(), [](char c) { return c >= 'a' && c <= 'z'; });
     if (!word) continue;
-    EXPECT_THAT(tokenizer->Encode(token, "", {.add_special_tokens = false}).ids, ElementsAre(id));
+    EXPECT_THAT(tokenizer->Encode(token, {}, {.add_special_tokens = false}).ids, ElementsAre(id));
   }
 }
 
