@@ -38,7 +38,6 @@ constexpr std::array kSignatures{
     Signature{"7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "unpack it first (7z x)"},
     Signature{"PK\x03\x04"sv, "a zip archive (torch.save writes such files too)",
               "unpack it first (unzip), or save the model with safetensors"},
-    Signature{"PAR1\x15"sv, "a Parquet file", kTableCure},
     Signature{"ARROW1\0\0"sv, "an Arrow (Feather) file", kTableCure},
     Signature{"FEA1\0"sv, "a Feather file", kTableCure},
     Signature{"\xFF\xFF\xFF\xFF\x10\0\0\0"sv, "an Arrow stream", kTableCure},
@@ -61,6 +60,14 @@ bool Agree(const Signature& signature, std::string_view front, size_t bytes) {
   for (size_t at = 0; at < bytes; ++at)
     if (!AgreeAt(signature, front, at)) return false;
   return true;
+}
+
+// Behind its mark Parquet has bytes that no text has.
+bool IsParquet(std::string_view front) {
+  if (!front.starts_with("PAR1")) return false;
+  const std::string_view next = front.substr(4, 4);
+  return std::any_of(next.begin(), next.end(),
+                     [](char c) { return (c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == '\x7F'; });
 }
 
 // Protocols 2 to 5 begin with their number; an opcode follows that begins a frame, a number or a container.
@@ -95,6 +102,7 @@ void RefuseForeignContent(std::string_view front, std::string_view name, const C
     if (front.size() >= signature.bytes.size() && Agree(signature, front, signature.bytes.size()))
       refuse(signature.what, signature.cure);
   if (!reader.unpacks_gzip && front.starts_with(kGzip)) refuse("packed with gzip", "unpack it first (gzip -d)");
+  if (IsParquet(front)) refuse("a Parquet file", kTableCure);
   if (IsPickle(front)) refuse("a pickle of Python", kWeightsCure);
   if (IsBareUtf16(front)) refuse("UTF-16 text", kUtf16Cure);
   if (!reader.text_of_any_kind && IsHtml(front))
@@ -108,6 +116,8 @@ std::string ReadOwnKind(const std::string& path, uint64_t limit) {
 }
 
 bool MayBecomeForeign(std::string_view front) {
+  if (constexpr std::string_view kMark = "PAR1"; front.size() < 8 && front.starts_with(kMark.substr(0, front.size())))
+    return true;
   return std::any_of(kSignatures.begin(), kSignatures.end(), [&](const Signature& signature) {
     return front.size() < signature.bytes.size() && Agree(signature, front, front.size());
   });

@@ -123,7 +123,8 @@ std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<st
   std::vector<Encoding> encodings(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const std::optional<std::string_view> pair = pairs.empty() ? std::nullopt : pairs[i];
+      std::optional<std::string_view> pair;
+      if (!pairs.empty() && pairs[i]) pair = *pairs[i];
       encodings[i] = tokenizer.Encode(texts[i], pair, options);
     }
   });
