@@ -56,7 +56,7 @@ class JsonRows {
   std::string text_;                // what is kept whole
   size_t at_ = 0, list_begin_ = 0;  // in text_
   bool one_ = false;
-  bool in_list_ = false;            // behind the first row
+  bool in_list_ = false;  // behind the first row
   Form form_ = Form::kUnknown;
 };
 

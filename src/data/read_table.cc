@@ -151,8 +151,7 @@ class RecordTable : TableReader {
 
  private:
   bool IsFirstRow(const std::vector<std::string>& fields) const {
-    if (layout_.header.empty() || HasName(fields, layout_.columns.text) || HasName(fields, kLabelColumn))
-      return false;
+    if (layout_.header.empty() || HasName(fields, layout_.columns.text) || HasName(fields, kLabelColumn)) return false;
     return need_label_ || fields.size() == layout_.header.size();
   }
 
@@ -245,15 +244,15 @@ class JsonTable : TableReader {
          table_.lines[static_cast<size_t>(one->cells.front().row)], kLabelColumn);
   }
 
-  // The column's value of each row, null where it has none.
+  // The column's value of each row, null where it has none; the visitor may take it.
   template <class Take>
   void ForEachRow(const std::string& name, const Take& take) {
-    static const Json kNone;
+    Json none;
     std::vector<Cell>& cells = columns_[places_.at(name)].cells;
     auto cell = cells.begin();
     for (int64_t row = 0; row < static_cast<int64_t>(table_.lines.size()); ++row) {
       const bool has = cell != cells.end() && cell->row == row;
-      take(row, has, has ? cell->value : kNone);
+      take(row, has, has ? cell->value : none);
       if (has) ++cell;
     }
   }
@@ -261,19 +260,19 @@ class JsonTable : TableReader {
   int64_t FirstWith(const std::string& name) const { return Find(name)->cells.front().row; }
 
   void TakeTexts() {
-    const auto text_of = [&](int64_t row, const std::string& key, const Json& value) {
+    const auto text_of = [&](int64_t row, const std::string& key, Json& value) {
       if (!value.is_string()) Fail("{}: \"{}\" is {}, expected a string", Where(row), Shown(key), ShownValue(value));
-      return value.get<std::string>();
+      return std::move(value.get_ref<std::string&>());
     };
     const auto& [text, pair, label] = table_.columns;
-    ForEachRow(text, [&](int64_t row, bool has, const Json& value) {
+    ForEachRow(text, [&](int64_t row, bool has, Json& value) {
       if (!has)
         Fail("{}: no key \"{}\", which line {} has", Where(row), Shown(text),
              table_.lines[static_cast<size_t>(FirstWith(text))]);
       table_.texts.push_back(text_of(row, text, value));
     });
     if (pair.empty()) return;
-    ForEachRow(pair, [&](int64_t row, bool, const Json& value) {
+    ForEachRow(pair, [&](int64_t row, bool, Json& value) {
       if (value.is_null())
         table_.pairs.emplace_back();
       else

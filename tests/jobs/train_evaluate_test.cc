@@ -113,7 +113,8 @@ TEST_F(TrainEvaluateTest, SeveralLabelsARow) {
   job.validation_file = options.validation_file;
   EXPECT_EQ(RunEvaluate(job)["eval_loss"], trained.eval["eval_loss"]);
   job.validation_file = folder_.Write("odd.jsonl", R"({"text": "a", "labels": ["odd"]})");
-  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("odd.jsonl:1: label \"odd\" is unknown, known: early, even"));
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }),
+              HasSubstr("odd.jsonl:1: label \"odd\" is unknown, known: early, even"));
   job.validation_file = folder_ / "dev.tsv";
   EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("dev.tsv:2: has \"label\", expected several labels a row"));
 }
