@@ -218,7 +218,11 @@ class JsonTable : TableReader {
     std::vector<std::string> names, all;
     for (const Column& column : columns_) {
       all.push_back(column.name);
-      if (column.text) names.push_back(column.name);
+      // Sets of labels are no text, even where a row has a string in place of its list.
+      const bool sets =
+          column.name == kLabelSetColumn &&
+          std::any_of(column.cells.begin(), column.cells.end(), [](const Cell& cell) { return cell.value.is_array(); });
+      if (column.text && !sets) names.push_back(column.name);
     }
     TableReader::Choose(names, all, /*label_sets=*/true, Where(0));
     const bool single = table_.columns.label == kLabelColumn || table_.columns.label == kLabelSetColumn;

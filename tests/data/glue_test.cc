@@ -95,6 +95,7 @@ TEST(Glue, BrokenRowsOfQqpAreLeftOutAndCounted) {
   const auto before = spdlog::default_logger();
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  spdlog::default_logger()->set_level(spdlog::level::warn);
   const TextTable table = ReadGlue(FindGlueTask("qqp"), folder.path(), Split::kValidation);
   spdlog::set_default_logger(before);
   EXPECT_EQ(table.rows(), 2);
