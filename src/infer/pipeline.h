@@ -172,6 +172,7 @@ class Pipeline {
   // The text with one of its masks filled. As in HF it keeps its special tokens where there are several masks.
   std::string FilledText(const FilledMasks& filled, size_t mask, int32_t token) const;
 
+  Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
   const PredictOptions& options() const { return options_; }
 

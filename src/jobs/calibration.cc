@@ -1,6 +1,7 @@
 #include "jobs/calibration.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <sstream>
 
@@ -66,10 +67,15 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
   into.set = std::move(windows.set);
 }
 
-void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
+void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, int64_t most_pairs,
+               CalibrationTexts& into) {
+  int64_t pairs = 0;
   for (const auto& [text, pair] : texts) {
     const Encoding encoding =
         tokenizer.Encode(text, pair, {.add_special_tokens = true, .max_length = static_cast<int>(limit)});
+    const auto length = static_cast<int64_t>(encoding.ids.size());
+    pairs += length * length;
+    if (pairs > most_pairs && into.set.size() >= kFewestCalibrationTexts) return;
     into.cut += encoding.truncated ? 1 : 0;
     into.set.Add(encoding.ids, encoding.type_ids);
   }
@@ -91,14 +97,18 @@ void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
         where, texts.set.max_length(), kShortestUseful);
 }
 
-CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, const Tokenizer& tokenizer,
-                         const ModelConfig& config, int64_t max_seq_length) {
+CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, int64_t most_pairs,
+                         const Tokenizer& tokenizer, const ModelConfig& config, int64_t max_seq_length) {
   CalibrationTexts texts;
   texts.files = files;
   const std::vector<Text> rows = ReadTexts(files, most);
   texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
   const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
-  (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
+  if (tokenizer.character_vocab_size() > 0) {
+    AddContexts(rows, tokenizer, limit, texts);
+  } else {
+    AddTokens(rows, tokenizer, limit, most_pairs, texts);
+  }
   CheckTexts(texts, tokenizer);
   return texts;
 }
@@ -107,16 +117,30 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, co
 
 CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
                                    int64_t max_seq_length) {
-  return Encoded({file}, kMostTrainingTexts, tokenizer, config, max_seq_length);
+  return Encoded({file}, kMostTrainingTexts, INT64_MAX, tokenizer, config, max_seq_length);
 }
 
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                                       const ModelConfig& config, int64_t max_seq_length) {
-  CalibrationTexts texts = Encoded(files, kMostCalibrationTexts, tokenizer, config, max_seq_length);
+  CalibrationTexts texts =
+      Encoded(files, kMostCalibrationTexts, kMostCalibrationPairs, tokenizer, config, max_seq_length);
   for (int64_t i = 0; i < texts.set.size(); ++i)
     (i % kHeldOutOf == kHeldOutOf - 1 ? texts.held_out : texts.fitted).push_back(i);
   if (texts.held_out.empty()) texts.held_out = texts.fitted;
   return texts;
+}
+
+std::vector<int64_t> FirstOf(const CalibrationTexts& texts, const std::vector<int64_t>& numbers, size_t most_texts,
+                             int64_t most_pairs) {
+  std::vector<int64_t> first;
+  int64_t pairs = 0;
+  for (const int64_t number : numbers) {
+    const int64_t length = texts.set.length(number);
+    pairs += length * length;
+    if (first.size() == most_texts || (pairs > most_pairs && !first.empty())) break;
+    first.push_back(number);
+  }
+  return first;
 }
 
 PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number) {
@@ -137,8 +161,10 @@ void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vect
 }
 
 LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts) {
+  constexpr int64_t kMostPairs = 8 * kPartPairs;
   MainDirections found;
-  VisitAttention(exact, texts, texts.fitted, "directions", [&](const AttentionSite& site) {
+  const std::vector<int64_t> numbers = FirstOf(texts, texts.fitted, texts.fitted.size(), kMostPairs);
+  VisitAttention(exact, texts, numbers, "directions", [&](const AttentionSite& site) {
     found.Add(site);
     return torch::Tensor();
   });

@@ -270,14 +270,16 @@ Json RunEvaluate(const EvaluateJob& job) {
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
+  std::optional<AttentionChange> change;
   const ModelPtr model = LoadModel(
       folder, task, job.seed, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) {
-        ChangeAttention(folder, job.model.attention, config);
+        change = ChangeAttention(folder, job.model.attention, config);
         if (job.compare_exact) CheckComparable(folder, config);
       },
       WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(model->config()), *tokenizer, folder);
+  WarnOfAttention(*model, change);
   const ModelPtr exact = job.compare_exact ? WithAttention(*model, {AttentionSpec{}}) : nullptr;
   for (const ModelPtr& each : {model, exact})
     if (each != nullptr) each->set_precision(job.model.precision);

@@ -79,9 +79,11 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 void RunInspect(const InspectOptions& options) {
   const HeldLog warnings;
   const Task task = NamedTask(options.task, options.model_name_or_path);
-  const ModelPtr model =
-      LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
-                [&](ModelConfig& config) { ChangeAttention(options.model_name_or_path, options.attention, config); });
+  std::optional<AttentionChange> change;
+  const ModelPtr model = LoadModel(
+      options.model_name_or_path, task, 0, /*require_head=*/true,
+      [&](ModelConfig& config) { change = ChangeAttention(options.model_name_or_path, options.attention, config); });
+  WarnOfAttention(*model, change);
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
   if (options.gradients && !labelled) FailOption("gradients", "needs labels, no line of {} has any", options.input);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,9 +67,18 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config);
 // Lays `changes` over the attention of a config. UsageError where there are some and the family has no such attention.
 void ApplyAttention(const AttentionChanges& changes, ModelConfig& config);
 
-// The same over the config of a checkpoint, with a warning where that was made with another attention: what it answers
-// then is another function of its weights.
-void ChangeAttention(const std::string& folder, const AttentionChanges& changes, ModelConfig& config);
+// What a checkpoint was made with that runs with another attention: what it answers then is another function of its
+// weights.
+struct AttentionChange {
+  std::vector<AttentionSpec> made_with;
+  std::string warning;  // one line, short of what was measured
+};
+// The same over the config of a checkpoint; nothing where that changes no answer.
+std::optional<AttentionChange> ChangeAttention(const std::string& folder, const AttentionChanges& changes,
+                                               ModelConfig& config);
+// Warns of it where the model is given its first batch, and of the cosine between what the two make of the first texts
+// in it: a few hundred tokens, read once more under each, apart from the run.
+void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change);
 
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);

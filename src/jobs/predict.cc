@@ -81,11 +81,13 @@ void RunPredict(const PredictJob& job) {
   const HeldLog warnings;
   CheckInput(job);
   CheckPrecision(job.options.precision);
+  std::optional<AttentionChange> change;
   const Pipeline pipeline =
       Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
-        ChangeAttention(job.model_name_or_path, job.attention, config);
+        change = ChangeAttention(job.model_name_or_path, job.attention, config);
         ValidateModelConfig(config, job.model_name_or_path);
       });
+  WarnOfAttention(pipeline.model(), change);
   if (job.text || job.question) {
     PredictInput(pipeline, job);
   } else {

@@ -111,6 +111,7 @@ void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint6
 }
 
 ModelOutput Model::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+  if (look_) std::call_once(looked_, [&] { look_(batch); });
   if (config_.attended_padding == 0) return Run(batch, options);
   CheckStreams(batch, FamilyOf(config_));
   const PackedBatch filled = FilledUp(batch, config_);
