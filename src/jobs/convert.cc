@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/logging.h"
 #include "base/progress.h"
+#include "eval/evaluate.h"
 #include "io/weight_files.h"
 #include "io/weight_names.h"
 #include "jobs/calibration.h"
