@@ -81,6 +81,23 @@ void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64
   }
 }
 
+CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, int64_t most_pairs,
+                         const Tokenizer& tokenizer, const ModelConfig& config, int64_t max_seq_length) {
+  CalibrationTexts texts;
+  texts.files = files;
+  const std::vector<Text> rows = ReadTexts(files, most);
+  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
+  const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
+  if (tokenizer.character_vocab_size() > 0) {
+    AddContexts(rows, tokenizer, limit, texts);
+  } else {
+    AddTokens(rows, tokenizer, limit, most_pairs, texts);
+  }
+  return texts;
+}
+
+}  // namespace
+
 void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
   const std::string where = texts.files.empty() ? "the program's own texts" : Shown(texts.files.front(), 120);
   if (!texts.set.has_words()) {
@@ -97,27 +114,11 @@ void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
         where, texts.set.max_length(), kShortestUseful);
 }
 
-CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, int64_t most_pairs,
-                         const Tokenizer& tokenizer, const ModelConfig& config, int64_t max_seq_length) {
-  CalibrationTexts texts;
-  texts.files = files;
-  const std::vector<Text> rows = ReadTexts(files, most);
-  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
-  const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
-  if (tokenizer.character_vocab_size() > 0) {
-    AddContexts(rows, tokenizer, limit, texts);
-  } else {
-    AddTokens(rows, tokenizer, limit, most_pairs, texts);
-  }
-  CheckTexts(texts, tokenizer);
-  return texts;
-}
-
-}  // namespace
-
 CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
                                    int64_t max_seq_length) {
-  return Encoded({file}, kMostTrainingTexts, INT64_MAX, tokenizer, config, max_seq_length);
+  CalibrationTexts texts = Encoded({file}, kMostTrainingTexts, INT64_MAX, tokenizer, config, max_seq_length);
+  CheckTexts(texts, tokenizer);
+  return texts;
 }
 
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,

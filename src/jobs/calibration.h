@@ -30,10 +30,11 @@ struct CalibrationTexts {
 };
 
 // Lines of text, or of JSON with "text" and perhaps "text_pair", or with "question" and "context". A model that reads
-// words gets a text alone as a context, and its first words as the question. Error naming the file: no text, more
-// unknown tokens than known ones, only texts that clustered attention leaves exact.
+// words gets a text alone as a context, and its first words as the question. Error naming the file: no text.
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                                       const ModelConfig& config, int64_t max_seq_length);
+// Error naming the file: more unknown tokens than known ones, only texts that clustered attention leaves exact.
+void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer);
 
 // Texts to train on: all of the file, none held out.
 CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -67,10 +68,16 @@ class Chooser {
     const std::optional<size_t> best = BestWithin(all_, budget);
     if (!best && std::any_of(all_.begin(), all_.end(), [](auto& c) { return std::isnan(c.cosine.mean); }))
       Fail("the converted model's output is not finite");
-    if (!best)
-      FailOption(OptionOf(budget.of),
-                 "settings for {:.4g} could not be found: what heads cost together is more than the sum of each",
-                 budget.share);
+    if (!best) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const Candidate& candidate : all_)
+        if (!candidate.other_kind) least = std::min(least, CostOf(candidate, budget.of));
+      FailOption(
+          OptionOf(budget.of),
+          "nothing that was measured keeps to {:.4g}: what heads cost together is more than the sum of each; the "
+          "least is {:.4g}",
+          budget.share, least);
+    }
     Candidate chosen = all_[*best];
     const bool by_policy = has_policy_ && *best == 0;
     chosen.setting = chosen.name + (chosen.setting.empty() ? "" : ", " + chosen.setting);

@@ -87,7 +87,7 @@ void LoadExact(Work& work) {
   if (!FamilyOf(config).encoder_layers)
     FailOption("model_name_or_path", "a model of type \"{}\" has no self-attention to convert", config.model_type);
   for (const AttentionSpec& spec : config.attention)
-    if (!Is<DenseAttention>(spec) && !Is<ClusteredAttention>(spec))
+    if (!KeepsAttention(work.options) && !Is<DenseAttention>(spec) && !Is<ClusteredAttention>(spec))
       FailOption("model_name_or_path", "{} was made with {} attention; a conversion begins with an exact model",
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
@@ -100,6 +100,7 @@ void LoadExact(Work& work) {
       [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(config), *work.tokenizer, work.source);
   work.texts = ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, work.options.max_seq_length);
+  if (!KeepsAttention(work.options)) CheckTexts(work.texts, *work.tokenizer);
   Json files = Json::array();
   for (const std::string& file : work.texts.files) files.push_back(Shown(file, PATH_MAX));
   work.report["texts"] = {{"files", std::move(files)},      {"embedded", work.texts.files.empty()},
@@ -346,13 +347,13 @@ void CompareShortTexts(Work& work) {
       {"max_tokens", config.max_position_embeddings}, {"cosine_mean", cosines.mean}, {"cosine_worst", cosines.worst}};
 }
 
-// Those that a model keeps, whose attention stays what it is; else what the texts give.
+// Those of a model whose attention stays what it is, where it has some; else what the texts give.
 void FindDirections(Work& work) {
-  if (!KeepsAttention(work.options)) {
-    work.directions = CalibrateDirections(*work.exact, work.texts);
-  } else if (AnyStoresDirections(work.wanted)) {
+  if (KeepsAttention(work.options) && AnyStoresDirections(work.wanted)) {
     work.directions = DirectionsOf(*LoadModel(work.source, work.exact->task(), work.options.seed,
                                               /*require_head=*/false, {}, WeightPlace::kMappedFile));
+  } else {
+    work.directions = CalibrateDirections(*work.exact, work.texts);
   }
 }
 
@@ -362,7 +363,7 @@ std::vector<ProgressPhase> Phases(const Work& work) {
   const ConversionWork reading{work.exact->config(), work.texts};
   const double held_out = reading.Forward(work.texts.held_out), all = held_out + reading.Forward(work.texts.fitted);
   std::vector<ProgressPhase> phases{{"exact answers", held_out}};
-  if (!KeepsAttention(work.options)) phases.push_back({"directions", all - held_out});
+  phases.push_back({"directions", all - held_out});
   const std::optional<ConversionBudget> budget = BudgetOf(work.options);
   std::optional<HeadCost> budget_of;
   if (budget) budget_of = budget->of;
