@@ -125,7 +125,7 @@ TEST_F(ConvertTest, AnotherAttentionSaysWhatItDoes) {
   const auto predict = [&](const Words& more, const std::string& level) {
     Words words{"predict",     "--task", "feature-extraction",
                 "--pooling",   "mean",   "--model_name_or_path",
-                Model(),       "--text", SyntheticDocument(2, 0).substr(0, 250),
+                Model(),       "--text", SyntheticDocument(2, 0).substr(0, 200),
                 "--log_level", level,    "--no_progress"};
     words.insert(words.end(), more.begin(), more.end());
     const CommandResult result = Call(words);
