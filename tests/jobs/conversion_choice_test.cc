@@ -55,12 +55,12 @@ TEST(BestWithin, AnotherKindBeyondTheSpreadAlone) {
 }
 
 // A small model whose attention is not flat, and texts for it.
-struct Small {
+struct SmallModel {
   ModelPtr exact;
   CalibrationTexts texts;
   LayerDirections directions;
 
-  Small() {
+  SmallModel() {
     ModelConfig config;
     config.architectures = {"BertModel"};
     config.vocab_size = 60;
@@ -89,7 +89,7 @@ struct Small {
 
 // What is written is beaten on both cost and quality by no row beside it.
 TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
-  Small small;
+  SmallModel small;
   QualityMeter meter(*small.exact, small.texts);
   const ConversionField field{*small.exact, small.texts, small.directions, meter, small.Base()};
   for (const double share : {0.35, 0.6}) {
@@ -116,7 +116,7 @@ TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
 }
 
 TEST(CompareBeside, WhatWasAskedForIsTheFirst) {
-  Small small;
+  SmallModel small;
   QualityMeter meter(*small.exact, small.texts);
   const ConversionField field{*small.exact, small.texts, small.directions, meter, small.Base()};
   const std::vector<Candidate> rows = CompareBeside(field, PerLayer(AttentionSpec{}, small.exact->config()));
