@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
 #include <type_traits>
 
 #include "base/error.h"
@@ -127,6 +128,47 @@ template LineQuery<ClassifyQuery> ReadLineQuery(const Pipeline&, std::string_vie
 template LineQuery<FillMaskQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<ChooseQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<QuestionQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+
+template <class Query>
+Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, std::string_view where) {
+  // A long one is shortened as it would be in a line of JSON.
+  if (text.size() > kLongLine && IsValidUtf8(text))
+    return ReadLineQuery<Query>(pipeline, Json{{"text", std::string(text)}}.dump(), where).query;
+  const TextInput input{std::string(text), ""};
+  Outcome<Query> query;
+  if constexpr (std::is_same_v<Query, EmbedQuery>) {
+    query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
+  } else if constexpr (std::is_same_v<Query, ClassifyQuery>) {
+    query = pipeline.PrepareClassify(input);
+  } else if constexpr (std::is_same_v<Query, FillMaskQuery>) {
+    query = pipeline.PrepareFillMask(input, /*top_k=*/0);
+  } else {
+    query.error = "the task takes more than a text";
+  }
+  if (!query.ok()) query.error = fmt::format("{}: {}", where, query.error);
+  return query;
+}
+
+template Outcome<EmbedQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<ClassifyQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<FillMaskQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<ChooseQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<QuestionQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+
+namespace {
+
+int64_t Tokens(const Encoding& text) { return static_cast<int64_t>(text.ids.size()); }
+
+}  // namespace
+
+int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const ChooseQuery& query) {
+  return std::accumulate(query.options.begin(), query.options.end(), int64_t{0},
+                         [](int64_t sum, const Encoding& option) { return sum + Tokens(option); });
+}
+int64_t TokensAtOnce(const QuestionQuery&) { return 0; }
 
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
   const auto rows = query.options.pooling == Pooling::kNone ? static_cast<int64_t>(query.text.ids.size()) : 1;

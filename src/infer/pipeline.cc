@@ -30,15 +30,38 @@ Task HeadOf(PredictTask task) {
 }
 
 template <class Value>
-Value Choose(const std::string& name, const char* option, const std::vector<std::pair<std::string, Value>>& choices) {
+using Choices = std::vector<std::pair<const char*, Value>>;
+
+const Choices<PredictTask>& TaskChoices() {
+  static const Choices<PredictTask> choices{{"fill-mask", PredictTask::kFillMask},
+                                            {"text-classification", PredictTask::kTextClassification},
+                                            {"multiple-choice", PredictTask::kMultipleChoice},
+                                            {"question-answering", PredictTask::kQuestionAnswering},
+                                            {"feature-extraction", PredictTask::kFeatureExtraction}};
+  return choices;
+}
+
+const Choices<Pooling>& PoolingChoices() {
+  static const Choices<Pooling> choices{{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}};
+  return choices;
+}
+
+template <class Value>
+Value Choose(const std::string& name, const char* option, const Choices<Value>& choices) {
   std::vector<std::string> names;
   std::string list;
   for (const auto& [known, value] : choices) {
     if (known == name) return value;
-    names.push_back(known);
-    list += (list.empty() ? "" : ", ") + known;
+    names.emplace_back(known);
+    list += (list.empty() ? "" : ", ") + names.back();
   }
   FailOption(option, "expected one of {}, got \"{}\"{}", list, Shown(name), Suggestion(name, names));
+}
+
+template <class Value>
+const char* NameIn(const Choices<Value>& choices, Value value) {
+  return std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.second == value; })
+      ->first;
 }
 
 // HF's rule: one label is a sigmoid, a regression stays as it is, all else is a softmax.
@@ -120,18 +143,10 @@ std::vector<Outcome<typename Query::Answer>> PrepareAndRun(std::span<const Input
 
 }  // namespace
 
-PredictTask ParsePredictTask(const std::string& name) {
-  return Choose<PredictTask>(name, "task",
-                             {{"fill-mask", PredictTask::kFillMask},
-                              {"text-classification", PredictTask::kTextClassification},
-                              {"multiple-choice", PredictTask::kMultipleChoice},
-                              {"question-answering", PredictTask::kQuestionAnswering},
-                              {"feature-extraction", PredictTask::kFeatureExtraction}});
-}
-
-Pooling ParsePooling(const std::string& name) {
-  return Choose<Pooling>(name, "pooling", {{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}});
-}
+PredictTask ParsePredictTask(const std::string& name) { return Choose(name, "task", TaskChoices()); }
+Pooling ParsePooling(const std::string& name) { return Choose(name, "pooling", PoolingChoices()); }
+const char* Name(PredictTask task) { return NameIn(TaskChoices(), task); }
+const char* Name(Pooling pooling) { return NameIn(PoolingChoices(), pooling); }
 
 void SoftmaxRow(std::span<const float> logits, std::span<float> probabilities) {
   const double largest = *std::max_element(logits.begin(), logits.end());

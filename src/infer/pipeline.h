@@ -35,6 +35,8 @@ enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]
 
 PredictTask ParsePredictTask(const std::string& name);  // OptionError lists the names and suggests the nearest
 Pooling ParsePooling(const std::string& name);
+const char* Name(PredictTask task);
+const char* Name(Pooling pooling);
 
 struct EmbedOptions {
   Pooling pooling = Pooling::kNone;
