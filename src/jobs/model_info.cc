@@ -12,6 +12,7 @@
 #include "io/weight_files.h"
 #include "jobs/model_source.h"
 #include "models/config.h"
+#include "models/family.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -86,10 +87,26 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
   return rows;
 }
 
+// What is not said would be told as the defaults of some model: numbers that are nobody's.
+void RequireModel(const Json& json, const ModelConfig& config, const std::string& path) {
+  std::vector<std::string> missing;
+  const bool named = HasValue(json, "model_type") || (!config.architectures.empty() && FindTask(config).has_value());
+  if (!named) missing.emplace_back("\"model_type\"");
+  const OptionTable<ModelConfig> table = ConfigTable(FamilyOf(config));
+  for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"})
+    if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
+  if (!missing.empty())
+    Fail("{}: no model's config: {} {} missing", Shown(path, 120), fmt::join(missing, ", "),
+         missing.size() == 1 ? "is" : "are");
+}
+
 }  // namespace
 
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
-  ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const std::string path = folder + "/config.json";
+  const Json json = ReadModelConfigJson(path);
+  ModelConfig config = ParseModelConfig(json, Shown(path, 120));
+  RequireModel(json, config, path);
   ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));

@@ -127,16 +127,22 @@ void CheckSettings(const std::string& where, const Json& before, const RunSettin
   }
 }
 
-// Settings as flags: without those that were not given, and what is no flag ("command", "training data").
+// A list of numbers is one text of its flag, "128,32"; a list of files is a flag that is given several times.
+Json FlagValue(const Json& value) {
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_number)) return value;
+  std::vector<std::string> numbers;
+  for (const Json& number : value) numbers.push_back(number.dump());
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
 void AddFlags(const Json& settings, Json& flags) {
   for (const auto& [key, value] : settings.items()) {
     if (value.is_null() || value == "" || key == "command" || key.find(' ') != key.npos) continue;
     if (value.is_object()) {
       AddFlags(value, flags);  // "answers"
-    } else if (key == "lsh_buckets" && value.is_array()) {
-      flags[key] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
     } else if (!value.is_array() || !value.empty()) {
-      flags[key] = value;
+      flags[key] = FlagValue(value);
     }
   }
 }
@@ -176,6 +182,12 @@ void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) 
 }
 
 }  // namespace
+
+Json FlagsFromSettings(const Json& settings) {
+  Json flags = Json::object();
+  AddFlags(settings, flags);
+  return flags;
+}
 
 bool HoldsRun(const std::string& folder) { return fs::exists(folder + "/" + kArguments); }
 
@@ -250,9 +262,8 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
   } else {
     RemovePartialCheckpoints(folder.output_dir);
   }
-  Json flags = Json::object();
-  AddFlags(settings, flags);
-  AddFlags(more_flags, flags);
+  Json flags = FlagsFromSettings(settings);
+  flags.update(FlagsFromSettings(more_flags));
   WriteFileAtomically(folder.output_dir + "/" + kArguments, flags.dump(2) + "\n");
 }
 

@@ -82,6 +82,10 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
 // training freely.
 void CheckSameRun(const std::string& checkpoint, const RunSettings& settings);
 
+// Settings of a run as a file of flags (cli/arguments.h): without those that were not given, and what is no flag
+// ("command", "training data").
+Json FlagsFromSettings(const Json& settings);
+
 // Clears what an earlier run left (with overwrite_output_dir its checkpoints too) and writes training_args.json: the
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes
 // the run again.
