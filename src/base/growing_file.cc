@@ -16,10 +16,6 @@ namespace {
 
 constexpr size_t kPendingBytes = size_t{1} << 18;
 
-bool StatusOf(const std::string& path, int standard, struct stat& status) {
-  return path == "-" ? fstat(standard, &status) == 0 : stat(path.c_str(), &status) == 0;
-}
-
 }  // namespace
 
 GrowingFile::GrowingFile(const std::string& path, const std::string& name, int64_t bytes)
@@ -63,13 +59,6 @@ void GrowingFile::MoveTo(const std::string& target) {
   if (close(std::exchange(file_, -1)) != 0 && errno != EINTR) FailWrite(name_, errno);
   if (rename(path_.c_str(), target.c_str()) != 0) FailWrite(name_, errno);
   SyncFolder(ParentFolder(target));
-}
-
-bool IsSameFile(const std::string& input, const std::string& output) {
-  struct stat from {
-  }, to{};
-  return StatusOf(input, STDIN_FILENO, from) && StatusOf(output, STDOUT_FILENO, to) && S_ISREG(from.st_mode) &&
-         from.st_dev == to.st_dev && from.st_ino == to.st_ino;
 }
 
 }  // namespace lshformer

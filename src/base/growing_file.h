@@ -27,8 +27,4 @@ class GrowingFile {
   int file_;
 };
 
-// Whether both are the same regular file, whatever their names: links, hard links, relative paths. "-" is stdin or
-// stdout.
-bool IsSameFile(const std::string& input, const std::string& output);
-
 }  // namespace lshformer

@@ -129,6 +129,13 @@ class Reader {
               other.empty() ? Suggestion(word, names) : fmt::format(" (did you mean {}?)", other));
   }
 
+  // "bench model ", the commands that were entered.
+  std::string Commands() const {
+    std::string names;
+    for (size_t level = 1; level < path_.size(); ++level) names += path_[level]->get_name() + " ";
+    return names;
+  }
+
   // "bench " in front of the names of its commands.
   std::string Prefix() const { return path_.size() > 1 ? command().get_name() + " " : ""; }
 
@@ -187,7 +194,7 @@ class Reader {
     if (MeansModelFolder(flag))
       for (const CLI::Option* option : command().get_options(nullptr))
         if (option->get_positional() && option->get_name(true, false) == "DIR")
-          return fmt::format("; the folder is an argument without a flag: {} DIR", command().get_name());
+          return fmt::format("; the folder is an argument without a flag: {}DIR", Commands());
     return Suggestion(flag, KnownFlags());
   }
 

@@ -51,7 +51,7 @@ const std::vector<OtherName>& Flags() {
       {{"output", "out", "output_file", "output_path", "out_file", "save_path", "save_to"}, {"output", "output_dir"}},
       {{"output_dir", "out_dir", "save_dir", "output_folder", "outdir"}, {"output_dir", "output"}},
       {{"overwrite", "force"}, {"overwrite_output_dir"}},
-      {{"resume", "resume_from"}, {"resume", "resume_from_checkpoint"}},
+      {{"resume", "resume_from", "resume_from_checkpoint"}, {"resume", "resume_from_checkpoint"}},
       {{"warmup", "num_warmup_steps"}, {"warmup_steps"}},
       {{"warmup_proportion"}, {"warmup_ratio"}},
       {{"scheduler", "lr_scheduler", "schedule"}, {"lr_scheduler_type"}},

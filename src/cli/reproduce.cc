@@ -95,7 +95,7 @@ void CheckFlags(const CLI::App& program, const std::vector<RecipeRun>& runs) {
 
 // Files and folders that are to be read and are not there, once each.
 void AddMissingPaths(const CLI::App& program, const std::vector<RecipeRun>& runs, const std::string& output_dir,
-                     std::vector<std::string>& missing) {
+                     std::vector<Missing>& missing) {
   for (const RecipeRun& run : runs) {
     const CLI::App* command = &program;
     for (const std::string& word : run.CommandWords()) command = command->get_subcommand(word);
@@ -109,7 +109,8 @@ void AddMissingPaths(const CLI::App& program, const std::vector<RecipeRun>& runs
         if (path.starts_with(output_dir + "/") || path.find('{') != path.npos || std::filesystem::exists(path, error))
           continue;
         const std::string text = fmt::format("{} (--{})", Shown(path, 100), name);
-        if (std::find(missing.begin(), missing.end(), text) == missing.end()) missing.push_back(text);
+        if (std::none_of(missing.begin(), missing.end(), [&](const Missing& other) { return other.name == text; }))
+          missing.push_back({text, text + ": no such file or folder"});
       }
     }
   }
@@ -142,13 +143,13 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App&
   if (flags.list) return ListInputs(recipe);
   const bool somewhere = !options.output_dir.empty();
   if (!somewhere) options.output_dir = "OUTPUT";
-  std::vector<std::string> missing;
+  std::vector<Missing> missing;
   const std::vector<RecipeRun> runs = PlanRecipe(recipe, options, &missing);
   const bool planned = missing.empty();
-  if (!somewhere) missing.push_back(Marked("output_dir"));
+  if (!somewhere) missing.push_back({Marked("output_dir"), Marked("output_dir") + ": required"});
   AddMissingPaths(program, runs, options.output_dir, missing);
   if (planned) CheckFlags(program, runs);
-  RefuseMissing(recipe, missing);
+  Refuse(missing);
   if (flags.dry_run) {
     for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";
     return;

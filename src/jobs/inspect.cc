@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "base/signals.h"
+#include "base/writing.h"
 #include "io/safetensors.h"
 #include "jobs/inspect_batch.h"
 #include "jobs/model_source.h"
@@ -78,6 +79,7 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 
 void RunInspect(const InspectOptions& options) {
   const HeldLog warnings;
+  RefuseInputAsOutput("input", options.input, options.output);
   const Task task = NamedTask(options.task, options.model_name_or_path);
   const ModelPtr model =
       LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,

@@ -87,17 +87,17 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
   return rows;
 }
 
-// What is not said would be told as the defaults of some model: numbers that are nobody's.
+// What is not said would be told as the defaults of some model: numbers that are nobody's. A whole config without a
+// "model_type" is BERT's of the first years.
 void RequireModel(const Json& json, const ModelConfig& config, const std::string& path) {
-  std::vector<std::string> missing;
-  const bool named = HasValue(json, "model_type") || (!config.architectures.empty() && FindTask(config).has_value());
-  if (!named) missing.emplace_back("\"model_type\"");
   const OptionTable<ModelConfig> table = ConfigTable(FamilyOf(config));
+  std::vector<std::string> missing;
   for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"})
     if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
-  if (!missing.empty())
-    Fail("{}: no model's config: {} {} missing", Shown(path, 120), fmt::join(missing, ", "),
-         missing.size() == 1 ? "is" : "are");
+  if (missing.empty()) return;
+  if (!HasValue(json, "model_type")) missing.insert(missing.begin(), "\"model_type\"");
+  Fail("{}: no model's config: {} {} missing", Shown(path, 120), fmt::join(missing, ", "),
+       missing.size() == 1 ? "is" : "are");
 }
 
 }  // namespace

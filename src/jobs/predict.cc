@@ -256,8 +256,7 @@ void CheckOutput(const PredictJob& job, const OutputPlace& place) {
   const std::string& input = LinesFile(job);
   for (const auto& [option, path] :
        {std::pair(LinesOption(job), input), {"context_file", job.context_file.value_or("")}})
-    if (!path.empty() && IsSameFile(path, job.output))
-      FailOption("output", "{} is the file of {} too", Shown(job.output, 120), OptionName{option});
+    if (!path.empty()) RefuseInputAsOutput(option, path, job.output);
   if (IsMatrix(job)) {
     if (job.options.task != PredictTask::kFeatureExtraction)
       FailOption("output", "{}: a matrix is for {} feature-extraction", Shown(job.output, 120), OptionName{"task"});

@@ -75,13 +75,19 @@ struct RecipeRun {
   std::vector<std::string> CommandWords() const;  // "tokenizer train" is two
 };
 
+// What a recipe needs and has not got.
+struct Missing {
+  std::string name;   // in a list of several
+  std::string error;  // alone
+};
+
 // What is to be run, in order: steps, then row by row. UsageError for inputs, rows and columns that the recipe has not.
 // Inputs that one of these runs needs and that were not given, and folders of files that are none, go into `missing`
 // (then the runs are not to be used), or are an error where that is null.
 std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options,
-                                  std::vector<std::string>* missing = nullptr);
-// All that is missing, in one UsageError; nothing where nothing is.
-void RefuseMissing(const Recipe& recipe, const std::vector<std::string>& missing);
+                                  std::vector<Missing>* missing = nullptr);
+// UsageError that names all of it; nothing where nothing is missing.
+void Refuse(const std::vector<Missing>& missing);
 // As it would be typed.
 std::string CommandLine(const RecipeRun& run);
 

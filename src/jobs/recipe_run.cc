@@ -316,12 +316,14 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
   return text;
 }
 
-std::vector<std::string> MissingIn(const Recipe& recipe, const Names& names) {
-  std::vector<std::string> missing;
+std::vector<Missing> MissingIn(const Recipe& recipe, const Names& names) {
+  std::vector<Missing> missing;
   for (const auto& [name, what] : recipe.inputs)
-    if (names.needed.contains(name)) missing.push_back(fmt::format("{} {}=VALUE", OptionName{"input"}, name));
+    if (names.needed.contains(name))
+      missing.push_back({name, fmt::format("{} {}=VALUE: required: {}", OptionName{"input"}, name, what)});
   for (const std::string& folder : names.no_folders)
-    missing.push_back(fmt::format("a folder {} with files", Shown(folder, 100)));
+    missing.push_back(
+        {fmt::format("files in {}", Shown(folder, 100)), fmt::format("{}: no folder with files", Shown(folder, 160))});
   return missing;
 }
 
@@ -334,23 +336,15 @@ std::vector<std::string> RecipeRun::CommandWords() const {
   return words;
 }
 
-void RefuseMissing(const Recipe& recipe, const std::vector<std::string>& missing) {
+void Refuse(const std::vector<Missing>& missing) {
   if (missing.empty()) return;
-  std::string inputs;
-  for (const auto& [name, what] : recipe.inputs)
-    for (const std::string& lacks : missing)
-      if (lacks == fmt::format("{} {}=VALUE", OptionName{"input"}, name))
-        inputs += fmt::format("{}{}: {}", inputs.empty() ? " (" : "; ", name, what);
-  if (!inputs.empty()) inputs += ")";
-  const std::string all = fmt::format("required: {}", fmt::join(missing, ", "));
-  // An error has one line of 300 bytes.
-  constexpr size_t kMost = 270;
-  if (all.size() + inputs.size() <= kMost) FailUsage("{}{}", all, inputs);
-  FailUsage("{}{}", all, inputs.empty() ? "" : fmt::format("; {} tells what inputs are", OptionName{"list"}));
+  std::string others;
+  for (size_t i = 1; i < missing.size(); ++i) others += (i == 1 ? "; and " : ", ") + missing[i].name;
+  FailUsage("{}{}", missing[0].error, others);
 }
 
 std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options,
-                                  std::vector<std::string>* missing) {
+                                  std::vector<Missing>* missing) {
   RequireNames(options.rows, recipe.rows, "row");
   RequireNames(options.columns, recipe.columns, "column");
   Names names = KnownNames(recipe, options);
@@ -374,9 +368,9 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
       add(row.name + "/" + column.name, column.command, flags);
     }
   }
-  const std::vector<std::string> lacks = MissingIn(recipe, names);
+  const std::vector<Missing> lacks = MissingIn(recipe, names);
   if (missing == nullptr)
-    RefuseMissing(recipe, lacks);
+    Refuse(lacks);
   else
     missing->insert(missing->end(), lacks.begin(), lacks.end());
   return runs;

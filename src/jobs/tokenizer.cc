@@ -14,6 +14,7 @@
 #include "base/logging.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/writing.h"
 #include "data/corpus.h"
 #include "data/file_kind.h"
 #include "data/squad.h"
@@ -126,6 +127,7 @@ void TrainWords(const TokenizerTrainOptions& options) {
 }  // namespace
 
 void RunTokenizerVectors(const WordVectorOptions& options) {
+  for (const std::string& input : options.input) RefuseInputAsOutput("input", input, options.output);
   AtomicFile file(options.output);  // before hours of work, not after
   SkipGramText text(options.lowercase);
   for (const std::string& path : options.input)
@@ -159,6 +161,7 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
 }
 
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
+  RefuseInputAsOutput("input", options.input, options.output);
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
     CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
@@ -181,6 +184,7 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
 
 void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
   constexpr size_t kLinesAtOnce = 4096, kBytesAtOnce = size_t{1} << 20;
+  RefuseInputAsOutput("input", options.input, options.output);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   LineReader lines(options.input);
   AtomicFile output(options.output);

@@ -208,7 +208,7 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";
     if (of_head && require_head)
-      Fail("{}: it has no head for this task, no tensor \"{}\"; fine-tune it first (train, pretrain)",
+      Fail("{}: it has no head for the task, no tensor \"{}\"; fine-tune it first (train, pretrain)",
            WhatItIs(folder, config), spec.name);
     if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
