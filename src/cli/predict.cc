@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
@@ -116,6 +117,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.attention);
   command->callback([command, flags] {
+    const HeldLog warnings;  // a run that fails says one line
     flags->job.options = CheckedOptions(*command, *flags);
     RunPredict(flags->job);
   });

@@ -33,22 +33,22 @@ std::string RecipeFolder() {
 
 void List() {
   const std::string folder = RecipeFolder();
-  Table table{{"recipe", "hours on two cores", "inputs", "title"}, {}};
   for (const std::string& name : RecipeNames(folder)) {
     const Recipe recipe = ReadRecipe(name, folder);
-    std::string inputs;
-    for (const auto& [input, what] : recipe.inputs) inputs += (inputs.empty() ? "" : ", ") + input;
-    table.Row({name, recipe.hours.empty() ? "–" : recipe.hours, inputs.empty() ? "–" : inputs, recipe.title});
+    std::vector<std::string> inputs;
+    for (const auto& [input, what] : recipe.inputs) inputs.push_back(input);
+    std::cout << fmt::format("{}\n  {}\n  hours on two cores: {}\n  inputs: {}\n\n", name, recipe.title,
+                             recipe.hours.empty() ? "–" : recipe.hours,
+                             inputs.empty() ? "none" : fmt::format("{}", fmt::join(inputs, ", ")));
   }
-  std::cout << PlainText(table) << "lshformer reproduce NAME --list tells what its inputs are\n";
+  std::cout << "lshformer reproduce NAME --list tells what its inputs are\n";
 }
 
 void ListInputs(const Recipe& recipe) {
-  Table table{{"input", "what it is"}, {}};
-  for (const auto& [name, what] : recipe.inputs) table.Row({name, what});
-  std::cout << recipe.title << "\n" << recipe.source << "\n";
-  if (!recipe.hours.empty()) std::cout << "hours on two cores: " << recipe.hours << "\n";
-  std::cout << "\n" << PlainText(table);
+  std::cout << fmt::format("{}\n{}\nhours on two cores: {}\n", recipe.title, recipe.source,
+                           recipe.hours.empty() ? "–" : recipe.hours);
+  if (!recipe.inputs.empty()) std::cout << "\n";
+  for (const auto& [name, what] : recipe.inputs) std::cout << fmt::format("--input {}=VALUE: {}\n", name, what);
 }
 
 std::map<std::string, std::string> Inputs(const std::vector<std::string>& words) {

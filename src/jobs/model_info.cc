@@ -89,15 +89,18 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
 
 // What is not said would be told as the defaults of some model: numbers that are nobody's. A whole config without a
 // "model_type" is BERT's of the first years.
-void RequireModel(const Json& json, const ModelConfig& config, const std::string& path) {
-  const OptionTable<ModelConfig> table = ConfigTable(FamilyOf(config));
+void RequireModel(const Json& json, const std::string& path) {
+  const std::string where = Shown(path, 120);
+  if (!json.is_object()) return;  // the parser tells
+  const Family& family =
+      HasValue(json, "model_type") ? FindFamily(GetString(json, "model_type", where), where) : *Families().front();
+  const OptionTable<ModelConfig> table = ConfigTable(family);
   std::vector<std::string> missing;
   for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"})
     if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
   if (missing.empty()) return;
   if (!HasValue(json, "model_type")) missing.insert(missing.begin(), "\"model_type\"");
-  Fail("{}: no model's config: {} {} missing", Shown(path, 120), fmt::join(missing, ", "),
-       missing.size() == 1 ? "is" : "are");
+  Fail("{}: no model's config: {} {} missing", where, fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are");
 }
 
 }  // namespace
@@ -105,8 +108,8 @@ void RequireModel(const Json& json, const ModelConfig& config, const std::string
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
   const std::string path = folder + "/config.json";
   const Json json = ReadModelConfigJson(path);
+  RequireModel(json, path);
   ModelConfig config = ParseModelConfig(json, Shown(path, 120));
-  RequireModel(json, config, path);
   ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));

@@ -61,7 +61,7 @@ Json PredictRecord(const PredictJob& job) {
   for (const Option<AnswerOptions>& option : AnswerTable().options) record[option.name] = option.write(options.answers);
   record["input digest"] = DigestOfFiles({job.text_file.empty() ? job.input : job.text_file});
   record["model digest"] = DigestOfFolder(job.model_name_or_path);
-  if (!job.tokenizer_name.empty()) record["tokenizer digest"] = DigestOfFolder(job.tokenizer_name);
+  record["tokenizer digest"] = job.tokenizer_name.empty() ? Json() : Json(DigestOfFolder(job.tokenizer_name));
   return record;
 }
 

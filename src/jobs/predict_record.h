@@ -5,8 +5,8 @@
 
 namespace lshformer {
 
-// Settings by the names of their options, and digests of the files that are read: "input digest", "model digest" and,
-// where it has a folder of its own, "tokenizer digest". Two runs of equal records give the same lines.
+// Settings by the names of their options, and digests of the files that are read: "input digest", "model digest" and
+// "tokenizer digest", null where that has no folder of its own. Two runs of equal records give the same lines.
 Json PredictRecord(const PredictJob& job);
 
 }  // namespace lshformer

@@ -58,7 +58,7 @@ TEST_F(InfoTest, AConfigWithoutAModelIsNone) {
   EXPECT_THAT(error(R"({"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
                         "intermediate_size": 24})"),
               HasSubstr("no model's config: \"vocab_size\" is missing"));
-  EXPECT_THAT(error(R"({"model_type": "albert", "vocab_size": 31})"), HasSubstr("\"hidden_size\""));
+  EXPECT_THAT(error(R"({"model_type": "albert", "hidden_size": 16})"), HasSubstr("no model's config: \"num_hidden"));
 }
 
 TEST_F(InfoTest, SaysFromWhichLengthOnSequencesAreHashed) {
