@@ -80,6 +80,7 @@ TEST_F(UnfinishedOutputTest, GoesOnBehindWhatIsThere) {
     output.Write("{\"results\": [3]}\n");
     output.Commit(/*whole=*/true);
     EXPECT_EQ(folder_.Read("out.jsonl"), "{\"results\": [1]}\n{\"results\": [2]}\n{\"results\": [3]}\n");
+    fs::remove(out_);
   }
   EXPECT_TRUE(NothingBeside());
 }
