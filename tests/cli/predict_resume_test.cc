@@ -30,17 +30,17 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kWords = "the of and to in a is that it was for on are as with his they at be this";
 
-struct Case {
+struct ResumedTask {
   const char* task;
   const char* model;  // and the folder that it is in
   int signal;
   bool gzip;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.task; }
+void PrintTo(const ResumedTask& resumed, std::ostream* out) { *out << resumed.task; }
 
 // Models of every head with random weights, made once.
-class PredictResumeTest : public ::testing::TestWithParam<Case> {
+class PredictResumeTest : public ::testing::TestWithParam<ResumedTask> {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
@@ -149,11 +149,11 @@ TEST_P(PredictResumeTest, EndsWithTheBytesOfAWholeRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, PredictResumeTest,
-                         ::testing::Values(Case{"text-classification", "classes", SIGINT, false},
-                                           Case{"fill-mask", "lm", SIGKILL, true},
-                                           Case{"feature-extraction", "lm", SIGTERM, false},
-                                           Case{"question-answering", "questions", SIGKILL, false},
-                                           Case{"multiple-choice", "choices", SIGINT, true}),
+                         ::testing::Values(ResumedTask{"text-classification", "classes", SIGINT, false},
+                                           ResumedTask{"fill-mask", "lm", SIGKILL, true},
+                                           ResumedTask{"feature-extraction", "lm", SIGTERM, false},
+                                           ResumedTask{"question-answering", "questions", SIGKILL, false},
+                                           ResumedTask{"multiple-choice", "choices", SIGINT, true}),
                          [](const auto& info) {
                            std::string name = info.param.task;
                            std::erase(name, '-');

@@ -21,7 +21,7 @@ using testing::TempFolder;
 
 const std::vector<float> kFirst{1, -2.5F, 3e-30F}, kSecond{4, std::numeric_limits<float>::quiet_NaN(), -0.0F};
 
-std::string Written(const TempFolder& folder, const std::string& name) {
+std::string MatrixBytes(const TempFolder& folder, const std::string& name) {
   MatrixFile file(folder / "rows", name, 3);
   file.Write(kFirst);
   file.Write(kSecond);
@@ -31,7 +31,7 @@ std::string Written(const TempFolder& folder, const std::string& name) {
 
 TEST(MatrixFileTest, SafetensorsHaveOneTensor) {
   const TempFolder folder;
-  Written(folder, "m.safetensors");
+  MatrixBytes(folder, "m.safetensors");
   const SafetensorsFile file(folder / "m.safetensors");
   ASSERT_EQ(file.tensors().size(), 1u);
   const std::vector<int64_t> shape{2, 3};
@@ -46,7 +46,7 @@ TEST(MatrixFileTest, SafetensorsHaveOneTensor) {
 // multiple of 64 bytes.
 TEST(MatrixFileTest, NpyIsNumPys) {
   const TempFolder folder;
-  const std::string file = Written(folder, "m.npy");
+  const std::string file = MatrixBytes(folder, "m.npy");
   ASSERT_GT(file.size(), 10u);
   EXPECT_EQ(file.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
   uint16_t length = 0;
