@@ -88,7 +88,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
 }
 
 // What is not said would be told as the defaults of some model: numbers that are nobody's. A whole config without a
-// "model_type" is BERT's of the first years.
+// "model_type" is BERT's of the first years; a type that reads words is one published shape, all but its vocabulary.
 void RequireModel(const Json& json, const std::string& path) {
   const std::string where = Shown(path, 120);
   if (!json.is_object()) return;  // the parser tells
@@ -96,7 +96,10 @@ void RequireModel(const Json& json, const std::string& path) {
       HasValue(json, "model_type") ? FindFamily(GetString(json, "model_type", where), where) : *Families().front();
   const OptionTable<ModelConfig> table = ConfigTable(family);
   std::vector<std::string> missing;
-  for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"})
+  std::vector<const char*> keys{"vocab_size"};
+  if (family.word_table.empty())
+    keys = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
+  for (const char* key : keys)
     if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
   if (missing.empty()) return;
   if (!HasValue(json, "model_type")) missing.insert(missing.begin(), "\"model_type\"");
