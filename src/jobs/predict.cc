@@ -217,7 +217,7 @@ void CheckQuestion(const PredictJob& job) {
   if (job.context && job.context_file)
     FailOption("context_file", "stands instead of {}, got both", OptionName{"context"});
   if (job.question.has_value() != context)
-    FailUsage("{} and {} (or {}): expected both, got one", OptionName{"question"}, OptionName{"context"},
+    FailUsage("{} and {}: expected both, got one ({} reads a context)", OptionName{"question"}, OptionName{"context"},
               OptionName{"context_file"});
   if (job.question && file) FailOption("question", "stands instead of {}, got both", OptionName{"input"});
   if (!job.question && !file)
