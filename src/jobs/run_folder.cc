@@ -200,6 +200,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
   if (!dry_run) CheckOutputDir(folder, MadeHere);
   if (resume) {
     const Json before = FinishedSettings(folder.output_dir);
+    start.was_finished = before.is_object();
     if (folder.resume_from_checkpoint == "auto" && before.is_object()) {
       start.finished = NothingLeftToDo(before, settings);
       CheckSettings(folder.output_dir, before, settings, start.finished);
@@ -230,6 +231,15 @@ void CheckSameRun(const std::string& checkpoint, const RunSettings& settings) {
   const std::string path = checkpoint + "/" + kState;
   CheckSettings(checkpoint, ParseTrainerState(ReadJsonFile(path), path).run_settings, settings,
                 /*finished=*/false);
+}
+
+void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* length) {
+  const std::string path = checkpoint + "/" + kState;
+  const int64_t made = ParseTrainerState(ReadJsonFile(path), path).global_step;
+  if (made > steps)
+    FailOption(length,
+               "makes {} updates, but {} is behind {} of them; go on from an earlier one, or start in another {}",
+               steps, checkpoint, made, OptionName{"output_dir"});
 }
 
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {

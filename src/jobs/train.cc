@@ -50,6 +50,7 @@ JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
                     test = encode(tables.test, false);
   ThrowIfStopped("reading the questions");
   job.train_set = &train;
+  job.validation_sets = {&validation};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(train, examples); };
   const EvaluateOptions evaluating = Evaluating(job);
   job.metrics = EvaluationKeys(job.model->config(), Task::kMultipleChoice, evaluating);
@@ -89,6 +90,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the questions");
   job.train_set = &data.train;
+  job.validation_sets = {&data.validation.windows.set};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   const EvaluateOptions evaluating = Evaluating(job);
   std::vector<FoundAnswer> answers;  // of the last evaluation
@@ -131,6 +133,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
   ThrowIfStopped("reading the training data");
   job.train_set = &data.train;
+  job.validation_sets = {&data.validation, &data.validation_other};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   EvaluateOptions evaluating = Evaluating(job);
   ChooseMetrics(tables, evaluating);
