@@ -237,8 +237,7 @@ void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* le
   const std::string path = checkpoint + "/" + kState;
   const int64_t made = ParseTrainerState(ReadJsonFile(path), path).global_step;
   if (made > steps)
-    FailOption(length,
-               "makes {} updates, but {} is behind {} of them; go on from an earlier one, or start in another {}",
+    FailOption(length, "asks for {} updates, but {} has made {}; go on from an earlier one, or start in another {}",
                steps, checkpoint, made, OptionName{"output_dir"});
 }
 

@@ -115,8 +115,8 @@ class Trainer {
       // Resumed into another folder, it would be missed only at the very end.
       if (const std::string reason = IncompleteReason(best); !reason.empty())
         Fail(
-            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the "
-            "folder where it is",
+            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the folder where it is, or "
+            "from a checkpoint before it",
             OptionName{"load_best_model_at_end"}, place_.resume_from, best, reason);
     }
     saved_step_ = state_.global_step;
