@@ -30,7 +30,7 @@ function(lshformer_layer name)
   lshformer_public_headers(${name} ${LAYER_PRIVATE_HEADERS})
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/cli/(main|without_models)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/cli/(main|start|without_models)\\.cc$")
   add_library(lshformer_${name} STATIC ${sources})
   target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(lshformer_${name} PUBLIC cxx_std_20)

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     options.embedding = {.pooling = lshformer::Pooling::kMean, .normalize = true};
     const auto pipeline = lshformer::Pipeline::Load(argv[1], /*tokenizer_folder=*/"", options);
 
-    const std::vector<lshformer::TextInput> texts{{argv[2], ""}};
+    const std::vector<lshformer::TextInput> texts{{argv[2]}};
     const auto outcomes = pipeline.Embed(texts);
     if (!outcomes[0].ok()) return std::fprintf(stderr, "encode: %s\n", outcomes[0].error.c_str()), 1;
     for (float x : outcomes[0].value.values) std::printf("%.9g\n", x);

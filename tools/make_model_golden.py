@@ -71,6 +71,8 @@ def make_batch(config, rng, labels):
                 line[pair_names(config)[1]] = int(rng.integers(2))
         elif labels == "class":
             line["labels"] = int(rng.integers(config.num_labels))
+        elif labels == "flags":
+            line["labels"] = rng.integers(0, 2, config.num_labels).astype(float).tolist()
         elif labels == "value":
             line["labels"] = float(np.float32(rng.normal()))
         elif labels == "span":           # sometimes past the end, where HF ignores it
@@ -113,6 +115,9 @@ def loss_sum(logits, line, labels):
         return torch.nn.functional.cross_entropy(logits[0], wanted, reduction="sum", ignore_index=-100), int((wanted >= 0).sum())
     if labels == "class":
         return torch.nn.functional.cross_entropy(logits, torch.tensor([line["labels"]]), reduction="sum"), 1
+    if labels == "flags":                # of every label
+        wanted = torch.tensor([line["labels"]], dtype=torch.float64)
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum"), wanted.numel()
     return (logits[0, 0] - line["labels"]) ** 2, 1
 
 
@@ -153,10 +158,10 @@ def expected(model, lines, labels):
             parts.setdefault("logits", []).append(result.logits[0] if labels == "tokens" else result.logits)
             term, terms = loss_sum(result.logits, line, labels)
             total, count = total + term, count + terms
-            if labels == "value":        # HF's own loss of one example is its square
+            if labels in ("value", "flags"):   # HF's own loss of one example is its mean
                 own = model(input_ids=torch.tensor([line["input_ids"]]), token_type_ids=torch.tensor([line["token_type_ids"]]),
                             labels=torch.tensor([line["labels"]], dtype=torch.float64)).loss
-                assert torch.equal(own, term), (own, term)
+                assert torch.allclose(own, term / terms, rtol=1e-12), (own, term)
     for name, tensors in parts.items():
         out[name] = torch.cat(tensors)
     out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
@@ -199,6 +204,8 @@ CASES = [  # name, class, config, labels, names in the file
     ("albert_encoder", AlbertModel, {"num_hidden_layers": 2, "layer_norm_eps": 1e-3}, None, None),
     ("multiple_choice", BertForMultipleChoice, {"num_hidden_layers": 1}, "choice", None),
     ("albert_multiple_choice", AlbertForMultipleChoice, {"num_hidden_layers": 2}, "choice", None),
+    ("multi_label", BertForSequenceClassification, {"num_labels": 4, "problem_type": "multi_label_classification", "num_hidden_layers": 1,
+                                                    "hidden_size": 16, "num_attention_heads": 2}, "flags", None),
 ]
 
 

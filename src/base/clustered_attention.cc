@@ -83,7 +83,7 @@ void CheckLevels(const AttentionSpec& spec, std::string_view where) {
     if (open[level] == 0) Fail("{}: \"open\": expected 0 in its last place at most, got {}", where, Json(open).dump());
 }
 
-AttentionTable Table() {
+AttentionTable ClusteredTable() {
   using C = ClusteredAttention;
   AttentionSpec defaults{.kind = C{}, .window = 2, .global_first = true, .global_last = true};
   defaults.resample = Resample::kNever;  // directions are drawn once, or stored
@@ -103,7 +103,7 @@ AttentionTable Table() {
 }  // namespace
 
 const AttentionTable& Options(const ClusteredAttention&) {
-  static const AttentionTable table = Table();
+  static const AttentionTable table = ClusteredTable();
   return table;
 }
 

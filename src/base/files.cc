@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/signals.h"
+#include "base/writing.h"
 
 namespace lshformer {
 namespace {
@@ -36,8 +37,6 @@ class FileHandle {
   int file_;
 };
 
-std::string Cause(int error) { return error == ENOSPC || error == EDQUOT ? "disk full" : std::strerror(error); }
-
 // The open file that a path such as /dev/stdout or /proc/self/fd/3 stands for. Opening those anew would start at offset
 // 0 of a redirected file, and replacing them by rename would cut the shell's redirection.
 std::optional<int> StandsForDescriptor(const std::string& path) {
@@ -51,17 +50,6 @@ std::optional<int> StandsForDescriptor(const std::string& path) {
   return std::nullopt;
 }
 
-std::string FolderOf(const std::string& path) {
-  const std::string folder = fs::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
-// Without this a rename may be lost when the machine stops. Some file systems cannot sync folders; that is no failure.
-void SyncFolder(const std::string& folder) {
-  const FileHandle handle(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (handle.get() >= 0) fsync(handle.get());
-}
-
 // Whether a descriptor is open for the direction that `unfit` does not have: O_WRONLY asks about reading.
 bool IsOpenFor(int file, int unfit) {
   const int flags = fcntl(file, F_GETFL);
@@ -69,6 +57,65 @@ bool IsOpenFor(int file, int unfit) {
 }
 
 }  // namespace
+
+std::string WriteCause(int error) { return error == ENOSPC || error == EDQUOT ? "disk full" : std::strerror(error); }
+
+void FailWrite(const std::string& name, int error) {
+  if (error == EPIPE) Fail("{}: cannot write: the reader closed the pipe", name);
+  Fail("{}: cannot write: {}", name, WriteCause(error));
+}
+
+void WriteAll(int file, std::string_view bytes, const std::string& name) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) FailWrite(name, errno);
+      pollfd request{file, POLLOUT, 0};  // somebody made stdout non-blocking
+      poll(&request, 1, -1);
+      continue;
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+std::string ParentFolder(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+void SyncFolder(const std::string& folder) {
+  const FileHandle handle(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (handle.get() >= 0) fsync(handle.get());
+}
+
+OutputPlace PlaceOfOutput(const std::string& path) {
+  if (path.empty()) Fail("the name of an output file is empty");
+  if (path.ends_with(".gz")) Fail("{}: files are written plain; use - and pipe through gzip", Shown(path, 120));
+  OutputPlace place{FollowLinks(path), std::nullopt, false};
+  place.descriptor = StandsForDescriptor(place.target);
+  struct stat status {};
+  const bool other = !place.descriptor && stat(place.target.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  if (other && S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path, 120));
+  place.direct = place.descriptor || other;
+  return place;
+}
+
+bool MayReplace(const std::string& target) {
+  return faccessat(AT_FDCWD, target.c_str(), F_OK, AT_EACCESS) != 0 ||
+         faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+void RefuseInputAsOutput(std::string_view name, const std::string& input, const std::string& output) {
+  const auto status_of = [](const std::string& path, int standard, struct stat& status) {
+    return path == "-" ? fstat(standard, &status) == 0 : stat(path.c_str(), &status) == 0;
+  };
+  struct stat from {
+  }, to{};
+  if (status_of(input, STDIN_FILENO, from) && status_of(output, STDOUT_FILENO, to) && S_ISREG(from.st_mode) &&
+      from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+    FailOption("output", "{} is the file of {} too", OutputName(output), OptionName{name});
+}
 
 void OpenStandardDescriptors() {
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -162,23 +209,18 @@ std::string ReadFile(const std::string& path, uint64_t limit) {
 }
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
-  if (path.empty()) Fail("the name of an output file is empty");
-  if (path.ends_with(".gz")) Fail("{}: files are written plain; use - and pipe through gzip", Shown(path, 120));
-  target_ = FollowLinks(path);
-  const std::optional<int> descriptor = StandsForDescriptor(target_);
-  struct stat status {};
-  if (descriptor) {
-    direct_ = true;
+  const OutputPlace place = PlaceOfOutput(path);
+  target_ = place.target;
+  direct_ = place.direct;
+  if (place.descriptor) {
     errno = EBADF;
-    if (IsOpenFor(*descriptor, O_RDONLY)) file_ = fcntl(*descriptor, F_DUPFD_CLOEXEC, 3);
-  } else if (stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    if (S_ISDIR(status.st_mode)) Fail("{}: is a folder, expected a file", Shown(path_, 120));
-    direct_ = true;
+    if (IsOpenFor(*place.descriptor, O_RDONLY)) file_ = fcntl(*place.descriptor, F_DUPFD_CLOEXEC, 3);
+  } else if (direct_) {
     file_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
   } else {
     OpenTemporary();
   }
-  if (file_ < 0) Fail("{}: cannot write: {}", OutputName(path_), Cause(errno));
+  if (file_ < 0) Fail("{}: cannot write: {}", OutputName(path_), WriteCause(errno));
 }
 
 bool IsTemporaryFile(std::string_view name) { return name.starts_with(".lshformer-") && name.ends_with(".tmp"); }
@@ -186,12 +228,11 @@ bool IsTemporaryFile(std::string_view name) { return name.starts_with(".lshforme
 void AtomicFile::OpenTemporary() {
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
-  // Renaming over it would work, but whoever took away the write permission meant it.
-  if (exists && faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) return;
+  if (!MayReplace(target_)) return;
   static std::atomic<uint64_t> count{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
     // Short, so that a name of the greatest length can be written; the process number keeps runs apart.
-    temporary_ = fmt::format("{}/.lshformer-{}-{}.tmp", FolderOf(target_), getpid(), count++);
+    temporary_ = fmt::format("{}/.lshformer-{}-{}.tmp", ParentFolder(target_), getpid(), count++);
     name_.Set(temporary_);  // first: a signal may come in between
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ >= 0 || errno != EEXIST) break;
@@ -210,26 +251,9 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-void AtomicFile::FailWrite(int error) const {
-  const std::string name = OutputName(path_);
-  if (error == EPIPE) Fail("{}: cannot write: the reader closed the pipe", name);
-  Fail("{}: cannot write: {}", name, Cause(error));
-}
+void AtomicFile::FailWrite(int error) const { lshformer::FailWrite(OutputName(path_), error); }
 
-void AtomicFile::WriteOut(const char* data, size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t written = write(file_, data, bytes);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) FailWrite(errno);
-      pollfd request{file_, POLLOUT, 0};  // somebody made stdout non-blocking
-      poll(&request, 1, -1);
-      continue;
-    }
-    data += written;
-    bytes -= static_cast<size_t>(written);
-  }
-}
+void AtomicFile::WriteOut(const char* data, size_t bytes) { WriteAll(file_, {data, bytes}, OutputName(path_)); }
 
 void AtomicFile::Write(const void* data, size_t bytes) {
   if (buffer_.size() + bytes > kBufferBytes) Flush();
@@ -254,7 +278,7 @@ void AtomicFile::Commit() {
   if (rename(temporary_.c_str(), target_.c_str()) != 0) FailWrite(errno);
   temporary_.clear();
   name_.Clear();
-  SyncFolder(FolderOf(target_));
+  SyncFolder(ParentFolder(target_));
 }
 
 void WriteFileAtomically(const std::string& path, std::string_view contents) {
@@ -274,7 +298,7 @@ void MakeFolder(const std::string& path) {
     if (fs::exists(status)) Fail("{}: is a file, expected a folder", Shown(path, 120));
     if (error && error != std::errc::file_exists && error != std::errc::no_such_file_or_directory) break;
   }
-  Fail("{}: cannot make the folder: {}", Shown(path, 120), Cause(error ? error.value() : status_error.value()));
+  Fail("{}: cannot make the folder: {}", Shown(path, 120), WriteCause(error ? error.value() : status_error.value()));
 }
 
 bool IsEmptyFolder(const std::string& path) {

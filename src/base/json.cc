@@ -5,8 +5,10 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/not_finite.h"
 
 namespace lshformer {
 namespace {
@@ -22,19 +24,86 @@ std::string Place(std::string_view text, size_t position) {
   return fmt::format("line {}, column {}", line, column);
 }
 
+constexpr std::string_view kNan = "NaN", kInfinity = "Infinity";
+
+// What Python writes for numbers that are not finite, and the numbers of as many digits that stand for them while the
+// text is parsed: ones that it does not have.
+class NotFinite {
+ public:
+  explicit NotFinite(std::string_view text) {
+    if (text.find(kNan) == text.npos && text.find(kInfinity) == text.npos) return;
+    nan_ = Unused(text, "e");
+    infinity_ = Unused(text, "00000e");
+    replaced_ = std::string(text);
+    bool quoted = false;
+    for (size_t at = 0; at < replaced_.size(); ++at) {
+      const char c = replaced_[at];
+      if (c == '"') quoted = !quoted;
+      if (quoted && c == '\\') ++at;
+      if (quoted || (c != 'N' && c != 'I')) continue;
+      for (const auto& [word, number] : {std::pair(kNan, &nan_), {kInfinity, &infinity_}}) {
+        if (replaced_.compare(at, word.size(), word) != 0 || !Alone(at, word)) continue;
+        replaced_.replace(at, word.size(), *number);
+        at += word.size() - 1;
+        break;
+      }
+    }
+  }
+
+  // The text to parse in place of `text`.
+  std::string_view Replaced(std::string_view text) const { return nan_.empty() ? text : replaced_; }
+
+  // What a number of that text stood for; "": itself.
+  std::string_view Meant(std::string_view number) const {
+    if (nan_.empty()) return "";
+    if (number == nan_) return kNan;
+    const bool negative = number.starts_with('-');
+    if (number.substr(negative ? 1 : 0) != infinity_) return "";
+    return negative ? "-Infinity" : kInfinity;
+  }
+
+ private:
+  // No letter or digit beside it: "NaNs" is no number. A minus belongs to Infinity alone.
+  bool Alone(size_t at, std::string_view word) const {
+    const auto plain = [&](size_t place) {
+      return place >= replaced_.size() ||
+             std::string_view(",:[]{} \t\r\n").find(replaced_[place]) != std::string_view::npos;
+    };
+    const bool minus = word == kInfinity && at > 0 && replaced_[at - 1] == '-';
+    const size_t before = minus ? at - 1 : at;
+    return (before == 0 || plain(before - 1)) && plain(at + word.size());
+  }
+
+  // A number of one digit, `middle` and another digit; were they all in the text, the last.
+  static std::string Unused(std::string_view text, std::string_view middle) {
+    std::string number;
+    for (int pair = 99; pair >= 10; --pair) {
+      number = fmt::format("{}{}{}", pair / 10, middle, pair % 10);
+      if (text.find(number) == text.npos) break;
+    }
+    return number;
+  }
+
+  std::string nan_, infinity_, replaced_;
+};
+
 // Builds the value from the parser's events. The parser itself keeps its nesting on the heap, one bit a level, and the
 // depth is checked before a level is built, so no input can exhaust the stack.
 class Builder {
  public:
-  Builder(std::string_view text, std::string_view where, const JsonLimits& limits)
-      : text_(text), where_(where), limits_(limits) {}
+  Builder(std::string_view text, std::string_view where, const JsonLimits& limits, const NotFinite& not_finite)
+      : text_(text), where_(where), limits_(limits), not_finite_(not_finite) {}
   Json Take() { return std::move(root_); }
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
   bool number_integer(int64_t value) { return Add(value); }
   bool number_unsigned(uint64_t value) { return Add(value); }
-  bool number_float(double value, const std::string&) { return Add(value); }
+  bool number_float(double value, const std::string& digits) {
+    if (const std::string_view meant = not_finite_.Meant(digits); !meant.empty())
+      return Add(Json::binary({meant.begin(), meant.end()}));
+    return Add(value);
+  }
   bool string(std::string& value) { return Add(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }
   bool start_object(size_t) { return Open(Json::object()); }
@@ -126,6 +195,7 @@ class Builder {
 
   std::string_view text_, where_;
   const JsonLimits& limits_;
+  const NotFinite& not_finite_;
   Json root_;
   std::vector<Level> open_;  // pointers stay valid: only the innermost container grows
   std::string key_;
@@ -152,13 +222,15 @@ Json ParseJson(std::string_view text, std::string_view where, const JsonLimits& 
   // The parser takes a NUL for the end of its input and would not look at what follows.
   if (const size_t nul = text.find('\0'); nul != text.npos)
     Fail("{}: invalid JSON at {}: NUL byte", where, Place(text, nul + 1));
-  Builder builder(text, where, limits);
-  Json::sax_parse(text.begin(), text.end(), &builder);
+  const NotFinite not_finite(text);
+  Builder builder(text, where, limits, not_finite);
+  const std::string_view parsed = not_finite.Replaced(text);
+  Json::sax_parse(parsed.begin(), parsed.end(), &builder);
   return builder.Take();
 }
 
 Json ReadJsonFile(const std::string& path, const JsonLimits& limits) {
-  return ParseJson(ReadFile(path, limits.bytes), path, limits);
+  return ParseJson(ReadOwnKind(path, limits.bytes), path, limits);
 }
 
 Json ReadJsonObject(const std::string& path) {
@@ -172,7 +244,19 @@ void AppendMember(Json& object, std::string key, Json value) {
   members.emplace_back(std::move(key), std::move(value));
 }
 
+bool IsNotFinite(const Json& value, bool inside) {
+  if (!inside || !value.is_structured()) return value.is_binary();
+  return std::any_of(value.begin(), value.end(), [](const Json& part) { return IsNotFinite(part, true); });
+}
+
+void NullNotFinite(Json& value) {
+  if (value.is_binary()) value = nullptr;
+  if (!value.is_structured()) return;
+  for (Json& part : value) NullNotFinite(part);
+}
+
 std::string ShownValue(const Json& value) {
+  if (value.is_binary()) return {value.get_binary().begin(), value.get_binary().end()};
   if (value.is_string()) return fmt::format("\"{}\"", Shown(value.get_ref<const std::string&>()));
   if (value.is_array()) return fmt::format("a list of {} {}", value.size(), value.size() == 1 ? "value" : "values");
   if (value.is_object()) return "an object";

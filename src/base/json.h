@@ -1,4 +1,5 @@
-// Strict JSON (RFC 8259): UTF-8 only, duplicate keys refused, depth and size bounded, nothing after the value.
+// Strict JSON (RFC 8259): UTF-8 only, duplicate keys refused, depth and size bounded, nothing after the value; and
+// Python's NaN and Infinity, for which see base/not_finite.h.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -20,6 +19,8 @@
 #ifdef LSHFORMER_OPENMP
 #include <omp.h>
 #endif
+
+#include "base/thread_limit.h"
 
 namespace lshformer {
 namespace {
@@ -69,9 +70,9 @@ void SleepSoonWhenWaiting() {
   const int team = std::max(2, omp_get_num_procs() - Threads() + 2);
   constexpr int kMostSleepers = 32;  // with so many cores to spare spinning does no harm
   if (team > kMostSleepers) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that work
+  const int needed = team + 2 * (Threads() - 1);  // those of the pool follow, and libtorch makes as many again
+  if (ThreadsThatStart(needed) < needed) return;  // then they spin
+  const SignalsElsewhere blocked;
   try {
     std::latch made(1);
     std::thread([team, &made] {
@@ -82,9 +83,8 @@ void SleepSoonWhenWaiting() {
     }).detach();
     // A process that becomes another program while a thread is being made fails to make it, and libgomp then ends it.
     made.wait();
-  } catch (const std::system_error&) {  // no more threads: then they spin
+  } catch (const std::system_error&) {  // no more threads
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 #endif
 }
 

@@ -20,6 +20,7 @@ constexpr auto kLineInterval = std::chrono::seconds(5);
 constexpr auto kBarDelay = std::chrono::milliseconds(500);
 
 std::atomic<ProgressStyle> chosen_style{ProgressStyle::kOff};
+thread_local PhasedProgress* current_phases = nullptr;  // of which what this thread does is a part
 
 int TerminalColumns() {
   winsize size{};
@@ -42,13 +43,14 @@ std::string ProgressText(const ProgressState& state) {
     text += "[" + std::string(filled, '#') + std::string(state.bar_width - filled, '.') + "] ";
   }
   if (state.total > 0)
-    text += fmt::format("{}/{} {} ({:.0f} %)", state.done, state.total, state.unit, 100 * share);
+    text += state.unit.empty() ? fmt::format("{:.0f} %", 100 * share)
+                               : fmt::format("{}/{} {} ({:.0f} %)", state.done, state.total, state.unit, 100 * share);
   else
     text += fmt::format("{} {}", state.done, state.unit);
   const int64_t fresh = state.done - state.start;  // a resumed run's rate counts only its own steps
   if (fresh > 0 && state.seconds > 0) {
     const double rate = static_cast<double>(fresh) / state.seconds;
-    text += fmt::format(", {:.{}f} {}/s", rate, rate < 100 ? 1 : 0, state.unit);
+    if (!state.unit.empty()) text += fmt::format(", {:.{}f} {}/s", rate, rate < 100 ? 1 : 0, state.unit);
     if (state.done < state.total) text += fmt::format(", {} left", DurationText((state.total - state.done) / rate));
   }
   if (state.total > 0 && state.done >= state.total) text += ", " + DurationText(state.seconds);
@@ -69,8 +71,17 @@ std::string ProgressBarText(ProgressState state, int columns) {
 void SetProgressStyle(ProgressStyle style) { chosen_style = style; }
 
 Progress::Progress(std::string title, int64_t total, std::string unit, int64_t start)
-    : title_(std::move(title)), unit_(std::move(unit)), total_(total), start_(start), done_(start) {
+    : whole_(current_phases),
+      title_(std::move(title)),
+      unit_(std::move(unit)),
+      total_(total),
+      start_(start),
+      done_(start) {
   begin_ = drawn_ = Clock::now();
+  if (whole_) {
+    whole_->Begin(title_);
+    return;
+  }
   ProgressStyle style = chosen_style;
   if (style == ProgressStyle::kAuto) style = isatty(STDERR_FILENO) ? ProgressStyle::kBar : ProgressStyle::kLines;
   bar_ = style == ProgressStyle::kBar;
@@ -81,6 +92,10 @@ Progress::~Progress() { Finish(); }
 
 void Progress::Update(int64_t done, const std::string& note) {
   done_ = done;
+  if (whole_) {
+    const auto all = static_cast<double>(total_ - start_);
+    return whole_->Show(all > 0 ? static_cast<double>(done_ - start_) / all : 0, title_);
+  }
   if (!bar_ && !lines_) return;
   note_ = note;
   const auto now = Clock::now();
@@ -108,6 +123,47 @@ void Progress::Draw(bool last) {
   const std::string text = ProgressBarText(state, TerminalColumns());
   WriteStderrBar(text);
   if (last) EndStderrBar(/*keep=*/true);
+}
+
+namespace {
+constexpr int64_t kParts = 1'000'000;  // of the whole
+}
+
+PhasedProgress::PhasedProgress(std::string title, std::vector<ProgressPhase> phases)
+    : phases_(std::move(phases)), outer_(current_phases), bar_(std::move(title), kParts, "") {
+  for (const ProgressPhase& phase : phases_) total_ += phase.work;
+  current_phases = this;
+}
+
+PhasedProgress::~PhasedProgress() { current_phases = outer_; }
+
+void PhasedProgress::Finish() {
+  done_ = 1;
+  bar_.Update(kParts);
+}
+
+void PhasedProgress::Begin(const std::string& title) {
+  const auto is_it = [&](const ProgressPhase& phase) { return phase.title == title; };
+  if (phase_ >= 0 && is_it(phases_[phase_])) {
+    ++time_;
+  } else if (const auto next = std::find_if(phases_.begin() + phase_ + 1, phases_.end(), is_it);
+             next != phases_.end()) {
+    phase_ = next - phases_.begin();
+    time_ = 0;
+  }
+  Show(0, title);
+}
+
+// Short of the end: more may come than was expected.
+void PhasedProgress::Show(double share, const std::string& title) {
+  constexpr double kNearlyAll = 0.999;
+  if (phase_ >= 0 && phases_[phase_].title == title) {
+    double work = 0;
+    for (int64_t before = 0; before < phase_; ++before) work += phases_[before].work;
+    work += phases_[phase_].work * std::min(1.0, (time_ + std::clamp(share, 0.0, 1.0)) / phases_[phase_].times);
+    done_ = std::max(done_, std::min(kNearlyAll, work / std::max(total_, 1e-9)));
+  }
+  bar_.Update(static_cast<int64_t>(done_ * kParts), title);
 }
 
 }  // namespace lshformer

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lshformer {
 
@@ -13,7 +14,7 @@ void SetProgressStyle(ProgressStyle style);  // process-wide; at first kOff. kAu
 
 // The line that is shown; a pure function, so that it can be tested without a terminal or a clock.
 struct ProgressState {
-  std::string title, unit, note;
+  std::string title, unit, note;  // unit "": only the share of the total is told
   int64_t done = 0, total = 0, start = 0;
   double seconds = 0;  // since the work began
   int bar_width = 0;   // characters; 0: no bar
@@ -23,6 +24,8 @@ std::string ProgressText(const ProgressState& state);
 // figures.
 std::string ProgressBarText(ProgressState state, int columns);
 std::string DurationText(double seconds);  // "0:42", "12:05", "3:07:09"
+
+class PhasedProgress;
 
 // Work shorter than half a second (a bar) or five seconds (lines) leaves nothing on stderr.
 class Progress {
@@ -36,11 +39,41 @@ class Progress {
 
  private:
   void Draw(bool last);
+  PhasedProgress* whole_;  // that this is a part of; nullptr: none
   std::string title_, unit_, note_;
   int64_t total_, start_, done_, drawn_done_ = 0;
   std::chrono::steady_clock::time_point begin_, drawn_;
   bool finished_ = false;
   bool bar_ = false, lines_ = false, shown_ = false;
+};
+
+// Work of several phases under one bar. While it lives, what a Progress of this thread would draw moves this one: it is
+// the phase of its title, or, of a phase of several `times`, one of them, and tells its name as the note.
+struct ProgressPhase {
+  std::string title;
+  double work = 0;  // in a unit that all phases share
+  int times = 1;
+};
+class PhasedProgress {
+ public:
+  // The phases in their order. One that does not come is skipped; more than was expected moves nothing.
+  PhasedProgress(std::string title, std::vector<ProgressPhase> phases);
+  ~PhasedProgress();
+  PhasedProgress(const PhasedProgress&) = delete;
+  PhasedProgress& operator=(const PhasedProgress&) = delete;
+  void Finish();                         // all is done
+  double done() const { return done_; }  // of the whole
+
+ private:
+  friend class Progress;
+  void Begin(const std::string& title);
+  void Show(double share, const std::string& title);  // of what began last
+  std::vector<ProgressPhase> phases_;
+  double total_ = 0, done_ = 0;
+  int64_t phase_ = -1;  // the one that is going on
+  int time_ = 0;
+  PhasedProgress* outer_;
+  Progress bar_;
 };
 
 }  // namespace lshformer

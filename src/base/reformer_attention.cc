@@ -53,7 +53,7 @@ AttentionOption BucketsOption() {
   return Own(std::move(option));
 }
 
-AttentionTable Table() {
+AttentionTable ReformerTable() {
   using R = ReformerAttention;
   return {{Own(Integer("rounds", &R::rounds, 1, kMaxRounds, "rounds of hashing, each with rotations of its own")),
            BucketsOption(),
@@ -77,7 +77,7 @@ AttentionTable Table() {
 }  // namespace
 
 const AttentionTable& Options(const ReformerAttention&) {
-  static const AttentionTable table = Table();
+  static const AttentionTable table = ReformerTable();
   return table;
 }
 

@@ -47,7 +47,7 @@ void Check(const AttentionSpec& spec, std::string_view where) {
 }
 
 // Of chunks the help says what Reformer's are.
-AttentionTable Table() {
+AttentionTable SimHashTable() {
   using S = SimHashAttention;
   return {{Own(Custom<S>("bands", "auto|N", ReadBands, WriteBands,
                          "hyperplanes per hash function; auto: by the length (sorted: default)")),
@@ -74,7 +74,7 @@ AttentionTable Table() {
 }  // namespace
 
 const AttentionTable& Options(const SimHashAttention&) {
-  static const AttentionTable table = Table();
+  static const AttentionTable table = SimHashTable();
   return table;
 }
 

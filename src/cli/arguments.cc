@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/not_finite.h"
+#include "cli/other_names.h"
 
 namespace lshformer::cli {
 namespace {
@@ -36,11 +40,6 @@ bool IsNumeric(const CLI::Option& option) {
 }
 bool LooksNumeric(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789,") == std::string::npos;
-}
-// Of paths. An empty one is a variable of a script that was not set, never meant.
-bool IsPath(const CLI::Option& option) {
-  const std::string type = TypeOf(option);
-  return type == "FILE" || type == "RUN" || type.ends_with("DIR");
 }
 bool IsHelp(const std::string& word) { return word == "--help" || word == "-h"; }
 
@@ -125,7 +124,17 @@ class Reader {
       after_command_ = next_;
       return;
     }
-    FailUsage("unknown command \"{}{}\"{}", Prefix(), Shown(word), Suggestion(word, CommandNames(command())));
+    const std::vector<std::string> names = CommandNames(command());
+    const std::string other = path_.size() == 1 ? CommandCalled(word, names) : "";
+    FailUsage("unknown command \"{}{}\"{}", Prefix(), Shown(word),
+              other.empty() ? Suggestion(word, names) : fmt::format(" (did you mean {}?)", other));
+  }
+
+  // "bench model ", the commands that were entered.
+  std::string Commands() const {
+    std::string names;
+    for (size_t level = 1; level < path_.size(); ++level) names += path_[level]->get_name() + " ";
+    return names;
   }
 
   // "bench " in front of the names of its commands.
@@ -147,9 +156,23 @@ class Reader {
     if (!HasPositionals()) FailUsage("unexpected argument \"{}\"", Shown(word));
     const auto is_path = [](const CLI::Option* option) { return option->get_positional() && IsPath(*option); };
     const auto paths = command().get_options(is_path);
-    if (word.empty() && !paths.empty())
+    if (word.empty() && !paths.empty())  // a variable of a script that was not set, never meant
       FailUsage("{}: expected a name, got \"\"", paths.front()->get_name(true, false));
+    const auto is_folder = [](const CLI::Option* option) {
+      return option->get_positional() && option->get_name(true, false) == "DIR";
+    };
+    if (!command().get_options(is_folder).empty()) RefuseFileForFolder(word, "DIR");
     positionals_.push_back(word);
+  }
+
+  // A model's weights, a vocabulary, an archive in place of the folder that is read.
+  static void RefuseFileForFolder(const std::string& value, const std::string& name) {
+    std::error_code error;
+    const std::filesystem::path path(value);
+    if (!std::filesystem::is_regular_file(path, error)) return;
+    const std::string folder = path.parent_path().string();
+    FailUsage("{}: {} is a file, expected a folder; that of the file is {}", name, Shown(value, 100),
+              folder.empty() ? "." : Shown(folder, 100));
   }
 
   // The option of that name, of the innermost command that has it.
@@ -158,9 +181,22 @@ class Reader {
       const CLI::Option* option = path_[level]->get_option_no_throw(flag);
       if (option != nullptr && option->nonpositional()) return {level, option, {}};
     }
-    const std::string hint = path_.size() == 1 ? "; a command's own flags follow its name" : "";
-    const std::string suggestion = Suggestion(flag, KnownFlags());
-    FailUsage("{}unknown flag {}{}", where, Shown(flag), suggestion.empty() ? hint : suggestion);
+    FailUsage("{}unknown flag {}{}", where, Shown(flag), Hint(flag));
+  }
+
+  // What was meant by a flag that there is not: its name here, the argument that stands for it, or one much like it.
+  std::string Hint(const std::string& flag) const {
+    if (path_.size() == 1) {
+      const std::string near = Suggestion(flag, KnownFlags());
+      return near.empty() ? "; a command's own flags follow its name" : near;
+    }
+    const std::string called = FlagCalled(flag, KnownFlags());
+    if (!called.empty()) return fmt::format(" (did you mean \"{}\"?)", called);
+    if (MeansModelFolder(flag))
+      for (const CLI::Option* option : command().get_options(nullptr))
+        if (option->get_positional() && option->get_name(true, false) == "DIR")
+          return fmt::format("; the folder is an argument without a flag: {}DIR", Commands());
+    return Suggestion(flag, KnownFlags());
   }
 
   void ReadFlag(const std::string& word) {
@@ -205,6 +241,7 @@ class Reader {
     if (value.find('\0') != std::string::npos) FailUsage("{}: a NUL character", name);
     if (value.empty() && IsPath(option))
       FailUsage("{}: expected a {}, got \"\"", name, type == "FILE" ? "file" : "folder");
+    if (type == "DIR" && !option.check_name("--output_dir")) RefuseFileForFolder(value, name);
     if (IsBoolean(option) || type == "BOOLEAN") {
       if (value != "true" && value != "false") FailUsage("{}: expected true or false, got \"{}\"", name, Shown(value));
     } else if (IsNumeric(option)) {
@@ -295,7 +332,9 @@ class Reader {
       if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {
         CheckKind(*flag.option, item, name);
-        flag.values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+        flag.values.push_back(item.is_string()    ? item.get<std::string>()
+                              : IsNotFinite(item) ? ShownValue(item)
+                                                  : item.dump());
       }
       Add(file_, std::move(flag), name);
     }
@@ -342,6 +381,11 @@ class Reader {
 };
 
 }  // namespace
+
+bool IsPath(const CLI::Option& option) {
+  const std::string type = TypeOf(option);
+  return type == "FILE" || type == "RUN" || type.ends_with("DIR");
+}
 
 std::vector<std::string> OrderArguments(const CLI::App& app, const std::vector<std::string>& words) {
   return Reader(app, words).Read();

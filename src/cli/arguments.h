@@ -17,4 +17,7 @@ namespace lshformer::cli {
 // cannot be read.
 std::vector<std::string> OrderArguments(const CLI::App& app, const std::vector<std::string>& words);
 
+// Whether its values are paths.
+bool IsPath(const CLI::Option& option);
+
 }  // namespace lshformer::cli

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/writing.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 
@@ -19,6 +20,7 @@ struct AttentionCommandFlags {
 };
 
 void RunAttention(const AttentionCommandFlags& flags) {
+  RefuseInputAsOutput("input", flags.input, flags.output);
   std::vector<AttentionSpec> specs(1);
   flags.attention.Apply(specs);
   const OperatorInput in = ReadOperatorInput(flags.input, specs[0]);

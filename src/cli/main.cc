@@ -3,8 +3,10 @@
 #include <iostream>
 
 #include "cli/program.h"
+#include "cli/start.h"
 
 int main(int argc, char** argv) {
+  lshformer::cli::TellMainHasBegun();
   const int code = lshformer::cli::RunProgram(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/logging.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
@@ -31,6 +32,7 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   if (!asking) only_for("--top_k", PredictTask::kFillMask, "fill-mask and question-answering");
   only_for("--question", PredictTask::kQuestionAnswering, "question-answering");
   only_for("--context", PredictTask::kQuestionAnswering, "question-answering");
+  only_for("--context_file", PredictTask::kQuestionAnswering, "question-answering");
   CheckAnswerFlags(command, options.answers, asking);
   if (asking) return options;
   if (options.task != PredictTask::kFeatureExtraction)
@@ -63,8 +65,18 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--input", flags->job.input, "JSONL file, plain or .gz; - is stdin")
       ->type_name("FILE")
       ->group(group);
-  command->add_option("--output", flags->job.output, "JSONL file, one line per line of input; - is stdout")
+  command->add_option("--text_file", flags->job.text_file, "plain lines instead, a text each; plain or .gz, - is stdin")
       ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--output", flags->job.output,
+                   "JSONL file, one line per line of input, - is stdout; a name in .npy or .safetensors: a matrix, one "
+                   "row per line (feature-extraction)")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_flag("--resume", flags->job.resume,
+                 "goes on behind the lines that a stopped or killed run of the same left")
       ->group(group);
   command->add_option("--text", flags->job.text, "one text instead of a file")->type_name("TEXT")->group(group);
   command->add_option("--text_pair", flags->job.text_pair, "its second part (text-classification, feature-extraction)")
@@ -75,6 +87,9 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_option("--context", flags->job.context, "the text to find its answer in, of up to 16 MiB")
       ->type_name("TEXT")
+      ->group(group);
+  command->add_option("--context_file", flags->job.context_file, "a text file that holds it, plain or .gz")
+      ->type_name("FILE")
       ->group(group);
   group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
   command
@@ -102,6 +117,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.attention);
   command->callback([command, flags] {
+    const HeldLog warnings;  // a run that fails says one line
     flags->job.options = CheckedOptions(*command, *flags);
     RunPredict(flags->job);
   });

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/thread_limit.h"
 #include "cli/arguments.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -59,6 +60,17 @@ std::string FromEnvironment(const CLI::App& program, const char* flag, const cha
   return value == nullptr || program.count(flag) > 0 ? "" : value;
 }
 
+// Where a thread cannot be had, libgomp ends the program with a line of its own, and libtorch waits for ever.
+void CheckThreads(int threads) {
+  const int wanted = MostOtherThreads(threads), started = ThreadsThatStart(wanted);
+  if (started < wanted)
+    Fail(
+        "{}: {} are wanted, with those of the libraries {}, and the system gives this process {} (ulimit -u, ulimit "
+        "-v, "
+        "the memory)",
+        OptionName{"threads"}, threads, 1 + wanted, 1 + started);
+}
+
 void TakeEffect(const CLI::App& program, CommonFlags& common) {
   SetUpLogging(common.quiet ? "error" : common.log_level,
                common.log_format == "json" ? LogFormat::kJson : LogFormat::kText, /*before_options=*/"--");
@@ -69,7 +81,9 @@ void TakeEffect(const CLI::App& program, CommonFlags& common) {
     if (!wrong.empty()) FailUsage("{}: {}", kThreadsVariable, wrong);
     common.threads = std::stoi(threads);
   }
-  SetAllThreads(common.threads > 0 ? common.threads : HardwareThreads());
+  if (common.threads == 0) common.threads = HardwareThreads();
+  CheckThreads(common.threads);
+  SetAllThreads(common.threads);
   SleepSoonWhenWaiting();
   const std::string isa = FromEnvironment(program, "--isa", kIsaVariable);
   if (!isa.empty()) common.isa = isa;

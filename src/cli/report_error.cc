@@ -1,11 +1,16 @@
 #include "cli/report_error.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "jobs/recipe.h"
 #include "ops/memory.h"
 
 namespace lshformer::cli {
@@ -16,9 +21,19 @@ constexpr size_t kLineBytes = 300;
 // Options are flags here.
 std::string TextOf(const Error& error) { return error.Spelled("--"); }
 
+// Where `reproduce` waits for a command's error, to say it with its own; −1: nowhere.
+int WaitingForError() {
+  const char* value = std::getenv(kErrorDescriptorVariable);
+  const int file = value == nullptr ? -1 : std::atoi(value);
+  return file > STDERR_FILENO && fcntl(file, F_GETFD) >= 0 ? file : -1;
+}
+
 int Report(std::string_view message, int status) {
   const std::string line = ErrorLine(message);
   std::fflush(stdout);  // results first, where both go to one terminal
+  if (const int file = WaitingForError();
+      file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+    return status;
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   return status;

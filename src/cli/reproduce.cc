@@ -1,7 +1,9 @@
 // lshformer reproduce NAME: a published table or figure, ours beside what was published.
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -31,9 +33,22 @@ std::string RecipeFolder() {
 
 void List() {
   const std::string folder = RecipeFolder();
-  Table table{{"recipe", "title"}, {}};
-  for (const std::string& name : RecipeNames(folder)) table.Row({name, ReadRecipe(name, folder).title});
-  std::cout << PlainText(table);
+  for (const std::string& name : RecipeNames(folder)) {
+    const Recipe recipe = ReadRecipe(name, folder);
+    std::vector<std::string> inputs;
+    for (const auto& [input, what] : recipe.inputs) inputs.push_back(input);
+    std::cout << fmt::format("{}\n  {}\n  hours on two cores: {}\n  inputs: {}\n\n", name, recipe.title,
+                             recipe.hours.empty() ? "–" : recipe.hours,
+                             inputs.empty() ? "none" : fmt::format("{}", fmt::join(inputs, ", ")));
+  }
+  std::cout << "lshformer reproduce NAME --list tells what its inputs are\n";
+}
+
+void ListInputs(const Recipe& recipe) {
+  std::cout << fmt::format("{}\n{}\nhours on two cores: {}\n", recipe.title, recipe.source,
+                           recipe.hours.empty() ? "–" : recipe.hours);
+  if (!recipe.inputs.empty()) std::cout << "\n";
+  for (const auto& [name, what] : recipe.inputs) std::cout << fmt::format("--input {}=VALUE: {}\n", name, what);
 }
 
 std::map<std::string, std::string> Inputs(const std::vector<std::string>& words) {
@@ -78,6 +93,29 @@ void CheckFlags(const CLI::App& program, const std::vector<RecipeRun>& runs) {
   }
 }
 
+// Files and folders that are to be read and are not there, once each.
+void AddMissingPaths(const CLI::App& program, const std::vector<RecipeRun>& runs, const std::string& output_dir,
+                     std::vector<Missing>& missing) {
+  for (const RecipeRun& run : runs) {
+    const CLI::App* command = &program;
+    for (const std::string& word : run.CommandWords()) command = command->get_subcommand(word);
+    for (const auto& [name, value] : run.flags.items()) {
+      const CLI::Option* option = command->get_option_no_throw("--" + name);
+      if (option == nullptr || !IsPath(*option) || name == "output_dir" || name == "resume_from_checkpoint") continue;
+      for (const Json& item : value.is_array() ? value : Json::array({value})) {
+        const std::string path = item.is_string() ? item.get<std::string>() : "";
+        std::error_code error;
+        // What earlier runs of the recipe make, and what an input that was not given stands in, are not looked for.
+        if (path.starts_with(output_dir + "/") || path.find('{') != path.npos || std::filesystem::exists(path, error))
+          continue;
+        const std::string text = fmt::format("{} (--{})", Shown(path, 100), name);
+        if (std::none_of(missing.begin(), missing.end(), [&](const Missing& other) { return other.name == text; }))
+          missing.push_back({text, text + ": no such file or folder"});
+      }
+    }
+  }
+}
+
 constexpr const char* kPage = "/report.html";
 
 // A page of somebody else's under the name of ours stays.
@@ -95,16 +133,23 @@ void PrintTable(const Recipe& recipe, const ReproduceOptions& options) {
 }
 
 void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App& program) {
-  if (flags.list) return List();
+  if (flags.list && flags.recipe.empty()) return List();
   if (flags.recipe.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
   ReproduceOptions& options = flags.options;
   while (options.output_dir.size() > 1 && options.output_dir.ends_with('/')) options.output_dir.pop_back();
   options.inputs = Inputs(flags.inputs);
   options.common_flags = Inherited(common);
   const Recipe recipe = ReadRecipe(flags.recipe, RecipeFolder());
-  const std::vector<RecipeRun> runs = PlanRecipe(recipe, options);
-  if (options.output_dir.empty()) FailOption("output_dir", "required");  // after what inputs there are
-  CheckFlags(program, runs);
+  if (flags.list) return ListInputs(recipe);
+  const bool somewhere = !options.output_dir.empty();
+  if (!somewhere) options.output_dir = "OUTPUT";
+  std::vector<Missing> missing;
+  const std::vector<RecipeRun> runs = PlanRecipe(recipe, options, &missing);
+  const bool planned = missing.empty();
+  if (!somewhere) missing.push_back({Marked("output_dir"), Marked("output_dir") + ": required"});
+  AddMissingPaths(program, runs, options.output_dir, missing);
+  if (planned) CheckFlags(program, runs);
+  Refuse(missing);
   if (flags.dry_run) {
     for (const RecipeRun& run : runs) std::cout << CommandLine(run) << "\n";
     return;
@@ -129,7 +174,8 @@ void AddReproduce(CLI::App& app, CommonFlags& common) {
   command->add_option("NAME", flags->recipe, "a recipe of --list, or a file of one's own (docs/formats.md)")
       ->type_name("NAME")
       ->group("Recipe");
-  command->add_flag("--list", flags->list, "the recipes that there are")->group("Recipe");
+  command->add_flag("--list", flags->list, "the recipes that there are, or the inputs of the one named")
+      ->group("Recipe");
   command
       ->add_option("--input", flags->inputs, "what the recipe is to be run on; without it the error says what it needs")
       ->type_name("NAME=VALUE")

@@ -34,7 +34,9 @@ void AddTrain(CLI::App& app) {
       ->add_flag("--do_lower_case", options->training.normalizer.lowercase,
                  "fold case and strip accents; false: neither")
       ->group("Tokenizer");
-  command->add_option("--input", options->input, "text files, plain or .gz; words: SQuAD .json too; - is stdin")
+  command
+      ->add_option("--input", options->input,
+                   "text files, or rows of JSON with \"text\", plain or .gz; SQuAD's files; - is stdin")
       ->required()
       ->expected(1, INT_MAX)
       ->type_name("FILE")

@@ -24,6 +24,7 @@ struct Labels {
   std::vector<int32_t> cu_choices;                      // [examples + 1], multiple choice: the options of example e are
                                                         // the sequences cu_choices[e] … cu_choices[e + 1] − 1
   std::vector<float> values;                            // [B], regression
+  std::vector<float> flags;                             // [B, labels], multi-label: 1 where the label is there, else 0
   std::vector<int32_t> start_positions, end_positions;  // [B] token in its sequence, question answering; at or past the
                                                         // sequence's end: ignored
 };

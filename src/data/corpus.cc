@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
+#include "data/table_columns.h"
 
 namespace lshformer {
 namespace {
@@ -27,6 +30,15 @@ size_t CutPoint(std::string_view text, size_t limit) {
   size_t cut = limit;
   while (cut > limit - 4 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return cut;
+}
+
+constexpr const char* kTextKey = "text";
+
+// The first key that may hold a row's text; "" without one.
+std::string FirstText(const Json& object) {
+  for (const auto& [key, value] : object.items())
+    if (value.is_string() && !IsIndexColumn(key)) return key;
+  return "";
 }
 
 // Rows → sequences.
@@ -95,55 +107,79 @@ class SequenceMaker {
 
 }  // namespace
 
-RowReader::RowReader(const std::string& path, bool line_by_line)
-    : lines_(path), line_by_line_(line_by_line), json_(IsJsonLines(path)) {
+RowReader::RowReader(const std::string& path, bool line_by_line) : path_(path), line_by_line_(line_by_line) {
   const std::string extension = DataExtension(path);
   if (extension == "tsv" || extension == "csv")
     Fail("{}: a table, expected plain text or JSON lines with \"text\"", path);
+  if (IsJsonLines(path))
+    rows_.emplace(path, kJsonLineLimits);
+  else
+    lines_.emplace(path);
 }
 
 bool RowReader::NextLine() {
-  if (!lines_.Next(line_)) return false;
+  if (!lines_->Next(line_)) return false;
   if (first_) StripByteOrderMark(line_);
   first_ = false;
   return true;
 }
 
+// "text", or what stands for it, over all rows of the file: the first may lack what the others have. A pipe can be read
+// once alone: "" there.
+std::string RowReader::FindTextKey() const {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path_, ignored)) return "";
+  JsonRows rows(path_, kJsonLineLimits);
+  std::string first;
+  for (Json row; rows.Next(row);) {
+    if (row.contains(kTextKey)) return kTextKey;
+    if (first.empty()) first = FirstText(row);
+  }
+  return first;
+}
+
 void RowReader::FindKeys(const Json& object, bool pairs) {
   if (pairs && object.contains("question") && object.contains("context")) {
     key_ = "question", pair_key_ = "context";
-  } else if (object.contains("text")) {
-    key_ = "text";
+  } else if (object.contains(kTextKey)) {
+    key_ = kTextKey;
   } else if (pairs) {
-    Fail("{}: expected \"text\", or \"question\" and \"context\"", lines_.where());
+    Fail("{}: expected \"text\", or \"question\" and \"context\"", rows_->where());
   } else {
-    for (const auto& [key, value] : object.items()) {
-      if (key_.empty() && value.is_string()) key_ = key;
-    }
+    key_ = FindTextKey();
+    if (key_.empty()) key_ = FirstText(object);
   }
-  if (key_.empty()) Fail("{}: no key holds text, expected \"text\"", lines_.where());
+  if (key_.empty()) Fail("{}: no key holds text, expected \"text\"", rows_->where());
+  spdlog::info("{}: text is under \"{}\"", Shown(path_, 120), Shown(key_));
 }
 
-void RowReader::NextJson(std::string& row, std::string* pair) {
-  while (NextLine()) {
-    if (IsBlank(line_)) continue;
-    const Json object = ParseJson(line_, lines_.where(), kJsonLineLimits);
-    if (!object.is_object()) Fail("{}: expected a JSON object", lines_.where());
-    if (key_.empty()) FindKeys(object, pair != nullptr);
-    row = GetString(object, key_, lines_.where());
+void RowReader::NextJson(std::string& row, std::optional<std::string>* pair) {
+  for (Json object; rows_->Next(object);) {
+    const bool first = key_.empty();
+    if (first) FindKeys(object, pair != nullptr);
+    if ((first || without_text_ > 0) && key_ == kTextKey && !object.contains(key_)) {
+      ++without_text_;
+      continue;
+    }
+    if (const int64_t left_out = std::exchange(without_text_, 0); left_out > 0)
+      spdlog::warn("{}: {} rows before line {} have no \"{}\" and are left out", Shown(path_, 120), left_out,
+                   rows_->line_number(), kTextKey);
+    if (key_ != kTextKey && pair_key_ != "context" && object.contains(kTextKey))
+      Fail("{}: has \"{}\", but the text of the rows before is under \"{}\"", rows_->where(), kTextKey, Shown(key_));
+    row = GetString(object, key_, rows_->where());
     if (pair != nullptr && (pair_key_ == "context" || HasValue(object, pair_key_)))
-      *pair = GetString(object, pair_key_, lines_.where());
+      *pair = GetString(object, pair_key_, rows_->where());
     if (!IsBlank(row)) return;
   }
   row.clear();
 }
 
-bool RowReader::Next(std::string& row, std::string* pair) {
+bool RowReader::Next(std::string& row, std::optional<std::string>* pair) {
   row.clear();
-  if (pair != nullptr) pair->clear();
+  if (pair != nullptr) pair->reset();
   row.swap(rest_);
-  if (json_ && row.empty()) NextJson(row, pair);
-  while (!json_ && row.size() <= kMaximalRow && NextLine()) {
+  if (rows_ && row.empty()) NextJson(row, pair);
+  while (lines_ && row.size() <= kMaximalRow && NextLine()) {
     if (IsBlank(line_)) {
       if (!row.empty()) return true;
       continue;

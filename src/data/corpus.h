@@ -2,12 +2,14 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "data/json_rows.h"
 #include "data/sequence_set.h"
 #include "io/gzip.h"
 #include "text/tokenizer.h"
@@ -15,30 +17,36 @@
 namespace lshformer {
 
 // Rows of one file, plain or gzip. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space)
-// or, with line_by_line, a line; blank ones are left out. JSONL (.jsonl, .json): a row is the string under "text", else
-// under the first key with a string value (not where pairs are asked for). Invalid UTF-8 in raw text becomes U+FFFD and
-// is counted; in JSONL it is an error. What may follow a text is the pair: under "text_pair", or, where the first
-// object has "question" and "context" and a pair is asked for, the context of a question, which every object then has.
+// or, with line_by_line, a line; blank ones are left out. JSON (.jsonl, .json, in any form of data/json_rows.h): a row
+// is the string under "text" where any object has that (those before the first that has are left out, with a warning),
+// else under the first key that is no index column and has a string somewhere (not where pairs are asked for). Invalid
+// UTF-8 in raw text becomes U+FFFD and is counted; in JSON it is an error. What may follow a text is the pair: under
+// "text_pair", or, where the first object has "question" and "context" and a pair is asked for, the context of a
+// question, which every object then has.
 // A row is at most kMaximalRow bytes: a longer paragraph goes on in the next row, a longer line is cut (line_by_line).
 class RowReader {
  public:
   static constexpr size_t kMaximalRow = size_t{1} << 20;
 
   RowReader(const std::string& path, bool line_by_line);
-  bool Next(std::string& row, std::string* pair = nullptr);  // pair: "" where there is none
+  bool Next(std::string& row, std::optional<std::string>* pair = nullptr);
   int64_t replaced() const { return replaced_; }
-  int64_t bytes_read() const { return lines_.bytes_read(); }  // of the file, compressed or not
-  int64_t bytes_total() const { return lines_.bytes_total(); }
+  int64_t bytes_read() const { return rows_ ? rows_->bytes_read() : lines_->bytes_read(); }  // compressed or not
+  int64_t bytes_total() const { return rows_ ? rows_->bytes_total() : lines_->bytes_total(); }
 
  private:
   bool NextLine();
   void FindKeys(const Json& object, bool pairs);
-  void NextJson(std::string& row, std::string* pair);
-  LineReader lines_;
+  std::string FindTextKey() const;
+  void NextJson(std::string& row, std::optional<std::string>* pair);
+  std::string path_;
+  std::optional<JsonRows> rows_;     // of JSON, else
+  std::optional<LineReader> lines_;  // of text
   std::string line_;
-  bool line_by_line_, json_, first_ = true;
-  std::string rest_;  // of a paragraph that is still too long
-  std::string key_;   // of the text in JSONL, once known
+  bool line_by_line_, first_ = true;
+  int64_t without_text_ = 0;  // rows at the beginning that were left out
+  std::string rest_;          // of a paragraph that is still too long
+  std::string key_;           // of the text in JSON, once known
   std::string pair_key_ = "text_pair";
   int64_t replaced_ = 0;
 };

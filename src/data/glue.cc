@@ -105,6 +105,8 @@ TextTable ReadGlueFile(const GlueTask& task, const std::string& path, bool need_
   TextTable table = ReadTextTable(path, need_label, layout, otherwise);
   if (table.skipped > 0)
     Warn("{}: {} of {} rows have too few fields and are left out", path, table.skipped, table.rows() + table.skipped);
+  if (table.multi_label())
+    Fail("{}: has several labels a row, but {} {} has one", table.path, OptionName{"task_name"}, task.name);
   if (!need_label) {
     table.columns.label.clear();
     table.labels.clear();

@@ -6,18 +6,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "data/squad_windows.h"
-#include "io/gzip.h"
 
 namespace lshformer {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostObjectBytes = size_t{64} << 20;  // of an object that is not one line: as of a line
-constexpr size_t kQuestionsAtOnce = 256;               // encoded together: some thousand texts
+constexpr size_t kQuestionsAtOnce = 256;  // encoded together: some thousand texts
 
 RaceLevel LevelOf(const fs::path& file) {
   const std::string folder = file.parent_path().filename().string();
@@ -62,26 +62,12 @@ class ChoiceReader {
 
   void ReadFile(const std::string& path) {
     level_ = path == "-" ? RaceLevel::kNone : LevelOf(path);
-    LineReader lines(path);
-    std::string whole;  // an object of several lines
-    bool first = true;
-    for (std::string line; !full() && lines.Next(line);) {
-      if (lines.line_number() == 1) StripByteOrderMark(line);
-      if (IsBlank(line)) continue;
-      const bool begins_object = std::exchange(first, false) && line[line.find_last_not_of(" \t\r\f\v")] != '}';
-      if (begins_object || !whole.empty()) {
-        whole += line + "\n";
-        if (whole.size() > kMostObjectBytes) Fail("{}: has more than {} bytes", InputName(path), kMostObjectBytes);
-      } else {
-        Add(ParseJson(line, lines.where(), kJsonLineLimits), lines.where());
-      }
-    }
-    if (!whole.empty()) Add(ParseJson(whole, InputName(path), kJsonLineLimits), InputName(path));
+    JsonRows rows(path, kJsonLineLimits);
+    for (Json row; !full() && rows.Next(row);) Add(row, rows.is_one() ? InputName(path) : rows.where());
   }
 
  private:
   void Add(const Json& object, const std::string& where) {
-    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, ShownValue(object));
     if (object.contains("article")) return AddArticle(object, where);
     if (!object.contains("question"))
       Fail("{}: expected \"article\" with \"questions\", or \"context\" and \"question\"", where);
@@ -198,8 +184,8 @@ Encoding MakeChoice(std::span<const int32_t> article, std::span<const int32_t> q
   const size_t room = static_cast<size_t>(max_seq_length) - kSpecials;
   const size_t asked = std::min(question_and_option.size(), room - 1), kept = std::min(article.size(), room - asked);
   const auto end = static_cast<int32_t>(question_and_option.size());
-  WindowSequence sequence =
-      MakeWindow(article.first(kept), question_and_option, {end - static_cast<int32_t>(asked), end}, tokenizer);
+  WindowSequence sequence = MakeWindow(tokenizer.truncates_left() ? article.last(kept) : article.first(kept),
+                                       question_and_option, {end - static_cast<int32_t>(asked), end}, tokenizer);
   const bool truncated = kept < article.size() || asked < question_and_option.size();
   return {std::move(sequence.ids), std::move(sequence.type_ids), {}, truncated};
 }

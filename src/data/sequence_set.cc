@@ -100,6 +100,13 @@ void SequenceSet::AddWords(std::span<const int32_t> context, std::span<const int
   questions_->Add(question);
 }
 
+void SequenceSet::AddFlags(std::span<const float> flags) {
+  if (flag_count_ == 0) flag_count_ = static_cast<int64_t>(flags.size());
+  if (static_cast<int64_t>(flags.size()) != flag_count_)
+    throw std::logic_error("SequenceSet::AddFlags of another number");
+  flags_.insert(flags_.end(), flags.begin(), flags.end());
+}
+
 std::pair<int64_t, int64_t> SequenceSet::SequencesOf(int64_t example) const {
   if (!has_choices()) return {example, example + 1};
   return {choices_[example], choices_[example + 1]};
@@ -119,6 +126,7 @@ void SequenceSet::KeepFirst(int64_t examples) {
   if (has_words()) questions_->KeepFirst(static_cast<int64_t>(sequences));
   if (labelled()) labels_.resize(static_cast<size_t>(examples));
   if (has_values()) values_.resize(static_cast<size_t>(examples));
+  if (has_flags()) flags_.resize(static_cast<size_t>(examples * flag_count_));
   if (has_spans()) spans_.resize(static_cast<size_t>(examples));
 }
 
@@ -146,6 +154,12 @@ SequenceSet SequenceSet::SplitFront(int64_t examples) {
     front.values_.assign(values_.begin(), values_.begin() + examples);
     values_.erase(values_.begin(), values_.begin() + examples);
   }
+  if (has_flags()) {
+    const auto border = flags_.begin() + examples * flag_count_;
+    front.flag_count_ = flag_count_;
+    front.flags_.assign(flags_.begin(), border);
+    flags_.erase(flags_.begin(), border);
+  }
   if (has_spans()) {
     front.spans_.assign(spans_.begin(), spans_.begin() + examples);
     spans_.erase(spans_.begin(), spans_.begin() + examples);
@@ -168,6 +182,8 @@ uint64_t SequenceSet::Fingerprint() const {
     }
     if (labelled()) add(static_cast<uint32_t>(labels_[i]));
     if (has_values()) add(std::bit_cast<uint32_t>(values_[i]));
+    if (has_flags())
+      for (const float flag : flags(i)) add(std::bit_cast<uint32_t>(flag));
     if (has_spans()) {
       add(static_cast<uint32_t>(spans_[i].first));
       add(static_cast<uint32_t>(spans_[i].second));
@@ -213,6 +229,8 @@ PackedBatch MakeBatch(const SequenceSet& set, std::span<const int64_t> examples)
     if (set.has_choices()) batch.labels.cu_choices.push_back(batch.sequences());
     if (set.labelled()) batch.labels.classes.push_back(set.label(example));
     if (set.has_values()) batch.labels.values.push_back(set.value(example));
+    if (set.has_flags())
+      batch.labels.flags.insert(batch.labels.flags.end(), set.flags(example).begin(), set.flags(example).end());
     if (!set.has_spans()) continue;
     batch.labels.start_positions.push_back(set.span(example).first);
     batch.labels.end_positions.push_back(set.span(example).second);

@@ -32,14 +32,16 @@ class SequenceSet {
   // A context and a question for a model that reads words, both numbers in words(); a set has only such, or none.
   void AddWords(std::span<const int32_t> context, std::span<const int32_t> question);
   void AddLabel(int32_t label) { labels_.push_back(label); }
-  void AddValue(float value) { values_.push_back(value); }                       // a label to regress on
+  void AddValue(float value) { values_.push_back(value); }  // a label to regress on
+  void AddFlags(std::span<const float> flags);  // of every label whether it is there; as many of each example
   void AddSpan(int32_t start, int32_t end) { spans_.emplace_back(start, end); }  // of an answer: first and last token
   void KeepFirst(int64_t examples);          // 0: all; --max_train_samples, --max_eval_samples
   SequenceSet SplitFront(int64_t examples);  // removes the first `examples` and returns them
 
   int64_t size() const { return has_choices() ? static_cast<int64_t>(choices_.size()) - 1 : sequences(); }  // examples
   int64_t tokens() const { return offsets_.back() - offsets_.front(); }
-  uint64_t Fingerprint() const;  // of all tokens, types, labels, values and spans in their order; reads everything
+  uint64_t Fingerprint()
+      const;  // of all tokens, types, labels, values, flags and spans in their order; reads everything
   bool has_choices() const { return choices_.size() > 1; }
   bool has_words() const { return questions_ != nullptr; }
   DistinctWords& words() { return *words_; }
@@ -63,6 +65,10 @@ class SequenceSet {
   bool has_values() const { return !values_.empty(); }
   float value(int64_t i) const { return values_[i]; }
   const std::vector<float>& values() const { return values_; }
+  bool has_flags() const { return flag_count_ > 0; }
+  std::span<const float> flags(int64_t i) const {
+    return {flags_.data() + i * flag_count_, static_cast<size_t>(flag_count_)};
+  }
   bool has_spans() const { return !spans_.empty(); }
   std::pair<int32_t, int32_t> span(int64_t i) const { return spans_[i]; }
 
@@ -76,7 +82,9 @@ class SequenceSet {
   std::unique_ptr<SequenceSet> questions_;                                    // [sequences] or null
   std::vector<int32_t> labels_;                                               // [size] or empty
   std::vector<float> values_;                                                 // [size] or empty
-  std::vector<std::pair<int32_t, int32_t>> spans_;                            // [size] or empty
+  std::vector<float> flags_;                                                  // [size, flag_count_] or empty
+  int64_t flag_count_ = 0;
+  std::vector<std::pair<int32_t, int32_t>> spans_;  // [size] or empty
 };
 
 // The chosen examples in the given order. sequence_ids are the numbers of their sequences; class labels, values, spans

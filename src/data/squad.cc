@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "io/gzip.h"
 #include "text/code_points.h"
 
@@ -39,39 +40,93 @@ std::string IdOf(Json& question, const std::string& where) {
   return TextOf(question, "id", where);
 }
 
-// Visits paragraphs and their questions in order of the file; the visitor may take the values it is given.
+// Visits paragraphs and their questions in order of the file; the visitor may take the values it is given. In the flat
+// form a paragraph is a row with its question, and an article a title.
 class SquadFile {
  public:
-  explicit SquadFile(const std::string& path)
-      : name_(InputName(path)), root_(ParseJson(ReadText(path, kMostBytes), name_)) {}
+  explicit SquadFile(const std::string& path) : name_(InputName(path)), rows_(Text(path), name_, {}) {}
   const std::string& name() const { return name_; }
 
   template <class Paragraph, class Question>
   void Visit(const Paragraph& paragraph, const Question& question) {
-    Json& articles = ListOf(root_, "data", name_);
-    for (size_t a = 0; a < articles.size(); ++a) {
-      const std::string article_where = fmt::format("{}: data[{}]", name_, a);
-      Json& paragraphs = ListOf(articles[a], "paragraphs", article_where);
-      for (size_t p = 0; p < paragraphs.size(); ++p) {
-        const std::string where = fmt::format("{}.paragraphs[{}]", article_where, p);
-        Json& questions = ListOf(paragraphs[p], "qas", where);
-        paragraph(paragraphs[p], a, where);
-        for (size_t q = 0; q < questions.size(); ++q) {
-          std::string id = IdOf(questions[q], fmt::format("{}.qas[{}]", where, q));
-          const std::string question_where = fmt::format("{}: question \"{}\"", name_, Shown(id, 60));
-          if (!ids_.insert(id).second) Fail("{} is there for the second time", question_where);
-          question(std::move(id), questions[q], question_where);
-        }
-        paragraphs[p] = nullptr;  // read: its memory is needed elsewhere
+    for (Json row; rows_.Next(row);) {
+      if (row.contains("context") || row.contains("question")) {
+        VisitFlat(row, paragraph, question);
+      } else if (!row.contains("paragraphs") && row.contains("data")) {
+        if (!ListOf(row, "data", name_).empty()) Fail("{}: \"data\": expected a list of objects", name_);
+      } else {
+        VisitArticle(row, paragraph, question);
       }
     }
     if (ids_.empty()) Fail("{}: has no questions", name_);
   }
 
  private:
+  static std::string Text(const std::string& path) {
+    std::string text = ReadText(path, kMostBytes);
+    if (IsBlank(text)) Fail("{}: is empty, expected JSON", InputName(path));
+    return text;
+  }
+
+  template <class Paragraph, class Question>
+  void VisitArticle(Json& article, const Paragraph& paragraph, const Question& question) {
+    const std::string article_where = fmt::format("{}: data[{}]", name_, articles_);
+    Json& paragraphs = ListOf(article, "paragraphs", article_where);
+    for (size_t p = 0; p < paragraphs.size(); ++p) {
+      const std::string where = fmt::format("{}.paragraphs[{}]", article_where, p);
+      Json& questions = ListOf(paragraphs[p], "qas", where);
+      paragraph(paragraphs[p], articles_, where);
+      for (size_t q = 0; q < questions.size(); ++q) {
+        std::string id = IdOf(questions[q], fmt::format("{}.qas[{}]", where, q));
+        const std::string question_where = fmt::format("{}: question \"{}\"", name_, Shown(id, 60));
+        if (!ids_.insert(id).second) Fail("{} is there for the second time", question_where);
+        question(std::move(id), questions[q], question_where);
+      }
+      paragraphs[p] = nullptr;  // read: its memory is needed elsewhere
+    }
+    ++articles_;
+  }
+
+  // {"id", "title", "context", "question", "answers": {"text": […], "answer_start": […]}}. Rows that follow each other
+  // on one context are one paragraph, as in the nested form.
+  template <class Paragraph, class Question>
+  void VisitFlat(Json& row, const Paragraph& paragraph, const Question& question) {
+    const std::string where = rows_.where();
+    const std::string title = HasValue(row, "title") ? GetString(row, "title", where) : "";
+    std::string context = TextOf(row, "context", where);
+    const bool first = !flat_, same_article = !first && title == title_;
+    if (!first && !same_article) ++articles_;
+    if (!same_article || context != context_) {
+      context_ = std::move(context);
+      paragraph(row, articles_, where);
+    }
+    flat_ = true, title_ = title;
+    std::string id = IdOf(row, where);
+    const std::string question_where = fmt::format("{}: question \"{}\"", where, Shown(id, 60));
+    if (!ids_.insert(id).second) Fail("{} is there for the second time", question_where);
+    if (const auto answers = row.find("answers"); answers != row.end() && answers->is_object())
+      *answers = Nested(*answers, question_where);
+    question(std::move(id), row, question_where);
+  }
+
+  // Lists of texts and of places as a list of answers.
+  static Json Nested(Json& answers, const std::string& where) {
+    Json &texts = ListOf(answers, "text", where + ": \"answers\""),
+         &starts = ListOf(answers, "answer_start", where + ": \"answers\"");
+    if (texts.size() != starts.size())
+      Fail("{}: \"answers\": {} of \"text\", but {} of \"answer_start\"", where, texts.size(), starts.size());
+    Json list = Json::array();
+    for (size_t a = 0; a < texts.size(); ++a)
+      list.push_back({{"text", std::move(texts[a])}, {"answer_start", std::move(starts[a])}});
+    return list;
+  }
+
   std::string name_;
-  Json root_;
+  JsonRows rows_;
   std::unordered_set<std::string> ids_;
+  size_t articles_ = 0;
+  bool flat_ = false;            // some row was
+  std::string title_, context_;  // of the last flat row
 };
 
 SquadAnswer ReadAnswer(Json& json, const CodePointIndex& context, const std::string& where) {

@@ -1,7 +1,9 @@
-// Question answering data: SQuAD 1.1 and 2.0 JSON, plain or gzip.
+// Question answering data: SQuAD 1.1 and 2.0 JSON, plain or gzip, in the official form and in the flat one of HF's
+// scripts, whose rows may be JSON lines, a list, or a list under "data" (data/json_rows.h).
 //
 //   {"version", "data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question",
 //     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}
+//   {"id", "title", "context", "question", "answers": {"text": […], "answer_start": […]}}
 //
 // A question without answers has none in its context, whatever "is_impossible" says, as in the official scripts. Other
 // keys are ignored. answer_start counts Unicode code points. An "id" may be an integer: its decimal text.
@@ -37,9 +39,9 @@ enum class SquadUse {
 };
 
 // In order of the file, at most `limit` questions (0: all; the whole file is checked all the same). Memory: about three
-// times the file. Error naming file and question: not JSON or not of this shape, no questions, an id for the second
-// time, a blank question, a context without text, an answer that is empty, beyond the context or not what the context
-// has at its place, with kAnswerable a question without answers.
+// times the file. Error naming file and question, of flat rows also the line: not JSON or not of this shape, no
+// questions, an id for the second time, a blank question, a context without text, an answer that is empty, beyond the
+// context or not what the context has at its place, with kAnswerable a question without answers.
 SquadData ReadSquad(const std::string& path, SquadUse use, int64_t limit = 0);
 
 // What the official scripts look at: ids and texts of answers. Contexts, questions and places are not read.

@@ -79,14 +79,16 @@ int DocStride(const WindowOptions& options) {
   return options.doc_stride >= 0 ? options.doc_stride : std::min(kHfStride, options.max_seq_length / 3);
 }
 
-void CutQuestion(const WindowOptions& options, std::vector<int32_t>& ids) {
-  if (options.max_query_length > 0 && std::ssize(ids) > options.max_query_length)
-    ids.resize(static_cast<size_t>(options.max_query_length));
+void CutQuestion(const WindowOptions& options, const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
+  if (options.max_query_length == 0 || std::ssize(ids) <= options.max_query_length) return;
+  if (tokenizer.truncates_left()) ids.erase(ids.begin(), ids.end() - options.max_query_length);
+  ids.resize(static_cast<size_t>(options.max_query_length));
 }
 
 WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
-  if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1};
-  return {/*apart=*/false, question_tokens + 2, question_tokens + kSpecials};
+  const bool from_end = tokenizer.truncates_left();
+  if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1, from_end};
+  return {/*apart=*/false, question_tokens + 2, question_tokens + kSpecials, from_end};
 }
 
 std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowLayout& layout,
@@ -109,6 +111,11 @@ std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_t
   for (int64_t begin = 0, end = 0; end < context_tokens; begin += room - stride) {
     end = std::min(begin + room, context_tokens);
     windows.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+  }
+  if (layout.from_end) {
+    const auto tokens = static_cast<int32_t>(context_tokens);
+    for (ContextWindow& window : windows) window = {tokens - window.end, tokens - window.begin};
+    std::reverse(windows.begin(), windows.end());
   }
   return windows;
 }
@@ -179,7 +186,7 @@ void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const Wi
         for (Encoding& encoding : *encodings) encoding.ids = windows.set.words().Numbers(encoding);
     }
     for (size_t q = 0; q < questions.size(); ++q) {
-      CutQuestion(options, questions[q].ids);
+      CutQuestion(options, tokenizer, questions[q].ids);
       const size_t number = piece.first_question + q;
       const auto context = static_cast<size_t>(data.questions[number].context) - piece.begin;
       AddQuestion(data, number, questions[q], contexts[context], tokenizer, options, windows);

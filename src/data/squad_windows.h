@@ -3,8 +3,9 @@
 //   [CLS] question [SEP] window of the context [SEP]        types 0 … 0 1 … 1
 //
 // as HF's run_qa.py cuts them: the question is not cut unless that is asked for; windows of the same size follow one
-// another with doc_stride tokens in common, until one reaches the end of the context. Models that read words have the
-// question apart from the sequence, each behind the start word (data/words.h):
+// another with doc_stride tokens in common, until one reaches the end of the context; of a tokenizer that cuts
+// beginnings (truncates_left()) they are laid from the end. Models that read words have the question apart from the
+// sequence, each behind the start word (data/words.h):
 //
 //   start window of the context        start question
 #pragma once
@@ -23,11 +24,11 @@ namespace lshformer {
 struct WindowOptions {
   int max_seq_length = 384;
   int doc_stride = -1;       // −1: a third of max_seq_length, at most 128 (HF's value, which suits its 384)
-  int max_query_length = 0;  // tokens of a question that are read, the first ones; 0: all
+  int max_query_length = 0;  // tokens of a question that are read, the first ones (last, of truncates_left()); 0: all
 };
 int DocStride(const WindowOptions& options);
 // Leaves of a question's tokens those that are read.
-void CutQuestion(const WindowOptions& options, std::vector<int32_t>& ids);
+void CutQuestion(const WindowOptions& options, const Tokenizer& tokenizer, std::vector<int32_t>& ids);
 
 using TokenPlaces = std::vector<std::pair<int32_t, int32_t>>;  // code points, half-open, of each token
 
@@ -37,9 +38,10 @@ struct ContextWindow {
 
 // What stands around the context in a window's sequence.
 struct WindowLayout {
-  bool apart = false;  // the question is not in it
-  int64_t first = 0;   // place of the context's first token
-  int64_t others = 0;  // tokens that are not the context's
+  bool apart = false;     // the question is not in it
+  int64_t first = 0;      // place of the context's first token
+  int64_t others = 0;     // tokens that are not the context's
+  bool from_end = false;  // the last window is full, the first one may not be
 };
 WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens);
 

@@ -17,9 +17,9 @@ constexpr int kFacts = 4;
 constexpr uint32_t kQuestionKind = 2, kChoiceKind = 3,
                    kUnanswerableKind = 4;  // beside those of synth.cc: keep the streams apart
 
-class Dice {
+class QuestionDice {
  public:
-  explicit Dice(uint64_t key) : random_(key) {}
+  explicit QuestionDice(uint64_t key) : random_(key) {}
   bool Chance(double probability) { return random_.Uniform() < probability; }
   size_t Below(size_t bound) { return static_cast<size_t>(random_.Below(bound)); }
   template <class T>
@@ -32,7 +32,7 @@ class Dice {
 };
 
 template <class T>
-void Shuffle(std::vector<T>& list, Dice& dice) {
+void Shuffle(std::vector<T>& list, QuestionDice& dice) {
   for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[dice.Below(i)]);
 }
 
@@ -42,7 +42,7 @@ struct Fact {
 };
 
 // Of different people and different kinds of things.
-std::vector<Fact> MakeFacts(Dice& dice) {
+std::vector<Fact> MakeFacts(QuestionDice& dice) {
   std::vector<Fact> facts;
   while (facts.size() < kFacts) {
     const synth::Kind& kind = dice.Pick(synth::Kinds());
@@ -55,7 +55,7 @@ std::vector<Fact> MakeFacts(Dice& dice) {
 }
 
 // One that none of the facts is about.
-std::string_view OtherKind(const std::vector<Fact>& facts, Dice& dice) {
+std::string_view OtherKind(const std::vector<Fact>& facts, QuestionDice& dice) {
   std::vector<std::string_view> kinds;
   for (const synth::Kind& kind : synth::Kinds()) {
     const auto told = [&](const Fact& fact) { return fact.kind == kind.name; };
@@ -64,7 +64,7 @@ std::string_view OtherKind(const std::vector<Fact>& facts, Dice& dice) {
   return kinds[dice.Below(kinds.size())];
 }
 
-int64_t CountWords(std::string_view sentence) { return 1 + std::count(sentence.begin(), sentence.end(), ' '); }
+int64_t WordsOfSentence(std::string_view sentence) { return 1 + std::count(sentence.begin(), sentence.end(), ' '); }
 
 // Sentences of one document after another, until they have `words` words; at least one.
 std::vector<std::string> MakeFiller(uint64_t seed, int64_t words) {
@@ -76,7 +76,7 @@ std::vector<std::string> MakeFiller(uint64_t seed, int64_t words) {
     for (size_t begin = 0, end; (end = document.find(". ", begin)) != document.npos && written < words;
          begin = end + 2) {
       sentences.push_back(document.substr(begin, end + 1 - begin));
-      written += CountWords(sentences.back());
+      written += WordsOfSentence(sentences.back());
     }
   }
   return sentences;
@@ -86,7 +86,7 @@ std::vector<std::string> MakeFiller(uint64_t seed, int64_t words) {
 
 SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t words, double unanswerable) {
   const uint64_t key = StreamKey(seed, index, kQuestionKind, 0, Purpose::kSynthetic);
-  Dice dice(key);
+  QuestionDice dice(key);
   const std::vector<Fact> facts = MakeFacts(dice);
   std::vector<std::string> sentences = MakeFiller(/*seed=*/key, words);
   for (size_t i = 1; i < facts.size(); ++i)
@@ -108,7 +108,7 @@ SyntheticQuestion MakeSyntheticQuestion(uint64_t seed, uint64_t index, int64_t w
   }
   std::string_view kind = facts[0].kind;
   // Of a stream of its own: the documents are the same, whatever the share.
-  Dice none(StreamKey(seed, index, kUnanswerableKind, 0, Purpose::kSynthetic));
+  QuestionDice none(StreamKey(seed, index, kUnanswerableKind, 0, Purpose::kSynthetic));
   if (none.Chance(unanswerable)) {
     kind = OtherKind(facts, none);
     made.answer.clear();
@@ -137,7 +137,7 @@ void WriteSyntheticQuestions(const TextSink& sink, int64_t examples, int64_t wor
 }
 
 SyntheticChoice MakeSyntheticChoice(uint64_t seed, uint64_t index) {
-  Dice dice(StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic));
+  QuestionDice dice(StreamKey(seed, index, kChoiceKind, 0, Purpose::kSynthetic));
   const std::vector<Fact> facts = MakeFacts(dice);  // the last one is not told
   const std::string& right = facts[0].thing;
   const auto kind = std::find_if(synth::Kinds().begin(), synth::Kinds().end(),

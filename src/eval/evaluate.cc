@@ -138,6 +138,8 @@ std::vector<std::string> EvaluationKeys(const ModelConfig& config, Task task, co
     add({"eval_accuracy"});
   } else if (task == Task::kSequenceClassification && config.regression()) {
     add({"eval_mse", "eval_pearson", "eval_spearmanr", "eval_combined_score"});
+  } else if (task == Task::kSequenceClassification && config.multi_label()) {
+    add({"eval_accuracy", "eval_f1_micro", "eval_f1_macro"});
   } else if (task == Task::kSequenceClassification) {
     add({"eval_accuracy"});
     if (options.f1 && config.num_labels == 2) add({"eval_f1", "eval_combined_score"});
@@ -217,6 +219,36 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
     }
     if (options.matthews)
       evaluation.metrics["eval_matthews_correlation"] = Matthews(evaluation.predictions, set.labels());
+  }
+  loop.Finish(evaluation);
+  return evaluation;
+}
+
+Evaluation EvaluateMultiLabel(Model& model, const SequenceSet& set, const EvaluateOptions& options) {
+  EvaluationLoop loop(model, set, options);
+  Evaluation evaluation;
+  WeightedMean loss;
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
+  int64_t seen = 0;
+  loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
+    const torch::Tensor logits = output.logits.contiguous();  // [B, labels]
+    const std::span<const float> all(logits.data_ptr<float>(), static_cast<size_t>(logits.numel()));
+    if (!AllFinite(all))
+      Fail("examples {} to {}: the model's output is not finite", seen, seen + batch.sequences() - 1);
+    seen += batch.sequences();
+    for (const float logit : all) evaluation.flags.push_back(logit > 0 ? 1 : 0);
+    if (set.has_flags()) AddLoss(output, loss);
+  });
+  if (set.has_flags()) {
+    evaluation.labelled = set.size();
+    std::vector<uint8_t> truth;
+    for (int64_t i = 0; i < set.size(); ++i)
+      for (const float flag : set.flags(i)) truth.push_back(flag > 0.5F ? 1 : 0);
+    const FlagScores scores = ScoreFlags(evaluation.flags, truth, model.config().num_labels);
+    evaluation.metrics["eval_loss"] = loss.mean();
+    evaluation.metrics["eval_accuracy"] = scores.accuracy;
+    evaluation.metrics["eval_f1_micro"] = scores.f1_micro;
+    evaluation.metrics["eval_f1_macro"] = scores.f1_macro;
   }
   loop.Finish(evaluation);
   return evaluation;

@@ -31,6 +31,7 @@ struct Evaluation {
   Json metrics;                       // keys as HF writes them, "eval_" included; see below
   std::vector<int32_t> predictions;   // classification, multiple choice: [examples]
   std::vector<double> values;         // regression: [examples]
+  std::vector<uint8_t> flags;         // multi-label: [examples, labels], 1: the label is there
   AttentionCounts counts;             // summed over layers and batches
   int64_t samples = 0, labelled = 0;  // examples; masked tokens or labelled examples
 };
@@ -52,6 +53,11 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
 // eval_loss (mean over examples), eval_accuracy, and as the options say eval_f1 with eval_combined_score, the mean of
 // both, and eval_matthews_correlation; without labels only predictions and rates.
 Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const EvaluateOptions& options);
+
+// A model of several labels and a set with flags, or without any. A label is there where its sigmoid is above 1/2.
+// eval_loss (mean over examples and labels), eval_accuracy (of whole sets), eval_f1_micro and eval_f1_macro
+// (metrics.h); without flags only what is there and rates. Error if an output is not finite.
+Evaluation EvaluateMultiLabel(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
 // A set whose examples are the options of questions. eval_loss (mean over examples) and eval_accuracy, the share whose
 // option of the highest score, of equals the first, is the right one; without labels only predictions and rates. Error

@@ -103,6 +103,35 @@ double F1(std::span<const int32_t> predictions, std::span<const int32_t> labels,
   return either == 0 ? 0 : 2.0 * static_cast<double>(both) / static_cast<double>(either);
 }
 
+FlagScores ScoreFlags(std::span<const uint8_t> predictions, std::span<const uint8_t> truth, int64_t labels) {
+  CheckSizes(predictions, truth);
+  const auto width = static_cast<size_t>(labels), rows = truth.size() / width;
+  struct Counts {
+    int64_t both = 0, either = 0;  // true positives; predicted plus actual ones
+    double f1() const { return either == 0 ? 0 : 2.0 * static_cast<double>(both) / static_cast<double>(either); }
+  };
+  std::vector<Counts> counts(width);
+  int64_t exact = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    bool same = true;
+    for (size_t label = 0; label < width; ++label) {
+      const uint8_t predicted = predictions[row * width + label], actual = truth[row * width + label];
+      counts[label].both += predicted & actual;
+      counts[label].either += predicted + actual;
+      same &= predicted == actual;
+    }
+    exact += same;
+  }
+  Counts all;
+  double sum = 0;
+  for (const Counts& label : counts) {
+    all.both += label.both;
+    all.either += label.either;
+    sum += label.f1();
+  }
+  return {all.f1(), sum / static_cast<double>(width), static_cast<double>(exact) / static_cast<double>(rows)};
+}
+
 double Rounded(double value, int decimals) {
   const double scale = std::pow(10.0, decimals);
   return std::round(value * scale) / scale;

@@ -11,6 +11,13 @@ double Accuracy(std::span<const int32_t> predictions, std::span<const int32_t> l
 // F1 of class `positive`: 2·tp / (2·tp + fp + fn); 0 where undefined, as scikit-learn and the GLUE scripts have it.
 double F1(std::span<const int32_t> predictions, std::span<const int32_t> labels, int32_t positive = 1);
 
+// Of sets of labels as flags, both [n, labels]: F1 over all of them together (micro), the mean of each label's F1
+// (macro, 0 for a label that is nowhere, as scikit-learn has it), and the share of rows that are right in every label.
+struct FlagScores {
+  double f1_micro, f1_macro, accuracy;
+};
+FlagScores ScoreFlags(std::span<const uint8_t> predictions, std::span<const uint8_t> truth, int64_t labels);
+
 // Matthews' correlation of any number of classes (Gorodkin's R_K, as scikit-learn has it): with the confusion matrix C,
 // row sums t, column sums p and n items, (n·tr C − t·p) / √((n² − p·p)(n² − t·t)); 0 where that is undefined.
 double Matthews(std::span<const int32_t> predictions, std::span<const int32_t> labels);

@@ -127,6 +127,7 @@ bool IsReal(std::string_view text) {
 
 Json ScoreOwnFiles(const std::string& predictions_path, const std::string& references_path) {
   const TextTable references = ReadTextTable(references_path, /*need_label=*/true);
+  if (references.multi_label()) Fail("{}: has several labels a row, expected one", references_path);
   std::vector<std::string> predicted(references.labels.size()), places(predicted.size());
   ReadPredictions(predictions_path, predicted.size(), [&](size_t index, std::string_view text, const std::string& at) {
     predicted[index] = text;
@@ -163,6 +164,18 @@ void WritePredictions(const std::string& path, std::span<const int32_t> predicti
   AtomicFile file(path);
   file.Write("index\tprediction\n");
   for (size_t i = 0; i < predictions.size(); ++i) file.Write(fmt::format("{}\t{}\n", i, labels.at(predictions[i])));
+  file.Commit();
+}
+
+void WriteLabelSets(const std::string& path, std::span<const uint8_t> flags, const std::vector<std::string>& labels) {
+  AtomicFile file(path);
+  file.Write("index\tprediction\n");
+  for (size_t row = 0; row * labels.size() < flags.size(); ++row) {
+    std::string names;
+    for (size_t label = 0; label < labels.size(); ++label)
+      if (flags[row * labels.size() + label] != 0) names += (names.empty() ? "" : ",") + labels[label];
+    file.Write(fmt::format("{}\t{}\n", row, names));
+  }
   file.Commit();
 }
 

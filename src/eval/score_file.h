@@ -25,6 +25,8 @@ Json ScoreOwnFiles(const std::string& predictions_path, const std::string& refer
 // Writes such a predictions file: "index<TAB>prediction", label names.
 void WritePredictions(const std::string& path, std::span<const int32_t> predictions,
                       const std::vector<std::string>& labels);
+// The same of several labels a row: flags [rows, labels], the names of those that are there with commas between.
+void WriteLabelSets(const std::string& path, std::span<const uint8_t> flags, const std::vector<std::string>& labels);
 // The same of a regression, with three decimals as HF's run_glue writes them.
 void WriteValues(const std::string& path, std::span<const double> values);
 

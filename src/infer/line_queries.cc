@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "data/file_kind.h"
 #include "infer/long_line.h"
 #include "infer/member_text.h"
@@ -23,7 +25,7 @@ std::string RequiredText(const Json& object, const char* key, std::string_view w
 }
 
 TextInput ReadText(const Json& object, bool pair, std::string_view where) {
-  TextInput input{RequiredText(object, "text", where), ""};
+  TextInput input{RequiredText(object, "text", where)};
   if (pair && HasValue(object, "text_pair")) input.text_pair = GetString(object, "text_pair", where);
   return input;
 }
@@ -77,6 +79,9 @@ LineQuery<Query> ReadWhole(const Pipeline& pipeline, std::string_view json, std:
   try {
     const Json object = ParseJson(json, where, kJsonLineLimits);
     if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, object.type_name());
+    if (const auto found = object.find("id"); found != object.end() && IsNotFinite(*found, /*inside=*/true))
+      Fail("{}: \"id\" has {}, which JSON cannot say", where,
+           found->is_structured() ? "NaN or Infinity" : ShownValue(*found));
     std::string id = MemberText(json, "id").value_or("");
     if (id.size() > kLongestId) Fail("{}: \"id\" has {} bytes, expected at most {}", where, id.size(), kLongestId);
     line.id = std::move(id);
@@ -127,6 +132,47 @@ template LineQuery<ClassifyQuery> ReadLineQuery(const Pipeline&, std::string_vie
 template LineQuery<FillMaskQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<ChooseQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<QuestionQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+
+template <class Query>
+Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, std::string_view where) {
+  // A long one is shortened as it would be in a line of JSON.
+  if (text.size() > kLongLine && IsValidUtf8(text))
+    return ReadLineQuery<Query>(pipeline, Json{{"text", std::string(text)}}.dump(), where).query;
+  const TextInput input{std::string(text), ""};
+  Outcome<Query> query;
+  if constexpr (std::is_same_v<Query, EmbedQuery>) {
+    query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
+  } else if constexpr (std::is_same_v<Query, ClassifyQuery>) {
+    query = pipeline.PrepareClassify(input);
+  } else if constexpr (std::is_same_v<Query, FillMaskQuery>) {
+    query = pipeline.PrepareFillMask(input, /*top_k=*/0);
+  } else {
+    query.error = "the task takes more than a text";
+  }
+  if (!query.ok()) query.error = fmt::format("{}: {}", where, query.error);
+  return query;
+}
+
+template Outcome<EmbedQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<ClassifyQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<FillMaskQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<ChooseQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<QuestionQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+
+namespace {
+
+int64_t Tokens(const Encoding& text) { return static_cast<int64_t>(text.ids.size()); }
+
+}  // namespace
+
+int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const ChooseQuery& query) {
+  return std::accumulate(query.options.begin(), query.options.end(), int64_t{0},
+                         [](int64_t sum, const Encoding& option) { return sum + Tokens(option); });
+}
+int64_t TokensAtOnce(const QuestionQuery&) { return 0; }
 
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
   const auto rows = query.options.pooling == Pooling::kNone ? static_cast<int64_t>(query.text.ids.size()) : 1;

@@ -25,6 +25,17 @@ struct LineQuery {
 template <class Query>
 LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where);
 
+// A line that is a text as it stands, with the pipeline's options: of tasks that take one text. Errors likewise.
+template <class Query>
+Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, std::string_view where);
+
+// Tokens of the query where it runs with others in one go; 0: it is answered by itself, whatever its length.
+int64_t TokensAtOnce(const EmbedQuery& query);
+int64_t TokensAtOnce(const ClassifyQuery& query);
+int64_t TokensAtOnce(const FillMaskQuery& query);
+int64_t TokensAtOnce(const ChooseQuery& query);
+int64_t TokensAtOnce(const QuestionQuery& query);
+
 // Numbers that a run will keep for the query: what bounds how many may be run together.
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery& query);

@@ -29,6 +29,7 @@ Outcome<ChooseQuery> Pipeline::PrepareChoose(const ChoiceInput& input) const {
       const std::vector<int32_t> asked = encode(WithOption(input.question, input.options[o]), name);
       if (asked.empty()) Fail("{} has no tokens: they are blank", name);
       outcome.value.options.push_back(MakeChoice(context, asked, options_.max_seq_length, *tokenizer_));
+      RequireTypes(outcome.value.options.back().type_ids, "question");
       outcome.truncated |= outcome.value.options.back().truncated;
     }
   } catch (const Error& error) {

@@ -30,22 +30,46 @@ Task HeadOf(PredictTask task) {
 }
 
 template <class Value>
-Value Choose(const std::string& name, const char* option, const std::vector<std::pair<std::string, Value>>& choices) {
+using Choices = std::vector<std::pair<const char*, Value>>;
+
+const Choices<PredictTask>& TaskChoices() {
+  static const Choices<PredictTask> choices{{"fill-mask", PredictTask::kFillMask},
+                                            {"text-classification", PredictTask::kTextClassification},
+                                            {"multiple-choice", PredictTask::kMultipleChoice},
+                                            {"question-answering", PredictTask::kQuestionAnswering},
+                                            {"feature-extraction", PredictTask::kFeatureExtraction}};
+  return choices;
+}
+
+const Choices<Pooling>& PoolingChoices() {
+  static const Choices<Pooling> choices{{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}};
+  return choices;
+}
+
+template <class Value>
+Value Choose(const std::string& name, const char* option, const Choices<Value>& choices) {
   std::vector<std::string> names;
   std::string list;
   for (const auto& [known, value] : choices) {
     if (known == name) return value;
-    names.push_back(known);
-    list += (list.empty() ? "" : ", ") + known;
+    names.emplace_back(known);
+    list += (list.empty() ? "" : ", ") + names.back();
   }
   FailOption(option, "expected one of {}, got \"{}\"{}", list, Shown(name), Suggestion(name, names));
 }
 
-// HF's rule: one label is a sigmoid, a regression stays as it is, all else is a softmax.
+template <class Value>
+const char* NameIn(const Choices<Value>& choices, Value value) {
+  return std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.second == value; })
+      ->first;
+}
+
+// HF's rule: one label, or each of several that exclude none of the others, is a sigmoid, a regression stays as it is,
+// all else is a softmax.
 std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig& config) {
   std::vector<float> scores(logits.begin(), logits.end());
   if (config.problem_type == "regression") return scores;
-  if (config.num_labels == 1) {
+  if (config.num_labels == 1 || config.multi_label()) {
     for (float& score : scores) score = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(score))));
     return scores;
   }
@@ -120,18 +144,10 @@ std::vector<Outcome<typename Query::Answer>> PrepareAndRun(std::span<const Input
 
 }  // namespace
 
-PredictTask ParsePredictTask(const std::string& name) {
-  return Choose<PredictTask>(name, "task",
-                             {{"fill-mask", PredictTask::kFillMask},
-                              {"text-classification", PredictTask::kTextClassification},
-                              {"multiple-choice", PredictTask::kMultipleChoice},
-                              {"question-answering", PredictTask::kQuestionAnswering},
-                              {"feature-extraction", PredictTask::kFeatureExtraction}});
-}
-
-Pooling ParsePooling(const std::string& name) {
-  return Choose<Pooling>(name, "pooling", {{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}});
-}
+PredictTask ParsePredictTask(const std::string& name) { return Choose(name, "task", TaskChoices()); }
+Pooling ParsePooling(const std::string& name) { return Choose(name, "pooling", PoolingChoices()); }
+const char* Name(PredictTask task) { return NameIn(TaskChoices(), task); }
+const char* Name(Pooling pooling) { return NameIn(PoolingChoices(), pooling); }
 
 void SoftmaxRow(std::span<const float> logits, std::span<float> probabilities) {
   const double largest = *std::max_element(logits.begin(), logits.end());
@@ -209,12 +225,19 @@ void Pipeline::RequireTask(PredictTask task) const {
 Encoding Pipeline::Encode(const TextInput& input) const {
   if (input.text.empty()) Fail("\"text\" is empty");
   if (!IsValidUtf8(input.text)) Fail("\"text\": expected UTF-8");
-  if (!IsValidUtf8(input.text_pair)) Fail("\"text_pair\": expected UTF-8");
+  if (input.text_pair && !IsValidUtf8(*input.text_pair)) Fail("\"text_pair\": expected UTF-8");
   EncodeOptions encode;
   encode.max_length = options_.max_seq_length;
   Encoding encoding = tokenizer_->Encode(input.text, input.text_pair, encode);
-  if (encoding.ids.size() <= (input.text_pair.empty() ? 2U : 3U)) Fail("\"text\" has no tokens: it is blank");
+  if (encoding.ids.size() <= (input.text_pair ? 3U : 2U)) Fail("\"text\" has no tokens: it is blank");
+  RequireTypes(encoding.type_ids, "text_pair");
   return encoding;
+}
+
+void Pipeline::RequireTypes(std::span<const int32_t> type_ids, const char* field) const {
+  const auto most = std::ranges::max_element(type_ids);
+  if (most != type_ids.end() && *most >= config().type_vocab_size)
+    Fail("\"{}\": the model takes no second text (type_vocab_size {})", field, config().type_vocab_size);
 }
 
 Outcome<EmbedQuery> Pipeline::PrepareEmbed(const TextInput& input, const EmbedOptions& options) const {
@@ -246,7 +269,8 @@ Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top
       if (query.text.ids[i] == tokenizer_->mask_id()) query.masks.push_back(static_cast<int32_t>(i));
     const std::string& mask = tokenizer_->Token(tokenizer_->mask_id());
     if (query.masks.empty() && query.text.truncated && input.text.find(mask) != input.text.npos)
-      Fail("\"text\" has no {} in its first {} tokens", mask, options_.max_seq_length);
+      Fail("\"text\" has no {} in its {} {} tokens", mask, tokenizer_->truncates_left() ? "last" : "first",
+           options_.max_seq_length);
     if (query.masks.empty()) Fail("\"text\" has no {}", mask);
     const auto candidates = static_cast<int64_t>(query.masks.size()) * query.top_k;
     if (candidates > kMostCandidates)

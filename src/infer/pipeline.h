@@ -3,7 +3,7 @@
 //   PredictOptions options;
 //   options.task = PredictTask::kTextClassification;
 //   const Pipeline pipeline = Pipeline::Load(folder, "", options);
-//   const std::vector<TextInput> texts{{"A fine film.", ""}, {"Is it?", "It is."}};
+//   const std::vector<TextInput> texts{{"A fine film."}, {"Is it?", "It is."}};
 //   for (const auto& outcome : pipeline.Classify(texts))
 //     std::puts(outcome.ok() ? outcome.value[0].label.c_str() : outcome.error.c_str());
 //
@@ -35,6 +35,8 @@ enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]
 
 PredictTask ParsePredictTask(const std::string& name);  // OptionError lists the names and suggests the nearest
 Pooling ParsePooling(const std::string& name);
+const char* Name(PredictTask task);
+const char* Name(Pooling pooling);
 
 struct EmbedOptions {
   Pooling pooling = Pooling::kNone;
@@ -53,7 +55,8 @@ struct PredictOptions {
 };
 
 struct TextInput {
-  std::string text, text_pair;  // an empty text_pair: none. [CLS] text [SEP] text_pair [SEP]
+  std::string text;
+  std::optional<std::string> text_pair{};  // [CLS] text [SEP], or [CLS] text [SEP] text_pair [SEP], be that empty
 };
 struct QuestionInput {
   std::string question, context;
@@ -72,7 +75,8 @@ struct Embedding {
 };
 struct ClassScore {
   std::string label;
-  float score = 0;  // softmax over all labels; of a single label its sigmoid, of a regression the output itself
+  float score = 0;  // softmax over all labels; of a single label, or of a multi-label model, the sigmoid; of a
+                    // regression the output itself
 };
 struct MaskCandidate {
   int32_t token = 0;
@@ -172,6 +176,7 @@ class Pipeline {
   // The text with one of its masks filled. As in HF it keeps its special tokens where there are several masks.
   std::string FilledText(const FilledMasks& filled, size_t mask, int32_t token) const;
 
+  Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
   const PredictOptions& options() const { return options_; }
 
@@ -179,6 +184,8 @@ class Pipeline {
   void CheckOptions();
   void RequireTask(PredictTask task) const;
   Encoding Encode(const TextInput& input) const;
+  // Error naming `field` where a sequence has a type that the model does not know.
+  void RequireTypes(std::span<const int32_t> type_ids, const char* field) const;
   // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, of classes, of an
   // option.
   struct Sequence {

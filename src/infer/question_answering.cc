@@ -142,13 +142,16 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     query.context = std::move(input.context);
     const WindowOptions window = options_.answers.Windows(options_.max_seq_length);
     query.question = std::move(question.ids);
-    CutQuestion(window, query.question);
+    CutQuestion(window, *tokenizer_, query.question);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);
     const auto tokens = static_cast<int64_t>(query.question.size());
     const WindowLayout layout = LayoutOf(*tokenizer_, tokens);
     query.first = layout.first;
     query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout, window);
+    if (!layout.apart)
+      RequireTypes(MakeWindow(query.question, query.context_ids, query.windows.front(), *tokenizer_).type_ids,
+                   "context");
   } catch (const Error& error) {
     query = QuestionQuery();
     outcome.error = error.what();

@@ -1,27 +1,81 @@
 #include "infer/stream.h"
 
+#include <fmt/format.h>
+
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/signals.h"
+#include "data/file_kind.h"
 #include "io/line_window.h"
 
 namespace lshformer {
 namespace {
 
+// Where answers go: lines of JSON, …
+class JsonWriter {
+ public:
+  JsonWriter(const Pipeline& pipeline, const LineSink& sink) : pipeline_(pipeline), sink_(sink) {}
+  template <class Answer>
+  void Write(const std::string& id, const Answer& answer) {
+    WriteAnswer(pipeline_, id, answer, sink_.write);
+    sink_.write("\n");
+  }
+  void WriteBad(const std::string& id, const std::string& error) {
+    WriteError(id, error, sink_.write);
+    sink_.write("\n");
+  }
+  void Flush() { sink_.flush(); }
+  // Why there is no place for the answer to a query; "": there is.
+  template <class Query>
+  static std::string Refuses(const Query&) {
+    return "";
+  }
+
+ private:
+  const Pipeline& pipeline_;
+  const LineSink& sink_;
+};
+
+// … or rows of a matrix.
+class RowWriter {
+ public:
+  RowWriter(const Pipeline& pipeline, const RowSink& sink)
+      : nothing_(static_cast<size_t>(pipeline.config().hidden_size), std::numeric_limits<float>::quiet_NaN()),
+        sink_(sink) {}
+  void Write(const std::string&, const Embedding& answer) { sink_(answer.values); }
+  void WriteBad(const std::string&, const std::string&) { sink_(nothing_); }
+  void Flush() {}
+  static std::string Refuses(const EmbedQuery& query) {
+    return query.options.pooling == Pooling::kNone
+               ? "\"pooling\": none gives a vector for each token, a matrix has one row a line"
+               : "";
+  }
+
+ private:
+  std::vector<float> nothing_;  // the row of a bad line
+  const RowSink& sink_;
+};
+
 // A line's text is released as soon as it is encoded: a window may hold one of 64 MiB.
-template <class Query>
-std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<WindowLine> lines) {
+template <class Query, class Writer>
+std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<WindowLine> lines, LineFormat format) {
   std::vector<LineQuery<Query>> queries(lines.size());
   ParallelFor(static_cast<int64_t>(lines.size()), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       WindowLine& line = lines[i];
-      if (line.error.empty()) {
-        queries[i] = ReadLineQuery<Query>(pipeline, line.text, line.where);
+      Outcome<Query>& query = queries[i].query;
+      if (!line.error.empty()) {
+        query.error = line.error;
+      } else if (format == LineFormat::kText) {
+        query = ReadTextQuery<Query>(pipeline, line.text, line.where);
       } else {
-        queries[i].query.error = line.error;
+        queries[i] = ReadLineQuery<Query>(pipeline, line.text, line.where);
       }
+      if (const std::string reason = query.ok() ? Writer::Refuses(query.value) : ""; !reason.empty())
+        query.error = fmt::format("{}: {}", line.where, reason);
       line = WindowLine();
     }
   });
@@ -29,13 +83,13 @@ std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<Wind
 }
 
 // The good lines of a piece run together, all of its lines written in their order.
-template <class Query>
+template <class Query, class Writer>
 class Piece {
  public:
   using Answered = Outcome<typename Query::Answer>;
-  Piece(const Pipeline& pipeline, std::span<LineQuery<Query>> lines, const LineSink& sink,
+  Piece(const Pipeline& pipeline, std::span<LineQuery<Query>> lines, Writer& writer,
         const std::function<void(int64_t)>& progress, StreamStatistics& statistics)
-      : pipeline_(pipeline), lines_(lines), sink_(sink), progress_(progress), statistics_(statistics) {
+      : pipeline_(pipeline), lines_(lines), writer_(writer), progress_(progress), statistics_(statistics) {
     for (LineQuery<Query>& line : lines_)
       if (line.query.ok()) queries_.push_back(std::move(line.query.value));
   }
@@ -66,48 +120,53 @@ class Piece {
       } else if (const Answered& answer = answered[next++]; !answer.ok()) {
         WriteBad(line.id, answer.error);
       } else {
-        WriteAnswer(pipeline_, line.id, answer.value, sink_.write);
+        writer_.Write(line.id, answer.value);
         statistics_.truncated += line.query.truncated;
       }
-      sink_.write("\n");
       ++statistics_.lines;
       line = LineQuery<Query>();
     }
     if (written_ == before) return;
-    sink_.flush();
+    writer_.Flush();
     if (progress_) progress_(statistics_.lines);
   }
 
   void WriteBad(const std::string& id, const std::string& error) {
-    WriteError(id, error, sink_.write);
+    writer_.WriteBad(id, error);
     if (++statistics_.bad == 1) statistics_.first_error = error;
   }
 
   const Pipeline& pipeline_;
   const std::span<LineQuery<Query>> lines_;
-  const LineSink& sink_;
+  Writer& writer_;
   const std::function<void(int64_t)>& progress_;
   StreamStatistics& statistics_;
   std::vector<Query> queries_;
   size_t written_ = 0;  // lines
 };
 
-template <class Query>
-StreamStatistics PredictLinesOf(const Pipeline& pipeline, LineReader& reader, const LineSink& sink,
-                                const std::function<void(int64_t)>& progress) {
+template <class Query, class Writer>
+StreamStatistics AnswerLines(const Pipeline& pipeline, LineReader& reader, Writer writer,
+                             const std::function<void(int64_t)>& progress, LineFormat format) {
   StreamStatistics statistics;
+  const int64_t most_tokens = kPieceBatches * pipeline.options().batch_tokens;
   for (bool more = true; more;) {
     ThrowIfStopped("predict");
     std::vector<WindowLine> window;
+    const bool first = reader.line_number() == 0;
     more = ReadWindow(reader, kWindowLines, kWindowBytes, window);
-    std::vector<LineQuery<Query>> lines = ReadAll<Query>(pipeline, std::move(window));
+    if (first && !window.empty() && format == LineFormat::kText) StripByteOrderMark(window[0].text);
+    std::vector<LineQuery<Query>> lines = ReadAll<Query, Writer>(pipeline, std::move(window), format);
     for (size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
       ThrowIfStopped("predict");
-      for (int64_t size = 0; end < lines.size(); ++end) {
-        size += lines[end].query.ok() ? AnswerSize(pipeline, lines[end].query.value) : 0;
-        if (size > kAnswers && end > begin) break;
+      for (int64_t size = 0, tokens = 0; end < lines.size(); ++end) {
+        if (lines[end].query.ok()) {
+          size += AnswerSize(pipeline, lines[end].query.value);
+          tokens += TokensAtOnce(lines[end].query.value);
+        }
+        if ((size > kAnswers || tokens > most_tokens) && end > begin) break;
       }
-      Piece<Query>(pipeline, {lines.data() + begin, end - begin}, sink, progress, statistics).Run();
+      Piece<Query, Writer>(pipeline, {lines.data() + begin, end - begin}, writer, progress, statistics).Run();
     }
   }
   return statistics;
@@ -126,20 +185,26 @@ SingleAnswer WriteSingle(const Pipeline& pipeline, const std::vector<Outcome<Ans
 }  // namespace
 
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
-                              const std::function<void(int64_t)>& progress) {
+                              const std::function<void(int64_t)>& progress, LineFormat format) {
+  const JsonWriter writer(pipeline, sink);
   switch (pipeline.options().task) {
     case PredictTask::kFillMask:
-      return PredictLinesOf<FillMaskQuery>(pipeline, lines, sink, progress);
+      return AnswerLines<FillMaskQuery>(pipeline, lines, writer, progress, format);
     case PredictTask::kTextClassification:
-      return PredictLinesOf<ClassifyQuery>(pipeline, lines, sink, progress);
+      return AnswerLines<ClassifyQuery>(pipeline, lines, writer, progress, format);
     case PredictTask::kMultipleChoice:
-      return PredictLinesOf<ChooseQuery>(pipeline, lines, sink, progress);
+      return AnswerLines<ChooseQuery>(pipeline, lines, writer, progress, format);
     case PredictTask::kQuestionAnswering:
-      return PredictLinesOf<QuestionQuery>(pipeline, lines, sink, progress);
+      return AnswerLines<QuestionQuery>(pipeline, lines, writer, progress, format);
     case PredictTask::kFeatureExtraction:
       break;
   }
-  return PredictLinesOf<EmbedQuery>(pipeline, lines, sink, progress);
+  return AnswerLines<EmbedQuery>(pipeline, lines, writer, progress, format);
+}
+
+StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
+                            const std::function<void(int64_t)>& progress, LineFormat format) {
+  return AnswerLines<EmbedQuery>(pipeline, lines, RowWriter(pipeline, sink), progress, format);
 }
 
 SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "infer/line_queries.h"
@@ -15,21 +16,35 @@ struct LineSink {
   std::function<void()> flush;  // called after each piece of work, so that a reader at a pipe's end need not wait
 };
 
+// What a line of input is: a JSON object, or a text as it stands, blanks and quotes included.
+enum class LineFormat { kJson, kText };
+
+// Takes a row of numbers a line.
+using RowSink = std::function<void(std::span<const float> row)>;
+
 struct StreamStatistics {
   int64_t lines = 0, bad = 0, truncated = 0;
   std::string first_error;  // of the first bad line
 };
 
 // Reads ahead a window of lines (kWindowLines or kWindowBytes, less where the reader has no more at hand), encodes them
-// on all cores, runs those of similar length together and writes the answers in the order of the lines: those of a
-// window, or less where it has many, together; questions', whose contexts may be long, as they are found. Work memory:
-// the window, its answers (kAnswers numbers, at least one line's) and one forward call of batch_tokens.
-// Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
+// on all cores, runs those of similar length together and writes the answers in the order of the lines: those of
+// kPieceBatches forward calls, or less where they are many, together; questions', whose contexts may be long, as they
+// are found. Work memory: the window, the answers (kAnswers numbers, at least one line's) and one forward call of
+// batch_tokens. A text is the "text" of its line; the mark that some editors put before a file's first is no part of
+// it. Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
 inline constexpr size_t kWindowLines = 1024;
 inline constexpr size_t kWindowBytes = size_t{2} << 20;
 inline constexpr int64_t kAnswers = int64_t{1} << 22;
+inline constexpr int64_t kPieceBatches = 8;
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
-                              const std::function<void(int64_t lines)>& progress = {});
+                              const std::function<void(int64_t lines)>& progress = {},
+                              LineFormat format = LineFormat::kJson);
+// The same of feature extraction with a vector a line: hidden_size numbers, all NaN of a bad line. A line that asks for
+// a vector per token is bad.
+StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
+                            const std::function<void(int64_t lines)>& progress = {},
+                            LineFormat format = LineFormat::kJson);
 
 // The line that stands for one input alone, by the pipeline's options. Nothing is written where that has an error.
 struct SingleAnswer {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 
@@ -53,8 +54,22 @@ class LineReader::Source {
     return bytes_total_ > 0 || input_begin_ < input_end_ || poll(&request, 1, 0) != 0;
   }
 
-  // Up to `bytes` unpacked bytes; 0 at the end.
+  // Up to `bytes` unpacked bytes; 0 at the end. The first call, of kContentFront bytes or more, refuses what is no
+  // text.
   size_t Read(char* data, size_t bytes) {
+    size_t got = ReadUnpacked(data, bytes);
+    if (std::exchange(looked_at_, true)) return got;
+    while (got > 0 && MayBecomeForeign({data, got})) {
+      const size_t more = ReadUnpacked(data + got, bytes - got);
+      if (more == 0) break;
+      got += more;
+    }
+    RefuseForeignContent({data, got}, InputName(path_), {.unpacks_gzip = false, .text_of_any_kind = true});
+    return got;
+  }
+
+ private:
+  size_t ReadUnpacked(char* data, size_t bytes) {
     if (gzip_) return Inflate(data, bytes);
     if (input_begin_ == input_end_ && !ReadInput()) return 0;
     const size_t count = std::min(bytes, input_end_ - input_begin_);
@@ -63,7 +78,6 @@ class LineReader::Source {
     return count;
   }
 
- private:
   bool HasGzipMagic() const {
     return input_end_ - input_begin_ >= 2 && input_[input_begin_] == 0x1F && input_[input_begin_ + 1] == 0x8B;
   }
@@ -134,7 +148,7 @@ class LineReader::Source {
   std::vector<uint8_t> input_;
   size_t input_begin_ = 0, input_end_ = 0;
   int64_t bytes_read_ = 0, bytes_total_ = 0;
-  bool gzip_ = false, in_member_ = false;
+  bool gzip_ = false, in_member_ = false, looked_at_ = false;
   z_stream stream_{};
 };
 

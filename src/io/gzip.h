@@ -20,7 +20,7 @@ struct LineOptions {
 };
 
 // Gzip is recognised by its first two bytes, not by the name; members laid end to end are read as one file (RFC 1952).
-// Errors: LineTooLong; cannot open, a folder, damaged or truncated gzip.
+// Errors: LineTooLong; content that is no text (base/content_kind.h); cannot open, a folder, damaged or truncated gzip.
 class LineReader {
  public:
   explicit LineReader(const std::string& path, const LineOptions& options = {});

@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -239,6 +240,9 @@ std::string ShapeText(std::span<const int64_t> shape) { return fmt::format("[{}]
 
 void ParseSafetensors(std::span<const std::byte> file, std::string_view where,
                       std::map<std::string, TensorView>& tensors, std::map<std::string, std::string>& metadata) {
+  // In a safetensors file '{' stands here, in none of those that others are taken for.
+  if (file.size() <= kFrontBytes || file[kFrontBytes] != std::byte{'{'})
+    RefuseForeignContent({reinterpret_cast<const char*>(file.data()), std::min(file.size(), kContentFront)}, where);
   if (file.size() < kFrontBytes)
     Fail("{}: has {} bytes, expected a safetensors file of at least {}", where, file.size(), kFrontBytes);
   const uint64_t header_bytes = HeaderBytes(file.data(), where);

@@ -1,5 +1,6 @@
 #include "io/weight_files.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -97,6 +98,21 @@ void WeightFiles::OpenShards(const std::string& folder) {
 std::vector<std::string> WeightFiles::names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : holder_) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> WeightFiles::NamesInOrder() const {
+  std::vector<const SafetensorsFile*> files;
+  for (const auto& file : files_) files.push_back(file.get());
+  std::sort(files.begin(), files.end(), [](auto* a, auto* b) { return a->path() < b->path(); });
+  std::vector<std::string> names;
+  for (const SafetensorsFile* file : files) {
+    const auto first = static_cast<int64_t>(names.size());
+    for (const auto& [name, view] : file->tensors()) names.push_back(name);
+    std::stable_sort(names.begin() + first, names.end(), [&](const std::string& a, const std::string& b) {
+      return file->Find(a)->bytes.data() < file->Find(b)->bytes.data();
+    });
+  }
   return names;
 }
 

@@ -22,8 +22,9 @@ class WeightFiles {
   // in the shard that the index names, is in two shards, or in a shard and not in the index.
   explicit WeightFiles(const std::string& folder);
 
-  const std::string& path() const { return path_; }  // of the one file, or of the index
-  std::vector<std::string> names() const;
+  const std::string& path() const { return path_; }          // of the one file, or of the index
+  std::vector<std::string> names() const;                    // sorted
+  std::vector<std::string> NamesInOrder() const;             // file by file, as they lie in each
   const TensorView* Find(std::string_view name) const;       // nullptr if absent
   const std::string& FileOf(const std::string& name) const;  // path of the file that holds a tensor
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }

@@ -56,8 +56,8 @@ std::vector<EmbedQuery> ReadQueries(const std::string& path, const Pipeline& pip
     const std::string where = lines.where();
     const Json object = ParseJson(line, where, kJsonLineLimits);
     if (!object.is_object() || !object.contains("text")) Fail("{}: expected an object with \"text\"", where);
-    const TextInput input{GetString(object, "text", where),
-                          HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : ""};
+    TextInput input{GetString(object, "text", where)};
+    if (HasValue(object, "text_pair")) input.text_pair = GetString(object, "text_pair", where);
     Outcome<EmbedQuery> query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
     if (!query.ok()) Fail("{}: {}", where, query.error);
     tokens += static_cast<int64_t>(query.value.text.ids.size());

@@ -1,7 +1,9 @@
 #include "jobs/calibration.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -22,14 +24,15 @@ constexpr int64_t kHeldOutOf = 4;                // one text of so many
 constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
 
 struct Text {
-  std::string text, pair;  // a question's context is its pair
+  std::string text;
+  std::optional<std::string> pair;  // a question's context is its pair
 };
 
 // At most `most` that are not blank.
 std::vector<Text> ReadTexts(const std::vector<std::string>& files, int64_t most) {
   std::vector<Text> texts;
   if (files.empty()) {
-    for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), ""});
+    for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), std::nullopt});
     return texts;
   }
   for (const std::string& file : files) {
@@ -55,10 +58,10 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
   data.path = "calibration texts";
   for (const auto& [text, pair] : texts) {
     data.questions.push_back({std::to_string(data.contexts.size()),
-                              pair.empty() ? FirstWords(text) : text,
+                              pair ? text : FirstWords(text),
                               static_cast<int32_t>(data.contexts.size()),
                               {}});
-    data.contexts.push_back(pair.empty() ? text : pair);
+    data.contexts.push_back(pair.value_or(text));
   }
   SquadWindows windows;
   AddSquadWindows(data, tokenizer, {static_cast<int>(limit), 0}, windows);
@@ -66,14 +69,37 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
   into.set = std::move(windows.set);
 }
 
-void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
+void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, int64_t most_pairs,
+               CalibrationTexts& into) {
+  int64_t pairs = 0;
   for (const auto& [text, pair] : texts) {
     const Encoding encoding =
         tokenizer.Encode(text, pair, {.add_special_tokens = true, .max_length = static_cast<int>(limit)});
+    const auto length = static_cast<int64_t>(encoding.ids.size());
+    pairs += length * length;
+    if (pairs > most_pairs && into.set.size() >= kFewestCalibrationTexts) return;
     into.cut += encoding.truncated ? 1 : 0;
     into.set.Add(encoding.ids, encoding.type_ids);
   }
 }
+
+CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, int64_t most_pairs,
+                         const Tokenizer& tokenizer, const ModelConfig& config, int64_t max_seq_length) {
+  CalibrationTexts texts;
+  texts.files = files;
+  const std::vector<Text> rows = ReadTexts(files, most);
+  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return row.pair.has_value(); });
+  const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
+  if (tokenizer.character_vocab_size() > 0) {
+    AddContexts(rows, tokenizer, limit, texts);
+  } else {
+    AddTokens(rows, tokenizer, limit, most_pairs, texts);
+  }
+  RequireTypes(texts.set, config, Shown(files.empty() ? "calibration texts" : files.front(), 120));
+  return texts;
+}
+
+}  // namespace
 
 void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
   const std::string where = texts.files.empty() ? "the program's own texts" : Shown(texts.files.front(), 120);
@@ -91,32 +117,34 @@ void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer) {
         where, texts.set.max_length(), kShortestUseful);
 }
 
-CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, const Tokenizer& tokenizer,
-                         const ModelConfig& config, int64_t max_seq_length) {
-  CalibrationTexts texts;
-  texts.files = files;
-  const std::vector<Text> rows = ReadTexts(files, most);
-  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return !row.pair.empty(); });
-  const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
-  (tokenizer.character_vocab_size() > 0 ? AddContexts : AddTokens)(rows, tokenizer, limit, texts);
+CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
+                                   int64_t max_seq_length) {
+  CalibrationTexts texts = Encoded({file}, kMostTrainingTexts, INT64_MAX, tokenizer, config, max_seq_length);
   CheckTexts(texts, tokenizer);
   return texts;
 }
 
-}  // namespace
-
-CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
-                                   int64_t max_seq_length) {
-  return Encoded({file}, kMostTrainingTexts, tokenizer, config, max_seq_length);
-}
-
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                                       const ModelConfig& config, int64_t max_seq_length) {
-  CalibrationTexts texts = Encoded(files, kMostCalibrationTexts, tokenizer, config, max_seq_length);
+  CalibrationTexts texts =
+      Encoded(files, kMostCalibrationTexts, kMostCalibrationPairs, tokenizer, config, max_seq_length);
   for (int64_t i = 0; i < texts.set.size(); ++i)
     (i % kHeldOutOf == kHeldOutOf - 1 ? texts.held_out : texts.fitted).push_back(i);
   if (texts.held_out.empty()) texts.held_out = texts.fitted;
   return texts;
+}
+
+std::vector<int64_t> FirstOf(const CalibrationTexts& texts, const std::vector<int64_t>& numbers, size_t most_texts,
+                             int64_t most_pairs) {
+  std::vector<int64_t> first;
+  int64_t pairs = 0;
+  for (const int64_t number : numbers) {
+    const int64_t length = texts.set.length(number);
+    pairs += length * length;
+    if (first.size() == most_texts || (pairs > most_pairs && !first.empty())) break;
+    first.push_back(number);
+  }
+  return first;
 }
 
 PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number) {
@@ -137,8 +165,10 @@ void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vect
 }
 
 LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts) {
+  constexpr int64_t kMostPairs = 8 * kPartPairs;
   MainDirections found;
-  VisitAttention(exact, texts, texts.fitted, "directions", [&](const AttentionSite& site) {
+  const std::vector<int64_t> numbers = FirstOf(texts, texts.fitted, texts.fitted.size(), kMostPairs);
+  VisitAttention(exact, texts, numbers, "directions", [&](const AttentionSite& site) {
     found.Add(site);
     return torch::Tensor();
   });

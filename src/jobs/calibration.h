@@ -14,7 +14,11 @@
 
 namespace lshformer {
 
-inline constexpr int64_t kMostCalibrationTexts = 128;  // the first ones
+// The first texts count, at most so many, and no more where the pairs of their tokens come to so many: what exact
+// attention takes grows with those.
+inline constexpr int64_t kMostCalibrationTexts = 128, kFewestCalibrationTexts = 8;
+inline constexpr int64_t kPartPairs = int64_t{4096} * 4096;  // of texts on which a part is measured
+inline constexpr int64_t kMostCalibrationPairs = 24 * kPartPairs;
 
 struct CalibrationTexts {
   std::vector<std::string> files;   // empty: those that come with the program
@@ -26,14 +30,19 @@ struct CalibrationTexts {
 };
 
 // Lines of text, or of JSON with "text" and perhaps "text_pair", or with "question" and "context". A model that reads
-// words gets a text alone as a context, and its first words as the question. Error naming the file: no text, more
-// unknown tokens than known ones, only texts that clustered attention leaves exact.
+// words gets a text alone as a context, and its first words as the question. Error naming the file: no text.
 CalibrationTexts ReadCalibrationTexts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
                                       const ModelConfig& config, int64_t max_seq_length);
+// Error naming the file: more unknown tokens than known ones, only texts that clustered attention leaves exact.
+void CheckTexts(const CalibrationTexts& texts, const Tokenizer& tokenizer);
 
 // Texts to train on: all of the file, none held out.
 CalibrationTexts ReadTrainingTexts(const std::string& file, const Tokenizer& tokenizer, const ModelConfig& config,
                                    int64_t max_seq_length);
+
+// The first of `numbers`, at most `most_texts` and, but for the first one, at most `most_pairs` of their tokens.
+std::vector<int64_t> FirstOf(const CalibrationTexts& texts, const std::vector<int64_t>& numbers, size_t most_texts,
+                             int64_t most_pairs);
 
 // A text alone as a batch.
 PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number);
@@ -43,7 +52,8 @@ PackedBatch TextBatch(const CalibrationTexts& texts, int64_t number);
 void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vector<int64_t>& numbers,
                     const std::string& title, const AttentionHook& visit);
 
-// Those of the texts that are calibrated on, of a model with exact attention (nn/main_directions.h).
+// Those of the texts that are calibrated on (of long ones the first), of a model with exact attention
+// (nn/main_directions.h).
 LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts);
 
 // What attention of another spec gives in the same place, [T, H].

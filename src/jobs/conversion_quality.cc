@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -14,7 +16,6 @@
 namespace lshformer {
 namespace {
 
-constexpr size_t kTimedTexts = 6;
 constexpr int kTimedRuns = 5;
 constexpr int64_t kLongestRecall = 1024;  // its readable form takes time with the square
 
@@ -43,7 +44,10 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
 Cosines Compare(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor norms = (a.norm(2, 1) * b.norm(2, 1)).clamp_min(std::numeric_limits<double>::min());
   const torch::Tensor cosines = ((a * b).sum(1) / norms).clamp_max(1);  // rounded above; NaN stays
-  return {cosines.mean().item<double>(), cosines.min().item<double>()};
+  const auto count = static_cast<double>(cosines.size(0));
+  const double spread = count < 2 ? std::numeric_limits<double>::quiet_NaN()
+                                  : cosines.std(/*unbiased=*/true).item<double>() / std::sqrt(count);
+  return {cosines.mean().item<double>(), cosines.min().item<double>(), spread};
 }
 
 QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
@@ -57,17 +61,14 @@ QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
 }
 
 Cosines QualityMeter::CosineOf(Model& model) {
-  return Compare(states_, MeanStates(model, texts_, texts_.held_out, "its answers"));
+  return Compare(states_, MeanStates(model, texts_, texts_.held_out, "recovered answers"));
 }
 
 void QualityMeter::Measure(const LayerDirections& directions, Candidate& candidate) {
   AttentionCounts counts;
-  {
-    const ModelPtr model = WithAttention(exact_, candidate.attention, DirectionTensors(directions));
-    candidate.cosine = Compare(states_, MeanStates(*model, texts_, texts_.held_out, candidate.name, &counts));
-  }
+  const ModelPtr model = WithAttention(exact_, candidate.attention, DirectionTensors(directions));
+  candidate.cosine = Compare(states_, MeanStates(*model, texts_, texts_.held_out, "comparing answers", &counts));
   candidate.pairs_fraction = Share(counts);
-  candidate.time_fraction = TimeFraction(directions, candidate.attention);
 }
 
 double QualityMeter::PairsFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention,
@@ -83,40 +84,75 @@ double QualityMeter::PairsFraction(const LayerDirections& directions, const std:
   return Share(counts);
 }
 
-double QualityMeter::TimeFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention) {
-  using Clock = std::chrono::steady_clock;
+namespace {
+
+// What runs one attention in the place of another.
+std::function<void()> RunAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions) {
+  auto options = std::make_shared<AttentionOptions>(site.options);
+  options->spec = spec;
+  if (site.visit < directions.size()) options->directions = directions[site.visit];
+  options->drawn = std::make_shared<DrawnProjections>();
+  torch::Tensor in = site.qkv;
   // Of kinds that share keys with queries the two have other inputs: queries and values alone.
-  const auto run = [&](const AttentionSite& site, const AttentionSpec& spec) {
-    auto options = std::make_shared<AttentionOptions>(site.options);
-    options->spec = spec;
-    if (site.visit < directions.size()) options->directions = directions[site.visit];
-    options->drawn = std::make_shared<DrawnProjections>();
-    torch::Tensor in = site.qkv;
-    if (PartsOf(spec) == 2) {
-      const int64_t width = in.size(1) / 3;
-      in = torch::cat({in.narrow(1, 0, width), in.narrow(1, 2 * width, width)}, 1).contiguous();
+  if (PartsOf(spec) == 2) {
+    const int64_t width = in.size(1) / 3;
+    in = torch::cat({in.narrow(1, 0, width), in.narrow(1, 2 * width, width)}, 1).contiguous();
+  }
+  return [in, options] { SelfAttention(in, options); };
+}
+
+// What runs of one attention took, site by site.
+struct Times {
+  double least = 0;                                                 // Σ of the least
+  std::vector<double> runs = std::vector<double>(kTimedRuns, 0.0);  // Σ of each run
+
+  void Add(const std::vector<double>& of_site) {
+    least += *std::min_element(of_site.begin(), of_site.end());
+    for (int run = 0; run < kTimedRuns; ++run) runs[run] += of_site[run];
+  }
+};
+
+double StandardDeviation(const std::vector<double>& numbers) {
+  const auto count = static_cast<double>(numbers.size());
+  const double mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) / count;
+  double squares = 0;
+  for (const double number : numbers) squares += (number - mean) * (number - mean);
+  return std::sqrt(squares / std::max(1.0, count - 1));
+}
+
+}  // namespace
+
+void QualityMeter::MeasureTimes(const LayerDirections& directions, const std::vector<Candidate*>& candidates,
+                                const std::string& title) {
+  std::vector<Times> times(candidates.size() + 1);  // the last: exact attention's
+  const std::vector<int64_t> numbers = FirstOf(texts_, texts_.held_out, kTimedTexts, kPartPairs);
+  VisitAttention(exact_, texts_, numbers, title, [&](const AttentionSite& site) {
+    std::vector<std::function<void()>> run;
+    for (const Candidate* candidate : candidates) {
+      const AttentionSpec& spec = candidate->attention[static_cast<size_t>(site.layer)];
+      // Exact attention's time is that of exact attention.
+      run.push_back(Is<DenseAttention>(spec) ? std::function<void()>() : RunAs(site, spec, directions));
     }
-    return [in, options] { SelfAttention(in, options); };
-  };
-  std::vector<int64_t> numbers = texts_.held_out;
-  if (numbers.size() > kTimedTexts) numbers.resize(kTimedTexts);
-  double exact_seconds = 0, own_seconds = 0;
-  VisitAttention(exact_, texts_, numbers, "times", [&](const AttentionSite& site) {
-    const auto exact = run(site, AttentionSpec{}), own = run(site, attention[static_cast<size_t>(site.layer)]);
-    double best_exact = std::numeric_limits<double>::infinity(), best_own = best_exact;
-    for (int i = 0; i <= kTimedRuns; ++i) {  // the first time directions are drawn
-      const auto begin = Clock::now();
-      exact();
-      const auto middle = Clock::now();
-      own();
-      best_own = std::min(best_own, std::chrono::duration<double>(Clock::now() - middle).count());
-      best_exact = std::min(best_exact, std::chrono::duration<double>(middle - begin).count());
+    run.push_back(RunAs(site, AttentionSpec{}, directions));
+    std::vector<std::vector<double>> seconds(run.size(), std::vector<double>(kTimedRuns, 0.0));
+    for (int i = -1; i < kTimedRuns; ++i) {  // the first time directions are drawn
+      for (size_t c = 0; c < run.size(); ++c) {
+        if (!run[c]) continue;
+        const auto begin = std::chrono::steady_clock::now();
+        run[c]();
+        if (i >= 0) seconds[c][i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      }
     }
-    exact_seconds += best_exact;
-    own_seconds += best_own;
+    for (size_t c = 0; c < run.size(); ++c) times[c].Add(run[c] ? seconds[c] : seconds.back());
     return torch::Tensor();
   });
-  return own_seconds / exact_seconds;
+  const Times& exact = times.back();
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    candidates[c]->time_fraction = times[c].least / exact.least;
+    std::vector<double> shares;
+    for (int i = 0; i < kTimedRuns; ++i) shares.push_back(times[c].runs[i] / exact.runs[i]);
+    candidates[c]->time_spread = StandardDeviation(shares);
+  }
 }
 
 std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts& texts,

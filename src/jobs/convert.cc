@@ -9,9 +9,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/logging.h"
+#include "base/progress.h"
+#include "eval/evaluate.h"
 #include "io/weight_files.h"
 #include "io/weight_names.h"
 #include "jobs/calibration.h"
+#include "jobs/conversion_choice.h"
 #include "jobs/conversion_quality.h"
 #include "jobs/converted_folder.h"
 #include "jobs/head_policy.h"
@@ -25,11 +28,11 @@ namespace lshformer {
 namespace {
 
 constexpr int kSeeds = 5;  // where directions are drawn
-constexpr double kFrontierBudgets[] = {0.0625, 0.125, 0.25, 0.5};
 
-bool ChangesAttention(const ConvertOptions& options) {
-  return !options.attention.attention.empty() || !options.attention.keys.empty() || options.budget_pairs > 0 ||
-         options.budget_time > 0 || options.extend_positions == 0;
+// Whether the model keeps the attention that it has: only its table of positions is to be longer.
+bool KeepsAttention(const ConvertOptions& options) {
+  return options.attention.attention.empty() && options.attention.keys.empty() && options.budget_pairs == 0 &&
+         options.budget_time == 0 && options.extend_positions > 0;
 }
 
 bool MeasuresTask(const ConvertOptions& options) {
@@ -46,6 +49,7 @@ Task TaskToRun(const ModelConfig& config, const std::string& path, bool recover)
 
 // The attention that is asked for, by layer; before a budget chooses.
 std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const ModelConfig& config) {
+  if (KeepsAttention(options)) return config.attention;
   AttentionChanges changes = options.attention;
   if (changes.attention.empty()) changes.attention = ClusteredAttention::kName;
   ModelConfig wanted = config;
@@ -83,10 +87,11 @@ void LoadExact(Work& work) {
   if (!FamilyOf(config).encoder_layers)
     FailOption("model_name_or_path", "a model of type \"{}\" has no self-attention to convert", config.model_type);
   for (const AttentionSpec& spec : config.attention)
-    if (!Is<DenseAttention>(spec) && !Is<ClusteredAttention>(spec))
+    if (!KeepsAttention(work.options) && !Is<DenseAttention>(spec) && !Is<ClusteredAttention>(spec))
       FailOption("model_name_or_path", "{} was made with {} attention; a conversion begins with an exact model",
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
+  if (FindTask(config) == Task::kEncoder) WarnOfUnusedModules(work.source);
   work.tokenizer = Tokenizer::Load(work.source);
   if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
@@ -96,6 +101,7 @@ void LoadExact(Work& work) {
       [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(config), *work.tokenizer, work.source);
   work.texts = ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, work.options.max_seq_length);
+  if (!KeepsAttention(work.options)) CheckTexts(work.texts, *work.tokenizer);
   Json files = Json::array();
   for (const std::string& file : work.texts.files) files.push_back(Shown(file, PATH_MAX));
   work.report["texts"] = {{"files", std::move(files)},      {"embedded", work.texts.files.empty()},
@@ -107,91 +113,20 @@ std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, 
   return attention.size() == 1 ? PerLayer(attention[0], config) : attention;
 }
 
-// An attention and its share of exact attention's pairs, or time.
-struct Kept {
-  std::vector<AttentionSpec> attention;
-  double share;
-};
-
-// The policy of a budget; what it costs is measured as a whole, and the budget drawn tighter until that keeps it.
-Kept KeepBudget(Work& work, QualityMeter& meter, const HeadTable& table, const std::vector<HeadSetting>& menu,
-                double budget, HeadCost of, QualityMeter::Texts texts) {
-  constexpr int kTries = 6;
-  const bool time = of == HeadCost::kTime;
-  const torch::Tensor& cost = time ? table.time : table.pairs;
-  const char* option = time ? "budget_time" : "budget_pairs";
-  double target = budget;
-  for (int i = 0; i < kTries; ++i) {
-    std::vector<AttentionSpec> attention = SpecsOf(ChooseSettings(table, cost, target, option), menu);
-    const double real =
-        time ? meter.TimeFraction(work.directions, attention) : meter.PairsFraction(work.directions, attention, texts);
-    if (real <= budget) return {std::move(attention), real};
-    target *= 0.998 * budget / real;
-  }
-  FailOption(option, "settings for {:.4g} could not be found: what heads cost together is more than the sum of each",
-             budget);
-}
-
-// Budgets beside the one asked for, settings that are alike in all heads, and the other kinds.
-std::vector<Candidate> Frontier(Work& work, QualityMeter& meter, const std::optional<HeadTable>& table,
-                                const std::vector<HeadSetting>& menu, HeadCost cost) {
-  std::vector<Candidate> all;
-  const auto add = [&](const std::string& name, std::vector<AttentionSpec> attention, double budget,
-                       const std::string& setting = "") {
-    Candidate candidate;
-    candidate.name = name;
-    candidate.setting = setting;
-    candidate.attention = std::move(attention);
-    candidate.budget = budget;
-    meter.Measure(work.directions, candidate);
-    all.push_back(std::move(candidate));
-  };
-  const ModelConfig& config = work.exact->config();
-  if (table) {
-    for (const double budget : kFrontierBudgets) {
-      try {
-        add("head by head",
-            KeepBudget(work, meter, *table, menu, budget, cost, QualityMeter::Texts::kHeldOut).attention, budget);
-      } catch (const UsageError&) {  // these texts are too short for it
-      }
-    }
-  }
-  for (const AttentionSpec& kind : AttentionKinds()) {
-    if (Is<DenseAttention>(kind)) continue;
-    AttentionSpec spec = kind;
-    spec.min_length = 0;
-    spec.seed = work.options.seed;
-    if (!Is<ClusteredAttention>(spec)) {
-      add(Name(spec), PerLayer(spec, config), 0);
-      continue;
-    }
-    As<ClusteredAttention>(spec).directions = Directions::kStored;
-    for (const int open : {1, 2, 4}) {
-      As<ClusteredAttention>(spec).open = {open};
-      add("all heads alike", PerLayer(spec, config), 0, fmt::format("open {}", open));
-    }
-    if (cost == HeadCost::kTime) add("all heads alike, bundles", PerLayer(BundledSetting(spec), config), 0);
-  }
-  return all;
-}
+// Beyond what can be told, of one text, is null.
+Json NumberOrNull(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
 
 Json ToJson(const Candidate& candidate) {
   Json json{{"name", candidate.name},
             {"pairs_fraction", candidate.pairs_fraction},
             {"time_fraction", candidate.time_fraction},
+            {"time_spread", candidate.time_spread},
             {"cosine_mean", candidate.cosine.mean},
-            {"cosine_worst", candidate.cosine.worst}};
+            {"cosine_worst", candidate.cosine.worst},
+            {"cosine_spread", NumberOrNull(candidate.cosine.spread)}};
   if (candidate.budget > 0) json["budget"] = candidate.budget;
   if (!candidate.setting.empty()) json["setting"] = candidate.setting;
   return json;
-}
-
-// What is reported of the conversion itself: its pairs are those of all texts, as a budget counts them.
-// `pairs`: where those are known already.
-void MeasureOnAll(Work& work, QualityMeter& meter, Candidate& candidate, std::optional<double> pairs = {}) {
-  meter.Measure(work.directions, candidate);
-  candidate.pairs_fraction =
-      pairs ? *pairs : meter.PairsFraction(work.directions, candidate.attention, QualityMeter::Texts::kAll);
 }
 
 // The same attention with other seeds, where directions are drawn; the first is its own.
@@ -201,7 +136,10 @@ Json Seeds(Work& work, QualityMeter& meter) {
     Candidate candidate = work.result;
     for (AttentionSpec& layer : candidate.attention)
       ForEachSpec(layer, [&](AttentionSpec& spec) { spec.seed += static_cast<uint64_t>(i); });
-    if (i > 0) MeasureOnAll(work, meter, candidate);
+    if (i > 0) {
+      meter.Measure(work.directions, candidate);
+      candidate.pairs_fraction = meter.PairsFraction(work.directions, candidate.attention, QualityMeter::Texts::kAll);
+    }
     seeds.push_back({{"seed", candidate.attention.front().seed},
                      {"pairs_fraction", candidate.pairs_fraction},
                      {"cosine_mean", candidate.cosine.mean},
@@ -231,8 +169,8 @@ Json Layers(Work& work) {
 
 // The figure of a task's results that counts, and whether more is better.
 std::pair<std::string, double> MainMetric(const Json& results) {
-  for (const char* key : {"f1", "eval_f1", "eval_accuracy", "eval_matthews_correlation", "eval_spearmanr",
-                          "eval_mlm_accuracy", "eval_cosine_spearman"})
+  for (const char* key : {"f1", "eval_f1", "eval_f1_micro", "eval_accuracy", "eval_matthews_correlation",
+                          "eval_spearmanr", "eval_mlm_accuracy", "eval_cosine_spearman"})
     if (results.contains(key) && results[key].is_number()) return {key, results[key].get<double>()};
   Fail("the task has no metric to compare: {}", Shown(results.dump(), 120));
 }
@@ -286,58 +224,86 @@ void CheckFinite(const Candidate& candidate) {
   if (!std::isfinite(candidate.cosine.mean)) Fail("the converted model's output is not finite");
 }
 
-void Choose(Work& work, QualityMeter& meter) {
+std::optional<ConversionBudget> BudgetOf(const ConvertOptions& options) {
+  if (options.budget_time > 0) return ConversionBudget{HeadCost::kTime, options.budget_time};
+  if (options.budget_pairs > 0) return ConversionBudget{HeadCost::kPairs, options.budget_pairs};
+  return {};
+}
+
+// Clustered attention, of which settings keep what they do not set.
+AttentionSpec BaseOf(const Work& work) {
+  if (work.HasBudget()) return work.wanted.front();
+  const std::vector<AttentionSpec>& kinds = AttentionKinds();
+  AttentionSpec base = *std::find_if(kinds.begin(), kinds.end(), Is<ClusteredAttention>);
+  base.min_length = 0;
+  base.seed = work.options.seed;
+  As<ClusteredAttention>(base).directions = Directions::kStored;
+  return base;
+}
+
+// The rows of the report, this conversion first.
+std::vector<Candidate> MeasureAll(Work& work, QualityMeter& meter) {
+  const std::optional<ConversionBudget> budget = BudgetOf(work.options);
+  const ConversionField field{*work.exact,
+                              work.texts,
+                              work.directions,
+                              meter,
+                              BaseOf(work),
+                              work.from,
+                              work.options.seed,
+                              /*only_clustered=*/!work.options.attention.attention.empty()};
+  work.report["budget"] =
+      budget ? Json{{budget->of == HeadCost::kTime ? "time" : "pairs", budget->share}} : Json(nullptr);
+  return budget ? ChooseWithin(field, *budget) : CompareBeside(field, ByLayer(work.wanted, work.exact->config()));
+}
+
+// Trains towards the exact model, and measures what that makes of the conversion.
+void RecoverAnswers(Work& work, QualityMeter& meter) {
   const ConvertOptions& options = work.options;
-  const HeadCost cost = options.budget_time > 0 ? HeadCost::kTime : HeadCost::kPairs;
-  std::optional<HeadTable> table;
-  std::vector<HeadSetting> menu;
-  std::optional<double> pairs;
-  if (work.HasBudget()) {
-    const bool time = cost == HeadCost::kTime;
-    menu = HeadMenu(work.wanted.front(), cost);
-    table = MeasureHeads(*work.exact, work.texts, work.directions, menu, work.from, time);
-    const double budget = time ? options.budget_time : options.budget_pairs;
-    Kept kept = KeepBudget(work, meter, *table, menu, budget, cost, QualityMeter::Texts::kAll);
-    work.result.attention = std::move(kept.attention);
-    if (!time) pairs = kept.share;
-    work.result.budget = budget;
-    work.report["budget"] = {{time ? "time" : "pairs", budget}};
-  } else {
-    work.result.attention = ByLayer(work.wanted, work.exact->config());
-    work.report["budget"] = nullptr;
-  }
-  work.result.name = "this conversion";
-  MeasureOnAll(work, meter, work.result, pairs);
+  work.report["recover_steps"] = options.recover_steps;
+  work.report["recover_learning_rate"] = options.learning_rate;
+  work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
+  work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
+                           {.steps = options.recover_steps,
+                            .train_file = options.train_file,
+                            .max_seq_length = options.max_seq_length,
+                            .learning_rate = options.learning_rate,
+                            .precision = options.bf16 ? Precision::kBFloat16 : Precision::kFloat32,
+                            .seed = options.seed});
+  work.result.cosine = meter.CosineOf(*work.recovered);
   CheckFinite(work.result);
-  if (options.recover_steps > 0) {
-    work.report["recover_steps"] = options.recover_steps;
-    work.report["recover_learning_rate"] = options.learning_rate;
-    work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
-    work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
-                             {.steps = options.recover_steps,
-                              .train_file = options.train_file,
-                              .max_seq_length = options.max_seq_length,
-                              .learning_rate = options.learning_rate,
-                              .precision = options.bf16 ? Precision::kBFloat16 : Precision::kFloat32,
-                              .seed = options.seed});
-    work.result.cosine = meter.CosineOf(*work.recovered);
-    CheckFinite(work.result);
-  }
+}
+
+void Choose(Work& work, QualityMeter& meter) {
+  std::vector<Candidate> rows = MeasureAll(work, meter);
+  work.result = rows.front();
+  CheckFinite(work.result);
+  if (work.options.recover_steps > 0) RecoverAnswers(work, meter);
+  rows.front() = work.result;
   const Json measured = ToJson(work.result);
-  for (const char* key : {"pairs_fraction", "time_fraction", "cosine_mean", "cosine_worst"})
+  for (const char* key :
+       {"pairs_fraction", "time_fraction", "time_spread", "cosine_mean", "cosine_worst", "cosine_spread"})
     work.report[key] = measured[key];
-  work.report["frontier"] = Json::array({measured});
-  for (const Candidate& candidate : Frontier(work, meter, table, menu, cost))
-    work.report["frontier"].push_back(ToJson(candidate));
+  work.report["chosen"] = work.HasBudget() ? Json(work.result.setting) : Json(nullptr);
+  work.report["frontier"] = Json::array();
+  for (const Candidate& candidate : rows) work.report["frontier"].push_back(ToJson(candidate));
   const bool drawn = std::any_of(work.result.attention.begin(), work.result.attention.end(), Hashes) &&
                      !AnyStoresDirections(work.result.attention);
   if (drawn && !work.recovered) work.report["seeds"] = Seeds(work, meter);
   work.report["layers"] = Layers(work);
 }
 
+// A list of layers, or one object where they are alike.
+Json AttentionOfConfig(const std::vector<AttentionSpec>& attention) {
+  const bool alike = attention.front().heads.empty() &&
+                     std::all_of(attention.begin(), attention.end(), [&](auto& own) { return own == attention[0]; });
+  return ToJson(alike ? std::vector<AttentionSpec>{attention.front()} : attention);
+}
+
 FolderChanges Changes(const Work& work) {
   FolderChanges changes;
-  changes.attention = ToJson(work.HasBudget() ? work.result.attention : work.wanted);
+  if (KeepsAttention(work.options)) return changes;
+  changes.attention = work.HasBudget() ? AttentionOfConfig(work.result.attention) : ToJson(work.wanted);
   if (AnyStoresDirections(work.result.attention)) changes.tensors = DirectionTensors(work.directions);
   if (work.recovered) {
     const WeightFiles files(work.source);
@@ -362,6 +328,59 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
   WriteChangedModel(work.source, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
   work.source = extended->path();
   work.report["extended_from"] = config.max_position_embeddings;
+}
+
+// Where there are more positions: what the new model, under its new attention, makes of texts as long as the old one
+// takes, beside that.
+void CompareShortTexts(Work& work) {
+  const std::string& folder = work.options.model_name_or_path;
+  const ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const CalibrationTexts texts =
+      ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, config.max_position_embeddings);
+  const ModelPtr before = LoadModel(
+      folder, work.exact->task(), work.options.seed, /*require_head=*/false,
+      [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
+  const ModelPtr now = WithAttention(*work.exact, work.result.attention, DirectionTensors(work.directions));
+  const char* const title = "short texts";
+  const Cosines cosines =
+      Compare(MeanStates(*before, texts, texts.held_out, title), MeanStates(*now, texts, texts.held_out, title));
+  work.report["short_texts"] = {
+      {"max_tokens", config.max_position_embeddings}, {"cosine_mean", cosines.mean}, {"cosine_worst", cosines.worst}};
+}
+
+// Those of a model whose attention stays what it is, where it has some; else what the texts give.
+void FindDirections(Work& work) {
+  if (KeepsAttention(work.options) && AnyStoresDirections(work.wanted)) {
+    work.directions = DirectionsOf(*LoadModel(work.source, work.exact->task(), work.options.seed,
+                                              /*require_head=*/false, {}, WeightPlace::kMappedFile));
+  } else {
+    work.directions = CalibrateDirections(*work.exact, work.texts);
+  }
+}
+
+// All that takes time, for the bar.
+std::vector<ProgressPhase> Phases(const Work& work) {
+  constexpr double kTraining = 3, kRecoveryTexts = 8;  // a step beside a forward, and its texts
+  const ConversionWork reading{work.exact->config(), work.texts};
+  const double held_out = reading.Forward(work.texts.held_out), all = held_out + reading.Forward(work.texts.fitted);
+  std::vector<ProgressPhase> phases{{"exact answers", held_out}};
+  phases.push_back({"directions", all - held_out});
+  const std::optional<ConversionBudget> budget = BudgetOf(work.options);
+  std::optional<HeadCost> budget_of;
+  if (budget) budget_of = budget->of;
+  for (ProgressPhase& phase : PhasesOfChoice(reading, work.wanted.front(), budget_of))
+    phases.push_back(std::move(phase));
+  if (work.options.recover_steps > 0) {
+    const double text = all / static_cast<double>(work.texts.set.size());
+    phases.push_back(
+        {"recovering", (kTraining + 1) * kRecoveryTexts * text * static_cast<double>(work.options.recover_steps)});
+    phases.push_back({"recovered answers", held_out});
+  }
+  phases.push_back({"mass recall", held_out / static_cast<double>(work.texts.held_out.size())});
+  phases.push_back({"heads", held_out / 2});
+  if (work.options.extend_positions > 0) phases.push_back({"short texts", held_out, 2});
+  if (MeasuresTask(work.options)) phases.push_back({EvaluateOptions().title, 2 * all, 2});
+  return phases;
 }
 
 }  // namespace
@@ -396,9 +415,8 @@ void CheckConvert(const ConvertOptions& options) {
     FailOption(options.max_eval_samples > 0 ? "max_eval_samples" : "task",
                "needs data to measure on: {}, or {} with {}", OptionName{"validation_file"}, OptionName{"data_dir"},
                OptionName{"task_name"});
-  if (!ChangesAttention(options) && (options.min_quality > 0 || options.recover_steps > 0 ||
-                                     options.max_seq_length > 0 || !options.calibrate.empty() || data))
-    FailOption("extend_positions", "alone measures nothing; name {} or a budget too", OptionName{"attention"});
+  if (KeepsAttention(options) && options.recover_steps > 0)
+    FailOption("recover_steps", "the attention stays as it is; name {} or a budget too", OptionName{"attention"});
 }
 
 ConvertResult RunConvert(const ConvertOptions& options) {
@@ -417,17 +435,17 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   }
   Extend(work, extended);
   ConvertResult result;
-  if (ChangesAttention(options)) {
-    LoadExact(work);
-    work.report["machine"] = DescribeMachine(/*probes=*/false);
-    QualityMeter meter(*work.exact, work.texts);
-    work.directions = CalibrateDirections(*work.exact, work.texts);
-    Choose(work, meter);
-  }
-  const FolderChanges changes = ChangesAttention(options) ? Changes(work) : FolderChanges{};
-  if (staged) WriteChangedModel(work.source, changes, staged->path());
+  LoadExact(work);
+  work.report["machine"] = DescribeMachine(/*probes=*/false);
+  PhasedProgress progress("converting", Phases(work));
+  QualityMeter meter(*work.exact, work.texts);
+  FindDirections(work);
+  Choose(work, meter);
+  if (options.extend_positions > 0) CompareShortTexts(work);
+  if (staged) WriteChangedModel(work.source, Changes(work), staged->path());
   if (task) MeasureTask(work, staged->path());
-  result.refused = ChangesAttention(options) ? Refusal(work) : "";
+  progress.Finish();
+  result.refused = Refusal(work);
   result.page = ConversionPage(work.report);
   result.report = work.report;
   if (options.dry_run || !result.refused.empty()) return result;

@@ -72,15 +72,19 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   const WeightFiles files(source);
   std::map<std::string, torch::Tensor> replaced(changes.tensors.begin(), changes.tensors.end());
   for (auto& [name, tensor] : replaced) tensor = tensor.detach().to(torch::kFloat32).contiguous();
+  const auto view_of = [](const torch::Tensor& tensor) -> TensorView {
+    return {DType::kF32, tensor.sizes().vec(), {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}};
+  };
   std::vector<NamedTensor> tensors;
   std::vector<std::byte> table;
   bool extended = false;
-  for (const std::string& name : files.names()) {
-    if (replaced.contains(name)) continue;
+  for (const std::string& name : files.NamesInOrder()) {
     TensorView view = *files.Find(name);
     if (changes.positions > 0 && name.ends_with("position_ids")) continue;              // a buffer of old files
     if (!changes.attention.is_null() && name.starts_with(kDirectionsPrefix)) continue;  // another attention's
-    if (changes.positions > 0 && name.ends_with(kPositionTable)) {
+    if (const auto own = replaced.find(name); own != replaced.end()) {
+      view = view_of(own->second);
+    } else if (changes.positions > 0 && name.ends_with(kPositionTable)) {
       table = Repeated(view, changes.positions);
       view = {view.dtype, {changes.positions, view.shape[1]}, table};
       extended = true;
@@ -89,10 +93,9 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   }
   if (changes.positions > 0 && !extended)
     FailOption("extend_positions", "{} has no table of positions", Shown(source, 120));
-  for (const auto& [name, tensor] : replaced)
-    tensors.push_back(
-        {name,
-         {DType::kF32, tensor.sizes().vec(), {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}}});
+  for (const auto& [name, tensor] : replaced)  // and those that are new
+    if (files.Find(name) == nullptr || (!changes.attention.is_null() && name.starts_with(kDirectionsPrefix)))
+      tensors.push_back({name, view_of(tensor)});
   WriteSafetensors(path, tensors, {{"format", "pt"}});
 }
 
@@ -108,6 +111,14 @@ void WriteConfig(const std::string& source, const FolderChanges& changes, const 
   if (!settings.is_object() || !settings.contains("model_max_length")) return;
   settings["model_max_length"] = changes.positions;
   WriteFileAtomically(tokenizer, settings.dump(2) + "\n");
+}
+
+// Status 2 where the name is at fault, 1 where its place is (read-only, full, somebody else's).
+[[noreturn]] void FailToMake(const std::string& shown, const std::error_code& error) {
+  const bool name = error == std::errc::filename_too_long || error == std::errc::not_a_directory ||
+                    error == std::errc::invalid_argument || error == std::errc::too_many_symbolic_link_levels;
+  if (name) FailUsage("{}: cannot be made: {}", shown, error.message());
+  Fail("{}: cannot be made: {}", shown, error.message());
 }
 
 }  // namespace
@@ -130,7 +141,7 @@ StagedFolder::StagedFolder(const std::string& path) {
   const fs::path plain = fs::path(path).has_filename() ? fs::path(path) : fs::path(path).parent_path();
   std::error_code error;
   path_ = fs::weakly_canonical(fs::absolute(FollowLinks(plain.string())), error).string();
-  if (error) FailUsage("{}: {}", shown, error.message());
+  if (error) FailToMake(shown, error);
   inside_ = fs::is_directory(path_, error);
   const std::string whose = inside_ ? path_ + "/convert" : path_;
   const auto refuse = [&](pid_t holder) { Fail("{} is in use by process {}", shown, holder); };
@@ -152,7 +163,7 @@ void StagedFolder::Make(const std::string& shown) {
   fs::create_directories(staged_, error);
   if (error) {
     Remove();
-    FailUsage("{}: cannot be made: {}", shown, error.message());
+    FailToMake(shown, error);
   }
   lock_ = ::open(staged_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0) ::flock(lock_, LOCK_EX);  // where there are no locks, the process's number has to do

@@ -18,7 +18,8 @@ class StagedFolder {
   // For copies that are not to stay: a folder in $TMPDIR. Error naming that.
   struct Temporary {};
   explicit StagedFolder(Temporary);
-  // Error naming output_dir: it has files already, cannot be made (UsageError), or another process makes it.
+  // Error naming output_dir: it has files already, its place cannot be written to, or another process makes it;
+  // UsageError: its name cannot be one.
   explicit StagedFolder(const std::string& path);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
@@ -44,7 +45,8 @@ struct FolderChanges {
   int64_t positions = 0;  // > 0: the position table repeated to so many rows
 };
 
-// Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit, but for the changes;
+// Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit and in their order, but
+// for the changes;
 // directions of the attention that it had go with it.
 // Left behind: what a training run leaves beside a model (checkpoints, logs, results).
 void WriteChangedModel(const std::string& source, const FolderChanges& changes, const std::string& folder);

@@ -107,7 +107,11 @@ Json EvaluateLabels(Subject subject) {
   const GlueTask* task = job.task_name.empty() ? nullptr : &FindGlueTask(job.task_name);
   LabelTables tables;
   tables.task = task;
+  tables.multi_label = config.multi_label();
   tables.regression = config.regression();
+  if (task != nullptr && tables.multi_label)
+    Fail("{} {}: its rows have one label, but {} gives several", OptionName{"task_name"}, job.task_name,
+         job.model.model_name_or_path);
   if (task != nullptr && tables.regression && !task->regression())
     Fail("{} {}: its labels are classes, but {} is a regression", OptionName{"task_name"}, job.task_name,
          job.model.model_name_or_path);
@@ -120,13 +124,15 @@ Json EvaluateLabels(Subject subject) {
   ChooseMetrics(tables, subject.options);
   tables.validation.push_back(ReadTable(job));
   tables.validation_other = ReadOtherTable(task, job.data_dir, job.validation_file, Split::kValidation);
+  if (task == nullptr) RequireLabelKind(tables.validation, tables.multi_label);
   for (auto* validation : {&tables.validation, &tables.validation_other}) LimitAll(*validation, job.max_eval_samples);
   const auto encoded = [&](const std::vector<TextTable>& validation) {
     return EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
   };
   const SequenceSet set = encoded(tables.validation), other = encoded(tables.validation_other);
+  RequireTypes(tables.validation, set, config);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
-    const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+    const EvaluateLabelled evaluate = EvaluationOf(tables);
     Json metrics = evaluate(model, set, options).metrics;
     if (!tables.validation_other.empty()) AddOther(evaluate(model, other, options).metrics, metrics);
     return metrics;
@@ -145,12 +151,15 @@ Json EvaluateSentences(const Subject& subject) {
   LimitAll(tables, subject.job.max_eval_samples);
   const TextTable& table = tables.front();
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
+  RequireLabelKind(tables, /*multi_label=*/false);
   const std::vector<double> similarities = Similarities(table, subject.job.task_name);
   TextTable sentences;
   sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {
     sentences.texts.push_back(table.texts[row]);
-    sentences.texts.push_back(table.pairs[row]);
+    if (!table.pairs[row])
+      Fail("{}:{}: has no second text (\"{}\")", table.path, table.lines[row], Shown(table.columns.pair));
+    sentences.texts.push_back(*table.pairs[row]);
   }
   const SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
@@ -177,6 +186,7 @@ Json EvaluateQuestions(const Subject& subject) {
   const AnswerOptions search = WithThreshold(job.answers);
   const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(search), job.max_eval_samples,
                                         subject.tokenizer, search.Windows(subject.SequenceLimit()));
+  RequireTypes(set.windows.set, subject.model.config(), set.data.path);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     const AnswerEvaluation result =
         EvaluateQuestionAnswering(model, set.data, set.windows, search, options, /*scored=*/true);
@@ -193,6 +203,7 @@ Json EvaluateChoices(const Subject& subject) {
   const ChoiceData data = ReadChoices(path, /*labelled=*/true, job.max_eval_samples);
   const SequenceSet set =
       EncodeWarned(data, /*labelled=*/true, subject.tokenizer, ChoiceLimit(job.max_seq_length, subject.model.config()));
+  RequireTypes(set, subject.model.config(), data.questions.front().where);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     return WithLevels(data, EvaluateMultipleChoice(model, set, options));
   });
@@ -269,15 +280,18 @@ Json RunEvaluate(const EvaluateJob& job) {
   UseMatmulPrecision(job.model.matmul_precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
+  if (job.task == kSimilarity) WarnOfUnusedModules(folder);
   const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
+  std::optional<AttentionChange> change;
   const ModelPtr model = LoadModel(
       folder, task, job.seed, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) {
-        ChangeAttention(folder, job.model.attention, config);
+        change = ChangeAttention(folder, job.model.attention, config);
         if (job.compare_exact) CheckComparable(folder, config);
       },
       WeightPlace::kMappedFile);
   CheckTokenizer(FamilyOf(model->config()), *tokenizer, folder);
+  WarnOfAttention(*model, change);
   const ModelPtr exact = job.compare_exact ? WithAttention(*model, {AttentionSpec{}}) : nullptr;
   for (const ModelPtr& each : {model, exact})
     if (each != nullptr) each->set_precision(job.model.precision);

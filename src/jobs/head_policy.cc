@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "jobs/conversion_quality.h"
 #include "models/stored_directions.h"
@@ -16,7 +17,6 @@
 namespace lshformer {
 namespace {
 
-constexpr size_t kMostErrorTexts = 24, kMostWeightTexts = 8, kMostTimedTexts = 4;
 constexpr int kTimedRuns = 5;
 constexpr double kOfMean = 3;  // an error that all tokens share reaches the embedding undiminished
 
@@ -39,10 +39,6 @@ AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   clustered.bundle = shape.bundle;
   spec.window = shape.window;
   return spec;
-}
-
-std::vector<int64_t> FirstOf(const std::vector<int64_t>& numbers, size_t most) {
-  return {numbers.begin(), numbers.begin() + static_cast<int64_t>(std::min(most, numbers.size()))};
 }
 
 }  // namespace
@@ -115,21 +111,22 @@ class Measurement {
  private:
   void Errors() {
     double total = 0;
-    VisitAttention(
-        exact_, texts_, FirstOf(texts_.fitted, kMostErrorTexts), "errors of heads", [&](const AttentionSite& site) {
-          AttentionCounts all;
-          const torch::Tensor exact = AttendAs(site, AttentionSpec{}, {}, &all);
-          total += static_cast<double>(all.pairs_total);
-          const torch::Tensor products = OutputProducts(site);
-          for (size_t s = 0; s < menu_.size(); ++s) {
-            const auto setting = static_cast<int64_t>(s);
-            AttentionCounts counts;
-            const torch::Tensor other = AttendAs(site, menu_[s].spec, directions_, &counts);
-            AddErrors(other - exact, products, from_, table_.error[site.layer].select(1, setting));
-            table_.pairs[site.layer][setting] += static_cast<double>(counts.pairs_computed) / site.options.heads;
-          }
-          return exact;
-        });
+    VisitAttention(exact_, texts_, FirstOf(texts_, texts_.fitted, kMostErrorTexts, kPartPairs), "errors of heads",
+                   [&](const AttentionSite& site) {
+                     AttentionCounts all;
+                     const torch::Tensor exact = AttendAs(site, AttentionSpec{}, {}, &all);
+                     total += static_cast<double>(all.pairs_total);
+                     const torch::Tensor products = OutputProducts(site);
+                     for (size_t s = 0; s < menu_.size(); ++s) {
+                       const auto setting = static_cast<int64_t>(s);
+                       AttentionCounts counts;
+                       const torch::Tensor other = AttendAs(site, menu_[s].spec, directions_, &counts);
+                       AddErrors(other - exact, products, from_, table_.error[site.layer].select(1, setting));
+                       table_.pairs[site.layer][setting] +=
+                           static_cast<double>(counts.pairs_computed) / site.options.heads;
+                     }
+                     return exact;
+                   });
     table_.pairs /= total;
   }
 
@@ -139,9 +136,11 @@ class Measurement {
     if (from_ == AnswersFrom::kMeanState) return {MeanStates(model, texts_, numbers, kTitle)};
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> states;
+    Progress progress(kTitle, static_cast<int64_t>(numbers.size()), "texts");
     for (const int64_t number : numbers) {
       ThrowIfStopped(kTitle);
       states.push_back(model.Forward(TextBatch(texts_, number), {}).last_hidden_state);  // [T, H]
+      progress.Update(static_cast<int64_t>(states.size()));
     }
     return states;
   }
@@ -150,7 +149,7 @@ class Measurement {
     const AttentionSpec middle = WithShape(menu_.front().spec, kMiddle);
     const auto setting =
         std::find_if(menu_.begin(), menu_.end(), [&](auto& s) { return s.spec == middle; }) - menu_.begin();
-    const std::vector<int64_t> numbers = FirstOf(texts_.fitted, kMostWeightTexts);
+    const std::vector<int64_t> numbers = FirstOf(texts_, texts_.fitted, kMostWeightTexts, kPartPairs);
     const std::vector<torch::Tensor> whole = States(exact_, numbers);
     for (int64_t layer = 0; layer < exact_.config().num_hidden_layers; ++layer) {
       std::vector<AttentionSpec> specs = PerLayer(AttentionSpec{}, exact_.config());
@@ -166,10 +165,14 @@ class Measurement {
     }
   }
 
+  // A head takes what its setting and the length say, whatever its layer: in the first one all layers are measured.
   void Times() {
     double total = 0;
-    VisitAttention(exact_, texts_, FirstOf(texts_.fitted, kMostTimedTexts), "times of heads",
+    const int64_t layers = exact_.config().num_hidden_layers;
+    torch::Tensor times = torch::zeros({static_cast<int64_t>(menu_.size())}, torch::kFloat64);
+    VisitAttention(exact_, texts_, FirstOf(texts_, texts_.fitted, kMostTimedTexts, kPartPairs), "times of heads",
                    [&](const AttentionSite& site) {
+                     if (site.visit > 0) return torch::Tensor();
                      const size_t last = menu_.size() - 1;
                      std::vector<double> best(menu_.size(), std::numeric_limits<double>::infinity());
                      torch::Tensor exact;
@@ -179,12 +182,11 @@ class Measurement {
                          best[s] = std::min(best[s], Milliseconds(attend));
                        }
                      }
-                     for (size_t s = 0; s <= last; ++s)
-                       table_.time[site.layer][static_cast<int64_t>(s)] += best[s] / site.options.heads;
+                     for (size_t s = 0; s <= last; ++s) times[static_cast<int64_t>(s)] += best[s] / site.options.heads;
                      total += best[last];
                      return exact;  // the last setting's
                    });
-    table_.time /= total;
+    table_.time = (times / (total * static_cast<double>(layers))).expand({layers, -1}).contiguous();
   }
 
   Model& exact_;
@@ -208,31 +210,34 @@ HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerD
   const std::vector<std::vector<double>> zeros(layers, std::vector<double>(heads, 0.0));
   HeadCosts costs{zeros, zeros};
   std::vector<std::vector<double>> wholes = zeros, totals = zeros;
-  VisitAttention(exact, texts, FirstOf(texts.held_out, kMostWeightTexts), "heads", [&](const AttentionSite& site) {
-    const auto layer = static_cast<size_t>(site.layer);
-    const torch::Tensor products = OutputProducts(site), exact_result = AttendAs(site, AttentionSpec{}, {});
-    const torch::Tensor whole = torch::zeros({site.options.heads}, torch::kFloat64);
-    AddErrors(exact_result, products, AnswersFrom::kMeanState, whole);
-    std::map<std::string, std::pair<torch::Tensor, double>> known;  // of a setting: errors of heads, pairs of one head
-    for (size_t head = 0; head < heads; ++head) {
-      const AttentionSpec& spec = OfHead(attention[layer], static_cast<int>(head));
-      const auto [found, fresh] = known.try_emplace(ToJson(spec).dump());
-      if (fresh && PartsOf(spec) == 3) {
-        AttentionCounts counts;
-        const torch::Tensor other = AttendAs(site, spec, directions, &counts);
-        found->second.first = torch::zeros({site.options.heads}, torch::kFloat64);
-        AddErrors(other - exact_result, products, AnswersFrom::kMeanState, found->second.first);
-        found->second.second = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
-      }
-      if (!found->second.first.defined()) continue;
-      const auto i = static_cast<int64_t>(head);
-      costs.error[layer][head] += found->second.first[i].item<double>();
-      costs.pairs[layer][head] += found->second.second;
-      wholes[layer][head] += whole[i].item<double>();
-      ++totals[layer][head];
-    }
-    return exact_result;
-  });
+  VisitAttention(
+      exact, texts, FirstOf(texts, texts.held_out, kMostWeightTexts, kPartPairs), "heads",
+      [&](const AttentionSite& site) {
+        const auto layer = static_cast<size_t>(site.layer);
+        const torch::Tensor products = OutputProducts(site), exact_result = AttendAs(site, AttentionSpec{}, {});
+        const torch::Tensor whole = torch::zeros({site.options.heads}, torch::kFloat64);
+        AddErrors(exact_result, products, AnswersFrom::kMeanState, whole);
+        std::map<std::string, std::pair<torch::Tensor, double>>
+            known;  // of a setting: errors of heads, pairs of one head
+        for (size_t head = 0; head < heads; ++head) {
+          const AttentionSpec& spec = OfHead(attention[layer], static_cast<int>(head));
+          const auto [found, fresh] = known.try_emplace(ToJson(spec).dump());
+          if (fresh && PartsOf(spec) == 3) {
+            AttentionCounts counts;
+            const torch::Tensor other = AttendAs(site, spec, directions, &counts);
+            found->second.first = torch::zeros({site.options.heads}, torch::kFloat64);
+            AddErrors(other - exact_result, products, AnswersFrom::kMeanState, found->second.first);
+            found->second.second = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
+          }
+          if (!found->second.first.defined()) continue;
+          const auto i = static_cast<int64_t>(head);
+          costs.error[layer][head] += found->second.first[i].item<double>();
+          costs.pairs[layer][head] += found->second.second;
+          wholes[layer][head] += whole[i].item<double>();
+          ++totals[layer][head];
+        }
+        return exact_result;
+      });
   for (size_t layer = 0; layer < layers; ++layer) {
     for (size_t head = 0; head < heads; ++head) {
       costs.error[layer][head] /= std::max(wholes[layer][head], std::numeric_limits<double>::min());

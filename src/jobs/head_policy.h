@@ -14,6 +14,10 @@
 
 namespace lshformer {
 
+// Of the fitted texts, errors of heads, weights of layers and times of heads are measured on so many, and of long ones
+// on fewer (kPartPairs).
+inline constexpr size_t kMostErrorTexts = 24, kMostWeightTexts = 8, kMostTimedTexts = 4;
+
 struct HeadSetting {
   std::string name;  // ShortName of the spec
   AttentionSpec spec;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "base/signals.h"
+#include "base/writing.h"
 #include "io/safetensors.h"
 #include "jobs/inspect_batch.h"
 #include "jobs/model_source.h"
@@ -42,6 +43,7 @@ LabelKind LabelKindOf(Task task, const ModelConfig& config) {
   if (task == Task::kPretraining) return LabelKind::kTokenAndNext;
   if (task == Task::kQuestionAnswering) return LabelKind::kSpan;
   if (task == Task::kMultipleChoice) return LabelKind::kChoice;
+  if (config.multi_label()) return LabelKind::kFlags;
   return config.regression() ? LabelKind::kValue : LabelKind::kClass;
 }
 
@@ -78,10 +80,13 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 
 void RunInspect(const InspectOptions& options) {
   const HeldLog warnings;
+  RefuseInputAsOutput("input", options.input, options.output);
   const Task task = NamedTask(options.task, options.model_name_or_path);
-  const ModelPtr model =
-      LoadModel(options.model_name_or_path, task, 0, /*require_head=*/true,
-                [&](ModelConfig& config) { ChangeAttention(options.model_name_or_path, options.attention, config); });
+  std::optional<AttentionChange> change;
+  const ModelPtr model = LoadModel(
+      options.model_name_or_path, task, 0, /*require_head=*/true,
+      [&](ModelConfig& config) { change = ChangeAttention(options.model_name_or_path, options.attention, config); });
+  WarnOfAttention(*model, change);
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
                                                   [&] { return Tokenizer::Load(options.model_name_or_path); });
   if (options.gradients && !labelled) FailOption("gradients", "needs labels, no line of {} has any", options.input);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -18,13 +19,13 @@ namespace {
 
 std::vector<int32_t> Integers(const Json& values, const char* key, const std::string& where, int64_t low, int64_t high,
                               int64_t also) {
-  if (!values.is_array()) Fail("{}: \"{}\": expected a list of integers, got {}", where, key, Shown(values.dump()));
+  if (!values.is_array()) Fail("{}: \"{}\": expected a list of integers, got {}", where, key, ShownValue(values));
   std::vector<int32_t> integers;
   for (const Json& value : values) {
     const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT32_MAX);
     const int64_t number = fits ? value.get<int64_t>() : INT64_MIN;
     if ((number < low || number > high) && number != also)
-      Fail("{}: \"{}\"[{}] is {}, expected an integer from {} to {}", where, key, integers.size(), Shown(value.dump()),
+      Fail("{}: \"{}\"[{}] is {}, expected an integer from {} to {}", where, key, integers.size(), ShownValue(value),
            low, high);
     integers.push_back(static_cast<int32_t>(number));
   }
@@ -40,7 +41,7 @@ class Reader {
     if (line.find_first_not_of(" \t\r") == std::string::npos)
       Fail("{}: the line is blank, expected a JSON object", where);
     const Json object = ParseJson(line, where);
-    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, Shown(object.dump()));
+    if (!object.is_object()) Fail("{}: expected a JSON object, got {}", where, ShownValue(object));
     const int32_t begin = result_.batch.tokens.cu_seqlens.back();
     if (labels_ == LabelKind::kChoice) return AddChoices(object, where);
     if (FamilyOf(config_).take_words != nullptr) {
@@ -68,11 +69,15 @@ class Reader {
     if (has_ids)
       return AddIds(object["input_ids"], HasValue(object, "token_type_ids") ? object["token_type_ids"] : Json(), where);
     LoadTokenizer();
-    const std::string pair = HasValue(object, "text_pair") ? GetString(object, "text_pair", where) : "";
+    std::optional<std::string> pair;
+    if (HasValue(object, "text_pair")) pair = GetString(object, "text_pair", where);
     const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
     for (const int32_t id : encoding.ids)
       if (id >= config_.vocab_size)
         Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);
+    for (const int32_t type : encoding.type_ids)
+      if (type >= config_.type_vocab_size)
+        Fail("{}: \"text_pair\": the model takes no second text (type_vocab_size {})", where, config_.type_vocab_size);
     AddSequence(encoding.ids, encoding.type_ids, where);
   }
 
@@ -87,7 +92,7 @@ class Reader {
     std::array<std::vector<int32_t>, 2> numbers;
     for (size_t part = 0; part < numbers.size(); ++part) {
       const char* key = part == 0 ? "text" : "text_pair";
-      const Encoding encoding = Encode(GetString(object, key, where), "", where);
+      const Encoding encoding = Encode(GetString(object, key, where), std::nullopt, where);
       if (encoding.ids.empty()) Fail("{}: \"{}\" has no tokens", where, key);
       if (static_cast<int64_t>(encoding.ids.size()) >= config_.max_position_embeddings)
         Fail("{}: \"{}\" has {} tokens, expected less than max_position_embeddings {}", where, key, encoding.ids.size(),
@@ -150,7 +155,7 @@ class Reader {
           static_cast<int32_t>(GetInt(object, "labels", where, 0, static_cast<int64_t>(ids.size()) - 1)));
   }
 
-  Encoding Encode(const std::string& text, const std::string& pair, const std::string& where) const {
+  Encoding Encode(const std::string& text, const std::optional<std::string>& pair, const std::string& where) const {
     try {
       return tokenizer_->Encode(text, pair, {});
     } catch (const Error& error) {
@@ -195,10 +200,24 @@ class Reader {
     const Json& label = object["labels"];
     if (labels_ == LabelKind::kClass) {
       batch.labels.classes.push_back(static_cast<int32_t>(GetInt(object, "labels", where, 0, config_.num_labels - 1)));
+    } else if (labels_ == LabelKind::kFlags) {
+      AddFlags(label, where);
     } else {
       const float value = static_cast<float>(GetNumber(object, "labels", where));
       if (!std::isfinite(value)) Fail("{}: \"labels\" is {}, expected a finite number", where, Shown(label.dump()));
       batch.labels.values.push_back(value);
+    }
+  }
+
+  void AddFlags(const Json& list, const std::string& where) {
+    if (!list.is_array() || static_cast<int64_t>(list.size()) != config_.num_labels)
+      Fail("{}: \"labels\": expected a list of {} numbers, one for each label, got {}", where, config_.num_labels,
+           ShownValue(list));
+    for (size_t i = 0; i < list.size(); ++i) {
+      const double flag = list[i].is_number() ? list[i].get<double>() : list[i].is_boolean() ? list[i].get<bool>() : -1;
+      if (!(flag >= 0 && flag <= 1))
+        Fail("{}: \"labels\"[{}] is {}, expected a number from 0 to 1", where, i, ShownValue(list[i]));
+      result_.batch.labels.flags.push_back(static_cast<float>(flag));
     }
   }
 

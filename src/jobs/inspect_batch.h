@@ -10,7 +10,7 @@
 
 namespace lshformer {
 
-enum class LabelKind { kNone, kToken, kTokenAndNext, kClass, kValue, kSpan, kChoice };
+enum class LabelKind { kNone, kToken, kTokenAndNext, kClass, kFlags, kValue, kSpan, kChoice };
 
 struct InspectBatch {
   PackedBatch batch;
@@ -18,7 +18,8 @@ struct InspectBatch {
 };
 
 // A line is {"input_ids", "token_type_ids"} or {"text", "text_pair"}, and "labels": a list (kToken; a line without has
-// none to predict), a class number (kClass) or a value (kValue), the latter two on all lines or on none; kTokenAndNext:
+// none to predict), a class number (kClass), a number for every label (kFlags, as HF takes them: 0, 1 or between) or a
+// value (kValue), the latter three on all lines or on none; kTokenAndNext:
 // a list, and the family's label of sentence pairs ("next_sentence_label": 0 or 1) on all lines or on none; kSpan:
 // "start_positions" and "end_positions", tokens, both on all lines or on none; kChoice: "input_ids" and
 // "token_type_ids" are lists of lists, an option each, and "labels" is the right one's number, on all lines or on none.

@@ -380,7 +380,8 @@ const OptionTable<ConvertOptions>& ConvertTable() {
            .Group(kModel),
        Paths("calibrate", &C::calibrate,
              "texts of the kind the model is for, lines or JSONL with \"text\" (and \"text_pair\") or \"question\" and "
-             "\"context\"; the first 128 count, every fourth of them to measure; default: texts that come with the "
+             "\"context\"; the first 128 count (of long ones fewer), every fourth of them to measure; default: texts "
+             "that come with the "
              "program"),
        Path("train_file", &C::train_file, "FILE", "texts to recover on, of the same forms").Group(kRecovery),
        Integer("recover_steps", &C::recover_steps, 0, INT64_MAX,

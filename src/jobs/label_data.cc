@@ -22,6 +22,7 @@ void Limit(TextTable& table, int64_t rows) {
   table.texts.resize(rows);
   if (!table.pairs.empty()) table.pairs.resize(rows);
   if (!table.labels.empty()) table.labels.resize(rows);
+  if (!table.label_sets.empty()) table.label_sets.resize(rows);
   table.lines.resize(rows);
 }
 
@@ -29,7 +30,11 @@ void Limit(TextTable& table, int64_t rows) {
 std::vector<std::string> LabelsOf(const std::vector<TextTable>& tables) {
   TextTable all;
   if (!tables.empty()) all.path = tables.front().path;  // what an error names
-  for (const TextTable& table : tables) all.labels.insert(all.labels.end(), table.labels.begin(), table.labels.end());
+  for (const TextTable& table : tables) {
+    all.labels.insert(all.labels.end(), table.labels.begin(), table.labels.end());
+    all.label_sets.insert(all.label_sets.end(), table.label_sets.begin(), table.label_sets.end());
+    all.label_places = std::max(all.label_places, table.label_places);
+  }
   return DiscoverLabels(all);
 }
 
@@ -38,6 +43,7 @@ void Append(SequenceSet& all, const SequenceSet& part) {
     all.Add(part.ids(i), part.type_ids(i));
     if (part.labelled()) all.AddLabel(part.label(i));
     if (part.has_values()) all.AddValue(part.value(i));
+    if (part.has_flags()) all.AddFlags(part.flags(i));
   }
 }
 
@@ -79,7 +85,7 @@ TextTable SplitFront(TextTable& table, int64_t rows) {
   const auto drop = [rows](auto& column) {
     if (!column.empty()) column.erase(column.begin(), column.begin() + rows);
   };
-  drop(table.texts), drop(table.pairs), drop(table.labels), drop(table.lines);
+  drop(table.texts), drop(table.pairs), drop(table.labels), drop(table.label_sets), drop(table.lines);
   return front;
 }
 
@@ -114,12 +120,15 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
   SequenceSet all;
   int64_t truncated = 0;
   for (const TextTable& table : tables) {
-    const bool classes = known != nullptr && !known->regression, regression = known != nullptr && known->regression;
+    const bool regression = known != nullptr && known->regression, flags = known != nullptr && known->multi_label;
+    const bool classes = known != nullptr && !regression && !flags;
     const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
     const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
     int64_t cut = 0;
     SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
     for (const double value : values) part.AddValue(static_cast<float>(value));
+    if (flags)
+      for (const std::vector<float>& row : LabelFlags(table, known->labels)) part.AddFlags(row);
     truncated += cut;
     if (tables.size() == 1) {
       all = std::move(part);
@@ -203,7 +212,12 @@ LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval) {
     tables.test_other = ReadOtherTable(task, options.data_dir, options.test_file, Split::kTest);
   }
   // Labels first: those of all rows, however few are then trained on.
-  tables.regression = task != nullptr         ? task->regression()
+  tables.multi_label = task == nullptr && tables.train.front().multi_label();
+  for (const auto* read : {&tables.train, &tables.validation}) RequireLabelKind(*read, tables.multi_label);
+  if (tables.multi_label && options.do_regression.value_or(false))
+    FailOption("do_regression", "{} has several labels a row", tables.train.front().path);
+  tables.regression = tables.multi_label      ? false
+                      : task != nullptr       ? task->regression()
                       : options.do_regression ? *options.do_regression
                                               : AreValues(tables.train);
   if (!tables.regression) tables.labels = task != nullptr ? task->labels : LabelsOf(tables.train);
@@ -233,7 +247,35 @@ void WarnOfOtherLabels(const ModelConfig& config, const std::vector<std::string>
        Shown(fmt::format("{}", fmt::join(labels, ", ")), 120));
 }
 
+// Labels that have places and no names.
+bool UsesPlaces(const LabelTables& tables) {
+  return std::any_of(tables.train.begin(), tables.train.end(),
+                     [](const TextTable& table) { return table.label_places > 0; });
+}
+
 }  // namespace
+
+void RequireLabelKind(const std::vector<TextTable>& tables, bool multi_label) {
+  for (const TextTable& table : tables)
+    if (table.multi_label() != multi_label)
+      Fail("{}:{}: has \"{}\", expected {}", table.path, table.lines.front(), Shown(table.columns.label),
+           multi_label ? "several labels a row (a list under \"labels\")" : "one label a row");
+}
+
+EvaluateLabelled EvaluationOf(const LabelTables& tables) {
+  if (tables.multi_label) return EvaluateMultiLabel;
+  return tables.regression ? EvaluateRegression : EvaluateClassification;
+}
+
+void RequireTypes(const std::vector<TextTable>& tables, const SequenceSet& set, const ModelConfig& config) {
+  if (config.type_vocab_size > 1) return;
+  int64_t example = 0;
+  for (const TextTable& table : tables)
+    for (size_t row = 0; row < table.lines.size(); ++row, ++example)
+      if (const std::vector<int32_t> types = set.type_ids(example); !types.empty() && types.back() > 0)
+        Fail("{}:{}: has a second text (\"{}\"), the model takes none (type_vocab_size {})", table.path,
+             table.lines[row], Shown(table.columns.pair), config.type_vocab_size);
+}
 
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
   if (tables.regression) {
@@ -242,15 +284,26 @@ void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
     config.problem_type = "regression";
     return;
   }
+  const std::string problem = tables.multi_label ? ModelConfig::kMultiLabel : "single_label_classification";
   const std::vector<std::string> order = InOrderOf(config.labels, tables.labels);
-  if (order.size() == tables.labels.size() && order.size() == config.labels.size() && KnowsAll(order, tables.labels)) {
+  if (tables.multi_label && UsesPlaces(tables) && config.num_labels == static_cast<int64_t>(tables.labels.size())) {
+    for (int64_t id = 0; id < config.num_labels; ++id) tables.labels[static_cast<size_t>(id)] = config.label_name(id);
+    config.problem_type = problem;
+    return;
+  }
+  if (tables.multi_label && UsesPlaces(tables)) {
+    for (size_t id = 0; id < tables.labels.size(); ++id)
+      tables.labels[id] = ModelConfig().label_name(static_cast<int64_t>(id));
+  } else if (order.size() == tables.labels.size() && order.size() == config.labels.size() &&
+             KnowsAll(order, tables.labels)) {
     tables.labels = order;
+    if (tables.multi_label || config.multi_label()) config.problem_type = problem;
     return;
   }
   WarnOfOtherLabels(config, tables.labels);
   config.labels = tables.labels;
   config.num_labels = static_cast<int64_t>(tables.labels.size());
-  config.problem_type = "single_label_classification";
+  config.problem_type = problem;
 }
 
 std::vector<std::string> LabelsOfModel(const ModelConfig& config, const GlueTask* task, const std::string& model) {

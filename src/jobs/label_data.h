@@ -23,19 +23,32 @@ struct LabelTables {
   std::vector<TextTable> validation, test;              // one or none; of a split as many as it takes rows from
   std::vector<TextTable> validation_other, test_other;  // of MNLI's folder: the mismatched files, one or none
   bool regression = false;                              // labels are values
+  bool multi_label = false;                             // a row has several labels, or none
   std::vector<std::string> labels;                      // else in order of id
 };
+
+// Error naming file and line unless all tables have labels of this kind: sets of them, or one a row.
+void RequireLabelKind(const std::vector<TextTable>& tables, bool multi_label);
+
+// What evaluates a model on such labels.
+using EvaluateLabelled = Evaluation (*)(Model&, const SequenceSet&, const EvaluateOptions&);
+EvaluateLabelled EvaluationOf(const LabelTables& tables);
+
+// Error naming file and line where a row's second text has a type that the model does not know (type_vocab_size 1).
+void RequireTypes(const std::vector<TextTable>& tables, const SequenceSet& set, const ModelConfig& config);
 
 // Keeps the first rows of all tables together; 0: all.
 void LimitAll(std::vector<TextTable>& tables, int64_t rows);
 
 // Reads the tables and limits them to max_train_samples and, each, max_eval_samples. Labels are the GLUE task's, else
 // all that the training files have: values where do_regression says so or, if it says nothing, the labels look like
-// values (AreValues). Error if there are fewer than two classes.
+// values (AreValues); sets of labels where the files have those. Error if there are fewer than two classes, or files of
+// both kinds.
 LabelTables ReadLabelTables(const TrainOptions& options, bool do_eval);
 
 // A model that knows exactly these labels, in whatever case it writes them, keeps its order of them; otherwise it
-// learns the tables'. For values the model gets one output and problem_type "regression".
+// learns the tables'. For values the model gets one output and problem_type "regression"; for
+// sets of labels problem_type "multi_label_classification".
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config);
 
 // The names under which a table has the classes of a model, in order of its ids: the model's own, and of a GLUE task

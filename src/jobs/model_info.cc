@@ -12,6 +12,7 @@
 #include "io/weight_files.h"
 #include "jobs/model_source.h"
 #include "models/config.h"
+#include "models/family.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -86,10 +87,32 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
   return rows;
 }
 
+// What is not said would be told as the defaults of some model: numbers that are nobody's. A whole config without a
+// "model_type" is BERT's of the first years; a type that reads words is one published shape, all but its vocabulary.
+void RequireModel(const Json& json, const std::string& path) {
+  const std::string where = Shown(path, 120);
+  if (!json.is_object()) return;  // the parser tells
+  const Family& family =
+      HasValue(json, "model_type") ? FindFamily(GetString(json, "model_type", where), where) : *Families().front();
+  const OptionTable<ModelConfig> table = ConfigTable(family);
+  std::vector<std::string> missing;
+  std::vector<const char*> keys{"vocab_size"};
+  if (family.word_table.empty())
+    keys = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
+  for (const char* key : keys)
+    if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
+  if (missing.empty()) return;
+  if (!HasValue(json, "model_type")) missing.insert(missing.begin(), "\"model_type\"");
+  Fail("{}: no model's config: {} {} missing", where, fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are");
+}
+
 }  // namespace
 
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
-  ModelConfig config = ReadModelConfig(folder + "/config.json");
+  const std::string path = folder + "/config.json";
+  const Json json = ReadModelConfigJson(path);
+  RequireModel(json, path);
+  ModelConfig config = ParseModelConfig(json, Shown(path, 120));
   ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "io/safetensors.h"
+#include "jobs/conversion_quality.h"
 #include "jobs/float32_products.h"
 #include "models/config.h"
 #include "models/stored_directions.h"
@@ -132,6 +134,7 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source) {
 
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
                    const TrainingOptions& training, const std::function<void(ModelConfig&)>& adjust) {
+  std::optional<AttentionChange> change;
   const uint64_t seed = training.seed;
   const bool refreshes = training.refresh_directions_steps > 0;
   const std::string& folder = resume_from.empty() ? source.model_name_or_path : resume_from;
@@ -141,7 +144,7 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     if (folder.empty() || !resume_from.empty()) {
       ApplyAttention(source.attention, config);
     } else {
-      ChangeAttention(folder, source.attention, config);
+      change = ChangeAttention(folder, source.attention, config);
     }
     if (refreshes) {
       CheckRefresh(source.attention, config);
@@ -175,15 +178,36 @@ ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Ta
     if (resume_from.empty() && !source.reinitialize.empty()) Reinitialize(source.reinitialize, seed, *model);
   }
   if (refreshes) model = StoringDirections(*model, seed);
+  WarnOfAttention(*model, change);
   model->set_precision(source.precision);
   UseMatmulPrecision(source.matmul_precision);
   return model;
+}
+
+void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::string& where) {
+  if (config.type_vocab_size > 1 || set.has_words()) return;
+  for (int64_t i = 0; i < set.sequences(); ++i)
+    if (const std::vector<int32_t> types = set.type_ids(i); !types.empty() && types.back() > 0)
+      Fail("{}: its texts have a second one beside them, but the model takes none (type_vocab_size {})", where,
+           config.type_vocab_size);
 }
 
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   if (max_seq_length == 0) return static_cast<int>(config.max_position_embeddings);
   CheckMaxSeqLength(max_seq_length, /*texts=*/1, config.max_position_embeddings);
   return max_seq_length;
+}
+
+void WarnOfUnusedModules(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* name :
+       {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}) {
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::path(folder) / name, error)) found.emplace_back(name);
+  }
+  if (found.empty()) return;
+  Warn("{}: the pooling, length, normalisation and prompt that {} {} are not used", Shown(folder, 120),
+       fmt::join(found, ", "), found.size() == 1 ? "says" : "say");
 }
 
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
@@ -199,8 +223,10 @@ void ApplyAttention(const AttentionChanges& changes, ModelConfig& config) {
   changes.Apply(config.attention);
 }
 
-void ChangeAttention(const std::string& folder, const AttentionChanges& changes, ModelConfig& config) {
+std::optional<AttentionChange> ChangeAttention(const std::string& folder, const AttentionChanges& changes,
+                                               ModelConfig& config) {
   const std::vector<AttentionSpec> made_with = config.attention;
+  const std::string shown = Shown(folder, 80);
   ApplyAttention(changes, config);
   for (size_t layer = 0; layer < made_with.size() && layer < config.attention.size(); ++layer) {
     const AttentionSpec &before = made_with[layer], &now = config.attention[layer];
@@ -208,13 +234,68 @@ void ChangeAttention(const std::string& folder, const AttentionChanges& changes,
     const bool convertible = Is<DenseAttention>(before) || Is<ClusteredAttention>(before);
     const char* next = convertible ? "convert measures how much (docs/convert.md)"
                                    : "evaluate it again, convert takes exact models (docs/attention.md)";
+    AttentionChange change{made_with, ""};
     if (SameKind(before, now)) {
-      Warn("{}: was made with other options of {} attention; its answers change; {}", folder, Name(now), next);
+      change.warning = fmt::format("{}: was made with other options of {} attention; its answers change; {}", shown,
+                                   Name(now), next);
     } else {
-      Warn("{}: was made with {} attention; under {} its answers change; {}", folder, Name(before), Name(now), next);
+      change.warning = fmt::format("{}: was made with {} attention; under {} its answers change; {}", shown,
+                                   Name(before), Name(now), next);
     }
-    return;
+    return change;
   }
+  return {};
+}
+
+namespace {
+
+// The first sequences of a batch, their ends cut off; of a model that reads words the batch, where it is small.
+std::optional<PackedBatch> FirstTexts(const PackedBatch& batch) {
+  constexpr int kTexts = 4, kTokens = 512, kTokensInAll = 1024;
+  if (!batch.further_streams.empty())
+    return batch.tokens.size() <= kTokensInAll ? std::optional<PackedBatch>(batch) : std::nullopt;
+  PackedBatch first;
+  for (int b = 0; b < std::min(kTexts, batch.sequences()) && first.tokens.size() < kTokensInAll; ++b) {
+    const auto begin = batch.tokens.cu_seqlens[b], end = std::min(begin + kTokens, batch.tokens.cu_seqlens[b + 1]);
+    const auto cut = [&](const std::vector<int32_t>& all) {
+      return std::vector<int32_t>(all.begin() + begin, all.begin() + end);
+    };
+    if (begin < end) AppendSequence(first, cut(batch.tokens.ids), cut(batch.tokens.type_ids), static_cast<uint64_t>(b));
+  }
+  if (first.sequences() == 0) return {};
+  return first;
+}
+
+// Of each text's mean last hidden state, [texts, H].
+torch::Tensor MeansOfTexts(Model& model, const PackedBatch& batch) {
+  const torch::Tensor states = model.Forward(batch, {}).last_hidden_state;
+  std::vector<torch::Tensor> means;
+  for (int b = 0; b < batch.sequences(); ++b)
+    means.push_back(
+        states.slice(0, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]).to(torch::kFloat64).mean(0));
+  return torch::stack(means);
+}
+
+}  // namespace
+
+void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change) {
+  if (!change) return;
+  model.BeforeFirstBatch([&model, change = *change](const PackedBatch& batch) {
+    const std::vector<AttentionSpec>& now = model.config().attention;
+    const std::optional<PackedBatch> first = FirstTexts(batch);
+    // Directions that the checkpoint stores are no tensors of a model that does not ask for them.
+    if (!first || (AnyStoresDirections(change.made_with) && !AnyStoresDirections(now)))
+      return Warn("{}", change.warning);
+    const torch::NoGradGuard no_grad;
+    const auto means = [&](const std::vector<AttentionSpec>& attention) {
+      return MeansOfTexts(*WithAttention(model, attention), *first);
+    };
+    const double kept = Compare(means(change.made_with), means(now)).mean;
+    const int texts = first->sequences();
+    Warn("{}; {} mean state{} a cosine of {:.3f} to before", change.warning,
+         texts == 1 ? "here the first text's" : fmt::format("here the first {} texts'", texts),
+         texts == 1 ? " has" : "s have", std::floor(1000 * kept) / 1000);
+  });
 }
 
 Json AttentionSettings(const AttentionChanges& changes) {

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/attention_changes.h"
 #include "base/json.h"
 #include "base/option_table.h"
+#include "data/sequence_set.h"
 #include "models/model.h"
 #include "ops/matmul_precision.h"
 #include "ops/precision.h"
@@ -60,18 +62,33 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(const ModelSource& source);
 ModelPtr MakeModel(const ModelSource& source, const std::string& resume_from, Task task, const Tokenizer& tokenizer,
                    const TrainingOptions& training, const std::function<void(ModelConfig&)>& adjust = {});
 
+// Error naming `where` if sequences have a second text by their types and the model takes none (type_vocab_size 1).
+void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::string& where);
+
 // max_seq_length within max_position_embeddings; 0: as many. OptionError.
 int SequenceLimit(int max_seq_length, const ModelConfig& config);
 
 // Lays `changes` over the attention of a config. UsageError where there are some and the family has no such attention.
 void ApplyAttention(const AttentionChanges& changes, ModelConfig& config);
 
-// The same over the config of a checkpoint, with a warning where that was made with another attention: what it answers
-// then is another function of its weights.
-void ChangeAttention(const std::string& folder, const AttentionChanges& changes, ModelConfig& config);
+// What a checkpoint was made with that runs with another attention: what it answers then is another function of its
+// weights.
+struct AttentionChange {
+  std::vector<AttentionSpec> made_with;
+  std::string warning;  // one line, short of what was measured
+};
+// The same over the config of a checkpoint; nothing where that changes no answer.
+std::optional<AttentionChange> ChangeAttention(const std::string& folder, const AttentionChanges& changes,
+                                               ModelConfig& config);
+// Warns of it where the model is given its first batch, and of the cosine between what the two make of the first texts
+// in it: a few hundred tokens, read once more under each, apart from the run.
+void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change);
 
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);
+
+// Warns, in one line, where the folder is Sentence-Transformers' and says how embeddings are made: that is not read.
+void WarnOfUnusedModules(const std::string& folder);
 
 // model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
 // with where the table holds as much. Without it transformers cuts no text, and fails on a long one.

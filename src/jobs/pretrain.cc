@@ -65,6 +65,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   const Corpora corpora = ReadCorpora(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the training text");
   job.train_set = &corpora.train;
+  job.validation_sets = {&corpora.validation};
   job.batch = [&](int64_t epoch, std::span<const int64_t> examples) {
     return MakeMaskedBatch(corpora.train, examples, masker, static_cast<uint64_t>(epoch));
   };

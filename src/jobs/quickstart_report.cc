@@ -83,7 +83,10 @@ void AddJob(Lines& lines, QuickstartJob QuickstartSide::*job) {
   add("training steps/s", train, "train_steps_per_second");
   add("evaluation runtime, s", eval, "eval_runtime");
   add("evaluation samples/s", eval, "eval_samples_per_second");
-  lines.Add("peak memory of the process, MB", [=](auto& side) { return (side.*job).peak_mb; });
+  lines.Add("peak memory of the process, MB", [=](auto& side) {
+    const double peak = (side.*job).peak_mb;
+    return peak > 0 ? peak : std::nan("");  // nothing was trained, or the system does not tell
+  });
 }
 
 // "2.9 times faster", "1.3 times slower", "as fast".

@@ -159,11 +159,12 @@ Recipe ReadRecipe(const std::string& name_or_file, const std::string& folder) {
 }
 
 Recipe ParseRecipe(const Json& json, const std::string& where) {
-  RefuseOtherKeys(json, {"title", "source", "notes", "inputs", "flags", "steps", "columns", "rows"}, where);
+  RefuseOtherKeys(json, {"title", "source", "hours", "notes", "inputs", "flags", "steps", "columns", "rows"}, where);
   Recipe recipe;
   Member(json, "title", where);
   recipe.title = GetString(json, "title", where);
   recipe.source = TextOr(json, "source", where, "");
+  recipe.hours = TextOr(json, "hours", where, "");
   if (json.contains("notes"))
     for (const Json& note : ListOf(json, "notes", where)) {
       if (!note.is_string()) Fail("{}: \"notes\": expected texts, got {}", where, ShownValue(note));

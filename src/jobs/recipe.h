@@ -16,6 +16,10 @@
 
 namespace lshformer {
 
+// Set for the commands of a recipe: the number of an open file for the line that says why one failed, in place of
+// stderr, where the program that waits for it says the same.
+inline constexpr const char* kErrorDescriptorVariable = "LSHFORMER_ERROR_DESCRIPTOR";
+
 struct RecipeStep {
   std::string name;     // of its folder below the output folder
   std::string command;  // pretrain, train, evaluate or "tokenizer train"
@@ -41,6 +45,7 @@ struct RecipeRow {
 
 struct Recipe {
   std::string name, title, source;
+  std::string hours;  // that all of it takes, in words; "": not said
   std::vector<std::string> notes;
   std::vector<std::pair<std::string, std::string>> inputs;  // name → what it is
   Json flags = Json::object();                              // of every command of the table
@@ -70,18 +75,30 @@ struct RecipeRun {
   std::vector<std::string> CommandWords() const;  // "tokenizer train" is two
 };
 
-// What is to be run, in order: steps, then row by row. UsageError for inputs that are unknown, or missing where one of
-// these runs needs them, and for rows and columns that the recipe has not.
-std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options);
+// What a recipe needs and has not got.
+struct Missing {
+  std::string name;   // in a list of several
+  std::string error;  // alone
+};
+
+// What is to be run, in order: steps, then row by row. UsageError for inputs, rows and columns that the recipe has not.
+// Inputs that one of these runs needs and that were not given, and folders of files that are none, go into `missing`
+// (then the runs are not to be used), or are an error where that is null.
+std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options,
+                                  std::vector<Missing>* missing = nullptr);
+// UsageError that names all of it; nothing where nothing is missing.
+void Refuse(const std::vector<Missing>& missing);
 // As it would be typed.
 std::string CommandLine(const RecipeRun& run);
 
 // Runs what is not finished, each as a process of this program with its flags in OUTPUT/NAME.flags.json and its
-// standard output in OUTPUT/NAME.log. A run that was stopped goes on. Error where a run fails, naming it and its log;
+// standard output in OUTPUT/NAME.log. A run that was stopped goes on. Error where a run fails: its own words, with its
+// name and log;
 // Interrupted after a signal, when the run in progress has saved its state.
 void RunRecipe(const std::vector<RecipeRun>& runs, const ReproduceOptions& options);
 
-// Ours beside what was published. "–": not run (yet), or not published. Several seeds: mean ± standard deviation.
+// Ours beside what was published, whose rows are always there. "–": not run (yet), or not published. Several seeds:
+// mean ± standard deviation.
 Table RecipeTable(const Recipe& recipe, const ReproduceOptions& options);
 // A line for each column whose metric none of its finished runs has.
 std::vector<std::string> UnknownMetrics(const Recipe& recipe, const ReproduceOptions& options);

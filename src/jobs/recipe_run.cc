@@ -1,6 +1,7 @@
 // What a recipe runs, its running, and its table.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,10 +32,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Texts for what stands in braces; inputs of the recipe that were not given, and those of them that a text asked for.
+// Texts for what stands in braces; inputs of the recipe that were not given, and those of them that a text asked for;
+// folders of files that are none.
 struct Names {
   std::map<std::string, std::string> texts;
-  std::set<std::string> missing, needed;
+  std::set<std::string> missing, needed, no_folders;
 };
 
 // Braces around one word that is no name: misspelt, for JSON has quotes there.
@@ -65,12 +67,12 @@ std::string Filled(std::string text, const std::string& flag, Names& names) {
   return text;
 }
 
-std::vector<std::string> FilesOf(const std::string& folder) {
+std::vector<std::string> FilesOf(const std::string& folder, Names& names) {
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.is_regular_file(error)) files.push_back(entry.path().string());
-  if (files.empty()) Fail("{}: no folder with files", folder);
+  if (files.empty()) names.no_folders.insert(folder);
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -78,7 +80,7 @@ std::vector<std::string> FilesOf(const std::string& folder) {
 // A text that is one name alone is a number where the name stands for one: a learning rate.
 Json FilledText(const std::string& text, const std::string& flag, Names& names) {
   const std::string filled = Filled(text, flag, names);
-  if (filled.ends_with("/*") && names.needed.empty()) return FilesOf(filled.substr(0, filled.size() - 2));
+  if (filled.ends_with("/*") && names.needed.empty()) return FilesOf(filled.substr(0, filled.size() - 2), names);
   const bool one_name = text.starts_with('{') && text.find('}') == text.size() - 1;
   const Json number = one_name ? Json::parse(filled, nullptr, /*allow_exceptions=*/false) : Json();
   return number.is_number() ? number : Json(filled);
@@ -194,12 +196,42 @@ int WaitFor(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int RunProcess(const std::vector<std::string>& words, const std::string& log) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+struct Ended {
+  int status = 0;
+  std::string error;  // the line that the command failed with, without "lshformer: "
+};
+
+// What a command that failed has written for this one.
+std::string ErrorIn(int file) {
+  std::string line(512, '\0');
+  const ssize_t size = pread(file, line.data(), line.size(), 0);
+  line.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  line = line.substr(0, line.find('\n'));
+  constexpr std::string_view kProgram = "lshformer: ";
+  return line.starts_with(kProgram) ? line.substr(kProgram.size()) : line;
+}
+
+// The environment with a place for the child's error.
+std::vector<std::string> EnvironmentWith(int error) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  variables.push_back(fmt::format("{}={}", kErrorDescriptorVariable, error));
+  return variables;
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Ended RunProcess(const std::vector<std::string>& words, const std::string& log) {
   const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (output < 0) Fail("{}: {}", log, std::strerror(errno));
+  const int error = memfd_create("error", 0);  // the child inherits it; without one its line goes to stderr
+  const std::vector<std::string> variables = EnvironmentWith(error);
+  const std::vector<char*> arguments = Pointers(words), environment = Pointers(variables);
   // A signal that is handed on waits until the new program can heed it; this one's handler would swallow it.
   HoldStopSignals(true);
   const pid_t parent = getpid(), child = fork();
@@ -209,13 +241,16 @@ int RunProcess(const std::vector<std::string>& words, const std::string& log) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(127);
     dup2(output, STDOUT_FILENO);
-    execv(arguments[0], arguments.data());
+    execve(arguments[0], arguments.data(), environment.data());
     _exit(127);
   }
   HoldStopSignals(false);
   close(output);
   if (child < 0) Fail("cannot start a command: {}", std::strerror(errno));
-  return WaitFor(child);
+  Ended ended{WaitFor(child), ""};
+  ended.error = ErrorIn(error);
+  close(error);
+  return ended;
 }
 
 void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
@@ -228,9 +263,11 @@ void RunOne(const RecipeRun& run, const ReproduceOptions& options) {
   words.insert(words.begin(), fs::read_symlink("/proc/self/exe").string());
   words.push_back(flags);
   words.insert(words.end(), options.common_flags.begin(), options.common_flags.end());
-  const int status = RunProcess(words, log);
+  const auto [status, error] = RunProcess(words, log);
   ThrowIfStopped("reproduce");
-  if (status != 0) Fail("{}: lshformer {} ended with status {}; its output is {}", run.name, run.command, status, log);
+  if (status != 0)
+    Fail("{}: {}{}lshformer {} ended with status {}; its output is {}", run.name, error, error.empty() ? "" : "; ",
+         run.command, status, log);
 }
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -279,14 +316,15 @@ std::string CellText(const RecipeRow& row, const RecipeColumn& column, const Rep
   return text;
 }
 
-void RequireInputs(const Recipe& recipe, const std::set<std::string>& needed) {
-  std::vector<std::pair<std::string, std::string>> missing;
-  std::copy_if(recipe.inputs.begin(), recipe.inputs.end(), std::back_inserter(missing),
-               [&](const auto& input) { return needed.contains(input.first); });
-  if (missing.empty()) return;
-  std::string others;
-  for (size_t i = 1; i < missing.size(); ++i) others += (i == 1 ? "; and " : ", ") + missing[i].first;
-  FailUsage("{} {}=VALUE: required: {}{}", OptionName{"input"}, missing[0].first, missing[0].second, others);
+std::vector<Missing> MissingIn(const Recipe& recipe, const Names& names) {
+  std::vector<Missing> missing;
+  for (const auto& [name, what] : recipe.inputs)
+    if (names.needed.contains(name))
+      missing.push_back({name, fmt::format("{} {}=VALUE: required: {}", OptionName{"input"}, name, what)});
+  for (const std::string& folder : names.no_folders)
+    missing.push_back(
+        {fmt::format("files in {}", Shown(folder, 100)), fmt::format("{}: no folder with files", Shown(folder, 160))});
+  return missing;
 }
 
 }  // namespace
@@ -298,7 +336,15 @@ std::vector<std::string> RecipeRun::CommandWords() const {
   return words;
 }
 
-std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options) {
+void Refuse(const std::vector<Missing>& missing) {
+  if (missing.empty()) return;
+  std::string others;
+  for (size_t i = 1; i < missing.size(); ++i) others += (i == 1 ? "; and " : ", ") + missing[i].name;
+  FailUsage("{}{}", missing[0].error, others);
+}
+
+std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& options,
+                                  std::vector<Missing>* missing) {
   RequireNames(options.rows, recipe.rows, "row");
   RequireNames(options.columns, recipe.columns, "column");
   Names names = KnownNames(recipe, options);
@@ -322,7 +368,11 @@ std::vector<RecipeRun> PlanRecipe(const Recipe& recipe, const ReproduceOptions& 
       add(row.name + "/" + column.name, column.command, flags);
     }
   }
-  RequireInputs(recipe, names.needed);
+  const std::vector<Missing> lacks = MissingIn(recipe, names);
+  if (missing == nullptr)
+    Refuse(lacks);
+  else
+    missing->insert(missing->end(), lacks.begin(), lacks.end());
   return runs;
 }
 
@@ -357,7 +407,7 @@ Table RecipeTable(const Recipe& recipe, const ReproduceOptions& options) {
   for (const RecipeColumn& column : recipe.columns)
     if (Chosen(options.columns, column.name)) table.columns.push_back(column.title);
   for (const RecipeRow& row : recipe.rows) {
-    if (!Chosen(options.rows, row.name)) continue;
+    if (!row.is_published && !Chosen(options.rows, row.name)) continue;
     std::vector<std::string> cells{row.title};
     for (const RecipeColumn& column : recipe.columns)
       if (Chosen(options.columns, column.name)) cells.push_back(CellText(row, column, options));

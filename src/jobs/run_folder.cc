@@ -127,16 +127,22 @@ void CheckSettings(const std::string& where, const Json& before, const RunSettin
   }
 }
 
-// Settings as flags: without those that were not given, and what is no flag ("command", "training data").
+// A list of numbers is one text of its flag, "128,32"; a list of files is a flag that is given several times.
+Json FlagValue(const Json& value) {
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_number)) return value;
+  std::vector<std::string> numbers;
+  for (const Json& number : value) numbers.push_back(number.dump());
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
 void AddFlags(const Json& settings, Json& flags) {
   for (const auto& [key, value] : settings.items()) {
     if (value.is_null() || value == "" || key == "command" || key.find(' ') != key.npos) continue;
     if (value.is_object()) {
       AddFlags(value, flags);  // "answers"
-    } else if (key == "lsh_buckets" && value.is_array()) {
-      flags[key] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
     } else if (!value.is_array() || !value.empty()) {
-      flags[key] = value;
+      flags[key] = FlagValue(value);
     }
   }
 }
@@ -177,6 +183,12 @@ void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) 
 
 }  // namespace
 
+Json FlagsFromSettings(const Json& settings) {
+  Json flags = Json::object();
+  AddFlags(settings, flags);
+  return flags;
+}
+
 bool HoldsRun(const std::string& folder) { return fs::exists(folder + "/" + kArguments); }
 
 void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string& output_dir)) {
@@ -200,6 +212,7 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
   if (!dry_run) CheckOutputDir(folder, MadeHere);
   if (resume) {
     const Json before = FinishedSettings(folder.output_dir);
+    start.was_finished = before.is_object();
     if (folder.resume_from_checkpoint == "auto" && before.is_object()) {
       start.finished = NothingLeftToDo(before, settings);
       CheckSettings(folder.output_dir, before, settings, start.finished);
@@ -232,6 +245,14 @@ void CheckSameRun(const std::string& checkpoint, const RunSettings& settings) {
                 /*finished=*/false);
 }
 
+void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* length) {
+  const std::string path = checkpoint + "/" + kState;
+  const int64_t made = ParseTrainerState(ReadJsonFile(path), path).global_step;
+  if (made > steps)
+    FailOption(length, "asks for {} updates, but {} has made {}; go on from an earlier one, or start in another {}",
+               steps, checkpoint, made, OptionName{"output_dir"});
+}
+
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {
   MakeFolder(folder.output_dir);
   RemoveLeftoversOfRun(folder.output_dir);
@@ -250,9 +271,8 @@ void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settin
   } else {
     RemovePartialCheckpoints(folder.output_dir);
   }
-  Json flags = Json::object();
-  AddFlags(settings, flags);
-  AddFlags(more_flags, flags);
+  Json flags = FlagsFromSettings(settings);
+  flags.update(FlagsFromSettings(more_flags));
   WriteFileAtomically(folder.output_dir + "/" + kArguments, flags.dump(2) + "\n");
 }
 

@@ -61,6 +61,7 @@ struct RunSettings {
 // How a run starts.
 struct RunStart {
   bool finished = false;                   // the folder holds this very run, finished: nothing is left to do
+  bool was_finished = false;               // it holds a finished run, to which something is left to add
   std::string resume_from;                 // checkpoint folder, "": anew
   std::unique_ptr<const FolderLock> lock;  // on the folder, for as long as the run lasts; a dry run takes none
 };
@@ -81,6 +82,13 @@ RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, boo
 // data, model, batches, seed. Those whose row says ChangesCourse may change, with a warning; those of work after the
 // training freely.
 void CheckSameRun(const std::string& checkpoint, const RunSettings& settings);
+
+// Settings of a run as a file of flags (cli/arguments.h): without those that were not given, and what is no flag
+// ("command", "training data").
+Json FlagsFromSettings(const Json& settings);
+
+// OptionError of `length` if more updates are behind the checkpoint than the run has `steps`.
+void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* length);
 
 // Clears what an earlier run left (with overwrite_output_dir its checkpoints too) and writes training_args.json: the
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes

@@ -31,7 +31,8 @@ std::string KeyOf(const Json& metrics, const std::string& name) {
 }
 
 std::string MainMetric(const Json& metrics) {
-  for (const char* name : {"matthews_correlation", "combined_score", "perplexity", "f1", "accuracy", "loss"})
+  for (const char* name :
+       {"matthews_correlation", "combined_score", "perplexity", "f1", "f1_micro", "accuracy", "loss"})
     if (const std::string key = KeyOf(metrics, name); !key.empty()) return key;
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -14,8 +15,10 @@
 #include "base/logging.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/writing.h"
 #include "data/corpus.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "data/squad.h"
 #include "data/word_vectors.h"
 #include "io/gzip.h"
@@ -34,8 +37,21 @@ void WarnReplaced(const std::string& path, int64_t replaced) {
   if (replaced > 0) spdlog::warn("{}: {} invalid UTF-8 sequences were replaced by U+FFFD", InputName(path), replaced);
 }
 
-// Hands the lines of a file to `add` in blocks of bounded size.
+// Questions and contexts, SQuAD's or of its form, not rows with a text. A pipe goes by its name.
+bool HoldsQuestions(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return DataExtension(path) == "json";
+  Json row;
+  if (!IsJsonLines(path) || !JsonRows(path, {}).Next(row)) return false;
+  return row.contains("paragraphs") || row.contains("data") ||
+         (row.contains("question") && row.contains("context") && !row.contains("text"));
+}
+
+void ReadTexts(const std::string& path, const AddTexts& add);
+
+// Hands the lines of a file, or the texts of its rows of JSON, to `add` in blocks of bounded size.
 void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
+  if (IsJsonLines(path)) return ReadTexts(path, add);
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
@@ -54,10 +70,10 @@ void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) 
   WarnReplaced(path, replaced);
 }
 
-// Hands the paragraphs of a text, the rows of JSONL, or the contexts and questions of SQuAD's JSON to `add`, in blocks
+// Hands the paragraphs of a text, the rows of JSON, or the contexts and questions of SQuAD's files to `add`, in blocks
 // of bounded size. Invalid UTF-8 in a text is replaced, which a warning counts.
 void ReadTexts(const std::string& path, const AddTexts& add) {
-  if (DataExtension(path) == "json") {
+  if (HoldsQuestions(path)) {
     SquadData squad = ReadSquad(path, SquadUse::kQuestionsOnly);
     add(squad.contexts);
     std::vector<std::string> questions;
@@ -126,6 +142,8 @@ void TrainWords(const TokenizerTrainOptions& options) {
 }  // namespace
 
 void RunTokenizerVectors(const WordVectorOptions& options) {
+  const HeldLog warnings;
+  for (const std::string& input : options.input) RefuseInputAsOutput("input", input, options.output);
   AtomicFile file(options.output);  // before hours of work, not after
   SkipGramText text(options.lowercase);
   for (const std::string& path : options.input)
@@ -139,6 +157,7 @@ void RunTokenizerVectors(const WordVectorOptions& options) {
 }
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
+  const HeldLog warnings;
   if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
     Fail("{}: the folder is not empty; {} replaces its tokenizer", InputName(options.output_dir),
          OptionName{"overwrite_output_dir"});
@@ -159,6 +178,8 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
 }
 
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
+  const HeldLog warnings;
+  RefuseInputAsOutput("input", options.input, options.output);
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
     CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
@@ -181,6 +202,7 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
 
 void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
   constexpr size_t kLinesAtOnce = 4096, kBytesAtOnce = size_t{1} << 20;
+  RefuseInputAsOutput("input", options.input, options.output);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   LineReader lines(options.input);
   AtomicFile output(options.output);

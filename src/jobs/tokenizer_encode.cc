@@ -1,10 +1,12 @@
 #include "jobs/tokenizer_encode.h"
 
 #include <charconv>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/not_finite.h"
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
@@ -63,8 +65,9 @@ class EncodingWriter {
   std::vector<std::string> quoted_;
 };
 
-std::string TextOf(const Json& object, const char* key, std::string_view where) {
-  return HasValue(object, key) ? GetString(object, key, where) : "";
+std::optional<std::string> TextOf(const Json& object, const char* key, std::string_view where) {
+  if (!HasValue(object, key)) return std::nullopt;
+  return GetString(object, key, where);
 }
 
 class Encoder {
@@ -79,9 +82,10 @@ class Encoder {
       if (!line.error.empty()) throw Error(line.error);
       const Json object = ParseJson(line.text, line.where, kJsonLineLimits);
       if (!object.is_object()) Fail("{}: expected an object, got {}", line.where, object.type_name());
-      if (object.contains("id")) id = object["id"];
+      if (object.contains("id")) id = object["id"], NullNotFinite(id);
       if (!HasValue(object, "text")) Fail("{}: \"text\" is missing", line.where);
-      const std::string text = GetString(object, "text", line.where), pair = TextOf(object, "text_pair", line.where);
+      const std::string text = GetString(object, "text", line.where);
+      const std::optional<std::string> pair = TextOf(object, "text_pair", line.where);
       line.text.clear();
       Encode(text, pair, line, spill);
     } catch (const Error& error) {
@@ -98,10 +102,10 @@ class Encoder {
   void AnswerText(Line& line, const std::function<void(std::string&)>& spill) const {
     if (!line.error.empty()) throw Error(line.error);
     if (!IsValidUtf8(line.text)) line.text = CleanUtf8(line.text, &line.replaced);
-    Encode(line.text, "", line, spill);
+    Encode(line.text, std::nullopt, line, spill);
   }
 
-  void Encode(std::string_view text, std::string_view pair, Line& line,
+  void Encode(std::string_view text, std::optional<std::string_view> pair, Line& line,
               const std::function<void(std::string&)>& spill) const {
     Encoding encoding;
     try {

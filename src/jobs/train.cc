@@ -49,7 +49,9 @@ JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
   const SequenceSet train = encode(tables.train, true), validation = encode(tables.validation, true),
                     test = encode(tables.test, false);
   ThrowIfStopped("reading the questions");
+  RequireTypes(train, job.model->config(), tables.train.questions.front().where);
   job.train_set = &train;
+  job.validation_sets = {&validation};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(train, examples); };
   const EvaluateOptions evaluating = Evaluating(job);
   job.metrics = EvaluationKeys(job.model->config(), Task::kMultipleChoice, evaluating);
@@ -88,7 +90,9 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   CheckBestMetric(job.training, job.metrics);  // before the questions are read
   const QuestionData data = ReadQuestionData(options, job.do_eval, *job.tokenizer, job.model->config());
   ThrowIfStopped("reading the questions");
+  RequireTypes(data.train, job.model->config(), Shown(options.train_files.front(), 120));
   job.train_set = &data.train;
+  job.validation_sets = {&data.validation.windows.set};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   const EvaluateOptions evaluating = Evaluating(job);
   std::vector<FoundAnswer> answers;  // of the last evaluation
@@ -115,7 +119,9 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
 void WritePredicted(const std::string& folder, const LabelTables& tables, const GlueTask* task,
                     const Evaluation& predicted) {
   const std::string path = PredictionsPath(folder, task);
-  if (tables.regression) {
+  if (tables.multi_label) {
+    WriteLabelSets(path, predicted.flags, tables.labels);
+  } else if (tables.regression) {
     WriteValues(path, predicted.values);
     if (task != nullptr) WriteSubmission(folder, *task, predicted.values);
   } else {
@@ -129,15 +135,19 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
                         options.training, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
   const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
+  for (const auto& [read, set] :
+       {std::pair(&tables.train, &data.train), {&tables.validation, &data.validation}, {&tables.test, &data.test}})
+    RequireTypes(*read, *set, job.model->config());
   ThrowIfStopped("reading the training data");
   job.train_set = &data.train;
+  job.validation_sets = {&data.validation, &data.validation_other};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   EvaluateOptions evaluating = Evaluating(job);
   ChooseMetrics(tables, evaluating);
   const bool other = data.validation_other.size() > 0;
   job.metrics = EvaluationKeys(job.model->config(), Task::kSequenceClassification, evaluating);
   if (other) job.metrics = WithOther(std::move(job.metrics));
-  const auto evaluate = tables.regression ? EvaluateRegression : EvaluateClassification;
+  const EvaluateLabelled evaluate = EvaluationOf(tables);
   job.evaluate = [&] {
     Json metrics = evaluate(*job.model, data.validation, evaluating).metrics;
     if (other) AddOther(evaluate(*job.model, data.validation_other, evaluating).metrics, metrics);

@@ -17,6 +17,7 @@ void TrainingDisplay::ShowProgress(const TrainingProgress& progress) {
   total_ = progress.total;
   if (!progress_) progress_.emplace(title_, progress.total, "step", progress.step);
   if (progress.loss) progress_->Update(progress.step, fmt::format("loss {:.4f}", *progress.loss));
+  if (progress.step >= progress.total) progress_->Finish();  // what follows has a progress of its own
 }
 
 void TrainingDisplay::ShowEntry(const Json& entry) const {

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "data/sampler.h"
 #include "eval/metrics.h"
 #include "jobs/training_display.h"
 #include "train/checkpoint.h"
@@ -51,6 +53,42 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
+int64_t StepsPerEpoch(const TrainingJob& job) {
+  const TrainingOptions& options = job.training;
+  return TrainSampler(job.train_set->size(), options.per_device_train_batch_size, options.gradient_accumulation_steps,
+                      options.seed)
+      .steps_per_epoch();
+}
+
+// By which a resumed run knows its data again.
+Json FactsOf(const std::vector<const SequenceSet*>& sets) {
+  int64_t sequences = 0, tokens = 0;
+  std::vector<std::string> fingerprints;
+  for (const SequenceSet* set : sets) {
+    sequences += set->size();
+    tokens += set->tokens();
+    if (set->size() > 0) fingerprints.push_back(fmt::format("{:016x}", set->Fingerprint()));
+  }
+  return {
+      {"sequences", sequences}, {"tokens", tokens}, {"fingerprint", fmt::format("{}", fmt::join(fingerprints, " "))}};
+}
+
+// What was read must be that of the checkpoint's run, which must not have made more updates than this run has.
+RunSettings CheckedData(const TrainingJob& job) {
+  RunSettings read;
+  read.values["training data"] = FactsOf({job.train_set});
+  // Evaluations in between are part of the log, and with load_best_model_at_end decide what the result is.
+  if (job.training.eval_steps > 0) {
+    read.values["evaluation data"] = FactsOf(job.validation_sets);
+    read.effects["evaluation data"] = Effect::kCourse;
+  }
+  if (job.start.resume_from.empty()) return read;
+  CheckSameRun(job.start.resume_from, read);
+  CheckStepsMade(job.start.resume_from, TotalSteps(job.training, StepsPerEpoch(job)),
+                 job.training.max_steps > 0 ? "max_steps" : "num_train_epochs");
+  return read;
+}
+
 TrainResult TrainShown(const TrainingJob& job, const std::string& title, const TrainingData& data,
                        const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
   TrainingDisplay display(title);
@@ -66,8 +104,7 @@ Json Plan(const TrainingJob& job, const TrainingData& data) {
   trial.logging_steps = trial.eval_steps = trial.save_steps = 0;
   trial.load_best_model_at_end = false;
   trial.metric_for_best_model = TrainingOptions().metric_for_best_model;
-  const double batches = std::ceil(static_cast<double>(data.examples) / job.training.per_device_train_batch_size);
-  const int64_t steps_per_epoch = static_cast<int64_t>(std::ceil(batches / job.training.gradient_accumulation_steps));
+  const int64_t steps_per_epoch = StepsPerEpoch(job);
   const int64_t steps = TotalSteps(job.training, steps_per_epoch);
   const TrainResult tried = TrainShown(job, "trying a few steps", data, trial, {}, {});
   // The first step allocates and packs; the fastest of the others is what the machine can do.
@@ -115,6 +152,24 @@ Json FinalEvaluation(const TrainingJob& job, TrainResult& trained) {
   return metrics;
 }
 
+// The figures of the training and of the evaluation, in the log too.
+void AddResults(const TrainingJob& job, TrainResult& trained, const std::function<void(const Json&)>& log,
+                JobResult& result) {
+  result.train = TrainResults(trained, job.train_set->size());
+  Json& history = trained.trainer_state["log_history"];
+  if (job.do_eval) {
+    const size_t entries = history.size();
+    result.eval = FinalEvaluation(job, trained);
+    if (history.size() > entries || trained.step_seconds.empty()) log(history.back());
+  }
+  Json summary = result.train;
+  summary.erase("train_samples");
+  summary["step"] = trained.global_step;
+  history.push_back(summary);
+  log(summary);
+  result.log_history = history;
+}
+
 }  // namespace
 
 EvaluateOptions Evaluating(const TrainingJob& job) {
@@ -135,12 +190,7 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     result.plan = Plan(job, data);
     return result;
   }
-  RunSettings read;
-  read.values["training data"] = {{"sequences", job.train_set->size()},
-                                  {"tokens", job.train_set->tokens()},
-                                  {"fingerprint", fmt::format("{:016x}", job.train_set->Fingerprint())}};
-  if (!job.start.resume_from.empty()) CheckSameRun(job.start.resume_from, read);
-  job.settings.values.update(read.values);
+  job.settings.values.update(CheckedData(job).values);
   BeginRun(job.folder, job.start, job.settings.values, OtherFlags(job.training, job.folder));
   job.warnings->Release();
   const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
@@ -151,27 +201,18 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     if (events) events->Add(entry);
   };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
+  hooks.finish = [&](TrainResult& trained) {
+    SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
+    save_tokenizer(job.folder.output_dir);
+    AddResults(job, trained, log, result);
+    if (after) after();
+    FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+  };
   TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings.values};
-  TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
-  result.train = TrainResults(trained, data.examples);
-  SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
-  save_tokenizer(job.folder.output_dir);
-  Json& history = trained.trainer_state["log_history"];
-  Json summary = result.train;
-  summary.erase("train_samples");
-  summary["step"] = trained.global_step;
-  if (job.do_eval) {
-    const size_t entries = history.size();
-    result.eval = FinalEvaluation(job, trained);
-    if (history.size() > entries || trained.step_seconds.empty()) log(history.back());
-  }
-  history.push_back(summary);
-  log(summary);
-  if (after) after();
-  FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
-  // A command that only predicted takes nothing from a run that was asked to keep it.
-  if (!job.folder.keep_optimizer_states && !trained.step_seconds.empty()) ReleaseOptimizerStates(result.output_dir);
-  result.log_history = history;
+  const TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
+  // A command that only adds to a finished run takes nothing from one that was asked to keep it.
+  const bool adds = job.start.was_finished && trained.step_seconds.empty();
+  if (!job.folder.keep_optimizer_states && !adds) ReleaseOptimizerStates(result.output_dir);
   return result;
 }
 

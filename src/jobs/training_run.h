@@ -32,6 +32,7 @@ struct TrainingJob {
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr model = {};
   const SequenceSet* train_set = nullptr;
+  std::vector<const SequenceSet*> validation_sets = {};  // that `evaluate` reads
   std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch = {};
   std::function<Json()> evaluate = {};
   std::vector<std::string> metrics = {};  // that `evaluate` writes

@@ -318,14 +318,19 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
           return;
         }
         const int stride = Stride(shape.head_dim);
+        bool finite = true;
         const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
           float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
-          CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
+          finite &= CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
           return copy;
         };
         ClusterCall call;
         call.query = copied(query, Slot::kUnitQuery);
         call.key = copied(key, Slot::kUnitKey);
+        if (!finite) {  // a mean with such a number is none, and which clusters are opened would hang on rounding
+          AddExact(parts);
+          return;
+        }
         call.head_dim = shape.head_dim;
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "models/family.h"
 
 namespace lshformer {
@@ -46,6 +47,13 @@ int64_t LabelId(const Json& value, const char* key, std::string_view where) {
   return std::stoll(text);
 }
 
+// HF's scripts write labels as the data has them: numbers stay numbers, and true and false are those.
+std::string LabelName(const Json& value, const char* key, std::string_view where) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  Fail("{}: \"{}\": expected names, got {}", where, key, ShownValue(value));
+}
+
 // Labels in order of their numbers, from id2label or from label2id.
 std::vector<std::string> ParseLabels(const Json& json, const char* key, std::string_view where) {
   const bool by_id = std::string_view(key) == kById;
@@ -54,8 +62,7 @@ std::vector<std::string> ParseLabels(const Json& json, const char* key, std::str
   std::map<int64_t, std::string> names;
   for (const auto& [left, right] : object.items()) {
     const int64_t id = LabelId(by_id ? Json(left) : right, key, where);
-    if (by_id && !right.is_string()) Fail("{}: \"{}\": expected names, got {}", where, key, ShownValue(right));
-    const std::string name = by_id ? right.get<std::string>() : left;
+    const std::string name = by_id ? LabelName(right, key, where) : left;
     if (!names.emplace(id, name).second) Fail("{}: \"{}\": two labels have number {}", where, key, id);
   }
   std::vector<std::string> labels;
@@ -130,8 +137,10 @@ Option<M> ModelTypeKey() {
 }
 
 Option<M> ProblemType() {
-  Option<M> option = Names("problem_type", &M::problem_type, {"regression", "single_label_classification"},
-                           "`regression`, `single_label_classification`; none: one label is a regression");
+  Option<M> option =
+      Names("problem_type", &M::problem_type, {"regression", "single_label_classification", M::kMultiLabel},
+            "`regression`, `single_label_classification`, `multi_label_classification`; none: one label is a "
+            "regression");
   option.write = [](const M& from) { return from.problem_type.empty() ? Json() : Json(from.problem_type); };
   return std::move(option).OrNone().NullIsAbsent();
 }
@@ -295,6 +304,7 @@ Json ToJson(const ModelConfig& config) {
   Json json = Json::object();
   WriteOptions(ConfigTable(FamilyOf(config)), config, json);
   for (const auto& [key, value] : config.other.items()) AppendMember(json, key, value);
+  NullNotFinite(json);
   return json;
 }
 

@@ -29,11 +29,14 @@ struct ModelConfig : EncoderConfig {
   int64_t attended_padding = 0;     // models/attended_padding.h; 0: no padding anywhere
   int64_t num_labels = 2;           // from id2label, label2id or num_labels
   std::vector<std::string> labels;  // id2label in order of id; empty: LABEL_0 …
-  std::string problem_type;         // "", "regression", "single_label_classification"
+  std::string problem_type;         // "", "regression", "single_label_classification" or kMultiLabel
   Json other = Json::object();      // every key of the file that no member stands for, kept in order
 
   std::string label_name(int64_t id) const;
   int64_t embedding_width() const { return embedding_size == 0 ? hidden_size : embedding_size; }
+  // Every label is there or not, whatever the others are.
+  static constexpr const char* kMultiLabel = "multi_label_classification";
+  bool multi_label() const { return problem_type == kMultiLabel; }
   // HF's rule: as problem_type says, else one output is a regression.
   bool regression() const { return problem_type.empty() ? num_labels == 1 : problem_type == "regression"; }
 

@@ -111,6 +111,7 @@ void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint6
 }
 
 ModelOutput Model::Forward(const PackedBatch& batch, const ForwardOptions& options) {
+  if (look_) std::call_once(looked_, [&] { look_(batch); });
   if (config_.attended_padding == 0) return Run(batch, options);
   CheckStreams(batch, FamilyOf(config_));
   const PackedBatch filled = FilledUp(batch, config_);
@@ -160,6 +161,7 @@ std::vector<int64_t> LossItems(Task task, const Labels& labels) {
     case Task::kPretraining:
       return {tokens, classes};
     case Task::kSequenceClassification:
+      return {labels.flags.empty() ? classes : static_cast<int64_t>(labels.flags.size())};
     case Task::kMultipleChoice:
       return {classes};
     case Task::kQuestionAnswering:

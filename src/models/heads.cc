@@ -51,6 +51,15 @@ torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
   return torch::cross_entropy_loss(logits, torch::tensor(labels, torch::kInt64));
 }
 
+// Mean binary cross-entropy of [B, labels] by the batch's flags.
+torch::Tensor FlagLoss(const torch::Tensor& logits, const PackedBatch& batch) {
+  if (static_cast<int64_t>(batch.labels.flags.size()) != logits.numel())
+    Fail("{} labels of yes or no for {} sequences and {} outputs", batch.labels.flags.size(), batch.sequences(),
+         logits.size(1));
+  const torch::Tensor flags = torch::tensor(batch.labels.flags).view(logits.sizes());  // [B, labels]
+  return torch::binary_cross_entropy_with_logits(logits, flags);
+}
+
 // Mean over the examples of the cross-entropy of their options' scores [B]. Examples may have different numbers of
 // them.
 torch::Tensor ChoiceLoss(const torch::Tensor& scores, const Labels& labels) {
@@ -208,6 +217,8 @@ void EncoderHeads::RunClassification(const PackedBatch& batch, const ForwardCont
     if (batch.labels.values.size() != sequences || num_labels_ != 1)
       Fail("{} regression labels for {} sequences and {} outputs", batch.labels.values.size(), sequences, num_labels_);
     output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
+  } else if (!batch.labels.flags.empty()) {
+    output.loss = FlagLoss(output.logits, batch);
   } else if (!batch.labels.classes.empty()) {
     output.loss = ClassLoss(output.logits, batch);
   }

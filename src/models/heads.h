@@ -4,12 +4,14 @@
 //   pooled = tanh(W_p · h_[CLS] + b_p)                                     h: [T, H], pooled: [B, H]
 //   masked LM       LayerNorm(f(W_t · h + b_t)) · Eᵀ + b                   [T, V], E the word table, [V, width]
 //   sentence pairs  W · dropout(pooled) + b                                [B, 2]
-//   classification  W · dropout(pooled) + b                                [B, labels]; one label: a regression
+//   classification  W · dropout(pooled) + b                                [B, labels]; one label: a regression; or
+//                                                                          each a yes or no of its own (multi-label)
 //   multiple choice w · dropout(pooled) + b                                [B], a softmax over an example's options
 //   answers         W · h + b                                              [T, 2], start and end; or
 //                   models/conditional_answers.h
 //
-// A loss is the mean cross-entropy (a regression's: of squares) over the labelled items; multiple choice's items are
+// A loss is the mean cross-entropy (a regression's: of squares; of several labels: the binary one over examples and
+// labels, −y·log σ(x) − (1 − y)·log σ(−x)) over the labelled items; multiple choice's items are
 // examples, whose options are a batch's sequences (Labels::cu_choices).
 #pragma once
 #include <optional>

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,8 +41,8 @@ struct ForwardOptions {
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:
-//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}; multiple
-//   choice: {examples}
+//   masked LM: {tokens}; pretraining: {tokens, sequences}; classification and question answering: {sequences}, of
+//   several labels {sequences · labels}; multiple choice: {examples}
 std::vector<int64_t> LossItems(Task task, const Labels& labels);
 
 struct LossTerm {
@@ -75,6 +76,8 @@ class Model {
   Model& operator=(const Model&) = delete;
   // Without gradients safe from several threads at once, as long as nobody writes weights or sets the precision.
   ModelOutput Forward(const PackedBatch& batch, const ForwardOptions& options);
+  // `look` sees the first batch that a Forward is given, before that, once. To be set before any.
+  void BeforeFirstBatch(std::function<void(const PackedBatch&)> look) { look_ = std::move(look); }
   const ModelConfig& config() const { return config_; }
   // In what the linear layers of the encoder multiply; attention and the masked-LM decoder follow kBFloat16. Other
   // heads, the pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
@@ -91,6 +94,8 @@ class Model {
 
  private:
   virtual ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) = 0;
+  std::function<void(const PackedBatch&)> look_;
+  std::once_flag looked_;
 };
 
 using ModelPtr = std::shared_ptr<Model>;

@@ -74,11 +74,35 @@ bool AllFiniteInParallel(const float* values, int64_t count) {
        ShapeText(spec.shape), spec.reason, advice);
 }
 
+// "m is a text-classification model (BertForSequenceClassification)", for those who ask it for something else.
+std::string WhatItIs(const std::string& folder, const ModelConfig& config) {
+  const auto name = [&]() -> std::string {
+    switch (FindTask(config).value_or(Task::kEncoder)) {
+      case Task::kMaskedLm:
+        return "fill-mask model";
+      case Task::kPretraining:
+        return "pretraining model";
+      case Task::kSequenceClassification:
+        return "text-classification model";
+      case Task::kMultipleChoice:
+        return "multiple-choice model";
+      case Task::kQuestionAnswering:
+        return "question-answering model";
+      case Task::kEncoder:
+        break;
+    }
+    return "model without a head";
+  };
+  const std::string architecture =
+      config.architectures.empty() ? "" : fmt::format(" ({})", Shown(config.architectures.front()));
+  return fmt::format("{} is a {}{}", Shown(folder, 120), name(), architecture);
+}
+
 torch::Tensor Read(const TensorView& view, const ParameterSpec& spec, const FilesPtr& files, const std::string& name,
-                   WeightPlace place) {
+                   WeightPlace place, const std::string& advice) {
   const std::string& path = files->FileOf(name);
   const std::string where = fmt::format("{}: tensor \"{}\"", path, name);
-  if (view.shape != spec.shape) FailShape(view, spec, path, name);
+  if (view.shape != spec.shape) FailShape(view, spec, path, name, advice);
   torch::Tensor tensor = place == WeightPlace::kMappedFile ? InPlace(view, files) : torch::Tensor();
   const bool mapped = tensor.defined();
   if (!mapped) tensor = torch::empty(spec.shape, torch::kFloat32);
@@ -177,13 +201,15 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
         parameters[spec.name] = DrawParameter(spec, config, seed);
         continue;
       }
-      parameters[spec.name] = Read(view, spec, files, name, place).requires_grad_(spec.role.trained);
+      const std::string advice =
+          spec.block == "head" && view.shape != spec.shape ? "; " + WhatItIs(folder, config) : "";
+      parameters[spec.name] = Read(view, spec, files, name, place, advice).requires_grad_(spec.role.trained);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";
     if (of_head && require_head)
-      Fail("{}: tensor \"{}\" is missing: this model has no head for the task; fine-tune it first (train, pretrain)",
-           path, spec.name);
+      Fail("{}: it has no head for the task, no tensor \"{}\"; fine-tune it first (train, pretrain)",
+           WhatItIs(folder, config), spec.name);
     if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
            spec.block.empty()                  ? fmt::format(": config.json says {}", spec.reason)

@@ -32,6 +32,9 @@ std::string CosineText(double cosine) {
   return fmt::format("{:.{}f}", cosine, std::clamp(static_cast<int>(std::ceil(-std::log10(loss))) + 1, 4, 9));
 }
 
+// " ± 0.0003"; nothing where it is unknown.
+std::string SpreadText(double spread) { return std::isfinite(spread) ? fmt::format(" ± {:.1g}", spread) : ""; }
+
 struct ConvertedHead {
   int64_t layer = 0, head = 0;
   std::string setting;  // "": unknown
@@ -224,7 +227,14 @@ std::string Done(const Json& report, const std::vector<ConvertedHead>& heads) {
   std::string text = "The model was trained with exact attention: every query meets every key. ";
   const std::string each = heads.size() < 2 ? "Each head" : fmt::format("Each of its {} heads", heads.size());
   const Json budget = HasValue(report, "budget") ? report["budget"] : Json::object();
-  if (IsNumber(budget, "pairs")) {
+  const std::string chosen = TextOr(report, "chosen");
+  const bool of_pairs = IsNumber(budget, "pairs");
+  if (!chosen.empty() && chosen != "head by head") {
+    text += fmt::format(
+        "All heads now have one attention ({}): of all that were measured within {} of exact attention's {} it loses "
+        "least, also less than settings that were chosen head by head. ",
+        chosen, Percent(FigureOf(budget, of_pairs ? "pairs" : "time")), of_pairs ? "pairs" : "time");
+  } else if (of_pairs) {
     text += each + " now has an attention of its own, so chosen that together they compute at most " +
             Percent(FigureOf(budget, "pairs")) + " of the pairs of queries and keys and lose least. ";
   } else if (IsNumber(budget, "time")) {
@@ -331,8 +341,10 @@ Table FrontierTable(const Json& frontier) {
     std::vector<std::string> cells{TextOr(entry, "name")};
     if (HasValue(entry, "setting")) cells[0] += ", " + TextOr(entry, "setting");
     if (budgets) cells.push_back(Percent(FigureOf(entry, "budget")));
-    for (const char* key : {"pairs_fraction", "time_fraction"}) cells.push_back(Percent(FigureOf(entry, key)));
-    for (const char* key : {"cosine_mean", "cosine_worst"}) cells.push_back(CosineText(FigureOf(entry, key)));
+    cells.push_back(Percent(FigureOf(entry, "pairs_fraction")));
+    cells.push_back(Percent(FigureOf(entry, "time_fraction")) + SpreadText(100 * FigureOf(entry, "time_spread")));
+    cells.push_back(CosineText(FigureOf(entry, "cosine_mean")) + SpreadText(FigureOf(entry, "cosine_spread")));
+    cells.push_back(CosineText(FigureOf(entry, "cosine_worst")));
     table.Row(std::move(cells));
   }
   return table;

@@ -13,10 +13,12 @@ namespace lshformer {
 //   seed
 //   texts                         {files, embedded: the program's own, count, tokens, held_out}
 //   budget                        {"pairs": share} or {"time": share} or null
+//   chosen                        the name of what is written, under a budget
 //   pairs_fraction, time_fraction shares of exact attention's
 //   cosine_mean, cosine_worst     to the exact model, on held-out texts
+//   time_spread, cosine_spread    standard deviation over runs, standard error over texts
 //   layers                        [{layer, heads: [{head, setting, pairs_fraction, mass_recall, error}]}]
-//   frontier                      [{name, budget, pairs_fraction, time_fraction, cosine_mean, cosine_worst}]
+//   frontier                      [{name, setting, budget, and those six}]
 //   metric_name, metric_exact, metric; recover_steps, cosine_mean_before_recovery
 //   seeds                         [{seed, pairs_fraction, cosine_mean, cosine_worst}]
 //   commands                      as they would be typed

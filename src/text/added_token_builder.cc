@@ -1,28 +1,64 @@
 #include "text/added_token_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
 namespace lshformer {
+namespace {
 
-AddedTokenBuilder::AddedTokenBuilder(const TokenizerSettings& settings, Vocabulary& vocabulary, std::string_view where)
-    : vocabulary_(vocabulary) {
-  for (const AddedToken& token : settings.added) {
-    const int32_t id = Add(token);
-    if (token.id >= 0 && token.id != id) {
-      Fail("{}: token \"{}\" has id {} in the vocabulary, but {} in {}", where, Shown(token.content), id, token.id,
-           settings.added_from);
-    }
-  }
+auto Same(std::vector<AddedToken>& tokens, const std::string& content) {
+  return std::find_if(tokens.begin(), tokens.end(), [&](const AddedToken& token) { return token.content == content; });
 }
 
-int32_t AddedTokenBuilder::Add(AddedToken token) {
-  token.id = vocabulary_.Add(token.content);
-  const auto same = std::find_if(tokens_.begin(), tokens_.end(),
+}  // namespace
+
+AddedTokenBuilder::AddedTokenBuilder(const TokenizerSettings& settings, Vocabulary& vocabulary, std::string_view where)
+    : settings_(settings), vocabulary_(vocabulary), where_(where) {
+  for (AddedToken token : settings.added) {
+    SetId(token);
+    token.id = vocabulary_.Add(token.content);
+    if (Same(tokens_, token.content) == tokens_.end()) tokens_.push_back(std::move(token));
+  }
+  AddByName(settings.first);
+}
+
+void AddedTokenBuilder::SetId(const AddedToken& token) {
+  if (token.id < 0) return;
+  const int32_t known = vocabulary_.Id(token.content);
+  if (known >= 0 && known != token.id)
+    Fail("{}: token \"{}\" has id {} in the vocabulary, but {} in {}", where_, Shown(token.content), known, token.id,
+         settings_.added_from);
+  if (known >= 0) return;
+  // In a vocabulary with repeated lines transformers counts the different ones and begins there, on a token's own id.
+  if (vocabulary_.Has(token.id) && token.id < vocabulary_.different())
+    Fail("{}: id {} is that of \"{}\" in the vocabulary, but of \"{}\" in {}", where_, token.id,
+         Shown(vocabulary_.Token(token.id), 40), Shown(token.content, 40), settings_.added_from);
+  vocabulary_.Set(token.content, token.id);
+}
+
+int32_t AddedTokenBuilder::AddNamed(AddedToken token) {
+  if (const auto known = Same(tokens_, token.content); known != tokens_.end()) {
+    known->special = true;
+    return known->id;
+  }
+  const auto said = std::find_if(settings_.named.begin(), settings_.named.end(),
                                  [&](const AddedToken& other) { return other.content == token.content; });
-  if (same == tokens_.end()) tokens_.push_back(token);
+  if (said != settings_.named.end() && *said != AddedToken{.content = token.content}) token = *said;
+  token.id = vocabulary_.Add(token.content);
+  tokens_.push_back(token);
   return token.id;
+}
+
+void AddedTokenBuilder::AddByName(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (Same(tokens_, name) == tokens_.end()) AddNamed({.content = name});
+}
+
+AddedTokens AddedTokenBuilder::Build(const AddedTokens::Normalize& normalize) {
+  AddByName(settings_.further);
+  return AddedTokens(std::move(tokens_), normalize);
 }
 
 }  // namespace lshformer

@@ -10,16 +10,26 @@
 
 namespace lshformer {
 
+// As transformers does it: first the tokens that come with ids, then those of begin and end, the five, and further
+// ones. A token of the vocabulary has the id that it has there. One that is absent has the id that the files give it
+// (which leaves a hole where that lies beyond the end), or else the next one.
 class AddedTokenBuilder {
  public:
-  // Begins with the added tokens of `settings`. Error, which names `where`, if one has another id in the vocabulary.
+  // Begins with the added tokens of `settings` and those before the five. Error, which names `where`, if one has
+  // another id in the vocabulary, or an id that is another token's there.
   AddedTokenBuilder(const TokenizerSettings& settings, Vocabulary& vocabulary, std::string_view where);
-  // The id that the vocabulary has of it, or a new one at its end.
-  int32_t Add(AddedToken token);
-  AddedTokens Build() { return AddedTokens(std::move(tokens_)); }
+  // Adds a token that is special by its name, with the flags that the files give it, else its own. Returns its id.
+  int32_t AddNamed(AddedToken token);
+  // Those after the five, and all is done.
+  AddedTokens Build(const AddedTokens::Normalize& normalize);
 
  private:
+  void SetId(const AddedToken& token);
+  void AddByName(const std::vector<std::string>& names);
+
+  const TokenizerSettings& settings_;
   Vocabulary& vocabulary_;
+  const std::string where_;
   std::vector<AddedToken> tokens_;
 };
 

@@ -1,6 +1,6 @@
 #include "text/added_tokens.h"
 
-#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/error.h"
@@ -16,9 +16,6 @@ size_t PreviousCodePoint(std::string_view text, size_t at) {
   return at;
 }
 
-// White space counts as such here even where the normaliser drops it (form feed, next line).
-bool IsSpace(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85 || (CharFlags(c) & kSpace) != 0; }
-
 bool Has(std::string_view text, size_t at, bool (*property)(char32_t)) {
   const char* next = text.data() + at;
   return property(NextCodePoint(next));
@@ -29,14 +26,14 @@ bool IsWordCharacter(char32_t c) { return (CharFlags(c) & kWordCharacter) != 0; 
 size_t SkipSpaceBack(std::string_view text, size_t floor, size_t at) {
   while (at > floor) {
     const size_t previous = PreviousCodePoint(text, at);
-    if (!Has(text, previous, IsSpace)) break;
+    if (!Has(text, previous, IsAnySpace)) break;
     at = previous;
   }
   return at;
 }
 
 size_t SkipSpace(std::string_view text, size_t at) {
-  while (at < text.size() && Has(text, at, IsSpace)) {
+  while (at < text.size() && Has(text, at, IsAnySpace)) {
     const char* next = text.data() + at;
     NextCodePoint(next);
     at = static_cast<size_t>(next - text.data());
@@ -46,20 +43,17 @@ size_t SkipSpace(std::string_view text, size_t at) {
 
 }  // namespace
 
-AddedToken ReadAddedToken(const Json& token, const std::string& where) {
+AddedToken ReadAddedToken(const Json& token, const std::string& where, bool special) {
   AddedToken added;
   if (token.is_string()) {
     added.content = token.get<std::string>();
   } else if (token.is_object()) {
     added.content = GetString(token, "content", where);
-    added.special = GetBoolOr(token, "special", where, true);
+    added.special = GetBoolOr(token, "special", where, special);
     added.lstrip = GetBoolOr(token, "lstrip", where, false);
     added.rstrip = GetBoolOr(token, "rstrip", where, false);
     added.single_word = GetBoolOr(token, "single_word", where, false);
-    if (GetBoolOr(token, "normalized", where, false)) {
-      Fail("{}: token \"{}\" is \"normalized\"; only tokens that are matched verbatim are supported", where,
-           Shown(added.content));
-    }
+    added.normalized = GetBoolOr(token, "normalized", where, !added.special);
   } else {
     Fail("{}: expected a token as a string or an object, got {}", where, token.type_name());
   }
@@ -67,22 +61,37 @@ AddedToken ReadAddedToken(const Json& token, const std::string& where) {
   return added;
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::vector<std::pair<std::string_view, int32_t>> keys;
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize) : tokens_(std::move(tokens)) {
+  std::vector<std::pair<std::string, int32_t>> verbatim;
+  std::map<std::string, int32_t> normalized;
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    keys.emplace_back(tokens_[i].content, static_cast<int32_t>(i));
-    const char first = tokens_[i].content[0];
-    if (first_bytes_.find(first) == std::string::npos) first_bytes_ += first;
+    const AddedToken& token = tokens_[i];
+    if (token.special) special_ids_.insert(token.id);
+    if (!token.normalized) {
+      verbatim.emplace_back(token.content, static_cast<int32_t>(i));
+    } else if (std::string text = normalize(token.content); !text.empty()) {
+      normalized[std::move(text)] = static_cast<int32_t>(i);
+    }
   }
-  trie_ = Trie(std::move(keys));
+  verbatim_ = MakePatterns(verbatim);
+  normalized_ = MakePatterns({normalized.begin(), normalized.end()});
 }
 
-AddedTokens::Match AddedTokens::Find(std::string_view text, size_t begin) const {
+AddedTokens::Patterns AddedTokens::MakePatterns(const std::vector<std::pair<std::string, int32_t>>& texts) {
+  Patterns patterns;
+  for (const auto& [text, token] : texts)
+    if (patterns.first_bytes.find(text[0]) == std::string::npos) patterns.first_bytes += text[0];
+  patterns.trie = Trie({texts.begin(), texts.end()});
+  return patterns;
+}
+
+AddedTokens::Match AddedTokens::Find(const Patterns& patterns, std::string_view text, size_t begin) const {
+  const std::string& first_bytes = patterns.first_bytes;
   for (size_t at = begin; at < text.size();) {
     // One byte, "[", is the rule, and the search for one byte is many times faster.
-    at = first_bytes_.size() == 1 ? text.find(first_bytes_[0], at) : text.find_first_of(first_bytes_, at);
+    at = first_bytes.size() == 1 ? text.find(first_bytes[0], at) : text.find_first_of(first_bytes, at);
     if (at == std::string_view::npos) break;
-    const Trie::Match match = trie_.LongestPrefix(text.substr(at));
+    const Trie::Match match = patterns.trie.LongestPrefix(text.substr(at));
     if (match.value < 0) {
       ++at;
       continue;
@@ -100,11 +109,6 @@ AddedTokens::Match AddedTokens::Find(std::string_view text, size_t begin) const 
     return {at, end, &token};
   }
   return {text.size(), text.size(), nullptr};
-}
-
-bool AddedTokens::IsSpecial(int32_t id) const {
-  return std::any_of(tokens_.begin(), tokens_.end(),
-                     [id](const AddedToken& token) { return token.id == id && token.special; });
 }
 
 }  // namespace lshformer

@@ -1,11 +1,15 @@
-// Tokens recognised verbatim in raw text, before anything is normalised: [MASK] and its like.
+// Tokens that are recognised whole in a text: [MASK] and its like verbatim, before anything is normalised; those that
+// are "normalized" in what the tokenizer's normaliser made of the text, their own text normalised likewise.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
+#include "text/normalized_text.h"
 #include "text/trie.h"
 
 namespace lshformer {
@@ -16,12 +20,15 @@ struct AddedToken {
   bool special = true;
   bool lstrip = false, rstrip = false;  // takes the white space before, after
   bool single_word = false;             // not inside a word
+  bool normalized = false;              // matched in normalised text
 
   bool operator==(const AddedToken&) const = default;
 };
 
-// A token of HF's tokenizer files: its text, or an object with "content" and the flags above. Error names `where`.
-AddedToken ReadAddedToken(const Json& token, const std::string& where);
+// A token of HF's tokenizer files: its text, which is a special token's, or an object with "content" and the flags
+// above; an object that does not say whether it is special is as `special` says, and matched in normalised text if it
+// is none. Error names `where`.
+AddedToken ReadAddedToken(const Json& token, const std::string& where, bool special);
 
 class AddedTokens {
  public:
@@ -29,19 +36,53 @@ class AddedTokens {
     size_t begin = 0, end = 0;  // bytes; begin == text.size(): no match
     const AddedToken* token = nullptr;
   };
+  using Normalize = std::function<std::string(const std::string&)>;
 
   AddedTokens() = default;
-  explicit AddedTokens(std::vector<AddedToken> tokens);
+  // `normalize` is asked for the text of tokens that are "normalized". Of several that it makes the same, the last
+  // counts; one that it leaves nothing of is never found.
+  AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize);
 
-  // The leftmost match at or after `begin`, the longest of those. `text` is valid UTF-8.
-  Match Find(std::string_view text, size_t begin) const;
-  bool IsSpecial(int32_t id) const;
+  // The leftmost match of a token at or after `begin`, the longest of those. `text` is valid UTF-8.
+  Match Find(std::string_view text, size_t begin) const { return Find(verbatim_, text, begin); }
+  // The same in normalised text, of tokens that are "normalized".
+  Match FindNormalized(std::string_view text, size_t begin) const { return Find(normalized_, text, begin); }
+  bool has_normalized() const { return !normalized_.first_bytes.empty(); }
+  bool IsSpecial(int32_t id) const { return special_ids_.contains(id); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:
+  struct Patterns {
+    Trie trie;                // to indices into tokens_
+    std::string first_bytes;  // of all patterns, each once
+  };
+  static Patterns MakePatterns(const std::vector<std::pair<std::string, int32_t>>& texts);
+  Match Find(const Patterns& patterns, std::string_view text, size_t begin) const;
+
   std::vector<AddedToken> tokens_;
-  Trie trie_;
-  std::string first_bytes_;  // of all tokens, each once
+  std::unordered_set<int32_t> special_ids_;
+  Patterns verbatim_, normalized_;
 };
+
+// Parts of a normalised text: those that are a "normalized" token, and what lies between them, with nullptr; none is
+// empty. Calls action(token, part) until it returns false.
+template <class Action>
+void ForEachPart(const AddedTokens& tokens, const NormalizedText& text, const Action& action) {
+  if (!tokens.has_normalized()) {
+    if (!text.empty()) action(nullptr, NormalizedSpan(text));
+    return;
+  }
+  std::vector<uint32_t> places;
+  const std::string bytes = Utf8Of(text, &places);
+  const auto part = [&](size_t begin, size_t end) {
+    return NormalizedSpan(text).subspan(places[begin], places[end] - places[begin]);
+  };
+  for (size_t at = 0; at < bytes.size();) {
+    const AddedTokens::Match match = tokens.FindNormalized(bytes, at);
+    if (match.begin > at && !action(nullptr, part(at, match.begin))) return;
+    if (match.token == nullptr || !action(match.token, part(match.begin, match.end))) return;
+    at = match.end;
+  }
+}
 
 }  // namespace lshformer

@@ -82,18 +82,35 @@ CharsMap::CharsMap(std::string_view table, const std::string& where) {
   Checker(*this, where).Visit(Offset(units_[0]), 0);
 }
 
-CharsMap::Match CharsMap::LongestPrefix(std::string_view text) const {
-  Match match;
-  if (units_.empty()) return match;
+template <class Action>
+void CharsMap::ForEachPrefix(std::string_view text, const Action& action) const {
+  if (units_.empty()) return;
   uint32_t base = Offset(units_[0]);
   for (size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<uint8_t>(text[at]);
     const uint32_t unit = units_[base ^ byte];
-    if (Label(unit) != byte) break;
+    if (Label(unit) != byte) return;
     base ^= byte ^ Offset(unit);
-    if (EndsKey(unit)) match = {at + 1, replacements_.data() + Value(units_[base])};
+    if (EndsKey(unit) && !action(Match{at + 1, replacements_.data() + Value(units_[base])})) return;
   }
-  return match;
+}
+
+CharsMap::Match CharsMap::LongestPrefix(std::string_view text) const {
+  Match longest;
+  ForEachPrefix(text, [&](const Match& match) {
+    longest = match;
+    return true;
+  });
+  return longest;
+}
+
+CharsMap::Match CharsMap::ShortestPrefix(std::string_view text) const {
+  Match shortest;
+  ForEachPrefix(text.substr(0, text.find('\0')), [&](const Match& match) {
+    shortest = match;
+    return false;
+  });
+  return shortest;
 }
 
 }  // namespace lshformer

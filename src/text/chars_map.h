@@ -27,9 +27,15 @@ class CharsMap {
     std::string_view replacement;
   };
   Match LongestPrefix(std::string_view text) const;
+  // The shortest key that the text begins with; none has a NUL.
+  Match ShortestPrefix(std::string_view text) const;
 
  private:
   class Checker;
+  // Calls action(match) for each key that the text begins with, the shortest first, until it returns false.
+  template <class Action>
+  void ForEachPrefix(std::string_view text, const Action& action) const;
+
   std::vector<uint32_t> units_;
   std::string replacements_;
 };

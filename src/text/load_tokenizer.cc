@@ -5,6 +5,8 @@
 #include "text/sentence_piece.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_files.h"
+#include "text/tokenizer_json.h"
+#include "text/unigram.h"
 #include "text/word_tokenizer.h"
 #include "text/wordpiece.h"
 
@@ -20,14 +22,19 @@ std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::string& folder) {
       if (has(other)) Fail("{}: both words.txt and {} in this folder, expected one of them", Shown(folder), other);
     return LoadWordTokenizer(folder);
   }
+  if (has(kTokenizerJsonFile)) {
+    const std::string path = InFolder(folder, kTokenizerJsonFile);
+    const Json json = ReadJsonObject(path);
+    return ModelOf(json, path) == JsonModel::kUnigram ? LoadUnigram(folder, json) : LoadWordPiece(folder, json);
+  }
   if (has(kSentencePieceFile)) {
     if (has(kVocabularyFile))
       Fail("{}: both vocab.txt and spiece.model in this folder, expected one of them", Shown(folder));
     return LoadSentencePiece(folder);
   }
-  if (!has(kVocabularyFile) && !has(kTokenizerJsonFile))
+  if (!has(kVocabularyFile))
     Fail("{}: no vocab.txt and no tokenizer.json in this folder, and no spiece.model or words.txt", Shown(folder));
-  return LoadWordPiece(folder);
+  return LoadWordPiece(folder, Json());
 }
 
 }  // namespace lshformer

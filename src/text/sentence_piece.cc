@@ -11,6 +11,7 @@
 #include "text/chars_map.h"
 #include "text/clean_up.h"
 #include "text/code_points.h"
+#include "text/normalized_text.h"
 #include "text/sentence_piece_library.h"
 #include "text/sentence_piece_model.h"
 #include "text/utf8.h"
@@ -22,9 +23,9 @@ constexpr std::string_view kSpaceSymbol = "\u2581";
 
 // A longer text is encoded in parts, since the library's memory is some 60 times the text: cut at a space. So is a word
 // of more than kWordBytes, wherever that is, since the library's time for a run of unknown characters is quadratic.
-constexpr size_t kStretchBytes = size_t{1} << 20, kWordBytes = size_t{8} << 10;
+constexpr size_t kWordBytes = size_t{8} << 10;
 
-size_t StretchEnd(std::string_view text, size_t begin, size_t most) {
+size_t EndOfStretch(std::string_view text, size_t begin, size_t most) {
   size_t space = begin;  // the last one
   for (size_t at = begin; at < text.size(); ++at) {
     const char c = text[at];
@@ -81,12 +82,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const s
   for (int32_t id = 0; id < pieces_; ++id) ends_in_comma_.push_back(EndsInCommaAfterDigit(Token(id)));
   AddedTokenBuilder added(options_, vocabulary_, where);
   // In the order in which HF looks for them: [CLS] and [SEP] are also the tokens of begin and end.
-  cls_ = added.Add({.content = options_.cls});
-  sep_ = added.Add({.content = options_.sep});
-  added.Add({.content = options_.unk});
-  pad_ = added.Add({.content = options_.pad});
-  mask_ = added.Add({.content = options_.mask, .lstrip = true});
-  added_ = added.Build();
+  cls_ = added.AddNamed({.content = options_.cls});
+  sep_ = added.AddNamed({.content = options_.sep});
+  added.AddNamed({.content = options_.unk});
+  pad_ = added.AddNamed({.content = options_.pad});
+  mask_ = added.AddNamed({.content = options_.mask, .lstrip = true});
+  added_ = added.Build([&](const std::string& token) { return AlbertText(token, 0, options_.text).text(); });
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
@@ -96,8 +97,7 @@ const std::string& SentencePieceTokenizer::Token(int32_t id) const {
   return vocabulary_.Token(id);
 }
 
-bool SentencePieceTokenizer::ContinuesWord(int32_t id) const {
-  const std::string& piece = Token(id);
+bool PieceContinuesWord(const std::string& piece) {
   const auto is_punctuation = [](char c) {
     return std::string_view("!\"#$%&()*+,-./:;?@[\\]^_`{|}~").find(c) != std::string_view::npos;
   };
@@ -111,7 +111,7 @@ bool SentencePieceTokenizer::AppendPieces(std::string_view text, int32_t first, 
   // Where ▁ is unknown as well, all unknown words are one run.
   const size_t most = vocabulary_.Id(kSpaceSymbol) >= 0 ? kStretchBytes : kWordBytes;
   for (size_t at = 0; at < text.size();) {
-    const std::string_view stretch = text.substr(at, StretchEnd(text, at, most) - at);
+    const std::string_view stretch = text.substr(at, EndOfStretch(text, at, most) - at);
     const size_t before = out.ids.size();
     AppendStretch(stretch, first, type, out);
     // The white space before a stretch belongs to its first piece, as it does inside one.
@@ -126,17 +126,32 @@ bool SentencePieceTokenizer::AppendPieces(std::string_view text, int32_t first, 
 void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t first, int32_t type,
                                            Encoding& out) const {
   const AlbertText text(original, first, options_.text);
-  const std::vector<LibraryPiece> pieces = processor_->Encode(text.text());
+  if (!added_.has_normalized()) return AppendPart(text, 0, text.text().size(), type, out);
+  for (size_t at = 0; at < text.text().size();) {
+    const AddedTokens::Match match = added_.FindNormalized(text.text(), at);
+    if (match.begin > at) AppendPart(text, at, match.begin, type, out);
+    if (match.token == nullptr) return;
+    const auto [from, to] = text.Origin(match.begin, match.end);
+    out.Push(match.token->id, type, from, to);
+    at = match.end;
+  }
+}
+
+void SentencePieceTokenizer::AppendPart(const AlbertText& text, size_t part_begin, size_t part_end, int32_t type,
+                                        Encoding& out) const {
+  const std::vector<LibraryPiece> pieces =
+      processor_->Encode(std::string_view(text.text()).substr(part_begin, part_end - part_begin));
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const auto& [piece, id, begin, piece_end] = pieces[i];
-    size_t end = piece_end;
+    const auto& [piece, id, piece_begin, piece_end] = pieces[i];
+    const size_t begin = part_begin + piece_begin;
+    size_t end = part_begin + piece_end;
     if (id == unk_ ? EndsInCommaAfterDigit(piece) : ends_in_comma_[static_cast<size_t>(id)]) {
       AppendSplit(piece, text, begin, end, type, out);
       continue;
     }
     // Of the pieces that one character is replaced by the library gives it to the last alone. The ▁ that it puts before
     // every text comes from nothing.
-    if (begin == end && begin < text.text().size() && (i > 0 || piece != kSpaceSymbol)) ++end;
+    if (begin == end && begin < part_end && (i > 0 || piece != kSpaceSymbol)) ++end;
     const auto [from, to] = text.Origin(begin, end);
     out.Push(id, type, from, to);
   }

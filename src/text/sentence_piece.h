@@ -33,6 +33,10 @@ struct SentencePieceOptions : TokenizerSettings {
   }
 };
 
+// As ALBERT's data were made: a piece begins a word if it begins with ▁ or "<", is one punctuation character, or has a
+// character that is neither a letter of English nor punctuation.
+bool PieceContinuesWord(const std::string& piece);
+
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   // `spiece` is the file's content; Error if it is not a model that is safe to use (sentence_piece_model.h), or calls
@@ -52,10 +56,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   int32_t cls_id() const override { return cls_; }
   int32_t sep_id() const override { return sep_; }
   int32_t mask_id() const override { return mask_; }
-  // As ALBERT's data were made: a piece begins a word if it begins with ▁ or "<", is one punctuation character, or has
-  // a character that is neither a letter of English nor punctuation.
-  bool ContinuesWord(int32_t id) const override;
+  bool ContinuesWord(int32_t id) const override { return PieceContinuesWord(Token(id)); }
   int64_t model_max_length() const override { return options_.model_max_length; }
+  bool truncates_left() const override { return options_.truncates_left; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
  protected:
@@ -71,6 +74,8 @@ class SentencePieceTokenizer final : public Tokenizer {
                          TokenizerFiles files);
 
   void AppendStretch(std::string_view text, int32_t first, int32_t type, Encoding& out) const;
+  // The tokens of the bytes [begin, end) of `text`.
+  void AppendPart(const AlbertText& text, size_t begin, size_t end, int32_t type, Encoding& out) const;
   // The piece of the bytes [begin, end) of `text`, its comma apart.
   void AppendSplit(const std::string& piece, const AlbertText& text, size_t begin, size_t end, int32_t type,
                    Encoding& out) const;

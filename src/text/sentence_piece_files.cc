@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "text/sentence_piece.h"
@@ -22,11 +23,13 @@ std::shared_ptr<const Tokenizer> LoadSentencePiece(const std::string& folder) {
   const std::string path = InFolder(folder, kSentencePieceFile);
   SentencePieceOptions options;
   const Json config = ReadTokenizerSettings(folder, options);
+  if (options.tokenizer_class != TokenizerClass::kAlbert && options.tokenizer_class != TokenizerClass::kUnsaid)
+    Fail("{}: spiece.model is AlbertTokenizer's, the folder's \"tokenizer_class\" is another", Shown(folder));
   const std::string config_path = InFolder(folder, kTokenizerConfigFile);
   options.text.lowercase = GetBoolOr(config, "do_lower_case", config_path, true);
   options.text.remove_space = GetBoolOr(config, "remove_space", config_path, true);
   options.text.keep_accents = GetBoolOr(config, "keep_accents", config_path, false);
-  const std::string spiece = ReadFile(path, SentencePieceModel::kMaxBytes);
+  const std::string spiece = ReadOwnKind(path, SentencePieceModel::kMaxBytes);
   return std::make_shared<SentencePieceTokenizer>(spiece, path, options, ReadTokenizerFiles(folder));
 }
 

@@ -27,9 +27,11 @@ std::pair<size_t, size_t> LongestFirst(size_t n, size_t m, size_t room) {
   return swapped ? std::pair{longer, shorter} : std::pair{shorter, longer};
 }
 
-void Cut(Encoding& encoding, size_t size) {
-  if (encoding.ids.size() <= size) return;
-  encoding.Resize(size);
+// Cuts what follows the first `lead` tokens to `size`, at its beginning or its end.
+void Cut(Encoding& encoding, size_t lead, size_t size, bool left) {
+  const size_t has = encoding.ids.size() - lead;
+  if (has <= size) return;
+  left ? encoding.Remove(lead, has - size) : encoding.Resize(lead + size);
   encoding.truncated = true;
 }
 
@@ -48,6 +50,21 @@ void Append(Encoding& encoding, const Encoding& tail) {
 }
 
 }  // namespace
+
+void Encoding::Remove(size_t lead, size_t count) {
+  const auto erase = [&](auto& values) {
+    const auto begin = values.begin() + static_cast<int64_t>(lead);
+    values.erase(begin, begin + static_cast<int64_t>(count));
+  };
+  erase(ids);
+  erase(type_ids);
+  erase(offsets);
+  if (cu_characters.empty()) return;
+  const int32_t gone = cu_characters[count];
+  characters.erase(characters.begin(), characters.begin() + gone);
+  cu_characters.erase(cu_characters.begin(), cu_characters.begin() + static_cast<int64_t>(count));
+  for (int32_t& end : cu_characters) end -= gone;
+}
 
 bool Tokenizer::IsSpecial(int32_t id) const { return added_tokens().IsSpecial(id); }
 
@@ -74,13 +91,14 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
   return false;
 }
 
-Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const {
+Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view> pair,
+                           const EncodeOptions& options) const {
   constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();  // offsets are int32
-  for (const std::string_view part : {text, pair}) {
+  for (const std::string_view part : {text, pair.value_or("")}) {
     if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
   }
-  const bool has_pair = !pair.empty();
+  const bool has_pair = pair.has_value();
   const bool adds_specials = options.add_special_tokens && cls_id() >= 0;
   const int specials = !adds_specials ? 0 : has_pair ? 3 : 2;
   if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
@@ -90,12 +108,14 @@ Encoding Tokenizer::Encode(std::string_view text, std::string_view pair, const E
   const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
   Encoding first, second;
   if (adds_specials) first.Push(cls_id(), 0, 0, 0);
-  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends.
-  first.truncated = AppendText(text, 0, has_pair ? kMaxText : room + lead, first);
-  if (has_pair) second.truncated = AppendText(pair, 1, kMaxText, second);
+  // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends; so is a text that
+  // keeps its end.
+  const bool left = truncates_left();
+  first.truncated = AppendText(text, 0, has_pair || left ? kMaxText : room + lead, first);
+  if (has_pair) second.truncated = AppendText(*pair, 1, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
-  Cut(first, first_size + lead);
-  Cut(second, second_size);
+  Cut(first, lead, first_size, left);
+  Cut(second, 0, second_size, left);
   if (adds_specials) first.Push(sep_id(), 0, 0, 0);
   if (has_pair) {
     Append(first, second);
@@ -115,14 +135,16 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
 }
 
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                                const std::vector<std::string>& pairs, const EncodeOptions& options) {
+                                const std::vector<std::optional<std::string>>& pairs, const EncodeOptions& options) {
   if (!pairs.empty() && pairs.size() != texts.size()) {
     Fail("pairs: expected as many as texts, {}, got {}", texts.size(), pairs.size());
   }
   std::vector<Encoding> encodings(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      encodings[i] = tokenizer.Encode(texts[i], pairs.empty() ? std::string_view{} : pairs[i], options);
+      std::optional<std::string_view> pair;
+      if (!pairs.empty() && pairs[i]) pair = *pairs[i];
+      encodings[i] = tokenizer.Encode(texts[i], pair, options);
     }
   });
   return encodings;

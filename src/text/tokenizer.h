@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ struct Encoding {
     cu_characters.resize(tokens + 1, static_cast<int32_t>(characters.size()));
     characters.resize(static_cast<size_t>(cu_characters.back()));
   }
+  // Takes `count` tokens away that follow the first `lead`; where there are characters, lead is 0.
+  void Remove(size_t lead, size_t count);
 };
 
 struct EncodeOptions {
@@ -47,16 +50,16 @@ void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0)
 
 class Tokenizer {
  public:
-  // By what the folder holds: vocab.txt or tokenizer.json is WordPiece, spiece.model SentencePiece (beside which a
-  // tokenizer.json is not read), words.txt with characters.txt whole words; tokenizer_config.json and
-  // special_tokens_map.json are read where present. Error names the file and line. A tokenizer.json's own truncation
-  // and padding are ignored.
+  // By what the folder holds, as transformers does it: tokenizer.json goes before all else (its model says whether it
+  // is WordPiece or Unigram), then vocab.txt is WordPiece, spiece.model SentencePiece; words.txt with characters.txt
+  // are whole words. tokenizer_config.json, special_tokens_map.json and added_tokens.json are read where present
+  // (tokenizer_files.h). Error names the file and line. A tokenizer.json's own truncation and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
   // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; a tokenizer without these tokens (cls_id() is −1) adds none.
-  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair counts as absent.
-  Encoding Encode(std::string_view text, std::string_view pair, const EncodeOptions& options) const;
+  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair is a text too.
+  Encoding Encode(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options) const;
   Encoding Encode(std::string_view text) const { return Encode(text, {}, {}); }
   // Joins pieces to text as HF does, with its clean-up of spaces where the settings ask for it; specials left out when
   // asked.
@@ -75,6 +78,8 @@ class Tokenizer {
   // Whether the token goes on with the word of the token before it: masking of whole words and n-grams asks. Means
   // nothing of special tokens.
   virtual bool ContinuesWord(int32_t id) const = 0;
+  // Whether a text that is too long loses its beginning, not its end: tokenizer_config.json's truncation_side.
+  virtual bool truncates_left() const = 0;
   virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
   // Writes the files of the folder it was loaded from, byte for byte, and removes those of another tokenizer. What that
   // folder lacked of vocab.txt (unless it has tokenizer.json or spiece.model), tokenizer_config.json and
@@ -93,9 +98,9 @@ class Tokenizer {
   bool AppendText(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 };
 
-// All texts on all cores, in order. texts[i] with pairs[i] (pairs may be empty).
+// All texts on all cores, in order. texts[i] with pairs[i], where that is one (pairs may be empty: none).
 std::vector<Encoding> EncodeAll(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
-                                const std::vector<std::string>& pairs, const EncodeOptions& options);
+                                const std::vector<std::optional<std::string>>& pairs, const EncodeOptions& options);
 
 // Raw text: invalid UTF-8 becomes U+FFFD (counted in *replaced), NUL stays (the normaliser drops it).
 std::string CleanUtf8(std::string_view bytes, int64_t* replaced);

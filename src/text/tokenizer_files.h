@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "text/added_tokens.h"
+#include "text/tokenizer_class.h"
 
 namespace lshformer {
 
@@ -18,22 +19,35 @@ inline constexpr const char* kCharactersFile = "characters.txt";
 inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 
-// What tokenizer_config.json and special_tokens_map.json say of any tokenizer.
+inline constexpr const char* kAddedTokensFile = "added_tokens.json";
+
+// What the files beside the vocabulary say of any tokenizer.
 struct TokenizerSettings {
   std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
-  bool clean_up_spaces = false;                      // of decoded text: HF's clean_up_tokenization_spaces
-  std::vector<AddedToken> added;                     // beside the five; an id of −1 is looked up, or given at the end
+  bool clean_up_spaces = false;   // of decoded text: HF's clean_up_tokenization_spaces
+  std::vector<AddedToken> added;  // beside the five, with ids; one of −1 is looked up, or given at the end
   std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
-  int64_t model_max_length = 0;                      // 0: none
+  std::vector<AddedToken> named;                     // what the files say of tokens that they name, the five and others
+  std::vector<std::string> first, further;  // tokens that come before the five and after them: looked up likewise
+  bool lists_added = false;                 // tokenizer_config.json has a list of added tokens: it is complete
+  bool truncates_left = false;
+  int64_t model_max_length = 0;  // 0: none
+  TokenizerClass tokenizer_class = TokenizerClass::kUnsaid;
 };
 
-// Reads both files, where the folder has them, into `settings`. Returns tokenizer_config.json (an empty object where
-// there is none), in which a kind of tokenizer finds keys of its own.
+// Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, those that the folder has, into
+// `settings`, as transformers does: where the first lists added tokens ("added_tokens_decoder") that counts, else the
+// second goes over the first and the third gives ids. Error for what would change tokens and is not understood
+// (tokenizer_class.h). Returns tokenizer_config.json (an empty object where there is none), in which a kind of
+// tokenizer finds keys of its own.
 Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& settings);
 
-// The keys of tokenizer_config.json that every tokenizer has; `tokens` are those that it recognises in raw text.
+// Adds those of tokenizer.json to settings.added: they go over what added_tokens.json says of the same tokens, but not
+// over tokenizer_config.json's list.
+void MergeAddedTokens(const std::vector<AddedToken>& tokens, TokenizerSettings& settings);
+
+// The keys of tokenizer_config.json that every tokenizer has; `tokens` are those that it recognises whole.
 Json TokenizerConfigJson(const TokenizerSettings& settings, const std::vector<AddedToken>& tokens);
-Json SpecialTokensJson(const TokenizerSettings& settings);  // special_tokens_map.json
 
 using TokenizerFiles = std::map<std::string, std::string>;  // contents by name
 
@@ -41,8 +55,8 @@ std::string InFolder(const std::string& folder, const char* name);
 // Those that the folder has of all files that a tokenizer's may have.
 TokenizerFiles ReadTokenizerFiles(const std::string& folder);
 // Writes them into the folder, together: a full disk does not leave half a tokenizer. Those of another tokenizer that
-// are there are removed. Where `files` lack tokenizer_config.json it is `config`, special_tokens_map.json likewise. A
-// max_length above 0 that is not that of the settings is written into the config.
+// are there are removed. Where `files` lack tokenizer_config.json it is `config`; special_tokens_map.json is made of
+// the settings. A max_length above 0 that is not that of the settings is written into the config.
 void SaveTokenizerFiles(const std::string& folder, TokenizerFiles files, const TokenizerSettings& settings,
                         const Json& config, int64_t max_length);
 

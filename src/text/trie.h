@@ -32,6 +32,18 @@ class Trie {
     return match;
   }
 
+  // Calls action(match) for every key that `text` begins with, the shortest first.
+  template <class Action>
+  void ForEachPrefix(std::string_view text, const Action& action) const {
+    uint32_t node = 0;
+    for (size_t at = 0; at < text.size(); ++at) {
+      const uint32_t next = nodes_[node].base + static_cast<uint8_t>(text[at]);
+      if (nodes_[next].parent != node) return;
+      node = next;
+      if (nodes_[node].value >= 0) action(Match{nodes_[node].value, at + 1});
+    }
+  }
+
  private:
   struct Node {
     uint32_t base = 0;        // the child by byte b is node base + b

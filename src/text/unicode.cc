@@ -5,7 +5,9 @@
 #include <unicode/ustring.h>
 #include <unicode/utf16.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -53,6 +55,21 @@ bool IsDropped(char32_t c, int category) {
   return c == 0xFFFD || category == U_CONTROL_CHAR || category == U_FORMAT_CHAR || category == U_PRIVATE_USE_CHAR;
 }
 
+// Word characters that came with Unicode 15.1 and 16, first and last of each range.
+constexpr char32_t kNewWordCharacters[][2] = {
+    {0x897, 0x897},     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+    {0x10D40, 0x10D65}, {0x10D69, 0x10D6D}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFC},
+    {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113C0},
+    {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113CA}, {0x113CC, 0x113D3}, {0x113E1, 0x113E2},
+    {0x116D0, 0x116E3}, {0x11BC0, 0x11BE0}, {0x11BF0, 0x11BF9}, {0x11F5A, 0x11F5A}, {0x13460, 0x143FA},
+    {0x16100, 0x16139}, {0x16D40, 0x16D6C}, {0x16D70, 0x16D79}, {0x18CFF, 0x18CFF}, {0x1CCF0, 0x1CCF9},
+    {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D}};
+
+bool IsNewWordCharacter(char32_t c) {
+  return std::any_of(std::begin(kNewWordCharacters), std::end(kNewWordCharacters),
+                     [c](const char32_t(&range)[2]) { return c >= range[0] && c <= range[1]; });
+}
+
 uint8_t ComputeFlags(char32_t c) {
   const auto character = static_cast<UChar32>(c);
   const int category = Category(c);
@@ -71,28 +88,45 @@ uint8_t ComputeFlags(char32_t c) {
     flags |= kMapped;
   }
   if (u_hasBinaryProperty(character, UCHAR_ALPHABETIC) || u_hasBinaryProperty(character, UCHAR_JOIN_CONTROL) ||
-      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0) {
+      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 || IsNewWordCharacter(c)) {
     flags |= kWordCharacter;
   }
   return static_cast<uint8_t>(flags);
 }
 
+const UNormalizer2* Checked(const UNormalizer2* instance, UErrorCode status) {
+  if (U_FAILURE(status)) Fail("ICU has no normalisation data: {}", u_errorName(status));
+  return instance;
+}
+
 const UNormalizer2* Nfd() {
-  static const UNormalizer2* const nfd = [] {
-    UErrorCode status = U_ZERO_ERROR;
-    const UNormalizer2* instance = unorm2_getNFDInstance(&status);
-    if (U_FAILURE(status)) Fail("ICU has no normalisation data: {}", u_errorName(status));
-    return instance;
-  }();
+  UErrorCode status = U_ZERO_ERROR;
+  static const UNormalizer2* const nfd = Checked(unorm2_getNFDInstance(&status), status);
   return nfd;
 }
 
-int ToCodePoints(const UChar* text, int length, char32_t* out) {
+const UNormalizer2* CompatibleNormalizer() {
+  UErrorCode status = U_ZERO_ERROR;
+  static const UNormalizer2* const nfkd = Checked(unorm2_getNFKDInstance(&status), status);
+  return nfkd;
+}
+
+// What `normalizer` makes of a character that it knew in Unicode 9.0, at most `most` characters.
+int DecomposeBy(const UNormalizer2* normalizer, char32_t c, int most, char32_t* out) {
+  UChar text[2 * kMaxCompatibleMapping];
+  UErrorCode status = U_ZERO_ERROR;
+  const int length = Known(c, 9) ? unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), text,
+                                                           2 * kMaxCompatibleMapping, &status)
+                                 : -1;
+  if (length < 0 || U_FAILURE(status)) {
+    out[0] = c;
+    return 1;
+  }
   int count = 0;
-  for (int at = 0; at < length && count < kMaxMapping;) {
-    UChar32 c;
-    U16_NEXT(text, at, length, c);
-    out[count++] = static_cast<char32_t>(c);
+  for (int at = 0; at < length && count < most;) {
+    UChar32 part;
+    U16_NEXT(text, at, length, part);
+    out[count++] = static_cast<char32_t>(part);
   }
   return count;
 }
@@ -122,18 +156,21 @@ uint8_t CharFlags(char32_t c) {
   return c < basic_plane.size() ? basic_plane[c] : ComputeFlags(c);
 }
 
+bool IsAnySpace(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85 || (CharFlags(c) & kSpace) != 0; }
+
 int CombiningClass(char32_t c) { return Known(c, 9) ? u_getCombiningClass(static_cast<UChar32>(c)) : 0; }
 
-int Decompose(char32_t c, char32_t* out) {
-  UChar text[2 * kMaxMapping];
-  UErrorCode status = U_ZERO_ERROR;
-  const int length =
-      Known(c, 9) ? unorm2_getDecomposition(Nfd(), static_cast<UChar32>(c), text, 2 * kMaxMapping, &status) : -1;
-  if (length < 0 || U_FAILURE(status)) {
-    out[0] = c;
-    return 1;
-  }
-  return ToCodePoints(text, length, out);
+int Decompose(char32_t c, char32_t* out) { return DecomposeBy(Nfd(), c, kMaxMapping, out); }
+
+int DecomposeCompatibly(char32_t c, char32_t* out) {
+  return DecomposeBy(CompatibleNormalizer(), c, kMaxCompatibleMapping, out);
+}
+
+bool IsCombiningMark(char32_t c) {
+  if (c < 0x300) return false;
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // VEDIC SIGNS ARDHAVISARGA, letters since 12.0
+  if (c == 0x111C9) return false;               // SHARADA SANDHI MARK, a mark since 11.0
+  return Known(c, 9) && (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) != 0;
 }
 
 int Lowercase(char32_t c, char32_t* out) {

@@ -15,15 +15,20 @@ enum CharFlag : uint8_t {
   kIdeograph = 8,       // gets spaces around it
   kMark = 16,           // category Mn, removed with accents
   kMapped = 32,         // has a decomposition, a combining class or a lower case: the slow path
-  kWordCharacter = 64,  // what \w means in HF's rule of "single_word"
+  kWordCharacter = 64,  // what \w means in HF's rule of "single_word", as of Unicode 16.0
 };
 uint8_t CharFlags(char32_t c);
+bool IsAnySpace(char32_t c);  // White_Space, dropped or not (form feed, next line)
 
 int CombiningClass(char32_t c);
 
 inline constexpr int kMaxMapping = 4;
 // Full canonical decomposition; writes at most kMaxMapping characters, returns their number (1: `c` itself).
 int Decompose(char32_t c, char32_t* out);
+inline constexpr int kMaxCompatibleMapping = 18;
+// The same of the full compatibility decomposition, at most kMaxCompatibleMapping characters.
+int DecomposeCompatibly(char32_t c, char32_t* out);
+bool IsCombiningMark(char32_t c);  // categories M*
 // Full lower case of one character without context (Σ → σ everywhere, İ → i + U+0307), as Rust's char::to_lowercase.
 int Lowercase(char32_t c, char32_t* out);
 

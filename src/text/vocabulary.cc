@@ -15,23 +15,18 @@ Vocabulary::Vocabulary(std::string_view contents, std::string_view where) {
     const size_t end = std::min(contents.find('\n', at), contents.size());
     std::string_view token = contents.substr(at, end - at);
     if (token.ends_with('\r')) token.remove_suffix(1);
-    if (token.empty()) Fail("{}:{}: expected a token, got a blank line", where, line);
     if (token.size() > kMaxTokenBytes) Fail("{}:{}: the line is longer than {} bytes", where, line, kMaxTokenBytes);
     if (!IsValidUtf8(token)) Fail("{}:{}: expected UTF-8, got \"{}\"", where, line, Shown(token));
+    if (size() == kMaxTokens) Fail("{}:{}: expected at most {} tokens", where, line, kMaxTokens);
     tokens_.emplace_back(token);
     at = end + 1;
   }
-  ids_.reserve(tokens_.size());
-  for (size_t id = 0; id < tokens_.size(); ++id) {
-    const auto [earlier, is_new] = ids_.emplace(tokens_[id], static_cast<int32_t>(id));
-    if (!is_new)
-      Fail("{}:{}: token \"{}\" is already on line {}", where, id + 1, Shown(tokens_[id]), earlier->second + 1);
-  }
+  *this = Vocabulary(std::move(tokens_));
 }
 
 Vocabulary::Vocabulary(std::deque<std::string> tokens) : tokens_(std::move(tokens)) {
   ids_.reserve(tokens_.size());
-  for (size_t id = 0; id < tokens_.size(); ++id) ids_.emplace(tokens_[id], static_cast<int32_t>(id));
+  for (size_t id = 0; id < tokens_.size(); ++id) ids_[tokens_[id]] = static_cast<int32_t>(id);
 }
 
 int32_t Vocabulary::Id(std::string_view token) const {
@@ -39,12 +34,25 @@ int32_t Vocabulary::Id(std::string_view token) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
+bool Vocabulary::Has(int32_t id) const {
+  if (id < 0 || id >= size()) return false;
+  const std::string& token = Token(id);
+  return !token.empty() || Id(token) == id;  // a blank line is a token, a hole is none
+}
+
 int32_t Vocabulary::Add(std::string_view token) {
-  const auto id = static_cast<int32_t>(tokens_.size());
   if (const int32_t known = Id(token); known >= 0) return known;
-  tokens_.emplace_back(token);
-  ids_.emplace(tokens_.back(), id);
+  const int32_t id = size();
+  Set(token, id);
   return id;
+}
+
+void Vocabulary::Set(std::string_view token, int32_t id) {
+  if (id >= size()) tokens_.resize(static_cast<size_t>(id) + 1);
+  std::string* place = &tokens_[static_cast<size_t>(id)];
+  if (Has(id)) place = &second_.emplace_back();
+  *place = token;
+  ids_.emplace(*place, id);
 }
 
 }  // namespace lshformer

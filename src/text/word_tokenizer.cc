@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/content_kind.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "text/english_words.h"
@@ -19,18 +20,25 @@ namespace {
 // Longer words of a text are spelled in no other case: nothing like them is in a vocabulary, and ICU takes int32 sizes.
 constexpr size_t kLongestVariant = 4096;  // bytes
 
-void CheckFirstTwo(const Vocabulary& vocabulary, std::string_view where) {
+// Neither file is one of other programs, so that nothing in them must be borne.
+void CheckLines(const Vocabulary& vocabulary, std::string_view where) {
   constexpr std::string_view kFirst[] = {"[PAD]", "[UNK]"};
   for (int32_t id = 0; id < 2; ++id) {
     if (id >= vocabulary.size()) Fail("{}:{}: expected {}, got the end of the file", where, id + 1, kFirst[id]);
     if (vocabulary.Token(id) != kFirst[id])
       Fail("{}:{}: expected {}, got \"{}\"", where, id + 1, kFirst[id], Shown(vocabulary.Token(id)));
   }
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string& token = vocabulary.Token(id);
+    if (token.empty()) Fail("{}:{}: expected a token, got a blank line", where, id + 1);
+    if (const int32_t last = vocabulary.Id(token); last != id)
+      Fail("{}:{}: token \"{}\" is already on line {}", where, last + 1, Shown(token), id + 1);
+  }
 }
 
 std::u32string ReadCharacters(std::string_view contents, std::string_view where) {
   const Vocabulary vocabulary(contents, where);
-  CheckFirstTwo(vocabulary, where);
+  CheckLines(vocabulary, where);
   std::u32string characters(2, U'\0');
   for (int32_t id = 2; id < vocabulary.size(); ++id) {
     const std::string& line = vocabulary.Token(id);
@@ -81,7 +89,7 @@ WordTokenizer::WordTokenizer(std::string_view words, std::string_view words_wher
       files_(std::move(files)),
       words_(words, words_where),
       characters_(ReadCharacters(characters, characters_where)) {
-  CheckFirstTwo(words_, words_where);
+  CheckLines(words_, words_where);
   files_.try_emplace(kWordsFile, words);
   files_.try_emplace(kCharactersFile, characters);
   ascii_.fill(unk_id());
@@ -158,13 +166,16 @@ std::shared_ptr<const Tokenizer> LoadWordTokenizer(const std::string& folder) {
   if (settings.pad != expected.pad || settings.unk != expected.unk)
     Fail("{}: the tokens of words.txt are {} and {}, its settings call them \"{}\" and \"{}\"", Shown(folder),
          expected.pad, expected.unk, Shown(settings.pad, 40), Shown(settings.unk, 40));
-  if (!settings.added.empty())
+  std::vector<std::string> others = settings.first;
+  others.insert(others.end(), settings.further.begin(), settings.further.end());
+  for (const AddedToken& token : settings.added) others.push_back(token.content);
+  if (!others.empty())
     Fail("{}: a tokenizer of whole words has no added tokens, its settings have \"{}\"", Shown(folder),
-         Shown(settings.added[0].content));
+         Shown(others[0]));
   TokenizerFiles files = ReadTokenizerFiles(folder);
   // What is no regular file, a pipe, is not among them.
   const auto contents = [&](const char* name, const std::string& path) {
-    return files.contains(name) ? files[name] : ReadFile(path, Vocabulary::kMaxBytes);
+    return files.contains(name) ? files[name] : ReadOwnKind(path, Vocabulary::kMaxBytes);
   };
   const std::string words_text = contents(kWordsFile, words), characters_text = contents(kCharactersFile, characters);
   return std::make_shared<WordTokenizer>(words_text, words, characters_text, characters, settings, std::move(files));

@@ -15,13 +15,14 @@ namespace lshformer {
 
 struct WordPieceOptions : TokenizerSettings {
   NormalizerOptions normalizer{};
+  bool cleans_tokens = true;  // decoding takes spaces before punctuation away
 };
 
 class WordPieceTokenizer final : public Tokenizer {
  public:
-  // Error if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as in HF.
-  // `files` are those it comes with, for Save.
-  WordPieceTokenizer(std::string_view vocab_txt, std::string_view where, const WordPieceOptions& options,
+  // Error, which names `where`, if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as
+  // in HF. `files` are those it comes with, for Save.
+  WordPieceTokenizer(Vocabulary vocabulary, std::string_view where, const WordPieceOptions& options,
                      TokenizerFiles files = {});
 
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
@@ -36,6 +37,7 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t mask_id() const override { return mask_; }
   bool ContinuesWord(int32_t id) const override { return Token(id).starts_with("##"); }
   int64_t model_max_length() const override { return options_.model_max_length; }
+  bool truncates_left() const override { return options_.truncates_left; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
   const WordPieceOptions& options() const { return options_; }
@@ -55,7 +57,7 @@ class WordPieceTokenizer final : public Tokenizer {
   int32_t unk_, sep_, pad_, cls_, mask_;
 };
 
-// The tokenizer of a folder with vocab.txt, or else tokenizer.json.
-std::shared_ptr<const Tokenizer> LoadWordPiece(const std::string& folder);
+// The tokenizer of a folder with tokenizer.json, which `json` is the content of, or else (null) with vocab.txt.
+std::shared_ptr<const Tokenizer> LoadWordPiece(const std::string& folder, const Json& json);
 
 }  // namespace lshformer

@@ -11,8 +11,10 @@ std::string WordPieceTokenizer::Decode(const std::vector<int32_t>& ids, bool ski
     std::string token = Token(id);
     if (skip_special_tokens && IsSpecial(id)) continue;
     if (!first) token = token.starts_with("##") ? token.substr(2) : " " + token;
-    CleanUpSpaces(token);
-    ReplaceAll(token, " do not", " don't");  // of single tokens alone; after " 'm" in HF, but that is the same
+    if (options_.cleans_tokens) {
+      CleanUpSpaces(token);
+      ReplaceAll(token, " do not", " don't");  // of single tokens alone; after " 'm" in HF, but that is the same
+    }
     text += token;
     first = false;
   }

@@ -253,12 +253,11 @@ std::vector<std::string> TrainWordPiece(const WordCounts& counts, const WordPiec
 
 void SaveWordPiece(const std::string& folder, const std::vector<std::string>& vocabulary,
                    const NormalizerOptions& options) {
-  std::string vocab_txt;
-  for (const std::string& token : vocabulary) vocab_txt.append(token).append("\n");
   WordPieceOptions settings;
   settings.normalizer = options;
   settings.clean_up_spaces = true;  // as the published BERT models
-  WordPieceTokenizer(vocab_txt, "the trained vocabulary", settings).Save(folder, 0);
+  WordPieceTokenizer(Vocabulary({vocabulary.begin(), vocabulary.end()}), "the trained vocabulary", settings)
+      .Save(folder, 0);
 }
 
 }  // namespace lshformer

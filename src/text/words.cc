@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "text/combining_run.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -28,38 +30,37 @@ constexpr std::array<uint8_t, 128> kAsciiClass = AsciiClasses();
 
 bool IsAsciiSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The normaliser for text that is not plain ASCII; characters go in one by one, words come out.
+// The normaliser, character by character. `Out` is told what comes out, until it returns false: bool Add(char32_t c,
+// int32_t origin, uint8_t flags), and bool Space(int32_t origin) for white space.
+template <class Out>
 class Normalizer {
  public:
-  Normalizer(const NormalizerOptions& options, WordSink& sink) : options_(options), sink_(sink) {
-    text_.reserve(4 * kMaxWordCharacters);
-    origins_.reserve(4 * kMaxWordCharacters);
-  }
+  Normalizer(const NormalizerOptions& options, Out& out) : options_(options), out_(out) {}
 
   bool Push(char32_t c, int32_t origin) {
     const uint8_t flags = CharFlags(c);
     if (flags & kDropped) return true;
-    if (flags & kSpace) return EndRun() && EndWord();
+    if (flags & kSpace) return EndRun() && out_.Space(origin);
     if (options_.ideographs && (flags & kIdeograph)) {
-      return EndRun() && EndWord() && Decomposed(c, origin, flags) && EndRun() && EndWord();
+      return EndRun() && out_.Space(origin) && Decomposed(c, origin, flags) && EndRun() && out_.Space(origin);
     }
     return Decomposed(c, origin, flags);
   }
 
-  bool Finish() { return EndRun() && EndWord(); }
+  bool EndRun() {
+    if (run_.empty()) return true;
+    return run_.End([&](char32_t c, int32_t origin) {
+      const uint8_t flags = CharFlags(c);
+      return (flags & kMark) != 0 || Cased(c, origin, flags);
+    });
+  }
 
  private:
-  struct Mark {
-    int combining_class;
-    char32_t c;
-    bool replaces;  // the first character of a decomposition stands for the original one, the others are added
-  };
-
   bool Decomposed(char32_t c, int32_t origin, uint8_t flags) {
     if (!options_.strip_accents) return Cased(c, origin, flags);
     if (!(flags & kMapped)) {
       if (!EndRun()) return false;
-      last_origin_ = origin;
+      run_.Pass(origin);
       if (flags & kMark) return true;
       return Cased(c, origin, flags);
     }
@@ -68,43 +69,35 @@ class Normalizer {
     for (int i = 0; i < count; ++i) {
       const int combining_class = CombiningClass(parts[i]);
       if (combining_class == 0 && !EndRun()) return false;
-      if (i == 0) run_origins_.push_back(origin);
-      run_.push_back({combining_class, parts[i], i == 0});
+      run_.Add(parts[i], combining_class, i, origin);
     }
     return true;
-  }
-
-  // Canonical order. HF aligns what comes out with what went in one by one, even where marks change places: the k-th
-  // replacing character gets the k-th place, an added one the place of the last replacing one.
-  bool EndRun() {
-    if (run_.empty()) return true;
-    if (run_.size() > 1) {
-      std::stable_sort(run_.begin(), run_.end(),
-                       [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
-    }
-    size_t next = 0;
-    bool more = true;
-    for (const Mark& mark : run_) {
-      if (mark.replaces) last_origin_ = run_origins_[next++];
-      const uint8_t flags = CharFlags(mark.c);
-      if (!(flags & kMark)) more = more && Cased(mark.c, last_origin_, flags);
-    }
-    run_.clear();
-    run_origins_.clear();
-    return more;
   }
 
   bool Cased(char32_t c, int32_t origin, uint8_t flags) {
-    if (!options_.lowercase || !(flags & kMapped)) return Append(c, origin, flags);
+    if (!options_.lowercase || !(flags & kMapped)) return out_.Add(c, origin, flags);
     char32_t lower[kMaxMapping];
     const int count = Lowercase(c, lower);
     for (int i = 0; i < count; ++i) {
-      if (!Append(lower[i], origin, CharFlags(lower[i]))) return false;
+      if (!out_.Add(lower[i], origin, CharFlags(lower[i]))) return false;
     }
     return true;
   }
 
-  bool Append(char32_t c, int32_t origin, uint8_t flags) {
+  const NormalizerOptions options_;
+  Out& out_;
+  CombiningRun<int32_t> run_;
+};
+
+// Words from normalised characters.
+class WordBuilder {
+ public:
+  explicit WordBuilder(WordSink& sink) : sink_(sink) {
+    text_.reserve(4 * kMaxWordCharacters);
+    origins_.reserve(4 * kMaxWordCharacters);
+  }
+
+  bool Add(char32_t c, int32_t origin, uint8_t flags) {
     const bool punctuation = flags & kPunctuation;
     if (punctuation && !EndWord()) return false;
     if (characters_++ == 0) begin_ = origin;
@@ -116,6 +109,8 @@ class Normalizer {
     return !punctuation || EndWord();
   }
 
+  bool Space(int32_t) { return EndWord(); }
+
   bool EndWord() {
     if (characters_ == 0) return true;
     const bool more = sink_.Add({text_, origins_.data(), begin_, end_, characters_ > kMaxWordCharacters});
@@ -125,15 +120,29 @@ class Normalizer {
     return more;
   }
 
-  const NormalizerOptions options_;
+ private:
   WordSink& sink_;
-  std::vector<Mark> run_;  // a starter and the marks after it
-  std::vector<int32_t> run_origins_;
-  int32_t last_origin_ = 0;
   std::string text_;  // the word so far
   std::vector<int32_t> origins_;
   int64_t characters_ = 0;
   int32_t begin_ = 0, end_ = 0;
+};
+
+// A text of normalised characters.
+struct TextBuilder {
+  NormalizedText text;
+  bool Add(char32_t c, int32_t origin, uint8_t) {
+    text.push_back({c, origin, origin + 1});
+    return true;
+  }
+  bool Space(int32_t origin) { return Add(' ', origin, kSpace); }
+};
+
+// What text that is not plain ASCII goes through.
+struct NormalizedWords {
+  WordBuilder words;
+  Normalizer<WordBuilder> normalizer;
+  NormalizedWords(const NormalizerOptions& options, WordSink& sink) : words(sink), normalizer(options, words) {}
 };
 
 // One stretch of ASCII without white space or control characters: most of English text.
@@ -180,7 +189,7 @@ Stretch NextStretch(std::string_view text, size_t begin) {
 }  // namespace
 
 int32_t SplitWords(std::string_view text, int32_t first, const NormalizerOptions& options, WordSink& sink) {
-  std::optional<Normalizer> normalizer;  // most texts do without
+  std::optional<NormalizedWords> slow;  // most texts do without
   int32_t index = first;
   for (size_t at = 0; at < text.size();) {
     if (IsAsciiSpace(text[at])) {
@@ -194,16 +203,36 @@ int32_t SplitWords(std::string_view text, int32_t first, const NormalizerOptions
       if (!SplitAscii(text.substr(at, stretch.end - at), index, options.lowercase, sink)) return -1;
       index += static_cast<int32_t>(stretch.end - at);
     } else {
-      if (!normalizer) normalizer.emplace(options, sink);
+      if (!slow) slow.emplace(options, sink);
       const char* next = text.data() + at;
       for (const char* const end = text.data() + stretch.end; next < end; ++index) {
-        if (!normalizer->Push(NextCodePoint(next), index)) return -1;
+        if (!slow->normalizer.Push(NextCodePoint(next), index)) return -1;
       }
-      if (!normalizer->Finish()) return -1;
+      if (!slow->normalizer.EndRun() || !slow->words.EndWord()) return -1;
     }
     at = stretch.end;
   }
   return index;
+}
+
+NormalizedText NormalizeForBert(std::string_view text, int32_t first, const NormalizerOptions& options) {
+  TextBuilder out;
+  out.text.reserve(text.size());
+  Normalizer normalizer(options, out);
+  const char* next = text.data();
+  for (const char* const end = next + text.size(); next < end; ++first) normalizer.Push(NextCodePoint(next), first);
+  normalizer.EndRun();
+  return std::move(out.text);
+}
+
+bool SplitNormalized(NormalizedSpan text, WordSink& sink) {
+  WordBuilder words(sink);
+  for (const NormalizedCharacter& character : text) {
+    const uint8_t flags = CharFlags(character.c);
+    const bool more = flags & kSpace ? words.Space(character.begin) : words.Add(character.c, character.begin, flags);
+    if (!more) return false;
+  }
+  return words.EndWord();
 }
 
 }  // namespace lshformer

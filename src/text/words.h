@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/normalized_text.h"
+
 namespace lshformer {
 
 struct NormalizerOptions {
@@ -39,5 +41,9 @@ class WordSink {
 // `text` is valid UTF-8; its first code point is number `first`. Returns the number after its last code point, or −1
 // if the sink has had enough.
 int32_t SplitWords(std::string_view text, int32_t first, const NormalizerOptions& options, WordSink& sink);
+
+// The two steps apart, for tokens that are looked for between them: the normalised text, and words of a part of it.
+NormalizedText NormalizeForBert(std::string_view text, int32_t first, const NormalizerOptions& options);
+bool SplitNormalized(NormalizedSpan text, WordSink& sink);  // false if the sink has had enough
 
 }  // namespace lshformer

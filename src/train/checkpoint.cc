@@ -147,10 +147,7 @@ void RemoveOutdated(const std::string& output_dir, const CheckpointParts& parts)
          CheckpointName(step));
   // Later steps are of a course that was left by resuming before them; "the newest" must not mean them.
   for (; all.back().first > step; all.pop_back()) RemoveCheckpoint(all.back().second);
-  if (parts.options.save_total_limit == 0) return;
-  const size_t limit = static_cast<size_t>(parts.options.save_total_limit);
-  for (size_t i = 0; i + limit < all.size(); ++i)
-    if (all[i].first != parts.state.best_global_step) RemoveCheckpoint(all[i].second);
+  RemoveOldCheckpoints(output_dir, parts.state, parts.options.save_total_limit);
 }
 
 }  // namespace
@@ -236,6 +233,14 @@ std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts&
   SyncFolder(output_dir);
   RemoveOutdated(output_dir, parts);
   return folder;
+}
+
+void RemoveOldCheckpoints(const std::string& output_dir, const TrainerState& state, int limit) {
+  auto all = Checkpoints(output_dir);
+  std::erase_if(all, [&](const auto& checkpoint) { return checkpoint.first > state.global_step; });
+  if (limit == 0 || all.empty() || all.back().first != state.global_step) return;
+  for (size_t i = 0; i + static_cast<size_t>(limit) < all.size(); ++i)
+    if (all[i].first != state.best_global_step) RemoveCheckpoint(all[i].second);
 }
 
 TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,

@@ -58,6 +58,10 @@ struct CheckpointParts {
 // Error (disk full, somebody deleted it …) leaves the earlier checkpoints as they were. Returns the folder.
 std::string SaveCheckpoint(const std::string& output_dir, const CheckpointParts& parts);
 
+// Deletes the oldest of the checkpoints up to state.global_step beyond `limit` (0: none), but never the best one: what
+// SaveCheckpoint does in the end, for a run that was killed before that. Nothing where there is none of that step.
+void RemoveOldCheckpoints(const std::string& output_dir, const TrainerState& state, int limit);
+
 // Copies weights, optimizer state and `more_state` out of `folder`; Error if they do not fit the model. Where the
 // optimizer's state was released, the two stay as they are.
 TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& optimizer,

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -74,7 +77,7 @@ class Trainer {
     begin_ = Clock::now();
     runtime_before_ = state_.train_runtime;
     TellProgress(std::nullopt);
-    EvaluateIfDue();
+    if (EvaluateIfDue()) CompleteCheckpoint();
     while (state_.global_step < state_.max_steps) {
       StopIfAsked();
       TakeStep();
@@ -88,7 +91,9 @@ class Trainer {
       LoadBestModel(place_.output_dir, state_, model_);
       result_.best_step = state_.best_global_step;
     }
-    return Summary();
+    Summarize();
+    Finish();
+    return result_;
   }
 
  private:
@@ -97,7 +102,8 @@ class Trainer {
     const int64_t max_steps = state_.max_steps;
     state_ =
         LoadCheckpoint(place_.resume_from, model_, step_.optimizer(), average_ ? average_->State() : NamedTensors());
-    if (!HasOptimizerState(place_.resume_from)) {
+    released_ = !HasOptimizerState(place_.resume_from);
+    if (released_) {
       if (state_.global_step < max_steps)
         Fail("{}: the optimizer's state was released when the run was finished; it cannot make another step",
              place_.resume_from);
@@ -109,12 +115,17 @@ class Trainer {
       // Resumed into another folder, it would be missed only at the very end.
       if (const std::string reason = IncompleteReason(best); !reason.empty())
         Fail(
-            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the "
-            "folder where it is",
+            "{}: the best model of {} so far is {}, which cannot be used ({}); resume in the folder where it is, or "
+            "from a checkpoint before it",
             OptionName{"load_best_model_at_end"}, place_.resume_from, best, reason);
     }
     saved_step_ = state_.global_step;
     last_good_ = place_.resume_from;
+    // A kill right behind the write of this checkpoint left those that it pushes out.
+    std::error_code ignored;
+    if (std::filesystem::equivalent(std::filesystem::path(place_.resume_from).parent_path() / ".",
+                                    place_.output_dir + "/.", ignored))
+      RemoveOldCheckpoints(place_.output_dir, state_, options_.save_total_limit);
     state_.threads = threads;
     state_.max_steps = max_steps;
     state_.run_settings = place_.run_settings;
@@ -123,7 +134,11 @@ class Trainer {
   void TakeStep() {
     const auto begin = Clock::now();
     const int64_t step = state_.global_step;
-    RefreshDirectionsIfDue(step);
+    try {
+      RefreshDirectionsIfDue(step);  // reads texts, and is stopped between layers; nothing is changed until its end
+    } catch (const Interrupted& interrupted) {
+      StopWith(interrupted.signal());
+    }
     const std::vector<PackedBatch> batches = Batches(step);
     const std::vector<int64_t> labelled = step_.Items(batches);
     for (const PackedBatch& batch : batches) {
@@ -196,11 +211,12 @@ class Trainer {
   }
 
   // Also makes up for an evaluation that a signal cut short, so that a resumed run logs what an uninterrupted one does.
-  void EvaluateIfDue() {
+  // Returns whether there was one to make.
+  bool EvaluateIfDue() {
     const int64_t step = state_.global_step;
-    if (!hooks_.evaluate || options_.eval_steps == 0 || step == 0 || step % options_.eval_steps != 0) return;
+    if (!hooks_.evaluate || options_.eval_steps == 0 || step == 0 || step % options_.eval_steps != 0) return false;
     for (const Json& entry : state_.log_history) {
-      if (entry.contains("eval_loss") && entry.value("step", int64_t{-1}) == step) return;
+      if (entry.contains("eval_loss") && entry.value("step", int64_t{-1}) == step) return false;
     }
     Json metrics;
     try {
@@ -215,11 +231,18 @@ class Trainer {
     entry.update(metrics);
     entry["step"] = step;
     Log(std::move(entry));
+    return true;
   }
 
   void Log(Json entry) {
     if (hooks_.log) hooks_.log(entry);
     state_.log_history.push_back(std::move(entry));
+  }
+
+  // The checkpoint that the run was resumed from lacks an evaluation that is there now, and may be the best by it.
+  void CompleteCheckpoint() {
+    saved_step_ = kNeverSaved;
+    SaveIfDue();
   }
 
   void SaveIfDue() {
@@ -249,7 +272,7 @@ class Trainer {
   }
 
   void Save() {
-    if (place_.output_dir.empty() || saved_step_ == state_.global_step) return;
+    if (place_.output_dir.empty() || saved_step_ == state_.global_step || released_) return;
     if (!AllFinite(step_.parameters()))
       FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     state_.train_runtime = runtime_before_ + SecondsSince(begin_);
@@ -279,7 +302,18 @@ class Trainer {
          LearningRate(schedule_, std::max<int64_t>(0, step - 1)), good);
   }
 
-  TrainResult Summary() {
+  // With best_step > 0 the model is an earlier one; but then the checkpoint of the last step has been written.
+  void Finish() {
+    if (!hooks_.finish) return;
+    try {
+      hooks_.finish(result_);
+    } catch (const Interrupted& interrupted) {
+      if (average_) average_->Swap();
+      StopWith(interrupted.signal());
+    }
+  }
+
+  void Summarize() {
     if (!AllFinite(step_.parameters()))
       FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     result_.global_step = state_.global_step;
@@ -293,7 +327,6 @@ class Trainer {
     result_.steps_per_second = static_cast<double>(state_.global_step) / seconds;
     result_.total_flos = state_.total_flos;
     result_.trainer_state = ToJson(state_, options_);
-    return result_;
   }
 
   Model& model_;
@@ -310,8 +343,10 @@ class Trainer {
   TrainResult result_;
   Clock::time_point begin_;
   double runtime_before_ = 0;  // seconds before the resume
-  int64_t saved_step_ = -1;
-  std::string last_good_;  // checkpoint
+  static constexpr int64_t kNeverSaved = -1;
+  int64_t saved_step_ = kNeverSaved;  // that the checkpoint of this step is on disk, whole
+  bool released_ = false;             // resumed without an optimizer's state: there is none to write
+  std::string last_good_;             // checkpoint
   double gradient_norm_ = 0, learning_rate_ = 0;
 };
 

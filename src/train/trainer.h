@@ -1,8 +1,10 @@
 // The training loop: the order of the data, updates (step.h), log, evaluations, checkpoints, stopping.
 //
-// A run is a function of the model's weights, the data, TrainingOptions and the number of threads: it can be stopped
-// after any update and resumed bit for bit (dropout, masking, planes and data order come from counters; directions that
-// are refreshed from the model are tensors of it).
+// A run is a function of the model's weights, the data, TrainingOptions and the number of threads: it can be stopped or
+// killed at any moment and resumed bit for bit (dropout, masking, planes and data order come from counters; directions
+// that are refreshed from the model are tensors of it). An update, its log entry, its evaluation, whether that is the
+// best, its checkpoint follow one another; a checkpoint that a signal left before an evaluation was done is completed
+// by whoever resumes it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,6 +31,8 @@ struct TrainingProgress {
   std::optional<double> loss;  // of the last update; none before the first of this call
 };
 
+struct TrainResult;
+
 // What a run calls, each may be empty. It prints nothing itself.
 struct TrainerHooks {
   std::function<Json()> evaluate;  // metrics with HF's keys ("eval_loss", …); empty where eval_steps is 0
@@ -36,6 +40,9 @@ struct TrainerHooks {
                                                                // tokenizer
   std::function<void(const Json& entry)> log = {};             // told every entry of log_history as it is made
   std::function<void(const TrainingProgress&)> progress = {};  // told before the first update and after each
+  // The work that is left once the model is the result, a last evaluation or predictions. A signal that stops it leaves
+  // a checkpoint as one before it does, so that none of the updates is lost.
+  std::function<void(TrainResult&)> finish = {};
 };
 
 struct TrainerPlace {

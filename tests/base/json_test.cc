@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -45,11 +46,33 @@ TEST(ParseJson, SaysWhere) {
 
 TEST(ParseJson, RefusesWhatIsNotJson) {
   for (const char* text :
-       {"",           " ",           "{",       "[1",   "[1,]",   "{\"a\":1,}", "{a:1}",       "{'a':1}",
-        "[1 2]",      "[01]",        "[+1]",    "[.5]", "[1.]",   "[0x1]",      "[NaN]",       "[nan]",
-        "[Infinity]", "[-Infinity]", "[1e999]", "tru",  "\"a",    "\"\\x\"",    "\"\\ud800\"", "\"\\udc00\"",
-        "\"\t\"",     "[1]]",        "{}{}",    "{} x", "/*c*/1", "1//c",       "[\"a\nb\"]"})
+       {"",        " ",      "{",    "[1",        "[1,]",        "{\"a\":1,}",  "{a:1}",  "{'a':1}",     "[1 2]",
+        "[01]",    "[+1]",   "[.5]", "[1.]",      "[0x1]",       "[NaNs]",      "[nan]",  "[+Infinity]", "[-NaN]",
+        "[1e999]", "tru",    "\"a",  "\"\\x\"",   "\"\\ud800\"", "\"\\udc00\"", "\"\t\"", "[1]]",        "{}{}",
+        "{} x",    "/*c*/1", "1//c", "[\"a\nb\"]"})
     EXPECT_THAT(ParseError(text), StartsWith("f.json: invalid JSON at ")) << text;
+}
+
+// Python's json writes them. They are values that no key takes, and no line is lost over one that nobody reads.
+TEST(ParseJson, NumbersThatAreNotFiniteStandWhereNobodyReads) {
+  const Json json =
+      ParseJson(R"({"a": NaN, "b": [Infinity, -Infinity,9e9], "c": "NaN, Infinity: \"NaN", "d": 1e9})", "f.json");
+  EXPECT_TRUE(IsNotFinite(json["a"]));
+  EXPECT_FALSE(json["a"].is_number());
+  EXPECT_EQ(ShownValue(json["a"]), "NaN");
+  EXPECT_EQ(ShownValue(json["b"][0]), "Infinity");
+  EXPECT_EQ(ShownValue(json["b"][1]), "-Infinity");
+  EXPECT_EQ(json["b"][2], 9e9);
+  EXPECT_EQ(json["c"], "NaN, Infinity: \"NaN");
+  EXPECT_EQ(json["d"], 1e9);
+  EXPECT_TRUE(IsNotFinite(json, /*inside=*/true));
+  EXPECT_FALSE(IsNotFinite(json));
+  EXPECT_EQ(ErrorOf([&] { GetNumber(json, "a", "f"); }), "f: \"a\": expected a number, got NaN");
+  EXPECT_EQ(ErrorOf([&] { GetString(json, "a", "f"); }), "f: \"a\": expected a string, got NaN");
+  EXPECT_THAT(ParseError("[NaN, }"), StartsWith("f.json: invalid JSON at column 7: ")) << "places stay";
+  Json written = json;
+  NullNotFinite(written);
+  EXPECT_EQ(written.dump(), R"({"a":null,"b":[null,null,9000000000.0],"c":"NaN, Infinity: \"NaN","d":1000000000.0})");
 }
 
 TEST(ParseJson, SkipsAByteOrderMarkAtTheStartOnly) {

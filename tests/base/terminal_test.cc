@@ -130,6 +130,41 @@ TEST(ProgressText, RateTimeLeftAndNote) {
   EXPECT_EQ(ProgressText(state), "train 170 steps");
 }
 
+TEST(ProgressText, OfAShareAlone) {
+  EXPECT_EQ(ProgressText(
+                {.title = "converting", .unit = "", .note = "directions", .done = 250, .total = 1000, .seconds = 30}),
+            "converting 25 %, 1:30 left, directions");
+}
+
+// Each phase moves the whole by its work, one that does not come is passed over, and nothing goes back.
+TEST(PhasedProgress, SharesOfTheWhole) {
+  PhasedProgress whole("all", {{"a", 1}, {"b", 4, 2}, {"c", 3}, {"d", 2}});
+  {
+    Progress a("a", 10, "texts");
+    a.Update(5);
+    EXPECT_DOUBLE_EQ(whole.done(), 0.05);
+  }
+  for (const double begun : {0.1, 0.3}) {
+    Progress b("b", 4, "texts");
+    EXPECT_DOUBLE_EQ(whole.done(), begun);
+    b.Update(4);
+    EXPECT_DOUBLE_EQ(whole.done(), begun + 0.2);
+  }
+  {
+    Progress more("b", 4, "texts"), other("nobody knows it", 4, "texts");
+    more.Update(1);
+    other.Update(3);
+    EXPECT_DOUBLE_EQ(whole.done(), 0.5);
+  }
+  Progress d("d", 4, "texts");
+  d.Update(2);
+  EXPECT_DOUBLE_EQ(whole.done(), 0.9);
+  d.Update(4);
+  EXPECT_LT(whole.done(), 1);
+  whole.Finish();
+  EXPECT_EQ(whole.done(), 1);
+}
+
 TEST(ProgressText, MoreThanTheTotalDoesNotBreakTheBar) {
   EXPECT_THAT(
       ProgressText({.title = "t", .unit = "u", .note = "", .done = 30, .total = 10, .seconds = 1, .bar_width = 4}),

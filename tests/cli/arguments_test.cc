@@ -67,6 +67,18 @@ class ArgumentsTest : public ::testing::Test {
   std::vector<int> lengths_;
 };
 
+// What other programs call it, of this command, also in a file of flags and with dashes; before what is merely similar.
+TEST_F(ArgumentsTest, OtherNamesAreAnsweredWithOurs) {
+  EXPECT_EQ(Wrong({"train", "--lr", "1"}), "unknown flag --lr (did you mean \"--learning_rate\"?)");
+  EXPECT_EQ(Wrong({"train", "--learning-rate=1"}), "unknown flag --learning-rate (did you mean \"--learning_rate\"?)");
+  EXPECT_EQ(Wrong({"train", "--dataset", "f"}), "unknown flag --dataset (did you mean \"--train_file\"?)");
+  EXPECT_EQ(Wrong({"train", "--output", "d"}), "unknown flag --output (did you mean \"--output_dir\"?)");
+  EXPECT_EQ(Wrong({"train", "--random_state", "1"}), "unknown flag --random_state (did you mean \"--seed\"?)");
+  EXPECT_EQ(Wrong({"finetune"}), "unknown command \"finetune\" (did you mean \"train\"?)");
+  EXPECT_EQ(Wrong({"fine-tune"}), "unknown command \"fine-tune\" (did you mean \"train\"?)");
+  EXPECT_EQ(Wrong({"benchmark"}), "unknown command \"benchmark\" (did you mean \"bench\"?)");
+}
+
 TEST_F(ArgumentsTest, CommonFlagsBeforeAndAfterTheCommandAreTheSame) {
   const auto want = ElementsAre("--threads", "2", "train", "--do_eval=true");
   EXPECT_THAT(Order({"--threads", "2", "train", "--do_eval"}), want);

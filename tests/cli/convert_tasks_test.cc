@@ -1,8 +1,10 @@
 // The command `convert` and tasks: what it measures on them, what it trains towards the exact model.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json.h"
 #include "cli/conversion.h"
@@ -116,6 +118,50 @@ TEST_F(ConvertTest, RecoversAnswers) {
   };
   EXPECT_TRUE(head_moves("answers", questions));
   EXPECT_FALSE(head_moves("states", texts));
+}
+
+// A run under another attention than the model's says in one line what that does, and computes what it would anyway.
+TEST_F(ConvertTest, AnotherAttentionSaysWhatItDoes) {
+  const auto predict = [&](const Words& more, const std::string& level) {
+    Words words{"predict",     "--task", "feature-extraction",
+                "--pooling",   "mean",   "--model_name_or_path",
+                Model(),       "--text", SyntheticDocument(2, 0).substr(0, 200),
+                "--log_level", level,    "--no_progress"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result;
+  };
+  const Words simhash{"--attention", "simhash", "--lsh_bands", "3"};
+  const CommandResult own = predict({}, "warn"), other = predict(simhash, "warn");
+  EXPECT_EQ(own.err, "");
+  EXPECT_EQ(other.out, predict(simhash, "error").out);
+  EXPECT_EQ(std::count(other.err.begin(), other.err.end(), '\n'), 1) << other.err;
+  const Json a = ParseJson(own.out, "answer")["embedding"], b = ParseJson(other.out, "answer")["embedding"];
+  double dot = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    dot += a[i].get<double>() * b[i].get<double>();
+    aa += a[i].get<double>() * a[i].get<double>();
+    bb += b[i].get<double>() * b[i].get<double>();
+  }
+  const double cosine = std::floor(1000 * dot / std::sqrt(aa * bb)) / 1000;
+  ASSERT_LT(cosine, 0.999);
+  EXPECT_THAT(other.err,
+              ::testing::AllOf(HasSubstr("under simhash its answers change; convert measures how much"),
+                               HasSubstr(fmt::format("mean state has a cosine of {:.3f} to before", cosine))));
+  // Training too, whose bits do not hang on the look.
+  const auto train = [&](const std::string& output, const std::string& level) {
+    Words words{"pretrain", "--model_name_or_path", Model(), "--train_file", *shared_ / "corpus.txt", "--max_steps",
+                "2",        "--max_seq_length",     "64",    "--output_dir", folder_ / output,        "--log_level",
+                level,      "--no_progress"};
+    words.insert(words.end(), simhash.begin(), simhash.end());
+    const CommandResult result = Call(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(train("told", "warn"), HasSubstr(" texts' mean states have a cosine of 0."));
+  EXPECT_EQ(train("untold", "error"), "");
+  EXPECT_EQ(folder_.Read("told/model.safetensors"), folder_.Read("untold/model.safetensors"));
 }
 
 TEST_F(ConvertTest, EvaluateComparesWithExactAttention) {

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <tuple>
@@ -185,6 +186,14 @@ TEST_F(ConvertTest, RepeatsThePositionTable) {
                                      "--extend_positions", "400", "--quiet"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(Config("long")["max_position_embeddings"], 400);
+  EXPECT_EQ(Config("long").value("attention", Json()),
+            ReadJsonFile(Model() + "/config.json").value("attention", Json()));
+  // Its report has the keys of any other.
+  const Json alone = ReadJsonFile(folder_ / "long/convert_report.json");
+  EXPECT_EQ(alone["pairs_fraction"], 1.0);
+  EXPECT_EQ(alone["time_fraction"], 1.0);
+  EXPECT_NEAR(alone["short_texts"]["cosine_worst"].get<double>(), 1, 1e-12);
+  EXPECT_EQ(alone["short_texts"]["max_tokens"], kPositions);
   EXPECT_THAT(folder_.Read("long/report.html"), HasSubstr("</html>"));
   const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "long/model.safetensors");
   const char* name = "bert.embeddings.position_embeddings.weight";
@@ -193,6 +202,15 @@ TEST_F(ConvertTest, RepeatsThePositionTable) {
   for (size_t i = 0; i < is->bytes.size(); ++i) ASSERT_EQ(is->bytes[i], was->bytes[i % was->bytes.size()]) << i;
   EXPECT_EQ(Embedding(folder_ / "long", {"--max_seq_length", "160"}), Embedding(Model()));
   const Json both = Convert("both", {"--extend_positions", "400", "--budget_pairs", "0.3"});
+  for (const auto& [key, value] : both.items()) EXPECT_TRUE(alone.contains(key)) << key;
+  for (const auto& [key, value] : both["frontier"][1].items())
+    EXPECT_TRUE(alone["frontier"][1].contains(key) || key == "budget" || key == "setting") << key;
+  EXPECT_LT(both["short_texts"]["cosine_worst"].get<double>(), 1 - 1e-9);
+  // A converted model keeps its attention and the directions of it, bit for bit.
+  Made({"convert", "--model_name_or_path", folder_ / "both", "--output_dir", folder_ / "longer", "--extend_positions",
+        "500", "--calibrate", Texts()});
+  EXPECT_EQ(Config("longer")["attention"], Config("both")["attention"]);
+  EXPECT_EQ(Embedding(folder_ / "longer", {"--max_seq_length", "400"}), Embedding(folder_ / "both"));
   EXPECT_EQ(both["extended_from"], kPositions);
   EXPECT_EQ(Config("both")["max_position_embeddings"], 400);
 }
@@ -254,7 +272,8 @@ TEST_F(ConvertTest, WhatIsWrong) {
   EXPECT_THAT(wrong({"--learning_rate", "1e-3"}, 2), HasSubstr("--learning_rate: is of the recovery"));
   EXPECT_THAT(wrong({"--bf16"}, 2), HasSubstr("--bf16: is of the recovery"));
   EXPECT_THAT(wrong({"--extend_positions", "100", "--lsh_open", "1"}, 2), HasSubstr("has 160 positions already"));
-  EXPECT_THAT(wrong({"--extend_positions", "500"}, 2), HasSubstr("alone measures nothing"));
+  EXPECT_THAT(wrong({"--extend_positions", "500", "--recover_steps", "3", "--train_file", Texts()}, 2),
+              HasSubstr("--recover_steps: the attention stays as it is"));
   EXPECT_THAT(wrong({"--task", "fill-mask"}, 2), HasSubstr("--validation_file"));
   const auto on = [&](const std::string& text) {
     return Wrong({"convert", "--model_name_or_path", Model(), "--output_dir", folder_ / "out", "--calibrate",
@@ -284,6 +303,35 @@ TEST_F(ConvertTest, DirectionsGoWithTheirAttention) {
   const SafetensorsFile before(Model() + "/model.safetensors"), after(folder_ / "back/model.safetensors");
   EXPECT_EQ(after.tensors().size(), before.tensors().size());
   EXPECT_EQ(after.Find("lshformer.attention.0.key_directions"), nullptr);
+  // In the order in which the source has them, which need not be that of their names; new ones come behind.
+  const auto order = [](const SafetensorsFile& file) {
+    std::vector<std::pair<const std::byte*, std::string>> places;
+    for (const auto& [name, view] : file.tensors()) places.emplace_back(view.bytes.data(), name);
+    std::sort(places.begin(), places.end());
+    std::vector<std::string> names;
+    for (const auto& [place, name] : places) names.push_back(name);
+    return names;
+  };
+  const std::vector<std::string> names = order(before);
+  ASSERT_FALSE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(order(after), names);
+  const std::vector<std::string> converted = order(SafetensorsFile(folder_ / "out/model.safetensors"));
+  EXPECT_EQ(std::vector<std::string>(converted.begin(), converted.begin() + std::ssize(names)), names);
+}
+
+// A name that cannot be one is a mistake in the command; a place that cannot be written to is none.
+TEST_F(ConvertTest, PlacesThatCannotBeWrittenTo) {
+  const auto wrong = [&](const std::string& output, int status) {
+    return Wrong(
+        {"convert", "--model_name_or_path", Model(), "--output_dir", output, "--calibrate", Texts(), "--quiet"},
+        status);
+  };
+  folder_.Write("file", "x");
+  EXPECT_THAT(wrong(folder_ / "file/out", 2), HasSubstr("--output_dir: "));
+  EXPECT_THAT(wrong("/sys/lshformer-converted", 1),
+              HasSubstr("--output_dir: /sys/lshformer-converted: cannot be made"));
+  EXPECT_THAT(wrong("/sys/lshformer/converted", 1),
+              HasSubstr("--output_dir: /sys/lshformer/converted: cannot be made"));
 }
 
 TEST_F(ConvertTest, DirectionsThatAreMissingAreNamed) {

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
+#include "cli/arguments.h"
 #include "cli/help.h"
+#include "jobs/run_folder.h"
 #include "util/errors.h"
+#include "util/temp_folder.h"
 
 namespace lshformer::cli {
 namespace {
@@ -419,6 +424,44 @@ TEST_F(AttentionFlagsTest, BucketsBackToAuto) {
   AttentionSpec want = spec;
   As<ReformerAttention>(want).buckets = {0, 0};
   EXPECT_EQ(Over({spec}, {"--lsh_buckets", "auto"}), std::vector<AttentionSpec>{want});
+}
+
+// What a run writes of its attention flags is a file of flags that gives them back: one number or several, words or
+// switches.
+TEST(LshFlags, SettingsAreAFileOfTheSameFlags) {
+  const std::map<std::string, std::vector<std::string>> lists{
+      {"open", {"1", "4", "4,3"}},       {"cluster", {"auto", "16", "128,32,8"}},
+      {"buckets", {"auto", "8", "4,6"}}, {"global", {"none", "cls", "cls,sep"}},
+      {"min_length", {"0", "64"}},       {"bands", {"auto", "3"}}};
+  const testing::TempFolder folder;
+  for (const LshKey& key : LshKeys()) {
+    const auto& option = *key.option;
+    std::vector<std::string> texts = option.type == OptionType::kName      ? option.names
+                                     : option.type == OptionType::kBoolean ? std::vector<std::string>{"true", "false"}
+                                                                           : std::vector<std::string>{"1"};
+    if (const auto found = lists.find(option.name); found != lists.end()) texts = found->second;
+    for (const std::string& text : texts) {
+      SCOPED_TRACE(option.name + " " + text);
+      const auto given = [&](std::vector<std::string> words) {
+        CLI::App app;
+        CLI::App* run = app.add_subcommand("run", "");
+        AttentionChanges changes;
+        AddLshFlags(*run, changes);
+        words.insert(words.begin(), "run");
+        std::vector<std::string> ordered = OrderArguments(app, words);
+        std::reverse(ordered.begin(), ordered.end());
+        app.parse(std::move(ordered));
+        return changes.keys;
+      };
+      const auto keys = given({"--lsh_" + option.name + "=" + text});
+      ASSERT_EQ(keys.size(), 1u);
+      Json settings;
+      for (const auto& [name, value] : keys) settings["lsh_" + name] = value;
+      EXPECT_EQ(given({folder.Write("training_args.json", FlagsFromSettings(settings).dump())}), keys);
+    }
+  }
+  // Files stay a flag that is given several times.
+  EXPECT_EQ(FlagsFromSettings({{"train_file", {"a", "b"}}}), (Json{{"train_file", {"a", "b"}}}));
 }
 
 }  // namespace

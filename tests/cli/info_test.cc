@@ -43,6 +43,24 @@ TEST_F(InfoTest, LengthsWithCommasOrSpaces) {
   }
 }
 
+// No numbers of a model that nobody has described.
+TEST_F(InfoTest, AConfigWithoutAModelIsNone) {
+  const auto error = [&](const std::string& config) {
+    folder_.Write("config.json", config);
+    const CommandResult result = RunCommand({LSHFORMER_BINARY, "info", folder_.path()});
+    EXPECT_EQ(result.status, 1) << config;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(error("{}"), HasSubstr("config.json: no model's config: \"model_type\", \"hidden_size\", "
+                                     "\"num_hidden_layers\", \"num_attention_heads\", \"intermediate_size\", "
+                                     "\"vocab_size\" are missing"));
+  EXPECT_THAT(error(R"({"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+                        "intermediate_size": 24})"),
+              HasSubstr("no model's config: \"vocab_size\" is missing"));
+  EXPECT_THAT(error(R"({"model_type": "albert", "hidden_size": 16})"), HasSubstr("no model's config: \"num_hidden"));
+}
+
 TEST_F(InfoTest, SaysFromWhichLengthOnSequencesAreHashed) {
   const auto from = [&](const std::string& attention) {
     return ParseJson(Info(attention, {"--json"}).out, "info")["hashed_from"];

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "base/json.h"
@@ -84,6 +85,38 @@ TEST_F(PredictTest, OneTextOfEachTask) {
   const CommandResult vector = Predict("lm", "feature-extraction", {"--text", "the of", "--pooling", "mean"});
   EXPECT_EQ(vector.status, 0) << vector.err;
   EXPECT_EQ(ParseJson(vector.out, "out")["embedding"].size(), 32U);
+}
+
+// How a Sentence-Transformers folder makes embeddings is said, where embeddings are asked for, not to be heeded.
+TEST_F(PredictTest, ModulesThatAreNotUsedAreOneWarning) {
+  const TempFolder copy;
+  std::filesystem::copy(*folder_ / "lm", copy / "model", std::filesystem::copy_options::recursive);
+  copy.Write("model/modules.json", "[]");
+  copy.Write("model/1_Pooling/config.json", "{}");
+  const auto predict = [&](const char* task, const char* text) {
+    const CommandResult result = RunCommand(
+        {LSHFORMER_BINARY, "predict", "--model_name_or_path", copy / "model", "--task", task, "--text", text});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  const std::string warned = predict("feature-extraction", "the of");
+  EXPECT_THAT(warned, HasSubstr("modules.json, 1_Pooling/config.json say are not used"));
+  EXPECT_EQ(std::count(warned.begin(), warned.end(), '\n'), 1);
+  EXPECT_EQ(predict("fill-mask", "the [MASK]"), "");
+}
+
+TEST_F(PredictTest, TextsLoseTheirBeginningWhereTheFolderSaysSo) {
+  const TempFolder copy;
+  std::filesystem::copy(*folder_ / "classes", copy / "model", std::filesystem::copy_options::recursive);
+  copy.Write("model/tokenizer_config.json", R"({"truncation_side": "left"})");
+  const auto classify = [&](const std::string& folder, const char* text) {
+    return RunCommand({LSHFORMER_BINARY, "predict", "--model_name_or_path", folder, "--task", "text-classification",
+                       "--text", text, "--max_seq_length", "5"})
+        .out;
+  };
+  const std::string end = classify(copy / "model", "the of and to in a is that");
+  EXPECT_EQ(end, classify(*folder_ / "classes", "a is that"));
+  EXPECT_NE(end, classify(*folder_ / "classes", "the of and to in a is that"));
 }
 
 TEST_F(PredictTest, APairIsEmbeddedAsOneSequence) {
@@ -239,7 +272,7 @@ TEST_F(PredictTest, WhatCannotBeAnsweredIsStatusOne) {
   }
   const CommandResult head = Predict("lm", "text-classification", {"--text", "the"});
   EXPECT_EQ(head.status, 1);
-  EXPECT_THAT(head.err, HasSubstr("model.safetensors: tensor"));
+  EXPECT_THAT(head.err, HasSubstr("lm is a fill-mask model (BertForMaskedLM): it has no head for the task"));
 }
 
 // Whatever the file's size: 40 MB of lines, some of the longest texts among them.

@@ -112,6 +112,61 @@ TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
   EXPECT_THAT(Wrong("info \"$(printf '%0500d' 1)\" \"$(printf 'a\\377\\nb')\""), HasSubstr("\\xFF\\x0A"));
 }
 
+// The names that people bring along, with the flag of each command.
+TEST_F(ProgramTest, NamesOfOtherProgramsAreAnsweredWithOurs) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"predict --model m", "\"--model_name_or_path\""},
+      {"tokenizer encode --model m", "\"--tokenizer\""},
+      {"info --model m", "the folder is an argument without a flag: info DIR"},
+      {"bench model --model_name_or_path m", "the folder is an argument without a flag: bench model DIR"},
+      {"train --lr 1", "\"--learning_rate\""},
+      {"train --batch_size 8", "\"--per_device_train_batch_size\""},
+      {"evaluate --batch_size 8", "\"--per_device_eval_batch_size\""},
+      {"predict --batch-size 8", "\"--batch_tokens\""},
+      {"bench attention --batch_size 8", "\"--batch\""},
+      {"train --epochs 3", "\"--num_train_epochs\""},
+      {"train --max_length 128", "\"--max_seq_length\""},
+      {"bench model --max_length 128", "\"--max_seq_length\""},
+      {"pretrain --train f", "\"--train_file\""},
+      {"train --dataset f", "\"--train_file\""},
+      {"evaluate --dataset f", "\"--validation_file\""},
+      {"predict --dataset f", "\"--input\""},
+      {"train --output d", "\"--output_dir\""},
+      {"predict --output_dir d", "\"--output\""},
+      {"predict --cuda", "\"--device\""},
+      {"train --fp16", "\"--bf16\""},
+      {"train --num_workers 2", "\"--threads\""},
+      {"predict --resume_from_checkpoint auto", "\"--resume\""},
+      {"embed", "\"predict --task feature-extraction\""},
+      {"encode", "\"predict --task feature-extraction\" (vectors) or \"tokenizer encode\""},
+      {"finetune", "\"train\""},
+      {"fine-tune", "\"train\""},
+      {"eval", "\"evaluate\""},
+  };
+  for (const auto& [words, ours] : cases) {
+    EXPECT_THAT(Wrong(words), HasSubstr("unknown ")) << words;
+    EXPECT_THAT(Wrong(words), HasSubstr(ours)) << words;
+  }
+}
+
+// A file where a folder is wanted: its folder is told, whatever the command. And the other way round.
+TEST_F(ProgramTest, FilesAreNoFoldersAndFoldersNoFiles) {
+  const testing::TempFolder folder;
+  const std::string weights = folder.Write("m/model.safetensors", "x"),
+                    is = "model.safetensors is a file, expected a folder";
+  for (const std::string& words :
+       {"predict --task fill-mask --text a --model_name_or_path " + weights, "info " + weights,
+        "bench model " + weights, "tokenizer encode --input x --tokenizer " + weights,
+        "evaluate --tokenizer_name " + weights, "tune --model_name_or_path " + weights,
+        "convert --model_name_or_path " + weights}) {
+    EXPECT_THAT(Wrong(words), HasSubstr(is)) << words;
+    EXPECT_THAT(Wrong(words), HasSubstr("that of the file is " + (folder / "m"))) << words;
+  }
+  const Result result = Run("tokenizer vectors --output o --input " + folder.path());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("is a folder, expected a file"));
+}
+
 TEST_F(ProgramTest, VariablesStandForFlagsThatAreNotGiven) {
   const auto threads = [&](const char* words) {
     const Result result = Run(words);

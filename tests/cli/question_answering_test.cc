@@ -367,7 +367,7 @@ TEST_F(QuestionAnsweringTest, WrongFlagsAreNamed) {
             2),
       HasSubstr("--n_best_size: is for --task question-answering"));
   EXPECT_THAT(Wrong({"predict", "--task", "fill-mask", "--model_name_or_path", Model(), "--text", "[MASK]"}, 1),
-              HasSubstr("this model has no head for the task"));
+              HasSubstr("it has no head for the task"));
   EXPECT_THAT(Wrong(Train("other", {"--task_name", "sst2"}), 2), HasSubstr("--task_name: is for"));
   EXPECT_THAT(Wrong({"synth", "--task", "text", "--output", ""}, 2), HasSubstr("--output: expected a file, got"));
   EXPECT_THAT(Wrong({"synth", "--task", "text", "--length", "9", "--output", "-"}, 2),

@@ -1,4 +1,5 @@
 // The command `reproduce`, on a recipe of seconds.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/folder_lock.h"
@@ -103,13 +104,42 @@ TEST_F(ReproduceTest, AnEvaluationIsOfTheModelThatIsThere) {
             Results("out/one/train/eval_results.json").at("eval_loss"));
 }
 
-TEST_F(ReproduceTest, AFailureNamesTheRunAndItsLog) {
+// One line: the command's words, with the cell that they are of.
+TEST_F(ReproduceTest, AFailureIsOneLineThatNamesTheRunAndItsLog) {
   folder_.Write("dev.tsv", "sentence\tlabel\n");
   const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("dev.tsv: holds no examples"));  // the run's own line, before this one
-  EXPECT_THAT(result.err, HasSubstr("exact/sentiment: lshformer train ended with status 1"));
+  EXPECT_THAT(result.err, ::testing::StartsWith("lshformer: exact/sentiment: "));
+  EXPECT_THAT(result.err, HasSubstr("dev.tsv: holds no examples"));
+  EXPECT_THAT(result.err, HasSubstr("lshformer train ended with status 1"));
   EXPECT_THAT(result.err, HasSubstr("out/exact/sentiment.log"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+// All at once, before anything runs: inputs, the folder, files that are not there.
+TEST_F(ReproduceTest, AllThatIsMissingIsNamed) {
+  const std::string recipe = folder_ / "small.json";
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", recipe, "--dry_run"}, 2),
+              HasSubstr("--input data=VALUE: required: a folder; and --output_dir"));
+  const std::string files = Fails({LSHFORMER_BINARY, "reproduce", recipe, "--dry_run", "--input", "data=/none"}, 2);
+  for (const char* name : {"--output_dir: required", "/none/train.tsv (--input)", "/none/dev.tsv (--validation_file)"})
+    EXPECT_THAT(files, HasSubstr(name));
+}
+
+// Ours are looked at beside theirs, whichever of ours are chosen.
+TEST_F(ReproduceTest, PublishedRowsStayUnderRow) {
+  const std::string table = Succeeds(Reproduce({"--quiet", "--row", "exact"})).out;
+  EXPECT_THAT(table, HasSubstr("paper"));
+  EXPECT_THAT(table, HasSubstr("0.125"));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("hashed")));
+}
+
+TEST_F(ReproduceTest, TheListHasHoursAndInputs) {
+  const std::string list = Succeeds({LSHFORMER_BINARY, "reproduce", "--list"}).out;
+  for (const char* text : {"hours", "albert-pretraining", "1 to 3", "text, validation"})
+    EXPECT_THAT(list, HasSubstr(text));
+  EXPECT_THAT(Succeeds({LSHFORMER_BINARY, "reproduce", "albert-pretraining", "--list"}).out,
+              HasSubstr("text file to evaluate on"));
 }
 
 // A cell at which another process is at work keeps its log, which that process writes.

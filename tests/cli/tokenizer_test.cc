@@ -108,6 +108,27 @@ TEST_F(TokenizerCommandTest, MemoryIsThatOfTheLongestLine) {
   EXPECT_LT(Encode(text, {"--output", "/dev/null"}).max_resident_mb, empty + 200);  // its JSON: 60 MB; 16 bytes a token
 }
 
+// What is replaced on the way is not said where the command then fails.
+TEST_F(TokenizerCommandTest, OneFailureIsOneLine) {
+  const std::string bytes = folder_.Write("binary", "\xff\xfe\xff \xff\n");
+  for (const char* type : {"wordpiece", "unigram"}) {
+    const CommandResult result =
+        Run({"train", "--type", type, "--input", bytes, "--vocab_size", "5", "--output_dir", folder_ / "trained"});
+    EXPECT_EQ(result.status, 1) << type;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+// added_tokens.json is read, and a class that is not ours is refused by name.
+TEST_F(TokenizerCommandTest, TheFilesOfAFolderCount) {
+  folder_.Write("tokenizer/added_tokens.json", R"({"kayak": 10})");
+  EXPECT_THAT(Encode("a KAYAKx").out, HasSubstr("\"input_ids\": [2, 1, 10, 9, 3]"));
+  folder_.Write("tokenizer/tokenizer_config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
+  const CommandResult refused = Encode("a");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("\"BertJapaneseTokenizer\"")));
+}
+
 TEST_F(TokenizerCommandTest, Decodes) {
   const CommandResult result = Decode("[2, 6, 7, 8, 3]\n{\"ids\": [5]}\n{\"input_ids\": []}\n");
   EXPECT_EQ(result.status, 0);

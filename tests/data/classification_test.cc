@@ -103,24 +103,25 @@ TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
   EXPECT_THAT(Error("a.jsonl", "\n\n"), HasSubstr("a.jsonl: holds no examples (no rows)"));
   EXPECT_THAT(Error("a.tsv", "sentence\nx\n"), HasSubstr("a.tsv:1: no column \"label\" among sentence"));
   EXPECT_THAT(Error("a.tsv", "label\n1\n"), HasSubstr("a.tsv:1: no column with text among label"));
-  EXPECT_THAT(Error("a.tsv", "\n\n"), HasSubstr("a.tsv:1: no column with text among \"\""));
+  EXPECT_THAT(Error("a.tsv", "\n\n"), HasSubstr("a.tsv: is empty, expected a header and rows"));
   EXPECT_THAT(Error("a.tsv", "s\t label\na\t1\n"), HasSubstr("a.tsv:1: no column \"label\" among s, \" label\""));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\nb\n"),
               HasSubstr("a.tsv:3: expected 2 fields separated by tabs, as in the header, got 1"));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t1\t2\n"),
               HasSubstr("a.tsv:2: expected 2 fields separated by tabs, as in the header, got 3"));
-  EXPECT_THAT(Error("a.tsv", "s\tlabel\n\n"), HasSubstr("a.tsv:2: expected 2 fields"));
+  EXPECT_THAT(Error("a.tsv", "s\tlabel\n\n"), HasSubstr("a.tsv: holds no examples (a header alone)"));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\na\t\n"), HasSubstr("a.tsv:2: the label is empty"));
   EXPECT_THAT(Error("a.tsv", "s\tlabel\n\xFF\t1\n"), HasSubstr("a.tsv:2: is not valid UTF-8"));
   EXPECT_THAT(Error("a.tsv", "s\xC3\tlabel\na\t1\n"), HasSubstr("a.tsv:1: is not valid UTF-8"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n"),
               HasSubstr("a.jsonl:2: no key \"label\""));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"label\": 1}\n"),
-              HasSubstr("a.jsonl:2: no key \"text\", which the first line has"));
+              HasSubstr("a.jsonl:2: no key \"text\", which line 1 has"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": 5, \"label\": 1}\n"),
-              HasSubstr("a.jsonl:2: \"text\" is not a string"));
-  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": true}\n"),
-              HasSubstr("a.jsonl:1: \"label\" is boolean, expected a string or a number"));
+              HasSubstr("a.jsonl:2: \"text\" is 5, expected a string"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": [1]}\n"),
+              HasSubstr("a.jsonl:1: \"label\" is a list of 1 value, expected a string, a number, true or false"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": NaN}\n"), HasSubstr("a.jsonl:1: \"label\" is NaN"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": null}\n"), HasSubstr("a.jsonl:1: \"label\" is null"));
   EXPECT_THAT(Error("a.jsonl", "\"text\"\n"), HasSubstr("a.jsonl:1: expected a JSON object"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"\n"), HasSubstr("a.jsonl:2"));
@@ -130,6 +131,117 @@ TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
                 ReadTextTable(folder_.Write("b.tsv", "a\tlabel\nx\t1\n"), true, {"title", "", "label"});
               }),
               HasSubstr("b.tsv:1: no column \"title\" among a, label"));
+}
+
+// Columns are those of all rows: the first decides nothing.
+TEST_F(TableTest, JsonColumnsAreThoseOfAllRows) {
+  const TextTable table = Read("a.jsonl", R"({"sentence1": "p", "sentence2": null, "label": 0}
+{"sentence1": "q", "sentence2": "r", "label": 1}
+{"sentence1": "s", "sentence2": "", "label": 1}
+{"sentence1": "t", "label": 1})");
+  EXPECT_EQ(table.columns.pair, "sentence2");
+  EXPECT_THAT(table.pairs, ElementsAre(std::nullopt, "r", "", std::nullopt)) << "null is none, and empty is a text";
+  const TextTable late =
+      Read("b.jsonl", "{\"n\": 1, \"label\": 0, \"text\": \"p\"}\n{\"text\": \"q\", \"label\": 1, \"n\": 2}\n");
+  EXPECT_EQ(late.columns.text, "text");
+  EXPECT_TRUE(late.pairs.empty());
+  EXPECT_THAT(Error("c.jsonl", "{\"text\": null, \"label\": 0}\n{\"text\": \"q\", \"label\": 1}\n"),
+              HasSubstr("c.jsonl:1: \"text\" is null, expected a string"));
+}
+
+TEST_F(TableTest, JsonAsAListOrUnderData) {
+  const std::string rows = "{\"text\": \"a\", \"label\": 0},\n {\"text\": \"b\", \"label\": 1}]";
+  for (const std::string& text : {"[\n " + rows, "{\"data\":\n [" + rows + ", \"x\": NaN}"}) {
+    const TextTable table = Read("a.json", text);
+    EXPECT_THAT(table.texts, ElementsAre("a", "b"));
+    EXPECT_THAT(table.labels, ElementsAre("0", "1"));
+    EXPECT_THAT(table.lines, ElementsAre(2, 3));
+  }
+  EXPECT_THAT(Error("a.json", "[{\"text\": \"a\", \"label\": 0},\n{\"text\": \"b\"}]"),
+              HasSubstr("a.json:2: no key \"label\""));
+}
+
+TEST_F(TableTest, Csv) {
+  const TextTable table = Read("a.csv", "text,label\r\n\"the boat, old\",0\r\n\r\n\"she said \"\"no\"\"\",1\r\n");
+  EXPECT_THAT(table.texts, ElementsAre("the boat, old", "she said \"no\""));
+  EXPECT_THAT(table.labels, ElementsAre("0", "1"));
+  EXPECT_THAT(table.lines, ElementsAre(2, 4));
+  EXPECT_THAT(Error("a.csv", "text,label\na,0\nb\n"),
+              HasSubstr("a.csv:3: expected 2 fields separated by commas, as in the header, got 1"));
+  EXPECT_THAT(Error("a.csv", "text,label\n\"a\nb\",0\nc,0,1\n"), HasSubstr("a.csv:4: expected 2 fields"));
+  EXPECT_THAT(Read("b.csv", "sentence1,sentence2,label\na,,0\n").pairs, ElementsAre("")) << "an empty cell is a text";
+}
+
+TEST_F(TableTest, EmptyLinesAreNoRows) {
+  const TextTable table = Read("a.tsv", "\nsentence\tlabel\n\na\t1\n  \nb\t0\n\n");
+  EXPECT_THAT(table.texts, ElementsAre("a", "b"));
+  EXPECT_THAT(table.lines, ElementsAre(4, 6));
+  EXPECT_THAT(Read("b.tsv", "sentence1\tsentence2\tlabel\na\t\t1\n").pairs, ElementsAre("")) << "tabs are cells";
+}
+
+TEST_F(TableTest, IndexColumnsAreNoText) {
+  for (const char* index : {"", "Unnamed: 0", "ID", "Index", "idx"}) {
+    const TextTable table = Read("a.tsv", std::string(index) + "\tsentence\tlabel\n0\ta\t1\n");
+    EXPECT_EQ(table.columns.text, "sentence") << index;
+    EXPECT_TRUE(table.pairs.empty()) << index;
+  }
+  EXPECT_EQ(Read("a.csv", ",sentence,label\n0,a,1\n").columns.text, "sentence") << "as pandas writes it";
+}
+
+TEST_F(TableTest, TrueAndFalseAreLabels) {
+  const TextTable table =
+      Read("a.jsonl", "{\"text\": \"a\", \"label\": true}\n{\"text\": \"b\", \"label\": false, \"score\": NaN}\n");
+  EXPECT_THAT(table.labels, ElementsAre("true", "false"));
+  EXPECT_THAT(DiscoverLabels(table), ElementsAre("false", "true"));
+}
+
+class LabelSets : public TableTest {};
+
+TEST_F(LabelSets, ByName) {
+  const TextTable table = Read("a.jsonl", R"({"text": "x", "labels": ["b", "a"]}
+{"text": "y", "labels": []}
+{"text": "z", "labels": ["c"]})");
+  ASSERT_TRUE(table.multi_label());
+  EXPECT_EQ(table.columns.label, "labels");
+  EXPECT_TRUE(table.labels.empty());
+  const std::vector<std::string> names = DiscoverLabels(table);
+  EXPECT_THAT(names, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(LabelFlags(table, names), ElementsAre(ElementsAre(1, 1, 0), ElementsAre(0, 0, 0), ElementsAre(0, 0, 1)));
+  EXPECT_THAT(ErrorOf([&] {
+                LabelFlags(table, {"a", "b"});
+              }),
+              HasSubstr("a.jsonl:3: label \"c\" is unknown, known: a, b"));
+}
+
+TEST_F(LabelSets, ByPlace) {
+  const TextTable table = Read("a.jsonl", R"({"text": "x", "labels": [0, 1.0, true]}
+{"text": "y", "labels": [0, 0, 0]})");
+  EXPECT_EQ(table.label_places, 3);
+  EXPECT_THAT(DiscoverLabels(table), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(LabelFlags(table, {"7", "8", "9"}), ElementsAre(ElementsAre(0, 1, 1), ElementsAre(0, 0, 0)));
+  EXPECT_THAT(ErrorOf([&] { LabelFlags(table, {"a", "b"}); }), HasSubstr("a.jsonl:1: \"labels\" has 3 numbers"));
+}
+
+TEST_F(LabelSets, BadOnesAreNamedWithTheirLine) {
+  const auto after = [&](const std::string& row) {
+    return Error("a.jsonl", "{\"text\": \"x\", \"labels\": [\"a\"]}\n" + row + "\n");
+  };
+  EXPECT_THAT(after(R"({"text": "y", "labels": ["a"], "label": "a"})"),
+              HasSubstr("a.jsonl:1: has \"labels\", but the row of line 2"));
+  EXPECT_THAT(Error("a.jsonl", R"({"text": "y", "labels": ["a"], "label": "a"})"),
+              HasSubstr("a.jsonl:1: has \"label\" and \"labels\""));
+  EXPECT_THAT(after(R"({"text": "y", "label": "a"})"),
+              HasSubstr("a.jsonl:1: has \"labels\", but the row of line 2 has \"label\""));
+  EXPECT_THAT(after(R"({"text": "y"})"), HasSubstr("a.jsonl:2: no key \"labels\""));
+  EXPECT_THAT(after(R"({"text": "y", "labels": "a"})"), HasSubstr("a.jsonl:2: \"labels\" is \"a\", expected a list"));
+  EXPECT_THAT(after(R"({"text": "y", "labels": [1]})"), HasSubstr("a.jsonl:2: \"labels\" has 1, expected names alone"));
+  EXPECT_THAT(after(R"({"text": "y", "labels": ["a", "a"]})"), HasSubstr("a.jsonl:2: \"labels\" has \"a\" twice"));
+  const auto flags = [&](const std::string& list) {
+    return Error("f.jsonl", "{\"text\": \"x\", \"labels\": [0, 1]}\n{\"text\": \"y\", \"labels\": " + list + "}\n");
+  };
+  EXPECT_THAT(flags("[1]"), HasSubstr("f.jsonl:2: \"labels\" has 1 numbers, others have 2"));
+  EXPECT_THAT(flags("[0, 2]"), HasSubstr("f.jsonl:2: \"labels\"[1] is 2, expected 0 or 1"));
+  EXPECT_THAT(flags("[0, \"a\"]"), HasSubstr("f.jsonl:2: \"labels\"[1] is \"a\""));
 }
 
 TextTable TableOf(std::vector<std::string> labels) {

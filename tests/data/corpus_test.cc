@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <optional>
+
 #include "base/parallel.h"
 #include "data/shared_folder.h"
 #include "data/small_tokenizer.h"
@@ -73,14 +75,16 @@ TEST(RowReader, Pairs) {
   const auto pairs = [&](const std::string& file, const std::string& text) {
     RowReader reader(folder.Write(file, text), /*line_by_line=*/true);
     std::vector<std::string> rows;
-    for (std::string row, pair; reader.Next(row, &pair);) rows.push_back(row + "|" + pair);
+    std::optional<std::string> pair;
+    for (std::string row; reader.Next(row, &pair);) rows.push_back(row + "|" + pair.value_or("none"));
     return rows;
   };
-  EXPECT_THAT(pairs("a.txt", "one\ntwo\n"), ElementsAre("one|", "two|"));
+  EXPECT_THAT(pairs("a.txt", "one\ntwo\n"), ElementsAre("one|none", "two|none"));
   EXPECT_THAT(pairs("a.jsonl", R"({"text": "a", "text_pair": "b"}
 {"text": "c"}
-{"text": "d", "text_pair": null})"),
-              ElementsAre("a|b", "c|", "d|"));
+{"text": "d", "text_pair": null}
+{"text": "e", "text_pair": ""})"),
+              ElementsAre("a|b", "c|none", "d|none", "e|"));
   const std::string questions = R"({"context": "she", "question": "who"}
 {"context": "he", "question": "what"}
 )";
@@ -144,6 +148,18 @@ TEST(RowReader, ALineWithoutSpacesIsCutBetweenCharacters) {
   EXPECT_EQ(Rows(folder.Write("b.txt", text), true).size(), 1u) << "line_by_line keeps the beginning of a line alone";
 }
 
+// The key of the text is chosen over all rows.
+TEST(RowReader, TheFirstRowMayLackTheText) {
+  TempFolder folder;
+  const std::string titled = "{\"title\": \"T\"}\n{\"title\": \"U\", \"text\": \"one\"}\n";
+  EXPECT_THAT(Rows(folder.Write("a.jsonl", titled + "{\"text\": \"two\"}\n")), ElementsAre("one", "two"));
+  EXPECT_THAT(ErrorOf([&] { Rows(folder.Write("b.jsonl", titled + "{\"title\": \"V\"}\n")); }),
+              HasSubstr("b.jsonl:3: \"text\" is missing"))
+      << "behind a row that has it";
+  EXPECT_THAT(Rows(folder.Write("c.jsonl", "{\"id\": \"7\", \"body\": \"one\"}\n")), ElementsAre("one"))
+      << "an index is no text";
+}
+
 TEST(RowReader, JsonLinesGiveTheirText) {
   TempFolder folder;
   const std::string text = folder.Write(
@@ -156,6 +172,8 @@ TEST(RowReader, JsonLinesGiveTheirText) {
   EXPECT_THAT(ErrorOf([&] { Rows(folder.Write("d.jsonl", "{\"n\": 1}\n")); }),
               HasSubstr("d.jsonl:1: no key holds text"));
   EXPECT_THAT(ErrorOf([&] { Rows(folder.Write("e.jsonl", "[1]\n")); }), HasSubstr("e.jsonl:1: expected a JSON object"));
+  EXPECT_THAT(Rows(folder.Write("a.json", "[{\"text\": \"one\"},\n {\"text\": \"two\"}]")), ElementsAre("one", "two"));
+  EXPECT_THAT(Rows(folder.Write("d.json", "{\"data\": [\n{\"text\": \"one\", \"score\": NaN}]}")), ElementsAre("one"));
   EXPECT_THAT(ErrorOf([&] { Rows(folder.Write("f.jsonl", "{\"text\": \n")); }), HasSubstr("f.jsonl:1"));
 }
 

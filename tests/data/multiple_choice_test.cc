@@ -99,7 +99,7 @@ TEST(ReadChoices, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error(R"({"context": "c", "question": " ", "options": ["x", ""], "label": 0})"),
               HasSubstr("a.jsonl:1: question and options[1] are blank"));
   EXPECT_THAT(error(R"({"text": "c"})"), HasSubstr("expected \"article\" with \"questions\", or"));
-  EXPECT_THAT(error("\n[1]"), HasSubstr("expected a JSON object, got a list"));
+  EXPECT_THAT(error("\n[1]"), HasSubstr("expected a JSON object, got 1"));
   EXPECT_THAT(error("{\"context\": "), HasSubstr("a.jsonl"));
   EXPECT_THAT(error(""), HasSubstr("a.jsonl: has no questions"));
   folder.Write("race/1.txt", R"({"article": "c", "questions": ["q"], "options": [["x", "y"]], "answers": ["A"]})");

@@ -34,6 +34,13 @@ std::shared_ptr<const Tokenizer> GoldenTokenizer() {
   return Tokenizer::Load(folder.path());
 }
 
+std::shared_ptr<const Tokenizer> WordPiece(const std::string& config = "{}") {
+  const TempFolder folder;
+  folder.Write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  folder.Write("tokenizer_config.json", config);
+  return Tokenizer::Load(folder.path());
+}
+
 SquadData DataOf(const Json& item) {
   SquadData data{"golden", {item["context"].get<std::string>()}, {{"q", item["question"].get<std::string>(), 0, {}}}};
   if (!item["answer"].is_null())
@@ -209,14 +216,23 @@ std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, 
 }
 
 TEST(CutContext, QuestionsAreReadUpToALength) {
-  const std::vector<int32_t> all{5, 6, 7};
-  std::vector<int32_t> ids = all;
-  CutQuestion({.max_query_length = 0}, ids);
-  EXPECT_EQ(ids, all);
-  CutQuestion({.max_query_length = 3}, ids);
-  EXPECT_EQ(ids, all);
-  CutQuestion({.max_query_length = 2}, ids);
-  EXPECT_EQ(ids, (std::vector<int32_t>{5, 6}));
+  const auto cut = [](const Tokenizer& tokenizer, int length) {
+    std::vector<int32_t> ids{5, 6, 7};
+    CutQuestion({.max_query_length = length}, tokenizer, ids);
+    return ids;
+  };
+  const auto tokenizer = WordPiece();
+  EXPECT_THAT(cut(*tokenizer, 0), ElementsAre(5, 6, 7));
+  EXPECT_THAT(cut(*tokenizer, 3), ElementsAre(5, 6, 7));
+  EXPECT_THAT(cut(*tokenizer, 2), ElementsAre(5, 6));
+  EXPECT_THAT(cut(*WordPiece(R"({"truncation_side": "left"})"), 2), ElementsAre(6, 7));
+}
+
+TEST(CutContext, WindowsOfATokenizerThatCutsBeginningsAreLaidFromTheEnd) {
+  const WindowLayout layout = LayoutOf(*WordPiece(R"({"truncation_side": "left"})"), /*question_tokens=*/2);
+  std::vector<std::pair<int32_t, int32_t>> windows;
+  for (const ContextWindow& window : CutContext(2, 18, layout, {15, 3})) windows.emplace_back(window.begin, window.end);
+  EXPECT_THAT(windows, ElementsAre(std::pair{0, 4}, std::pair{1, 11}, std::pair{8, 18}));
 }
 
 TEST(CutContext, WindowsCoverTheContextAndOverlap) {

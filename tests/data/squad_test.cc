@@ -124,8 +124,9 @@ TEST_F(Squad, BadFiles) {
   const auto wrong = [&](const std::string& text) {
     return ErrorOf([&] { ReadSquad(folder_.Write("dev.json", text), SquadUse::kMayHaveNone); });
   };
-  EXPECT_THAT(wrong(""), HasSubstr("dev.json: invalid JSON"));
-  EXPECT_THAT(wrong("[]"), HasSubstr("dev.json: expected an object, got a list"));
+  EXPECT_THAT(wrong(""), HasSubstr("dev.json: is empty, expected JSON"));
+  EXPECT_THAT(wrong("[]"), HasSubstr("dev.json: has no questions"));
+  EXPECT_THAT(wrong("{\"data\": ["), HasSubstr("dev.json:1: invalid JSON"));
   EXPECT_THAT(wrong(R"({"data": {}})"), HasSubstr("dev.json: \"data\": expected a list, got an object"));
   EXPECT_THAT(wrong(R"({"data": [{}]})"), HasSubstr("dev.json: data[0]: \"paragraphs\" is missing"));
   EXPECT_THAT(wrong(R"({"data": [{"paragraphs": [{"context": "x"}]}]})"),
@@ -133,6 +134,59 @@ TEST_F(Squad, BadFiles) {
   EXPECT_THAT(wrong(R"({"data": [{"paragraphs": [{"qas": []}]}]})"),
               HasSubstr("data[0].paragraphs[0]: \"context\" is missing"));
   EXPECT_THAT(ErrorOf([&] { ReadSquad(folder_ / "none.json", SquadUse::kMayHaveNone); }), HasSubstr("none.json"));
+}
+
+// The rows that HF's scripts read give what the official form of the same content gives.
+TEST_F(Squad, TheFlatForm) {
+  const std::string first =
+      R"({"id": "1", "title": "t", "context": "a b", "question": "b?", "answers": {"text": ["b"], "answer_start": [2]}})";
+  const std::string second =
+      R"({"id": "2", "title": "t", "context": "a b", "question": "c?", "answers": {"text": [], "answer_start": []}})";
+  const std::string third =
+      R"({"id": "3", "title": "u", "context": "é d", "question": "d?", "answers": {"text": ["d", "é"], "answer_start": [2, 0]}})";
+  const SquadData nested = ReadSquad(
+      folder_.Write("nested.json", R"({"version": "x", "data": [{"title": "t", "paragraphs": [{"context": "a b",
+      "qas": [{"id": "1", "question": "b?", "answers": [{"text": "b", "answer_start": 2}]}, {"id": "2", "question": "c?", "answers": []}]}]},
+      {"title": "u", "paragraphs": [{"context": "é d", "qas": [{"id": "3", "question": "d?",
+      "answers": [{"text": "d", "answer_start": 2}, {"text": "é", "answer_start": 0}]}]}]}]})"),
+      SquadUse::kMayHaveNone);
+  const std::string lines = first + "\n" + second + "\n" + third + "\n",
+                    list = "[" + first + ",\n" + second + ",\n" + third + "]";
+  for (const auto& [name, text] :
+       {std::pair("a.jsonl", lines), {"b.json", list}, {"c.json", "{\"version\": \"x\",\n\"data\": " + list + "}"}}) {
+    const SquadData flat = ReadSquad(folder_.Write(name, text), SquadUse::kMayHaveNone);
+    EXPECT_EQ(flat.contexts, nested.contexts) << name;
+    EXPECT_EQ(flat.articles, nested.articles) << name;
+    ASSERT_EQ(flat.questions.size(), nested.questions.size()) << name;
+    for (size_t q = 0; q < flat.questions.size(); ++q) {
+      const SquadQuestion &one = flat.questions[q], &other = nested.questions[q];
+      EXPECT_EQ(one.id, other.id);
+      EXPECT_EQ(one.text, other.text);
+      EXPECT_EQ(one.context, other.context);
+      ASSERT_EQ(one.answers.size(), other.answers.size());
+      for (size_t a = 0; a < one.answers.size(); ++a) {
+        EXPECT_EQ(one.answers[a].text, other.answers[a].text);
+        EXPECT_EQ(one.answers[a].start, other.answers[a].start);
+      }
+    }
+    EXPECT_EQ(ReadSquadReferences(folder_ / name)[2].answers, (std::vector<std::string>{"d", "é"}));
+  }
+}
+
+TEST_F(Squad, BadFlatRowsNameTheirLine) {
+  const auto wrong = [&](const std::string& row) {
+    return ErrorOf([&] { ReadSquad(folder_.Write("a.jsonl", "\n" + row + "\n"), SquadUse::kAnswerable); });
+  };
+  EXPECT_THAT(wrong(R"({"id": "1", "context": "a", "question": "?"})"),
+              HasSubstr("a.jsonl:2: question \"1\": \"answers\" is missing"));
+  EXPECT_THAT(wrong(R"({"id": "1", "question": "?"})"), HasSubstr("a.jsonl:2: \"context\" is missing"));
+  EXPECT_THAT(wrong(R"({"context": "a", "question": "?"})"), HasSubstr("a.jsonl:2: \"id\" is missing"));
+  EXPECT_THAT(wrong(R"({"id": "1", "context": "a", "question": "?", "answers": {"text": [], "answer_start": []}})"),
+              HasSubstr("a.jsonl:2: question \"1\" has no answer"));
+  EXPECT_THAT(wrong(R"({"id": "1", "context": "a", "question": "?", "answers": {"text": ["a"], "answer_start": []}})"),
+              HasSubstr("a.jsonl:2: question \"1\": \"answers\": 1 of \"text\", but 0 of \"answer_start\""));
+  EXPECT_THAT(wrong(R"({"id": "1", "context": "a", "question": "?", "answers": {"text": ["b"], "answer_start": [0]}})"),
+              HasSubstr("a.jsonl:2: question \"1\": answers[0]: \"text\" is \"b\", but the context has \"a\""));
 }
 
 // A file of holes: reading it to the limit would take a gigabyte of memory first.

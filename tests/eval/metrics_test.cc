@@ -41,6 +41,21 @@ TEST(Metrics, UndefinedF1IsZero) {
   EXPECT_EQ(F1(Ids{1}, Ids{1}), 1);
 }
 
+// Expected: sklearn.metrics.f1_score with average micro and macro, accuracy_score of the rows.
+TEST(Metrics, SetsOfLabels) {
+  using Flags = std::vector<uint8_t>;
+  const Flags truth{1, 0, 1, 0, /**/ 0, 0, 0, 0, /**/ 1, 1, 0, 0, /**/ 0, 1, 1, 0};
+  const Flags predicted{1, 0, 1, 0, /**/ 0, 1, 0, 0, /**/ 1, 0, 0, 0, /**/ 0, 1, 0, 0};
+  const FlagScores scores = ScoreFlags(predicted, truth, 4);
+  EXPECT_DOUBLE_EQ(scores.accuracy, 1.0 / 4);
+  EXPECT_DOUBLE_EQ(scores.f1_micro, 2 * 4.0 / (5 + 6));                // tp 4, predicted 5, actual 6
+  EXPECT_DOUBLE_EQ(scores.f1_macro, (1 + 2.0 / 4 + 2.0 / 3 + 0) / 4);  // the last label is nowhere: 0
+  const FlagScores none = ScoreFlags(Flags{0, 0}, Flags{0, 0}, 2);
+  EXPECT_EQ(none.f1_micro, 0);
+  EXPECT_EQ(none.f1_macro, 0);
+  EXPECT_EQ(none.accuracy, 1) << "the empty set is a set";
+}
+
 // Expected: sklearn.metrics.matthews_corrcoef.
 TEST(Metrics, MatthewsOfTwoAndMoreClasses) {
   EXPECT_NEAR(Matthews(Ids{1, 0, 1, 1, 0, 1, 0, 0}, Ids{1, 1, 1, 0, 0, 1, 0, 1}), 0.2581988897471611, 1e-15);

@@ -1,4 +1,4 @@
-// Any bytes as JSONL: labelled texts and rows of a corpus, or an Error of one line.
+// Any bytes as rows of JSON: labelled texts and rows of a corpus, or an Error of one line.
 #include "data/classification.h"
 #include "data/corpus.h"
 #include "fuzz/memory_file.h"
@@ -13,7 +13,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const TextTable table = ReadTextTable(file.path(), need_label);
       Check(table.rows() > 0 && table.lines.size() == table.texts.size(), "a row a line");
       Check(table.pairs.empty() || table.pairs.size() == table.texts.size(), "all rows have a pair or none");
-      Check(!need_label || table.labels.size() == table.texts.size(), "all rows have the label asked for");
+      const size_t labels = table.multi_label() ? table.label_sets.size() : table.labels.size();
+      Check(!need_label || labels == table.texts.size(), "all rows have the label asked for");
+      if (table.multi_label()) {
+        const std::vector<std::string> names = DiscoverLabels(table);
+        for (const std::vector<float>& flags : LabelFlags(table, names))
+          Check(flags.size() == names.size(), "a flag a label");
+      }
       for (const std::string& text : table.texts) Check(IsValidUtf8(text), "texts are UTF-8");
     });
   }

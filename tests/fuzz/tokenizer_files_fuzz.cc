@@ -1,5 +1,6 @@
 // Any bytes as the JSON files of a tokenizer's folder, parted by 0xFF: tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json. What loads is a tokenizer that works, and reads back as itself when it is saved.
+// special_tokens_map.json, added_tokens.json. What loads is a tokenizer that works, and reads back as itself when it is
+// saved.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -16,8 +17,10 @@ namespace {
 using namespace lshformer;
 using testing::Check;
 
-constexpr const char* kFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"};
-constexpr const char* kText = "The [MASK] cat's [E] caf\u00e9 \u65e5\u672c [SEP] sat.";
+constexpr const char* kFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                  "added_tokens.json"};
+constexpr const char* kText =
+    "The [MASK] cat's [E] caf\u00e9 \u65e5\u672c [SEP] sat. KAYAK\u0301 ``ab\u200d''  \u2581a \ufb01<e2>";
 
 void CheckTokenizer(const Tokenizer& tokenizer) {
   for (const int32_t id :
@@ -63,6 +66,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (i > 0) with_vocabulary.Write(kFiles[i], files[i]);
   }
   CheckFolder(alone);
-  if (!files[1].empty() || !files[2].empty()) CheckFolder(with_vocabulary);
+  if (!files[1].empty() || !files[2].empty() || !files[3].empty()) CheckFolder(with_vocabulary);
   return 0;
 }

@@ -21,7 +21,7 @@ std::unique_ptr<WordPieceTokenizer> Make(bool lowercase, bool strip_accents) {
                    {.content = "plus", .special = false, .single_word = true}};
   std::string vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##bc\nabc\né\n##é\n日\n";
   for (char c = '!'; c <= '~'; ++c) vocab.append(1, c).append("\n##").append(1, c).append("\n");
-  return std::make_unique<WordPieceTokenizer>(vocab, "vocab.txt", options);
+  return std::make_unique<WordPieceTokenizer>(Vocabulary(vocab, "vocab.txt"), "vocab.txt", options);
 }
 
 void CheckEncoding(const WordPieceTokenizer& tokenizer, const std::string& text, const std::string& pair) {
@@ -41,7 +41,8 @@ void CheckEncoding(const WordPieceTokenizer& tokenizer, const std::string& text,
   }
   tokenizer.Decode(whole.ids, true);
   for (const int length : {3, 4, 9}) {
-    const Encoding cut = tokenizer.Encode(text, pair, {.max_length = length});
+    const Encoding cut =
+        tokenizer.Encode(text, pair.empty() ? std::nullopt : std::optional(pair), {.max_length = length});
     const size_t specials = pair.empty() ? 2 : 3;
     Check(cut.ids.size() <= static_cast<size_t>(length) && cut.ids.size() == cut.offsets.size(),
           "as short as asked for");

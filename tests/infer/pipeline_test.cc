@@ -91,6 +91,35 @@ TEST(ClassificationTest, RegressionAndSingleLabelsFollowHf) {
             Json::parse(R"([{"label": "spam", "score": 0.5}])"));
 }
 
+// The fake model's logits are 0 and the number of tokens.
+TEST(ClassificationTest, OfSeveralLabelsEachHasItsOwnSigmoid) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  setup.config.problem_type = ModelConfig::kMultiLabel;
+  const Json results = Answer(setup.Make(), R"({"text": "the cat"})")["results"];
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0]["label"], "good");
+  EXPECT_NEAR(results[0]["score"].get<double>(), 1 / (1 + std::exp(-4.0)), 1e-6);
+  EXPECT_EQ(results[1]["score"], 0.5);
+}
+
+TEST(ClassificationTest, ASecondTextMayBeEmptyOrMissing) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  EXPECT_EQ(pipeline.PrepareClassify({"the cat", ""}).value.text.ids.size(), 5U) << "[CLS] the cat [SEP] [SEP]";
+  EXPECT_EQ(pipeline.PrepareClassify({"the cat"}).value.text.ids.size(), 4U);
+  EXPECT_EQ(Answer(pipeline, R"({"text": "the cat", "text_pair": null})"), Answer(pipeline, R"({"text": "the cat"})"));
+}
+
+// In the line's place: the others are answered.
+TEST(ClassificationTest, AModelOfOneTypeTakesNoSecondText) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  setup.config.type_vocab_size = 1;
+  const Pipeline pipeline = setup.Make();
+  EXPECT_EQ(Answer(pipeline, R"({"text": "the", "text_pair": "cat"})")["error"],
+            "in:1: \"text_pair\": the model takes no second text (type_vocab_size 1)");
+  EXPECT_TRUE(Answer(pipeline, R"({"text": "the cat"})").contains("results"));
+}
+
 TEST(ClassificationTest, OutputThatIsNotFiniteIsAnErrorOfTheLine) {
   FakeSetup setup(PredictTask::kTextClassification);
   const Pipeline pipeline = setup.Make();
@@ -209,8 +238,8 @@ TEST(PrepareTest, LongTextsAreCutAndMarked) {
   FakeSetup setup(PredictTask::kTextClassification);
   setup.options.max_seq_length = 6;
   const Pipeline pipeline = setup.Make();
-  EXPECT_FALSE(pipeline.PrepareClassify({"a a a a", ""}).truncated);
-  const Outcome<ClassifyQuery> cut = pipeline.PrepareClassify({"a a a a a", ""});
+  EXPECT_FALSE(pipeline.PrepareClassify({"a a a a"}).truncated);
+  const Outcome<ClassifyQuery> cut = pipeline.PrepareClassify({"a a a a a"});
   EXPECT_TRUE(cut.truncated);
   EXPECT_EQ(cut.value.text.ids.size(), 6U);
 }
@@ -254,8 +283,7 @@ TEST(PipelineTest, WhatDoesNotFitTheModelIsRefused) {
 TEST(TypedCallsTest, AnErrorIsOfItsInputAlone) {
   FakeSetup setup(PredictTask::kTextClassification);
   const Pipeline pipeline = setup.Make();
-  const std::vector<TextInput> inputs{{"the cat", "sat"}, {"", ""},    {"a", "\xff"},
-                                      {"\xff", ""},       {"the", ""}, {" ", ""}};
+  const std::vector<TextInput> inputs{{"the cat", "sat"}, {""}, {"a", "\xff"}, {"\xff"}, {"the"}, {" "}};
   const auto outcomes = pipeline.Classify(inputs);
   ASSERT_EQ(outcomes.size(), 6U);
   EXPECT_EQ(outcomes[0].value[0].label, "good");
@@ -273,7 +301,7 @@ TEST(TypedCallsTest, AnErrorIsOfItsInputAlone) {
 TEST(TypedCallsTest, MasksAndEmbeddings) {
   FakeSetup masks(PredictTask::kFillMask);
   const Pipeline filler = masks.Make();
-  const std::vector<TextInput> texts{{"the [MASK] [MASK]", ""}, {"no mask", ""}};
+  const std::vector<TextInput> texts{{"the [MASK] [MASK]"}, {"no mask"}};
   const auto filled = filler.FillMask(texts, /*top_k=*/3);
   EXPECT_EQ(filled[0].value.masks, (std::vector<int32_t>{2, 3}));
   ASSERT_EQ(filled[0].value.candidates.size(), 2U);
@@ -286,7 +314,7 @@ TEST(TypedCallsTest, MasksAndEmbeddings) {
   FakeSetup vectors(PredictTask::kFeatureExtraction);
   vectors.options.max_seq_length = 5;
   const Pipeline embedder = vectors.Make();
-  const std::vector<TextInput> long_text{{"the cat sat on", ""}};
+  const std::vector<TextInput> long_text{{"the cat sat on"}};
   const auto embedded = embedder.Embed(long_text, EmbedOptions{Pooling::kMean, false});
   EXPECT_TRUE(embedded[0].truncated);
   EXPECT_FALSE(embedded[0].value.per_token);

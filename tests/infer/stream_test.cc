@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <thread>
 
@@ -137,6 +138,77 @@ TEST(PredictLinesTest, CutTextsAreCounted) {
   const Streamed streamed =
       Stream(setup.Make(), setup, "{\"text\": \"a a a a\"}\n{\"text\": \"a a a\"}\n{\"text\": \"a a a a a a\"}\n");
   EXPECT_EQ(streamed.statistics.truncated, 2);
+}
+
+// A line of text is what {"text": …} is with that text, quotes and blanks at its ends included.
+TEST(PredictLinesTest, PlainLinesAreTexts) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  const Pipeline pipeline = setup.Make();
+  const auto text = [&](const std::string& lines, LineFormat format) {
+    LineReader reader(setup.folder.Write("in", lines));
+    std::string out;
+    const StreamStatistics statistics =
+        PredictLines(pipeline, reader, {[&](std::string_view piece) { out += piece; }, [] {}}, {}, format);
+    return std::pair(out, statistics.bad);
+  };
+  const auto [plain, bad] = text("\xEF\xBB\xBFthe cat\n\n  sat \"on\" \r\n\xFF\n{\"text\": 1}", LineFormat::kText);
+  EXPECT_EQ(bad, 2);  // the blank one, and the one that is no UTF-8
+  const auto [json, bad_json] = text(
+      "{\"text\": \"the cat\"}\n{\"text\": \"\"}\n{\"text\": \"  sat \\\"on\\\" \"}\n{\"text\": \"\xFF\"}\n"
+      "{\"text\": \"{\\\"text\\\": 1}\"}",
+      LineFormat::kJson);
+  EXPECT_EQ(bad_json, 2);
+  std::istringstream left(plain), right(json);
+  std::string a, b;
+  for (int line = 0; std::getline(left, a) && std::getline(right, b); ++line) {
+    if (line != 3) {
+      EXPECT_EQ(a, b) << line;
+    }
+  }
+  EXPECT_THAT(plain, HasSubstr("in:4: \\\"text\\\": expected UTF-8"));
+}
+
+// Rows in the order of the lines, one each, whatever is wrong with a line.
+TEST(EmbedLinesTest, ARowALine) {
+  FakeSetup setup(PredictTask::kFeatureExtraction);
+  setup.options.embedding.pooling = Pooling::kMean;
+  const Pipeline pipeline = setup.Make();
+  const std::string lines =
+      "{\"text\": \"the cat\"}\nnot json\n{\"text\": \"a\", \"pooling\": \"none\"}\n{\"text\": \"a\", \"pooling\": "
+      "\"cls\"}\n";
+  LineReader reader(setup.folder.Write("in.jsonl", lines));
+  std::vector<std::vector<float>> rows;
+  const StreamStatistics statistics =
+      EmbedLines(pipeline, reader, [&](std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); });
+  EXPECT_EQ(statistics.lines, 4);
+  EXPECT_EQ(statistics.bad, 2);
+  EXPECT_THAT(statistics.first_error, HasSubstr("in.jsonl:2"));
+  ASSERT_EQ(rows.size(), 4u);
+  const std::vector<TextInput> texts{{"the cat", ""}, {"a", ""}};
+  EXPECT_EQ(rows[0], pipeline.Embed({&texts[0], 1})[0].value.values);
+  EXPECT_EQ(rows[3], pipeline.Embed({&texts[1], 1}, EmbedOptions{Pooling::kCls, false})[0].value.values);
+  for (const size_t bad : {size_t{1}, size_t{2}}) {
+    EXPECT_EQ(rows[bad].size(), rows[0].size());
+    EXPECT_TRUE(std::all_of(rows[bad].begin(), rows[bad].end(), [](float x) { return std::isnan(x); }));
+  }
+}
+
+// What is done is handed on after some forward calls, not after a whole window: a signal costs no more than that.
+TEST(PredictLinesTest, APieceIsAFewForwardCalls) {
+  FakeSetup setup(PredictTask::kTextClassification);
+  setup.options.batch_tokens = 16;
+  const Pipeline pipeline = setup.Make();
+  std::string input;
+  for (int i = 0; i < 500; ++i) input += "{\"text\": \"the cat\"}\n";
+  LineReader reader(setup.folder.Write("in.jsonl", input));
+  std::vector<size_t> calls;
+  PredictLines(pipeline, reader, {[](std::string_view) {}, [&] { calls.push_back(setup.model->calls.size()); }});
+  ASSERT_FALSE(calls.empty());
+  size_t before = 0;
+  for (const size_t now : calls) {
+    EXPECT_LE(now - before, static_cast<size_t>(kPieceBatches) + 1);
+    before = now;
+  }
 }
 
 TEST(PredictLinesTest, AnswersDoNotDependOnThreads) {

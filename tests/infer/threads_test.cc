@@ -50,7 +50,7 @@ class ThreadsTest : public ::testing::Test {
       std::string text = "the";
       for (int word = 0; word < i * i % 251; ++word)
         text += word % 3 == i % 3 ? " cat" : word % 2 == 0 ? " sat" : " on";
-      texts_.push_back({text, i % 4 == 0 ? "a mat" : ""});
+      texts_.push_back({text, i % 4 == 0 ? std::optional<std::string>("a mat") : std::nullopt});
     }
   }
 

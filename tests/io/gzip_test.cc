@@ -54,6 +54,20 @@ std::vector<std::string> LinesOf(const std::string& path, const LineOptions& opt
   return lines;
 }
 
+// Of another kind than text: at the first line, packed or not.
+TEST(LineReader, ForeignContentIsRefused) {
+  const TempFolder folder;
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 3\n";
+  for (const std::string& text : {pointer, std::string("\xFF\xFEt\0h\0", 6), std::string("PK\x03\x04rest")}) {
+    for (const std::string& written : {text, Gzip(text)}) {
+      const std::string path = folder.Write("a.txt", written);
+      EXPECT_THAT(ErrorOf([&] { LinesOf(path); }), HasSubstr("a.txt: is ")) << text;
+      EXPECT_THAT(ErrorOf([&] { ReadText(path); }), HasSubstr("a.txt: is ")) << text;
+    }
+  }
+  EXPECT_THAT(LinesOf(folder.Write("a.html", "<html>\n")), ElementsAre("<html>"));
+}
+
 // Every property holds for a plain file and for its gzip.
 class LineReaderTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -72,7 +86,7 @@ TEST_P(LineReaderTest, EndsOfLinesAndFiles) {
   EXPECT_THAT(LinesOf(Write("a\r\nb\r\n\r\nc\rd\r")), ElementsAre("a", "b", "", "c\rd"));
   EXPECT_THAT(LinesOf(Write("a\r\r\nb\r\n"), {.strip_cr = false}), ElementsAre("a\r\r", "b\r"));
   EXPECT_THAT(LinesOf(Write(std::string("a\0b\n\0", 5))), ElementsAre(std::string("a\0b", 3), std::string("\0", 1)));
-  EXPECT_THAT(LinesOf(Write("\xFF\xFE\n")), ElementsAre("\xFF\xFE"));  // bytes, not text
+  EXPECT_THAT(LinesOf(Write("\xFE\xFD\n")), ElementsAre("\xFE\xFD"));  // bytes, not text
 }
 
 // Lines of all lengths around the chunk that is read at a time.

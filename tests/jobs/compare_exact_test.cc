@@ -219,7 +219,7 @@ TEST_F(CompareExactTest, TheCosineIsThatOfMeanEmbeddings) {
   std::vector<TextInput> texts;
   std::string rows = "sentence\tlabel\n";
   for (uint64_t i = 0; i < kTexts; ++i) {
-    texts.push_back({Letters(i, 20 + 9 * static_cast<int>(i)), ""});
+    texts.push_back({Letters(i, 20 + 9 * static_cast<int>(i))});
     rows += texts.back().text + (i % 2 == 0 ? "\t0\n" : "\t1\n");
   }
   PredictOptions options;

@@ -21,6 +21,15 @@ TEST(CompareStates, MeanAndWorstOfTheRows) {
   EXPECT_NEAR(same.worst, 1, 1e-15);
 }
 
+// The standard error of the mean; of one text there is none.
+TEST(CompareStates, SpreadOverTheTexts) {
+  const Tensor a = torch::tensor({{1., 0.}, {1., 0.}, {1., 0.}, {1., 0.}}, torch::kFloat64);
+  const Tensor b = torch::tensor({{1., 0.}, {0., 1.}, {1., 0.}, {0., 1.}}, torch::kFloat64);
+  EXPECT_NEAR(Compare(a, b).spread, std::sqrt(4 * 0.25 / 3) / 2, 1e-15);
+  EXPECT_EQ(Compare(a, a).spread, 0);
+  EXPECT_TRUE(std::isnan(Compare(a.slice(0, 0, 1), b.slice(0, 0, 1)).spread));
+}
+
 // A model that breaks must not look like one that keeps everything.
 TEST(CompareStates, NotANumberStays) {
   const double nan = std::numeric_limits<double>::quiet_NaN();

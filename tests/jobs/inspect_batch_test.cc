@@ -46,6 +46,16 @@ TEST(InspectBatchTest, LinesBecomeSequences) {
   EXPECT_TRUE(labelled);
 }
 
+TEST(InspectBatchTest, ANumberForEveryLabel) {
+  const std::string line = "{\"input_ids\": [7], \"labels\": [1, 0.5, false]}";
+  EXPECT_THAT(Read(line, LabelKind::kFlags).batch.labels.flags, ElementsAre(1.0F, 0.5F, 0.0F));
+  for (const char* bad : {"[1, 0]", "1", "\"a\""})
+    EXPECT_THAT(ErrorIn(std::string("{\"input_ids\": [7], \"labels\": ") + bad + "}", LabelKind::kFlags),
+                HasSubstr("b.jsonl:1: \"labels\": expected a list of 3 numbers"));
+  EXPECT_THAT(ErrorIn("{\"input_ids\": [7], \"labels\": [1, 0, NaN]}", LabelKind::kFlags),
+              HasSubstr("b.jsonl:1: \"labels\"[2] is NaN, expected a number from 0 to 1"));
+}
+
 TEST(InspectBatchTest, SpansOnAllLinesOrOnNone) {
   const std::string lines =
       "{\"input_ids\": [7, 8], \"start_positions\": 1, \"end_positions\": 9}\n"

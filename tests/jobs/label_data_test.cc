@@ -65,6 +65,40 @@ TEST_F(LabelDataTest, AModelKeepsItsOwnOrderOfTheSameLabels) {
   EXPECT_EQ(config.problem_type, "single_label_classification");
 }
 
+TEST_F(LabelDataTest, SetsOfLabels) {
+  TrainOptions options = Options({folder_.Write("a.jsonl", R"({"text": "x", "labels": ["b"]})"),
+                                  folder_.Write("b.jsonl", R"({"text": "y", "labels": ["a", "c"]})")});
+  options.do_eval = true;
+  options.validation_file = folder_.Write("dev.jsonl", R"({"text": "x", "labels": []})");
+  LabelTables tables = ReadLabelTables(options, /*do_eval=*/true);
+  EXPECT_TRUE(tables.multi_label);
+  EXPECT_THAT(tables.labels, ElementsAre("a", "b", "c"));
+  ModelConfig config;
+  AgreeOnLabels(tables, config);
+  EXPECT_EQ(config.problem_type, "multi_label_classification");
+  EXPECT_THAT(config.labels, ElementsAre("a", "b", "c"));
+  options.train_files.push_back(blues_);
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("blues.jsonl:1: no column \"labels\""));
+  options.train_files = {blues_, folder_ / "a.jsonl"};
+  EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("a.jsonl:1: no column \"label\""));
+}
+
+// Flags are in the order of a checkpoint's labels, where there are as many.
+TEST_F(LabelDataTest, FlagsHaveTheNamesOfTheModel) {
+  const TrainOptions options = Options({folder_.Write("a.jsonl", R"({"text": "x", "labels": [0, 1, 1]})")});
+  LabelTables tables = ReadLabelTables(options, false);
+  ModelConfig config;
+  config.labels = {"red", "blue", "green"};
+  config.num_labels = 3;
+  AgreeOnLabels(tables, config);
+  EXPECT_THAT(tables.labels, ElementsAre("red", "blue", "green"));
+  EXPECT_THAT(LabelFlags(tables.train[0], tables.labels), ElementsAre(ElementsAre(0, 1, 1)));
+  tables = ReadLabelTables(options, false);
+  ModelConfig fresh;
+  AgreeOnLabels(tables, fresh);
+  EXPECT_THAT(fresh.labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+}
+
 // HF run_glue's rule, unless --do_regression says otherwise.
 TEST_F(LabelDataTest, RealNumbersAreValues) {
   const std::string scores = folder_.Write("scores.tsv", "text\tlabel\na\t1\nb\t2.5\n");

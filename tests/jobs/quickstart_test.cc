@@ -78,6 +78,14 @@ TEST(QuickstartTableTest, AFigureThatIsMissingIsShownAsMissing) {
   EXPECT_THAT(Row(QuickstartTable(result), "perplexity"), ElementsAre(_, "20.09", "–", "–", "20.09", "1"));
 }
 
+// A job that was not run took no memory, which is not the same as 0 MB.
+TEST(QuickstartTableTest, WhatDidNotRunHasNoMemory) {
+  QuickstartResult result = Result();
+  result.exact.pretrain.peak_mb = 200, result.hashed[0].pretrain.peak_mb = 100, result.hashed[1].pretrain.peak_mb = 0;
+  EXPECT_THAT(Row(QuickstartTable(result), "peak memory of the process, MB"),
+              ElementsAre(_, "200", "100", "0.500", "–", "–"));
+}
+
 TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
   const std::string summary = SimHashSummary(Result());
   EXPECT_THAT(summary, HasSubstr("SimHash attention computed 25.0 % of the pairs and was 3 times faster than exact "

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "jobs/evaluate.h"
 #include "jobs/predict.h"
 #include "jobs/train.h"
@@ -77,6 +78,54 @@ TEST_F(TrainEvaluateTest, WhatIsTrainedIsEvaluatedAndAsked) {
   EXPECT_EQ(ReadJsonFile(ask.output)["results"][0]["label"], "down");
 
   EXPECT_THAT(ErrorOf([&] { RunTrain(options); }), HasSubstr("not empty"));
+}
+
+// A row has "even" and "vowel", one of them or none.
+TEST_F(TrainEvaluateTest, SeveralLabelsARow) {
+  std::string rows;
+  for (int i = 0; i < 52; ++i) {
+    std::vector<std::string> labels;
+    if (i % 2 == 0) labels.push_back("even");
+    if (i % 26 < 5) labels.push_back("early");
+    const std::string text = std::string(i % 2 == 0 ? "good " : "bad ") + static_cast<char>('a' + i % 26);
+    rows += Json{{"text", text}, {"labels", labels}}.dump() + "\n";
+  }
+  TrainOptions options = Options();
+  options.train_files = {folder_.Write("train.jsonl", rows)};
+  options.validation_file = options.train_files[0];
+  options.test_file = options.train_files[0];
+  options.do_predict = true;
+  options.training.num_train_epochs = 40;
+  options.training.metric_for_best_model = "f1_micro";
+  options.training.load_best_model_at_end = true;
+  options.training.eval_steps = options.training.save_steps = 70;
+  const JobResult trained = RunTrain(options);
+  EXPECT_EQ(trained.eval["eval_accuracy"], 1.0) << trained.eval.dump();
+  EXPECT_EQ(trained.eval["eval_f1_micro"], 1.0);
+  EXPECT_EQ(trained.eval["eval_f1_macro"], 1.0);
+  EXPECT_EQ(ReadJsonFile(folder_ / "run/config.json")["problem_type"], "multi_label_classification");
+  EXPECT_THAT(ReadFile(folder_ / "run/predict_results.txt"),
+              StartsWith("index\tprediction\n0\tearly,even\n1\tearly\n2\tearly,even\n"));
+  EXPECT_THAT(ReadFile(folder_ / "run/predict_results.txt"), HasSubstr("\n7\t\n8\teven\n"));
+
+  EvaluateJob job;
+  job.model.model_name_or_path = options.folder.output_dir;
+  job.validation_file = options.validation_file;
+  EXPECT_EQ(RunEvaluate(job)["eval_loss"], trained.eval["eval_loss"]);
+  job.validation_file = folder_.Write("odd.jsonl", R"({"text": "a", "labels": ["odd"]})");
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }),
+              HasSubstr("odd.jsonl:1: label \"odd\" is unknown, known: early, even"));
+  job.validation_file = folder_ / "dev.tsv";
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("dev.tsv:2: has \"label\", expected several labels a row"));
+}
+
+TEST_F(TrainEvaluateTest, AModelOfOneTypeTakesNoSecondText) {
+  TrainOptions options = Options();
+  options.model.config_overrides += ",type_vocab_size=1";
+  options.train_files = {folder_.Write("pairs.jsonl", R"({"sentence1": "a", "sentence2": null, "label": "x"}
+{"sentence1": "a", "sentence2": "b", "label": "y"})")};
+  EXPECT_THAT(ErrorOf([&] { RunTrain(options); }),
+              HasSubstr("pairs.jsonl:2: has a second text (\"sentence2\"), the model takes none (type_vocab_size 1)"));
 }
 
 TEST_F(TrainEvaluateTest, ContradictionsAreRefusedBeforeAnyWork) {

@@ -170,6 +170,12 @@ TEST(ParseModelConfig, Labels) {
   EXPECT_THAT(Parse(R"({"id2label":{"1":"b","0":"a"}})").labels, ElementsAre("a", "b"));
   EXPECT_THAT(Parse(R"({"label2id":{"b":1,"a":"0"}})").labels, ElementsAre("a", "b"));
   EXPECT_EQ(Parse(R"({"num_labels":5})").num_labels, 5);
+  EXPECT_EQ(ToJson(Parse(R"({"some_score":NaN})"))["some_score"], nullptr);
+  EXPECT_THAT(MemberError(R"("layer_norm_eps":NaN)"), HasSubstr("\"layer_norm_eps\": expected a number, got NaN"));
+  // As HF's scripts write them for labels that are no strings.
+  EXPECT_THAT(Parse(R"({"id2label":{"0":0,"1":1},"label2id":{"0":0,"1":1}})").labels, ElementsAre("0", "1"));
+  EXPECT_THAT(Parse(R"({"id2label":{"0":false,"1":true}})").labels, ElementsAre("false", "true"));
+  EXPECT_EQ(ToJson(Parse(R"({"id2label":{"0":0,"1":1}})"))["id2label"], Json::parse(R"({"0":"0","1":"1"})"));
   EXPECT_EQ(Parse(R"({"num_labels":null,"id2label":null})").num_labels, 2);
   std::string many = R"({"id2label":{"0":"0")";
   for (int i = 1; i < 12; ++i) many += fmt::format(R"(,"{}":"{}")", i, i);
@@ -179,7 +185,7 @@ TEST(ParseModelConfig, Labels) {
   EXPECT_EQ(MemberError(R"("id2label":{"zero":"a"})"), "\"id2label\": expected numbers from 0, got \"zero\"");
   EXPECT_EQ(MemberError(R"("id2label":{"99999999999999999999":"a"})"),
             "\"id2label\": expected numbers from 0, got \"99999999999999999999\"");
-  EXPECT_EQ(MemberError(R"("id2label":{"0":5})"), "\"id2label\": expected names, got 5");
+  EXPECT_EQ(MemberError(R"("id2label":{"0":[]})"), "\"id2label\": expected names, got a list of 0 values");
   EXPECT_EQ(MemberError(R"("id2label":["a","b"])"), "\"id2label\": expected an object, got a list of 2 values");
   EXPECT_EQ(MemberError(R"("label2id":{"a":-1})"), "\"label2id\": expected numbers from 0, got -1");
   EXPECT_EQ(MemberError(R"("label2id":{"a":0,"b":0})"), "\"label2id\": two labels have number 0");

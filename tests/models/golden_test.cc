@@ -50,6 +50,8 @@ PackedBatch ReadBatch(const std::string& path, Task task, const ModelConfig& con
       for (const Json& label : labels) batch.labels.tokens.push_back(label.get<int32_t>());
       if (task == Task::kPretraining)
         batch.labels.classes.push_back(object.at(FamilyOf(config).sentence_pairs.label).get<int32_t>());
+    } else if (config.multi_label()) {
+      for (const Json& flag : labels) batch.labels.flags.push_back(flag.get<float>());
     } else if (regression) {
       batch.labels.values.push_back(labels.get<float>());
     } else {
@@ -185,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                                            "classification_gamma_beta", "regression", "regression_deep",
                                            "question_answering", "encoder", "albert_masked_lm", "albert_groups",
                                            "albert_pretraining", "albert_classification", "albert_question_answering",
-                                           "albert_encoder", "multiple_choice", "albert_multiple_choice"),
+                                           "albert_encoder", "multiple_choice", "albert_multiple_choice",
+                                           "multi_label"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

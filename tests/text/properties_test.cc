@@ -21,7 +21,7 @@ std::unique_ptr<WordPieceTokenizer> Make(bool lowercase) {
   for (char c = 'a'; c <= 'z'; ++c) vocab.append(1, c).append("\n##").append(1, c).append("\n");
   WordPieceOptions options;
   options.normalizer = {.lowercase = lowercase, .strip_accents = lowercase};
-  return std::make_unique<WordPieceTokenizer>(vocab, "vocab.txt", options);
+  return std::make_unique<WordPieceTokenizer>(Vocabulary(vocab, "vocab.txt"), "vocab.txt", options);
 }
 
 // Text of parts at which normalisers and word splitters go wrong.

@@ -74,7 +74,7 @@ void GradientBlock(const Dropout& dropout, RowGradients& tile, const DropoutWord
     for (int c = 0; c < count; ++c) {
       float* score = tile.scores + c * stride + r;
       float* gradient = tile.gradients + c * stride + r;
-      const auto left_out = hn::Le(hn::Load(d, score), hn::Set(d, kMasked));
+      const auto left_out = hn::Eq(hn::Load(d, score), hn::Set(d, kMasked));  // not −∞, which is a score
       const auto p = Exp2(d, hn::Sub(hn::Load(d, score), lse));
       const auto keep = dropout.on ? KeepFactor(dropout, tile.rows, r, columns[c]) : hn::Set(d, 1.0f);
       const auto ds = hn::IfThenZeroElse(left_out, hn::Mul(p, hn::MulSub(hn::Load(d, gradient), keep, delta)));
@@ -107,7 +107,7 @@ void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWord
       const auto p = T::kParts == 1 ? Exp2ForBFloat16(d, exponent) : Exp2(d, exponent);
       auto weight = p, ds = hn::Mul(p, hn::Sub(hn::Load(d, gradient), delta));
       if (!kPlain) {
-        const auto left_out = hn::Le(hn::Load(d, score), hn::Set(d, kMasked));
+        const auto left_out = hn::Eq(hn::Load(d, score), hn::Set(d, kMasked));
         const auto keep = dropout.on ? KeepFactor(dropout, tile.rows, r, words[c]) : hn::Set(d, 1.0f);
         ds = hn::IfThenZeroElse(left_out, hn::Mul(p, hn::MulSub(hn::Load(d, gradient), keep, delta)));
         weight = hn::IfThenZeroElse(left_out, hn::MulSub(p, keep, fill));

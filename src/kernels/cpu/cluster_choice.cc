@@ -24,16 +24,18 @@ struct Largest {
     const Ints di;
     if (hn::AllFalse(d, hn::Gt(score, hn::Load(d, scores + (open - 1) * kTileRows + r)))) return;
     auto number = hn::Set(di, index);
+    auto moves = hn::FirstN(d, 0);  // what was before the others stays before them, equal or not
     for (int p = 0; p < open; ++p) {
       float* at = scores + p * kTileRows + r;
       int32_t* index_at = indices + p * kTileRows + r;
       const FloatVec held = hn::Load(d, at);
       const auto held_index = hn::Load(di, index_at);
-      const auto larger = hn::Gt(score, held);
+      const auto larger = hn::Or(moves, hn::Gt(score, held));
       hn::Store(hn::IfThenElse(larger, score, held), d, at);
       hn::Store(hn::IfThenElse(hn::RebindMask(di, larger), number, held_index), di, index_at);
       number = hn::IfThenElse(hn::RebindMask(di, larger), held_index, number);
       score = hn::IfThenElse(larger, held, score);
+      moves = larger;
     }
   }
 };

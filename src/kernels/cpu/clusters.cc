@@ -187,16 +187,27 @@ void SumUpChildren(int g, int32_t length, int stride, const ClusterSums& below, 
 
 }  // namespace
 
-void CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+bool CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
              float* to) {
   const Floats d;
+  FloatVec apart = hn::Zero(d);  // bits of x − x, which are 0 where x is finite alone
+  float rest = 0;
   for (int32_t i = 0; i < length; ++i, to += stride) {
     if (i + kRowsAhead < length) PrefetchRow(from.at(first + i + kRowsAhead, head), head_dim);
     const float* row = from.at(first + i, head);
     int k = 0;
-    for (; k + kLanes <= head_dim; k += kLanes) hn::Store(hn::LoadU(d, row + k), d, to + k);
-    for (; k < stride; ++k) to[k] = k < head_dim ? row[k] : 0.0f;
+    for (; k + kLanes <= head_dim; k += kLanes) {
+      const FloatVec x = hn::LoadU(d, row + k);
+      apart = hn::Or(apart, hn::Sub(x, x));
+      hn::Store(x, d, to + k);
+    }
+    for (; k < head_dim; ++k) {
+      to[k] = row[k];
+      rest += row[k] - row[k];
+    }
+    for (; k < stride; ++k) to[k] = 0.0f;
   }
+  return hn::AllTrue(d, hn::Eq(apart, hn::Zero(d))) && rest == 0;
 }
 
 void SumUp(const ClusterCall& call, Clusters& into, std::vector<ClusterScores>& scores) {
@@ -231,9 +242,9 @@ namespace lshformer {
 HWY_EXPORT(CopyAll);
 HWY_EXPORT(SumUp);
 
-void CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
                     float* to) {
-  HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
+  return HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
 }
 
 std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into) {

@@ -30,7 +30,8 @@ void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int h
                  int depth, std::vector<float>& to);
 
 // to[i] ← row i of `length` tokens from `first` on, [length][stride], zeros at their ends; stride: a multiple of 16.
-void CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+// Whether all numbers are finite.
+bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
                     float* to);
 
 // One sequence under one head.

@@ -110,14 +110,12 @@ Row Probabilities(const Unit& unit, int64_t i) {
     if (score[j] > top || std::isnan(score[j])) top = score[j];
   }
   double sum = 0;
-  bool any = false;
-  for (int64_t j = 0; j < unit.length(); ++j) {
+  for (int64_t j = 0; j < unit.length() && top != -std::numeric_limits<double>::infinity(); ++j) {
     if (row.kind[j] == Pair::kAbsent) continue;
-    any = true;
     row.probability[j] = std::exp(score[j] - top);
     sum += row.probability[j];
   }
-  if (!any) return row;  // sees nothing: no probability, lse = −∞
+  if (sum == 0) return row;  // sees nothing: no probability, lse = −∞
   for (double& p : row.probability) p /= sum;
   row.lse = top + std::log(sum);
   return row;

@@ -60,7 +60,7 @@ class Unit {
       dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
     }
     if (const ClusteredAttention* own = ClusteredOf(in.spec, head)) clustered_ = *own;
-    if (UsesHash(spec_, length_)) SumUp();
+    if (UsesHash(spec_, length_) && AllFinite(held.query) && AllFinite(held.key)) SumUp();
   }
 
   int32_t length() const { return length_; }
@@ -110,6 +110,11 @@ class Unit {
     for (const auto* logits : {&key_logits, &centroid_logits})
       for (const double logit : *logits)
         if (logit > top || std::isnan(logit)) top = logit;
+    if (top == -kInfinity) {  // nothing takes part
+      row.key_probability.assign(key_logits.size(), 0.0);
+      row.centroid_probability.assign(centroid_logits.size(), 0.0);
+      return row;
+    }
     double sum = 0;
     const auto exponentials = [&](const std::vector<double>& logits, std::vector<double>& to) {
       for (const double logit : logits) sum += to.emplace_back(std::exp(logit - top));
@@ -202,6 +207,12 @@ class Unit {
     return LabelOf(in_.query_buckets, query) / BundlesOfAGroup(clustered_, length_);
   }
   int32_t ClusterOf(int64_t key) const { return LabelOf(in_.key_buckets, key); }
+  bool AllFinite(std::span<const double> tensor) const {
+    for (int64_t i = 0; i < length_; ++i)
+      if (!std::all_of(RowOf(tensor, i), RowOf(tensor, i) + dims_, [](double x) { return std::isfinite(x); }))
+        return false;
+    return true;
+  }
 
   double DotLessMean(int32_t query, const double* q, const std::vector<double>& key) const {
     return Dot(q, key.data(), dims_) - Dot(MeanOf(query).data(), key.data(), dims_);

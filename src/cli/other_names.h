@@ -1,0 +1,17 @@
+// Names of flags and commands in other programs of this field, for those who type them here.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace lshformer::cli {
+
+// The flag of `known` ("--learning_rate", …) that another program calls `flag` ("--lr"); dashes inside a name are as
+// good as underscores. "" where there is none.
+std::string FlagCalled(const std::string& flag, const std::vector<std::string>& known);
+// Whether the flag is one of those for a model's folder.
+bool MeansModelFolder(const std::string& flag);
+// The command line, in quotes and beginning with one of `commands`, that does what `word` ("finetune") does elsewhere;
+// "" where there is none.
+std::string CommandCalled(const std::string& word, const std::vector<std::string>& commands);
+
+}  // namespace lshformer::cli

@@ -1,0 +1,241 @@
+#include "text/text_normalizer.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "text/base64.h"
+#include "text/combining_run.h"
+#include "text/graphemes.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+namespace lshformer {
+namespace {
+
+using Place = std::pair<int32_t, int32_t>;
+
+// A character that a step makes, with the library's way to say what it stands for: 0 replaces the next of the text, −n
+// that and the n after it, 1 is added and has the place of the character before.
+struct Made {
+  char32_t c;
+  int change = 0;
+};
+
+// Where characters at the beginning are replaced by nothing, nothing says so, and those after them move up: places may
+// be left over.
+NormalizedText Aligned(const NormalizedText& text, const std::vector<Made>& made) {
+  NormalizedText out;
+  out.reserve(made.size());
+  size_t at = 0;
+  for (const Made& character : made) {
+    const size_t place = character.change > 0 ? std::max<size_t>(at, 1) - 1 : at;
+    const NormalizedCharacter& from = text[std::min(place, text.size() - 1)];
+    out.push_back({character.c, from.begin, from.end});
+    if (character.change <= 0) at += static_cast<size_t>(1 - character.change);
+  }
+  return out;
+}
+
+std::u32string CodePoints(std::string_view text) {
+  std::u32string characters;
+  const char* next = text.data();
+  for (const char* const end = next + text.size(); next < end;) characters += NextCodePoint(next);
+  return characters;
+}
+
+const Json& Member(const Json& json, const char* key, const std::string& where) {
+  if (!json.contains(key)) Fail("{}: expected \"{}\"", where, key);
+  return json[key];
+}
+
+}  // namespace
+
+TextNormalizer::TextNormalizer(const Json& json, const std::string& where) { Add(json, where + ": \"normalizer\""); }
+
+void TextNormalizer::Add(const Json& json, const std::string& where) {
+  constexpr size_t kMostSteps = 64;
+  if (json.is_null()) return;
+  if (!json.is_object()) Fail("{}: expected an object, got {}", where, json.type_name());
+  if (steps_.size() == kMostSteps) Fail("{}: expected at most {} steps", where, kMostSteps);
+  const std::string type = GetString(json, "type", where);
+  if (type == "Sequence") {
+    const Json& steps = Member(json, "normalizers", where);
+    if (!steps.is_array()) Fail("{}: \"normalizers\": expected a list, got {}", where, steps.type_name());
+    for (const Json& step : steps) Add(step, where);
+  } else if (type == "Replace") {
+    const Json& pattern = Member(json, "pattern", where);
+    const std::string content = GetString(json, "content", where);
+    const bool is_string = pattern.is_object() && pattern.contains("String") && pattern["String"].is_string() &&
+                           !pattern["String"].get_ref<const std::string&>().empty();
+    const bool is_spaces = pattern.is_object() && pattern.contains("Regex") && pattern["Regex"] == " {2,}";
+    if (!is_string && !is_spaces)
+      Fail("{}: Replace: the pattern {} is not supported, only strings and \" {{2,}}\" are", where,
+           Shown(pattern.dump(-1, ' ', false, Json::error_handler_t::replace), 80));
+    steps_.push_back(Replace{is_string ? CodePoints(pattern["String"].get<std::string>()) : U"", CodePoints(content)});
+  } else if (type == "NFD" || type == "NFKD") {
+    steps_.push_back(Decompose{type == "NFKD"});
+  } else if (type == "StripAccents") {
+    steps_.push_back(StripAccents{});
+  } else if (type == "Lowercase") {
+    steps_.push_back(Lowercase{});
+  } else if (type == "Precompiled") {
+    const std::string place = where + ": precompiled_charsmap";
+    const std::optional<std::string> table = DecodeBase64(GetString(json, "precompiled_charsmap", where));
+    if (!table) Fail("{}: expected base64", place);
+    steps_.push_back(Precompiled{std::make_shared<const CharsMap>(*table, place)});
+  } else {
+    Fail("{}: the type \"{}\" is not supported", where, Shown(type));
+  }
+}
+
+void TextNormalizer::Normalize(NormalizedText& text) const {
+  for (const Step& step : steps_) {
+    if (text.empty()) return;
+    std::visit([&](const auto& kind) { Apply(kind, text); }, step);
+  }
+}
+
+// All that is put in the place of a match came from its last character.
+void TextNormalizer::Apply(const Replace& step, NormalizedText& text) {
+  const char32_t first = step.pattern.empty() ? U' ' : step.pattern[0];
+  const auto match_end = [&](size_t at) {
+    size_t end = at;
+    if (step.pattern.empty()) {
+      while (end < text.size() && text[end].c == ' ') ++end;
+      return end - at >= 2 ? end : at;
+    }
+    while (end < text.size() && end - at < step.pattern.size() && text[end].c == step.pattern[end - at]) ++end;
+    return end - at == step.pattern.size() ? end : at;
+  };
+  const auto starts = [&](const NormalizedCharacter& character) { return character.c == first; };
+  if (std::none_of(text.begin(), text.end(), starts)) return;
+  NormalizedText out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = starts(text[at]) ? match_end(at) : at;
+    if (end == at) {
+      out.push_back(text[at++]);
+      continue;
+    }
+    for (const char32_t c : step.content) out.push_back({c, text[end - 1].begin, text[end - 1].end});
+    at = end;
+  }
+  text = std::move(out);
+}
+
+void TextNormalizer::Apply(const Decompose& step, NormalizedText& text) {
+  NormalizedText out;
+  out.reserve(text.size());
+  CombiningRun<Place> run;
+  const auto put = [&](char32_t c, const Place& place) {
+    out.push_back({c, place.first, place.second});
+    return true;
+  };
+  for (const NormalizedCharacter& character : text) {
+    const Place place{character.begin, character.end};
+    if (character.c < 0x80) {
+      run.End(put);
+      run.Pass(place);
+      put(character.c, place);
+      continue;
+    }
+    char32_t parts[kMaxCompatibleMapping] = {character.c};
+    const int count =
+        step.compatible ? DecomposeCompatibly(character.c, parts) : lshformer::Decompose(character.c, parts);
+    for (int i = 0; i < count; ++i) {
+      const int combining_class = CombiningClass(parts[i]);
+      if (combining_class == 0) run.End(put);
+      run.Add(parts[i], combining_class, i, place);
+    }
+  }
+  run.End(put);
+  text = std::move(out);
+}
+
+void TextNormalizer::Apply(const StripAccents&, NormalizedText& text) {
+  std::erase_if(text, [](const NormalizedCharacter& character) { return IsCombiningMark(character.c); });
+}
+
+void TextNormalizer::Apply(const Lowercase&, NormalizedText& text) {
+  NormalizedText out;
+  out.reserve(text.size());
+  for (const NormalizedCharacter& character : text) {
+    char32_t lower[kMaxMapping];
+    const int count = lshformer::Lowercase(character.c, lower);
+    for (int i = 0; i < count; ++i) out.push_back({lower[i], character.begin, character.end});
+  }
+  text = std::move(out);
+}
+
+// The library looks a cluster of less than six bytes up as a whole, and takes the shortest key that it begins with for
+// all of it; what is not found so, and longer clusters, it looks up character by character.
+void TextNormalizer::Apply(const Precompiled& step, NormalizedText& text) {
+  constexpr size_t kLookedUpWhole = 6;
+  std::vector<Made> made;
+  made.reserve(text.size());
+  const auto replace = [&](size_t characters, const std::string& bytes) {
+    const CharsMap::Match match = step.map->ShortestPrefix(bytes);
+    if (match.length == 0) return false;
+    const std::u32string by = CodePoints(match.replacement);
+    for (const char32_t c : by) made.push_back({c});
+    for (size_t extra = characters; extra < by.size(); ++extra) made[made.size() - 1 - (extra - characters)].change = 1;
+    if (by.size() < characters && !made.empty()) made.back().change -= static_cast<int>(characters - by.size());
+    return true;
+  };
+  bool modified = false;
+  std::string bytes;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = GraphemeEnd(text, at);
+    bytes.clear();
+    for (size_t i = at; i < end && bytes.size() < kLookedUpWhole; ++i) AppendUtf8(text[i].c, bytes);
+    if (bytes.size() < kLookedUpWhole && replace(end - at, bytes)) {
+      modified = true;
+    } else {
+      for (size_t i = at; i < end; ++i) {
+        bytes.clear();
+        AppendUtf8(text[i].c, bytes);
+        if (replace(1, bytes)) {
+          modified = true;
+        } else {
+          made.push_back({text[i].c});
+        }
+      }
+    }
+    at = end;
+  }
+  if (modified) text = Aligned(text, made);
+}
+
+template <class Kind>
+bool TextNormalizer::Has() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return std::holds_alternative<Kind>(step); });
+}
+
+bool TextNormalizer::lowercases() const { return Has<Lowercase>(); }
+bool TextNormalizer::strips_accents() const { return Has<StripAccents>(); }
+
+void TextNormalizer::SetLowercase(bool lowercase) {
+  if (lowercase == lowercases()) return;
+  std::erase_if(steps_, [](const Step& step) { return std::holds_alternative<Lowercase>(step); });
+  if (!lowercase) return;
+  const auto table = std::find_if(steps_.begin(), steps_.end(),
+                                  [](const Step& step) { return std::holds_alternative<Precompiled>(step); });
+  steps_.insert(table, Lowercase{});
+}
+
+void TextNormalizer::SetStripAccents(bool strip_accents) {
+  if (strip_accents == strips_accents()) return;
+  std::erase_if(steps_, [](const Step& step) {
+    return std::holds_alternative<StripAccents>(step) || std::holds_alternative<Decompose>(step);
+  });
+  if (!strip_accents) return;
+  const auto after_replacing = std::find_if(steps_.begin(), steps_.end(),
+                                            [](const Step& step) { return !std::holds_alternative<Replace>(step); });
+  const auto decompose = steps_.insert(after_replacing, Decompose{.compatible = true});
+  steps_.insert(decompose + 1, StripAccents{});
+}
+
+}  // namespace lshformer

@@ -1,0 +1,98 @@
+// A tokenizer.json whose model is Unigram, as transformers writes it of ALBERT: pieces and offsets are those that
+// Hugging Face's `tokenizers` gives from the file, not SentencePiece's (sentence_piece.h).
+//
+// The text goes through the normaliser (text_normalizer.h), then into words: at white space, which goes
+// (WhitespaceSplit), and before each ▁, which stands for a space and is put before a word (Metaspace). Of a word, the
+// pieces c of the greatest
+//
+//   Σ score(c),   score of a character that is no piece by itself: the least of all pieces − 10
+//
+// (of equal ones, that whose last piece is longer), characters in a row that are no piece being one unknown piece. Time
+// is linear in the text: one walk through a trie at each character, at most kMaxPieceBytes long.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "text/added_tokens.h"
+#include "text/text_normalizer.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
+#include "text/trie.h"
+#include "text/vocabulary.h"
+
+namespace lshformer {
+
+struct Metaspace {
+  enum class Prepend {
+    kAlways,
+    kFirst,
+    kNever
+  };  // a ▁ before a word that has none; kFirst: only where the text begins
+  Prepend prepend = Prepend::kAlways;
+  bool splits = true;  // before each ▁
+};
+
+struct UnigramModel {
+  static constexpr size_t kMaxPieceBytes = 1024;
+  Vocabulary pieces;
+  std::vector<double> scores;  // [pieces]
+  int32_t unk_id = 0;
+};
+
+struct UnigramOptions : TokenizerSettings {
+  TextNormalizer normalizer;
+  bool splits_at_spaces = false;
+  std::optional<Metaspace> metaspace, decoder;
+  UnigramOptions() {
+    unk = "<unk>";
+    pad = "<pad>";
+  }
+};
+
+class UnigramTokenizer final : public Tokenizer {
+ public:
+  // Those of the five tokens that the pieces lack get ids at their end, as in HF; [UNK] is the model's. `files` are
+  // those that it comes with, for Save. Errors name `where`.
+  UnigramTokenizer(UnigramModel model, std::string_view where, UnigramOptions options, TokenizerFiles files);
+
+  std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
+
+  int32_t vocab_size() const override { return vocabulary_.size(); }
+  const std::string& Token(int32_t id) const override;
+  int32_t Id(std::string_view token) const override { return vocabulary_.Id(token); }
+  int32_t pad_id() const override { return pad_; }
+  int32_t unk_id() const override { return unk_; }
+  int32_t cls_id() const override { return cls_; }
+  int32_t sep_id() const override { return sep_; }
+  int32_t mask_id() const override { return mask_; }
+  bool ContinuesWord(int32_t id) const override;  // as SentencePieceTokenizer's
+  int64_t model_max_length() const override { return options_.model_max_length; }
+  bool truncates_left() const override { return options_.truncates_left; }
+  void Save(const std::string& folder, int64_t max_length) const override;
+
+ protected:
+  const AddedTokens& added_tokens() const override { return added_; }
+  bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const override;
+
+ private:
+  class Pieces;
+
+  UnigramOptions options_;
+  TokenizerFiles files_;
+  Vocabulary vocabulary_;
+  std::vector<double> scores_;  // [pieces of the model]
+  double unk_score_ = 0;
+  Trie trie_;
+  AddedTokens added_;
+  int32_t unk_, sep_ = -1, pad_ = -1, cls_ = -1, mask_ = -1;
+};
+
+// The tokenizer of a folder whose tokenizer.json `json` is the content of.
+std::shared_ptr<const Tokenizer> LoadUnigram(const std::string& folder, const Json& json);
+
+}  // namespace lshformer

@@ -1,0 +1,87 @@
+#include "io/matrix_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "util/errors.h"
+#include "util/temp_folder.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+const std::vector<float> kFirst{1, -2.5F, 3e-30F}, kSecond{4, std::numeric_limits<float>::quiet_NaN(), -0.0F};
+
+std::string MatrixBytes(const TempFolder& folder, const std::string& name) {
+  MatrixFile file(folder / "rows", name, 3);
+  file.Write(kFirst);
+  file.Write(kSecond);
+  file.MoveTo(folder / name);
+  return folder.Read(name);
+}
+
+TEST(MatrixFileTest, SafetensorsHaveOneTensor) {
+  const TempFolder folder;
+  MatrixBytes(folder, "m.safetensors");
+  const SafetensorsFile file(folder / "m.safetensors");
+  ASSERT_EQ(file.tensors().size(), 1u);
+  const std::vector<int64_t> shape{2, 3};
+  const TensorView& view = file.Get(kMatrixTensor, DType::kF32, shape);
+  std::vector<float> values(6);
+  CopyTo(view, std::span(values), "m");
+  EXPECT_EQ(std::memcmp(values.data(), kFirst.data(), 12), 0);
+  EXPECT_EQ(std::memcmp(values.data() + 3, kSecond.data(), 12), 0);
+}
+
+// NumPy's format 1.0, taken apart by hand: magic, version, length of the dictionary, which ends in a line's end at a
+// multiple of 64 bytes.
+TEST(MatrixFileTest, NpyIsNumPys) {
+  const TempFolder folder;
+  const std::string file = MatrixBytes(folder, "m.npy");
+  ASSERT_GT(file.size(), 10u);
+  EXPECT_EQ(file.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  uint16_t length = 0;
+  std::memcpy(&length, file.data() + 8, 2);
+  const size_t begin = 10u + length;
+  EXPECT_EQ(begin % 64, 0u);
+  const std::string dictionary = file.substr(10, length);
+  EXPECT_THAT(dictionary, ::testing::StartsWith("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"));
+  EXPECT_EQ(dictionary.back(), '\n');
+  ASSERT_EQ(file.size(), begin + 24);
+  EXPECT_EQ(std::memcmp(file.data() + begin, kFirst.data(), 12), 0);
+  EXPECT_EQ(std::memcmp(file.data() + begin + 12, kSecond.data(), 12), 0);
+}
+
+// The number of rows is written over the header in the end, so its size must not depend on it.
+TEST(MatrixFileTest, HeadersHaveOneSize) {
+  for (const MatrixFormat format : {MatrixFormat::kNpy, MatrixFormat::kSafetensors}) {
+    const size_t size = MatrixHeader(format, 0, 1).size();
+    EXPECT_EQ(size % 64, 0u);
+    EXPECT_EQ(MatrixHeader(format, INT64_MAX / 65536 / 4, 65536).size(), size);
+  }
+}
+
+TEST(MatrixFileTest, NoRowIsAMatrixToo) {
+  const TempFolder folder;
+  MatrixFile(folder / "rows", "m.safetensors", 5).MoveTo(folder / "m.safetensors");
+  const SafetensorsFile file(folder / "m.safetensors");
+  EXPECT_THAT(file.Get(kMatrixTensor, DType::kF32).shape, ::testing::ElementsAre(0, 5));
+}
+
+TEST(MatrixFileTest, ARowOfAnotherWidthIsAnError) {
+  const TempFolder folder;
+  MatrixFile file(folder / "rows", "m.npy", 3);
+  EXPECT_THAT(ErrorOf([&] { file.Write(std::vector<float>(4)); }), HasSubstr("a row of 4 numbers, expected 3"));
+}
+
+}  // namespace
+}  // namespace lshformer
