@@ -17,7 +17,6 @@ of transformers: versions and the seed are printed.
 """
 import argparse
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -25,79 +24,37 @@ from pathlib import Path
 import tokenizers
 import torch
 import transformers
-from tokenizers import AddedToken
 from transformers import (AlbertConfig, AlbertForSequenceClassification, AutoModelForSequenceClassification, AutoTokenizer,
                           BertConfig, BertForSequenceClassification)
 
-WORDS = ("the a of to and in river boat kayak canoe paddle water stone bridge old new green deep slow runs under over "
-         "naïve café straße 東京 京都 ελληνικά привет мир don't co-op e-mail 3.14 2,000 ½ ﬁne").split()
-ODD = ["", " ", "\t", "\u00a0", "\u2028", "\u200b", "\u200d", "\ufeff", "\x00", "\x07", "\u0301", "e\u0301", "é", "İ", "ß", "ﬀ",
-       "Σς", "ǅ", "\U0001f600", "👩‍👩‍👧", "한국어", "กำ", "नमस्ते", "\ufffd", "\ue000", "\U000f0000", "\u0378", "½", "①", "™", "…",
-       "``", "''", "--", "—", "$", "^", "|", "~", "<", ">", "a" * 120, "##ing", "▁", "▁the", "[CLS]", "[SEP]", "[MASK]",
-       "[UNK]", "[PAD]", "<unk>", "<pad>", "[cls]", "[ MASK ]", "1,000,000", "9,", "a,b"]
-ADDED = ["kayak", "KAYAK", "Kayak", "kayaks", "xkayak", "<e1>", "<E1>", "<e1>s", "new york", "New York", "new  york",
-         "<left>", "<right>", "<word>", "<word>s", "<raw>", "<RAW>", "Straße", "strasse", "naïf", "naif"]
-
-
-def hard_lines(count, seed):
-    """Texts of words, odd characters and added tokens, glued or apart."""
-    draw = random.Random(seed)
-    lines = []
-    for _ in range(count):
-        parts = []
-        for _ in range(draw.randint(1, 12)):
-            word = draw.choice(draw.choices([WORDS, ODD, ADDED], [5, 3, 2])[0])
-            if draw.random() < 0.2:
-                word = draw.choice([str.upper, str.title, str.lower])(word)
-            parts.append(word + draw.choices([" ", "", "  ", ". ", "\t"], [10, 3, 1, 1, 1])[0])
-        lines.append("".join(parts))
-    return lines
-
-
-def vocabulary():
-    characters = sorted({c for w in WORDS for c in w.lower()} | set("abcdefghijklmnopqrstuvwxyz0123456789.,'-½[]<>#$^|~"))
-    return (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + characters + ["##" + c for c in characters]
-            + sorted({w.lower() for w in WORDS if len(w) > 1} | {"##s", "##ing"} - set(characters)))
+from compare_tokenizers import FLAGGED, STRINGS, bert_base, hard_lines
 
 
 def bert_tokenizer(lower_case, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens = list(dict.fromkeys(vocabulary() + [w for w in WORDS if len(w) > 1]))
-    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    settings = {"do_lower_case": lower_case, "tokenizer_class": "BertTokenizer"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    bert_base(str(folder), do_lower_case=lower_case)
     return AutoTokenizer.from_pretrained(folder)
 
 
-def albert_tokenizer(folder, seed):
-    """ALBERT's sentencepiece model, trained on made-up text by the library itself."""
-    import sentencepiece
-    folder.mkdir(parents=True, exist_ok=True)
-    draw = random.Random(seed)
-    text = folder / "text.txt"
-    text.write_text("\n".join(" ".join(draw.choices(WORDS, k=12)).lower() for _ in range(2000)), encoding="utf-8")
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(folder / "spiece"), vocab_size=100, model_type="unigram", pad_id=0, unk_id=1, bos_id=-1,
-        eos_id=-1, control_symbols=["[CLS]", "[SEP]", "[MASK]"], user_defined_symbols=list("()\"-.–£€"),
-        character_coverage=0.99995, minloglevel=2)
-    text.unlink()
+def albert_tokenizer(program, folder, seed):
+    """Pieces that lshformer learns from such lines."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    text = folder.parent / "text.txt"
+    text.write_text("\n".join(line.replace("\n", " ").replace("\0", " ") for line in hard_lines(4000, seed + 98)), encoding="utf-8")
+    run(program, "tokenizer", "train", "--type", "unigram", "--input", text, "--vocab_size", 4800, "--output_dir", folder,
+        "--overwrite_output_dir", "--log_level", "error")
     (folder / "config.json").write_text(json.dumps({"model_type": "albert"}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AlbertTokenizer"}))
     return AutoTokenizer.from_pretrained(folder)
 
 
 def add_tokens(tokenizer):
-    tokenizer.add_tokens(["kayak", "Straße", "naïf"])
-    tokenizer.add_tokens([AddedToken("<left>", lstrip=True), AddedToken("<right>", rstrip=True),
-                          AddedToken("<word>", single_word=True), AddedToken("<raw>", normalized=False),
-                          AddedToken("new york", normalized=True, single_word=True)])
+    tokenizer.add_tokens(STRINGS)
+    tokenizer.add_tokens(FLAGGED)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<e1>"]})
 
 
 def make_model(family, tokenizer, seed, **changes):
     sizes = dict(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-                 max_position_embeddings=192, pad_token_id=tokenizer.pad_token_id)
+                 max_position_embeddings=512, pad_token_id=tokenizer.pad_token_id)
     torch.manual_seed(seed)
     if family == "albert":
         model = AlbertForSequenceClassification(AlbertConfig(**sizes, embedding_size=16, **changes))
@@ -109,13 +66,13 @@ def make_model(family, tokenizer, seed, **changes):
     return model.eval()
 
 
-def cases(folder, seed):
+def cases(program, folder, seed):
     """Yields name, tokenizer, model, arguments of save_pretrained."""
     def bert(name, lower_case=True):
         return bert_tokenizer(lower_case, folder / "tokenizers" / name)
 
     def albert(name):
-        return albert_tokenizer(folder / "tokenizers" / name, seed)
+        return albert_tokenizer(program, folder / "tokenizers" / name, seed)
 
     integers = dict(id2label={0: 0, 1: 1}, label2id={0: 0, 1: 1})
     several = dict(num_labels=3, problem_type="multi_label_classification",
@@ -134,9 +91,9 @@ def cases(folder, seed):
     yield "bert-cased-added", cased, make_model("bert", cased, seed), {}
 
 
-def run(program, *arguments):
+def run(program, *arguments, bad_lines=False):
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
+    if done.returncode != 0 and not (bad_lines and done.returncode == 1):
         raise RuntimeError(f"{' '.join(map(str, arguments[:2]))}: status {done.returncode}: {done.stderr.strip()}")
     return done
 
@@ -156,7 +113,7 @@ def compare(program, model_folder, inputs, texts, work):
     encoded, scored = work / "encoded.jsonl", work / "scored.jsonl"
     run(program, "tokenizer", "encode", "--tokenizer", model_folder, "--jsonl", "--input", inputs, "--output", encoded)
     run(program, "predict", "--task", "text-classification", "--model_name_or_path", model_folder, "--input", inputs,
-        "--output", scored)
+        "--output", scored, bad_lines=True)
     ids = offsets = 0
     first = ""
     worst = 0.0
@@ -168,7 +125,11 @@ def compare(program, model_folder, inputs, texts, work):
         elif [list(pair) for pair in theirs["offset_mapping"]] != ours["offsets"]:
             offsets += 1
             first = first or f"{text!r}: {theirs['offset_mapping']} here {ours['offsets']}"
-        theirs = tokenizer(*text, return_tensors="pt", truncation=True, max_length=model.config.max_position_embeddings)
+        if "error" in scores and len(theirs["input_ids"]) <= 3:
+            continue  # texts without a token, which predict refuses
+        # AlbertTokenizer of transformers 5 gives token types only on demand, so that its models see none.
+        theirs = tokenizer(*text, return_tensors="pt", truncation=True, max_length=model.config.max_position_embeddings,
+                           return_token_type_ids=True)
         with torch.no_grad():
             expected = probabilities(model(**theirs).logits[0])
         names = {str(name): index for index, name in model.config.id2label.items()}
@@ -207,7 +168,7 @@ def main():
     inputs.write_text("".join(json.dumps(dict(zip(("text", "text_pair"), text))) + "\n" for text in texts))
     bad = False
     print(f"{'folder':44} {'tokens':>7} {'offsets':>8} {'scores':>9}")
-    for name, tokenizer, model, saving in cases(folder, options.seed):
+    for name, tokenizer, model, saving in cases(options.program, folder, options.seed):
         if options.only not in name:
             continue
         saved = folder / name

@@ -5,24 +5,25 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "text/tokenizer_files.h"
 
 namespace lshformer {
 namespace {
 
 struct NamedClass {
-  std::string_view name, model_type;  // the latter: whose folders may leave the name out; "": of no model
+  std::string_view name;
   TokenizerClass value;
 };
-constexpr NamedClass kClasses[] = {{"BertTokenizer", "bert", TokenizerClass::kBert},
-                                   {"DistilBertTokenizer", "distilbert", TokenizerClass::kBert},
-                                   {"ElectraTokenizer", "electra", TokenizerClass::kBert},
-                                   {"MobileBertTokenizer", "mobilebert", TokenizerClass::kBert},
-                                   {"ConvBertTokenizer", "convbert", TokenizerClass::kBert},
-                                   {"AlbertTokenizer", "albert", TokenizerClass::kAlbert},
-                                   {"PreTrainedTokenizerFast", "", TokenizerClass::kGeneric},
-                                   {"TokenizersBackend", "", TokenizerClass::kGeneric},
-                                   {"WordTokenizer", "", TokenizerClass::kWords}};
+constexpr NamedClass kClasses[] = {{"BertTokenizer", TokenizerClass::kBert},
+                                   {"DistilBertTokenizer", TokenizerClass::kBert},
+                                   {"ElectraTokenizer", TokenizerClass::kBert},
+                                   {"MobileBertTokenizer", TokenizerClass::kBert},
+                                   {"ConvBertTokenizer", TokenizerClass::kBert},
+                                   {"AlbertTokenizer", TokenizerClass::kAlbert},
+                                   {"PreTrainedTokenizerFast", TokenizerClass::kGeneric},
+                                   {"TokenizersBackend", TokenizerClass::kGeneric},
+                                   {"WordTokenizer", TokenizerClass::kWords}};
 
 TokenizerClass ClassNamed(const std::string& name, const std::string& where) {
   const bool fast = name.ends_with("TokenizerFast");
@@ -42,8 +43,10 @@ TokenizerClass ClassOfModel(const std::string& folder) {
   const Json config = ReadJsonObject(path);
   if (HasValue(config, "tokenizer_class")) return ClassNamed(GetString(config, "tokenizer_class", path), path);
   if (!HasValue(config, "model_type") || !config["model_type"].is_string()) return TokenizerClass::kUnsaid;
+  // A model's own tokenizer has its name.
+  const std::string own = LowerCase(config["model_type"].get<std::string>()) + "tokenizer";
   for (const NamedClass& known : kClasses)
-    if (!known.model_type.empty() && config["model_type"] == known.model_type) return known.value;
+    if (LowerCase(std::string(known.name)) == own) return known.value;
   return TokenizerClass::kUnsaid;
 }
 

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "text/tokenizer.h"
@@ -180,17 +182,17 @@ TEST(TokenizerFolderTest, ListedSpecialTokensAreWhatTokenizerJsonSays) {
 }
 
 TEST(TokenizerFolderTest, TextsThatAreTooLongLoseTheirBeginningWhereTheSettingsSaySo) {
-  const auto cut = [](const std::string& settings, const char* text, const char* pair, int length) {
+  const auto cut = [](const std::string& settings, const char* text, std::optional<std::string_view> pair, int length) {
     return Load({{"vocab.txt", kVocabulary}, {"tokenizer_config.json", settings}})
         ->Encode(text, pair, {.max_length = length});
   };
   const std::string left = R"({"truncation_side": "left", "padding_side": "left"})";
-  const Encoding encoding = cut(left, "a b lake the", "", 4);
+  const Encoding encoding = cut(left, "a b lake the", std::nullopt, 4);
   EXPECT_THAT(encoding.ids, ElementsAre(2, 7, 9, 3));
   EXPECT_THAT(encoding.offsets, ElementsAre(Pair(0, 0), Pair(4, 8), Pair(9, 12), Pair(0, 0)));
   EXPECT_TRUE(encoding.truncated);
-  EXPECT_FALSE(cut(left, "a b", "", 4).truncated);
-  EXPECT_THAT(cut(R"({"truncation_side": "right"})", "a b lake the", "", 4).ids, ElementsAre(2, 5, 6, 3));
+  EXPECT_FALSE(cut(left, "a b", std::nullopt, 4).truncated);
+  EXPECT_THAT(cut(R"({"truncation_side": "right"})", "a b lake the", std::nullopt, 4).ids, ElementsAre(2, 5, 6, 3));
   // The longer loses first, then both, of an odd number the second has one more.
   EXPECT_THAT(cut(left, "a b lake the", "a", 6).ids, ElementsAre(2, 7, 9, 3, 5, 3));
   EXPECT_THAT(cut(left, "a b lake the", "a b lake", 6).ids, ElementsAre(2, 7, 9, 3, 7, 3));
