@@ -31,7 +31,8 @@ class JsonRows {
   bool Next(Json& row);
   std::string where() const { return fmt::format("{}:{}", name_, row_line_); }  // where the row begins
   int64_t line_number() const { return row_line_; }
-  bool is_one() const { return one_; }  // the row is an object on several lines
+  bool in_list() const { return in_list_; }  // the row is one of a list
+  bool is_one() const { return one_; }       // the row is an object on several lines
   int64_t bytes_read() const { return lines_ == nullptr ? 0 : lines_->bytes_read(); }  // of the file, for progress
   int64_t bytes_total() const { return lines_ == nullptr ? 0 : lines_->bytes_total(); }
 

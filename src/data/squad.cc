@@ -55,6 +55,7 @@ class SquadFile {
       } else if (!row.contains("paragraphs") && row.contains("data")) {
         if (!ListOf(row, "data", name_).empty()) Fail("{}: \"data\": expected a list of objects", name_);
       } else {
+        if (!row.contains("paragraphs") && !rows_.in_list()) Fail("{}: \"data\" is missing", name_);
         VisitArticle(row, paragraph, question);
       }
     }

@@ -138,7 +138,7 @@ Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, st
   // A long one is shortened as it would be in a line of JSON.
   if (text.size() > kLongLine && IsValidUtf8(text))
     return ReadLineQuery<Query>(pipeline, Json{{"text", std::string(text)}}.dump(), where).query;
-  const TextInput input{std::string(text), ""};
+  const TextInput input{std::string(text)};
   Outcome<Query> query;
   if constexpr (std::is_same_v<Query, EmbedQuery>) {
     query = pipeline.PrepareEmbed(input, pipeline.options().embedding);

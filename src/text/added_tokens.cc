@@ -1,5 +1,6 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -85,9 +86,9 @@ AddedTokens::Patterns AddedTokens::MakePatterns(const std::vector<std::pair<std:
   return patterns;
 }
 
-AddedTokens::Match AddedTokens::Find(const Patterns& patterns, std::string_view text, size_t begin) const {
+AddedTokens::Match AddedTokens::Find(const Patterns& patterns, std::string_view text, const Match& before) const {
   const std::string& first_bytes = patterns.first_bytes;
-  for (size_t at = begin; at < text.size();) {
+  for (size_t at = before.own_end; at < text.size();) {
     // One byte, "[", is the rule, and the search for one byte is many times faster.
     at = first_bytes.size() == 1 ? text.find(first_bytes[0], at) : text.find_first_of(first_bytes, at);
     if (at == std::string_view::npos) break;
@@ -97,18 +98,24 @@ AddedTokens::Match AddedTokens::Find(const Patterns& patterns, std::string_view 
       continue;
     }
     const AddedToken& token = tokens_[static_cast<size_t>(match.value)];
-    size_t end = at + match.length;
+    const size_t own_end = at + match.length;
+    size_t end = own_end;
     const bool inside = (at > 0 && Has(text, PreviousCodePoint(text, at), IsWordCharacter)) ||
                         (end < text.size() && Has(text, end, IsWordCharacter));
     if (token.single_word && inside) {
       at = end;
       continue;
     }
-    if (token.lstrip) at = SkipSpaceBack(text, begin, at);
+    if (end <= before.end) {  // of white space alone
+      at = end;
+      continue;
+    }
+    at = std::max(at, before.end);
+    if (token.lstrip) at = SkipSpaceBack(text, before.end, at);
     if (token.rstrip) end = SkipSpace(text, end);
-    return {at, end, &token};
+    return {at, end, own_end, &token};
   }
-  return {text.size(), text.size(), nullptr};
+  return {text.size(), text.size(), text.size(), nullptr};
 }
 
 }  // namespace lshformer

@@ -34,6 +34,7 @@ class AddedTokens {
  public:
   struct Match {
     size_t begin = 0, end = 0;  // bytes; begin == text.size(): no match
+    size_t own_end = 0;         // without the white space that it takes
     const AddedToken* token = nullptr;
   };
   using Normalize = std::function<std::string(const std::string&)>;
@@ -43,10 +44,11 @@ class AddedTokens {
   // counts; one that it leaves nothing of is never found.
   AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize);
 
-  // The leftmost match of a token at or after `begin`, the longest of those. `text` is valid UTF-8.
-  Match Find(std::string_view text, size_t begin) const { return Find(verbatim_, text, begin); }
+  // The leftmost match of a token behind the one `before` (a Match{} to begin with), the longest of those. As with HF a
+  // token may begin in white space that the one before took: that is not given twice. `text` is valid UTF-8.
+  Match Find(std::string_view text, const Match& before) const { return Find(verbatim_, text, before); }
   // The same in normalised text, of tokens that are "normalized".
-  Match FindNormalized(std::string_view text, size_t begin) const { return Find(normalized_, text, begin); }
+  Match FindNormalized(std::string_view text, const Match& before) const { return Find(normalized_, text, before); }
   bool has_normalized() const { return !normalized_.first_bytes.empty(); }
   bool IsSpecial(int32_t id) const { return special_ids_.contains(id); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
@@ -57,7 +59,7 @@ class AddedTokens {
     std::string first_bytes;  // of all patterns, each once
   };
   static Patterns MakePatterns(const std::vector<std::pair<std::string, int32_t>>& texts);
-  Match Find(const Patterns& patterns, std::string_view text, size_t begin) const;
+  Match Find(const Patterns& patterns, std::string_view text, const Match& before) const;
 
   std::vector<AddedToken> tokens_;
   std::unordered_set<int32_t> special_ids_;
@@ -77,8 +79,9 @@ void ForEachPart(const AddedTokens& tokens, const NormalizedText& text, const Ac
   const auto part = [&](size_t begin, size_t end) {
     return NormalizedSpan(text).subspan(places[begin], places[end] - places[begin]);
   };
+  AddedTokens::Match match;
   for (size_t at = 0; at < bytes.size();) {
-    const AddedTokens::Match match = tokens.FindNormalized(bytes, at);
+    match = tokens.FindNormalized(bytes, match);
     if (match.begin > at && !action(nullptr, part(at, match.begin))) return;
     if (match.token == nullptr || !action(match.token, part(match.begin, match.end))) return;
     at = match.end;

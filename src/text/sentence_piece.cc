@@ -127,8 +127,9 @@ void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t fi
                                            Encoding& out) const {
   const AlbertText text(original, first, options_.text);
   if (!added_.has_normalized()) return AppendPart(text, 0, text.text().size(), type, out);
+  AddedTokens::Match match;
   for (size_t at = 0; at < text.text().size();) {
-    const AddedTokens::Match match = added_.FindNormalized(text.text(), at);
+    match = added_.FindNormalized(text.text(), match);
     if (match.begin > at) AppendPart(text, at, match.begin, type, out);
     if (match.token == nullptr) return;
     const auto [from, to] = text.Origin(match.begin, match.end);

@@ -74,8 +74,9 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
   out.type_ids.reserve(expected);
   out.offsets.reserve(expected);
   int32_t index = 0;
+  AddedTokens::Match match;
   for (size_t at = 0; at < text.size();) {
-    const AddedTokens::Match match = added_tokens().Find(text, at);
+    match = added_tokens().Find(text, match);
     if (match.begin > at) {
       const std::string_view part = text.substr(at, match.begin - at);
       if (AppendPieces(part, index, type, limit, out)) return true;

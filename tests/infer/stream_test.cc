@@ -184,7 +184,7 @@ TEST(EmbedLinesTest, ARowALine) {
   EXPECT_EQ(statistics.bad, 2);
   EXPECT_THAT(statistics.first_error, HasSubstr("in.jsonl:2"));
   ASSERT_EQ(rows.size(), 4u);
-  const std::vector<TextInput> texts{{"the cat", ""}, {"a", ""}};
+  const std::vector<TextInput> texts{{"the cat"}, {"a"}};
   EXPECT_EQ(rows[0], pipeline.Embed({&texts[0], 1})[0].value.values);
   EXPECT_EQ(rows[3], pipeline.Embed({&texts[1], 1}, EmbedOptions{Pooling::kCls, false})[0].value.values);
   for (const size_t bad : {size_t{1}, size_t{2}}) {

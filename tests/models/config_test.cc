@@ -274,9 +274,9 @@ TEST(ParseModelConfig, VariantsThatAreNotComputed) {
   EXPECT_EQ(MemberError(R"("add_cross_attention":true)"),
             "\"add_cross_attention\": expected false (encoders only), got true");
   EXPECT_EQ(MemberError(R"("tie_word_embeddings":false)"), "\"tie_word_embeddings\": expected true, got false");
-  EXPECT_EQ(MemberError(R"("problem_type":"multi_label_classification")"),
-            "\"problem_type\": expected \"regression\" or \"single_label_classification\", got "
-            "\"multi_label_classification\"");
+  EXPECT_EQ(MemberError(R"("problem_type":"ranking")"),
+            "\"problem_type\": expected \"multi_label_classification\" or \"regression\" or "
+            "\"single_label_classification\", got \"ranking\"");
 }
 
 TEST(ReadModelConfig, NamesTheFile) {

@@ -156,6 +156,11 @@ TEST(TokenizerFolderTest, TokensInNormalisedText) {
   EXPECT_THAT(stripped.ids, ElementsAre(5, 19, 20, 5, 1, 17, 6, 17, 6));
   EXPECT_THAT(stripped.offsets[1], Pair(1, 13)) << "with the white space before it";
   EXPECT_THAT(stripped.offsets[2], Pair(14, 18)) << "with the white space behind it";
+  // The white space between the two is taken by the first and begins the second, whose ideographs stand apart.
+  const std::string next = Added(18, "kay", "normalized rstrip") + "," + Added(19, "日本", "normalized");
+  const auto overlapping = Load({{"tokenizer.json", TokenizerJson(kVocabulary, true, next)}})
+                               ->Encode("kay 日本 kay日本", {}, {.add_special_tokens = false});
+  EXPECT_THAT(overlapping.ids, ElementsAre(18, 19, 18, 19));
   const Encoding marks = encode("ka\u0301\u0323y");
   EXPECT_THAT(marks.ids, ElementsAre(18));
   EXPECT_THAT(marks.offsets, ElementsAre(Pair(0, 5)));
