@@ -245,12 +245,13 @@ void CheckSameRun(const std::string& checkpoint, const RunSettings& settings) {
                 /*finished=*/false);
 }
 
-void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* length) {
+int64_t StepsLeft(const std::string& checkpoint, int64_t steps, const char* length) {
   const std::string path = checkpoint + "/" + kState;
   const int64_t made = ParseTrainerState(ReadJsonFile(path), path).global_step;
   if (made > steps)
     FailOption(length, "asks for {} updates, but {} has made {}; go on from an earlier one, or start in another {}",
                steps, checkpoint, made, OptionName{"output_dir"});
+  return steps - made;
 }
 
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags) {

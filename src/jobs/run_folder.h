@@ -87,8 +87,8 @@ void CheckSameRun(const std::string& checkpoint, const RunSettings& settings);
 // ("command", "training data").
 Json FlagsFromSettings(const Json& settings);
 
-// OptionError of `length` if more updates are behind the checkpoint than the run has `steps`.
-void CheckStepsMade(const std::string& checkpoint, int64_t steps, const char* length);
+// How many of a run's `steps` updates the checkpoint has before it. OptionError of `length` if it is behind more.
+int64_t StepsLeft(const std::string& checkpoint, int64_t steps, const char* length);
 
 // Clears what an earlier run left (with overwrite_output_dir its checkpoints too) and writes training_args.json: the
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes

@@ -83,9 +83,11 @@ RunSettings CheckedData(const TrainingJob& job) {
     read.effects["evaluation data"] = Effect::kCourse;
   }
   if (job.start.resume_from.empty()) return read;
-  CheckSameRun(job.start.resume_from, read);
-  CheckStepsMade(job.start.resume_from, TotalSteps(job.training, StepsPerEpoch(job)),
-                 job.training.max_steps > 0 ? "max_steps" : "num_train_epochs");
+  RunSettings compared = read;
+  const int64_t left = StepsLeft(job.start.resume_from, TotalSteps(job.training, StepsPerEpoch(job)),
+                                 job.training.max_steps > 0 ? "max_steps" : "num_train_epochs");
+  if (left == 0) compared.values.erase("evaluation data");  // other data for the last evaluation alone
+  CheckSameRun(job.start.resume_from, compared);
   return read;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 #include <tuple>
 
 #include "ops/matmul.h"
@@ -460,7 +461,14 @@ TEST_F(TrainingRunTest, NamesThatAreNoUtf8) {
 }
 
 TEST_F(TrainingRunTest, SavedFoldersKeepTheTokenizersFiles) {
-  const std::string json = R"({"model": {}, "truncation": null})";
+  Json model{{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"continuing_subword_prefix", "##"}};
+  std::istringstream tokens(folder_.Read("tokenizer/vocab.txt"));
+  for (std::string token; std::getline(tokens, token);) model["vocab"][token] = model["vocab"].size();
+  const std::string json =
+      R"({"truncation": null, "pre_tokenizer": {"type": "BertPreTokenizer"},
+"normalizer": {"type": "BertNormalizer", "lowercase": true},
+"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "model": )" +
+      model.dump() + "}";
   folder_.Write("tokenizer/tokenizer.json", json);
   folder_.Write("tokenizer/tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656, "x": 1})");
   Succeeds(Pretrain("new", {"--max_steps", "5"}));
