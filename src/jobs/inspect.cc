@@ -81,6 +81,7 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 void RunInspect(const InspectOptions& options) {
   const HeldLog warnings;
   RefuseInputAsOutput("input", options.input, options.output);
+  RefuseModelFileAsOutput(options.model_name_or_path, options.output);
   const Task task = NamedTask(options.task, options.model_name_or_path);
   std::optional<AttentionChange> change;
   const ModelPtr model = LoadModel(

@@ -90,6 +90,10 @@ Json AttentionSettings(const AttentionChanges& changes);
 // Warns, in one line, where the folder is Sentence-Transformers' and says how embeddings are made: that is not read.
 void WarnOfUnusedModules(const std::string& folder);
 
+// OptionError of "output" if the file, by whatever name, is one of those that a model or a tokenizer in `folder` is
+// made of: answers would replace it.
+void RefuseModelFileAsOutput(const std::string& folder, const std::string& output);
+
 // model_max_length of the tokenizer saved beside a model: the position table of a new one, else what the tokenizer came
 // with where the table holds as much. Without it transformers cuts no text, and fails on a long one.
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config);

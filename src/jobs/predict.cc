@@ -257,6 +257,8 @@ void CheckOutput(const PredictJob& job, const OutputPlace& place) {
   for (const auto& [option, path] :
        {std::pair(LinesOption(job), input), {"context_file", job.context_file.value_or("")}})
     if (!path.empty()) RefuseInputAsOutput(option, path, job.output);
+  for (const std::string& folder : {job.model_name_or_path, job.tokenizer_name})
+    RefuseModelFileAsOutput(folder, job.output);
   if (IsMatrix(job)) {
     if (job.options.task != PredictTask::kFeatureExtraction)
       FailOption("output", "{}: a matrix is for {} feature-extraction", Shown(job.output, 120), OptionName{"task"});

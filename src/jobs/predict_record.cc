@@ -27,12 +27,13 @@ bool MayDecide(const std::string& name) {
 }
 
 // In the order of their names; with those in a module's folder of Sentence-Transformers, "1_Pooling".
-std::string DigestOfFolder(const std::string& folder) {
+std::string DigestOfFolder(const std::string& folder, const std::string& output) {
   std::vector<std::string> files;
   const auto add = [&](const fs::path& from) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(from, error))
-      if (entry.is_regular_file(error) && MayDecide(entry.path().filename().string()))
+      if (entry.is_regular_file(error) && MayDecide(entry.path().filename().string()) &&
+          !fs::equivalent(entry.path(), output, error))
         files.push_back(entry.path().string());
   };
   add(folder);
@@ -60,8 +61,9 @@ Json PredictRecord(const PredictJob& job) {
   record.update(AttentionSettings(job.attention));
   for (const Option<AnswerOptions>& option : AnswerTable().options) record[option.name] = option.write(options.answers);
   record["input digest"] = DigestOfFiles({job.text_file.empty() ? job.input : job.text_file});
-  record["model digest"] = DigestOfFolder(job.model_name_or_path);
-  record["tokenizer digest"] = job.tokenizer_name.empty() ? Json() : Json(DigestOfFolder(job.tokenizer_name));
+  record["model digest"] = DigestOfFolder(job.model_name_or_path, job.output);
+  record["tokenizer digest"] =
+      job.tokenizer_name.empty() ? Json() : Json(DigestOfFolder(job.tokenizer_name, job.output));
   return record;
 }
 

@@ -217,6 +217,13 @@ TEST_F(PredictOutputTest, TheInputIsNoOutput) {
     EXPECT_EQ(Classify({"--input", "-", "--output", output}, input).status, 2);
   }
   EXPECT_EQ(folder_->Read("same.jsonl"), text);
+  const std::string config = folder_->Read("classes/config.json");
+  for (const char* name : {"config.json", "model.safetensors", "vocab.txt"}) {
+    const CommandResult result = Classify({"--input", input, "--output", *folder_ / (std::string("classes/") + name)});
+    EXPECT_EQ(result.status, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr("is a file of the model or tokenizer in"));
+  }
+  EXPECT_EQ(folder_->Read("classes/config.json"), config);
 }
 
 TEST_F(PredictOutputTest, ASecondRunIntoAnOutputIsRefused) {
