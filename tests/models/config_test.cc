@@ -275,8 +275,8 @@ TEST(ParseModelConfig, VariantsThatAreNotComputed) {
             "\"add_cross_attention\": expected false (encoders only), got true");
   EXPECT_EQ(MemberError(R"("tie_word_embeddings":false)"), "\"tie_word_embeddings\": expected true, got false");
   EXPECT_EQ(MemberError(R"("problem_type":"ranking")"),
-            "\"problem_type\": expected \"multi_label_classification\" or \"regression\" or "
-            "\"single_label_classification\", got \"ranking\"");
+            "\"problem_type\": expected \"regression\", \"single_label_classification\" or "
+            "\"multi_label_classification\", got \"ranking\"");
 }
 
 TEST(ReadModelConfig, NamesTheFile) {
