@@ -461,7 +461,10 @@ TEST_F(TrainingRunTest, NamesThatAreNoUtf8) {
 }
 
 TEST_F(TrainingRunTest, SavedFoldersKeepTheTokenizersFiles) {
-  Json model{{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"continuing_subword_prefix", "##"}};
+  Json model{{"type", "WordPiece"},
+             {"unk_token", "[UNK]"},
+             {"continuing_subword_prefix", "##"},
+             {"max_input_chars_per_word", 100}};
   std::istringstream tokens(folder_.Read("tokenizer/vocab.txt"));
   for (std::string token; std::getline(tokens, token);) model["vocab"][token] = model["vocab"].size();
   const std::string json =

@@ -25,6 +25,7 @@ prepare() {
   cp -r quickstart/pretrain-exact DIR
   echo '{"text": "Karla is a [MASK] along the river.", "id": 7}' >lines.jsonl
   echo '{"input_ids": [2, 4, 3], "labels": [-100, 9, -100]}' >batch.jsonl
+  printf '%s\n' '{"text": "a red car", "labels": ["red", "car"]}' '{"text": "no", "labels": []}' >sets.jsonl
   cp corpus.txt text.txt
   cp run3/predictions.json .
   cp asked.json dev.json

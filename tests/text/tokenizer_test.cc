@@ -128,6 +128,9 @@ TEST(TokenizerTest, LineEndsOfTheVocabularyDoNotMatter) {
   crlf.resize(crlf.size() - 2);
   EXPECT_EQ(Make(crlf)->vocab_size(), 12);
   EXPECT_EQ(Make(crlf)->Encode("unaffable hello").ids, Make()->Encode("unaffable hello").ids);
+  EXPECT_THAT(
+      Make("[UNK]\nboat  \nthe\t\r\nlake\u00a0\n")->Encode("boat the lake", {}, {.add_special_tokens = false}).ids,
+      ElementsAre(1, 2, 3));
 }
 
 TEST(TokenizerTest, SpecialTokensThatTheVocabularyLacksGetIdsAtItsEnd) {
