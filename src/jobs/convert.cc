@@ -91,7 +91,7 @@ void LoadExact(Work& work) {
       FailOption("model_name_or_path", "{} was made with {} attention; a conversion begins with an exact model",
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
-  if (FindTask(config) == Task::kEncoder) WarnOfUnusedModules(work.source);
+  if (FindTask(config) == Task::kEncoder) WarnOfUnusedModules(work.options.model_name_or_path);
   work.tokenizer = Tokenizer::Load(work.source);
   if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
