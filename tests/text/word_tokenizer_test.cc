@@ -208,8 +208,7 @@ TEST(WordTokenizerTest, BadFilesAreRefusedByLine) {
   const auto characters = [](const char* text) { return ErrorOf([&] { MakeWords(kWords, text); }); };
   EXPECT_THAT(characters("a\n"), HasSubstr("characters.txt:1: expected [PAD]"));
   for (const char* line : {"ab", "\u00a0", " ", "\x01", "e\u0301"})
-    EXPECT_THAT(characters(fmt::format("[PAD]\n[UNK]\nx\n{}\n", line).c_str()),
-                HasSubstr("characters.txt:4: expected"))
+    EXPECT_THAT(characters(fmt::format("[PAD]\n[UNK]\nx\n{}\n", line).c_str()), HasSubstr("characters.txt:4: expected"))
         << line;
   EXPECT_THAT(characters("[PAD]\n[UNK]\nx\nx\n"), HasSubstr("characters.txt:4: token \"x\" is already on line 3"));
 }
