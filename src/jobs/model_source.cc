@@ -17,6 +17,7 @@
 #include "jobs/float32_products.h"
 #include "models/config.h"
 #include "models/stored_directions.h"
+#include "text/tokenizer_files.h"
 
 namespace lshformer {
 namespace {
@@ -308,23 +309,13 @@ Json AttentionSettings(const AttentionChanges& changes) {
 
 void RefuseModelFileAsOutput(const std::string& folder, const std::string& output) {
   namespace fs = std::filesystem;
-  constexpr std::array<std::string_view, 11> kNames{"config.json",
-                                                    "vocab.txt",
-                                                    "words.txt",
-                                                    "characters.txt",
-                                                    "spiece.model",
-                                                    "tokenizer.json",
-                                                    "tokenizer_config.json",
-                                                    "added_tokens.json",
-                                                    "special_tokens_map.json",
-                                                    "modules.json",
-                                                    "sentence_bert_config.json"};
+  constexpr std::array<std::string_view, 3> kNames{"config.json", "modules.json", "sentence_bert_config.json"};
   constexpr std::array<std::string_view, 2> kBegins{"model.", "model-0"};  // weights, and shards of them
   std::error_code error;
   const fs::path file = fs::canonical(output, error);
   if (error || folder.empty() || !fs::equivalent(file.parent_path(), folder, error) || error) return;
   const std::string name = file.filename().string();
-  if (std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+  if (IsTokenizerFile(name) || std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
       std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) { return name.starts_with(begin); }))
     FailOption("output", "{} is a file of the model or tokenizer in {}", Shown(output, 100), Shown(folder, 100));
 }

@@ -11,27 +11,12 @@
 namespace lshformer {
 namespace {
 
-size_t PreviousCodePoint(std::string_view text, size_t at) {
-  do --at;
-  while (!BeginsCodePoint(text[at]));
-  return at;
-}
-
 bool Has(std::string_view text, size_t at, bool (*property)(char32_t)) {
   const char* next = text.data() + at;
   return property(NextCodePoint(next));
 }
 
 bool IsWordCharacter(char32_t c) { return (CharFlags(c) & kWordCharacter) != 0; }
-
-size_t SkipSpaceBack(std::string_view text, size_t floor, size_t at) {
-  while (at > floor) {
-    const size_t previous = PreviousCodePoint(text, at);
-    if (!Has(text, previous, IsAnySpace)) break;
-    at = previous;
-  }
-  return at;
-}
 
 size_t SkipSpace(std::string_view text, size_t at) {
   while (at < text.size() && Has(text, at, IsAnySpace)) {

@@ -48,9 +48,7 @@ bool IsDigit(char32_t c) {
 
 bool EndsInCommaAfterDigit(std::string_view piece) {
   if (piece.size() < 2 || piece.back() != ',') return false;
-  size_t at = piece.size() - 2;
-  while (at > 0 && !BeginsCodePoint(piece[at])) --at;
-  const char* next = piece.data() + at;
+  const char* next = piece.data() + PreviousCodePoint(piece, piece.size() - 1);
   return IsDigit(NextCodePoint(next));
 }
 
@@ -67,13 +65,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(const std::string& spiece, const 
 
 SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const std::string& where,
                                                const SentencePieceOptions& options, TokenizerFiles files)
-    : options_(options),
-      files_(std::move(files)),
+    : PieceTokenizer(Vocabulary(std::move(model.pieces)), std::move(files)),
+      options_(options),
       normalizer_(std::make_unique<CharsMap>(std::move(model.normalizer))),
       processor_(std::make_unique<SentencePieceLibraryModel>(model.serialized, where)),
-      pieces_(static_cast<int32_t>(model.pieces.size())),
-      vocabulary_(std::move(model.pieces)),
-      unk_(model.unk_id) {
+      pieces_(vocabulary_.size()) {
+  unk_ = model.unk_id;
   if (options_.unk.empty()) options_.unk = Token(unk_);
   if (options_.unk != Token(unk_)) {
     Fail("{}: expected the unknown token \"{}\", the model's is \"{}\"", where, Shown(options_.unk),
@@ -91,11 +88,6 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const s
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
-
-const std::string& SentencePieceTokenizer::Token(int32_t id) const {
-  if (id < 0 || id >= vocab_size()) Fail("token id: expected 0 to {}, got {}", vocab_size() - 1, id);
-  return vocabulary_.Token(id);
-}
 
 bool PieceContinuesWord(const std::string& piece) {
   const auto is_punctuation = [](char c) {

@@ -12,10 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/added_tokens.h"
 #include "text/albert_text.h"
-#include "text/tokenizer.h"
-#include "text/tokenizer_files.h"
+#include "text/piece_tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace lshformer {
@@ -37,7 +35,7 @@ struct SentencePieceOptions : TokenizerSettings {
 // character that is neither a letter of English nor punctuation.
 bool PieceContinuesWord(const std::string& piece);
 
-class SentencePieceTokenizer final : public Tokenizer {
+class SentencePieceTokenizer final : public PieceTokenizer {
  public:
   // `spiece` is the file's content; Error if it is not a model that is safe to use (sentence_piece_model.h), or calls
   // its unknown piece otherwise than the options. Others of the five tokens that it lacks get ids at its end, as in HF.
@@ -48,21 +46,11 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
 
-  int32_t vocab_size() const override { return vocabulary_.size(); }
-  const std::string& Token(int32_t id) const override;
-  int32_t Id(std::string_view token) const override { return vocabulary_.Id(token); }
-  int32_t pad_id() const override { return pad_; }
-  int32_t unk_id() const override { return unk_; }
-  int32_t cls_id() const override { return cls_; }
-  int32_t sep_id() const override { return sep_; }
-  int32_t mask_id() const override { return mask_; }
   bool ContinuesWord(int32_t id) const override { return PieceContinuesWord(Token(id)); }
-  int64_t model_max_length() const override { return options_.model_max_length; }
-  bool truncates_left() const override { return options_.truncates_left; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
  protected:
-  const AddedTokens& added_tokens() const override { return added_; }
+  const TokenizerSettings& settings() const override { return options_; }
   bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const override;
 
  private:
@@ -84,14 +72,10 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string DecodePieces(const std::vector<int>& ids) const;
 
   SentencePieceOptions options_;
-  TokenizerFiles files_;
   std::unique_ptr<const CharsMap> normalizer_;
   std::unique_ptr<const SentencePieceLibraryModel> processor_;
-  int32_t pieces_;  // of the model; ids from here on are added
-  Vocabulary vocabulary_;
-  AddedTokens added_;
+  int32_t pieces_;                   // of the model; ids from here on are added
   std::vector<bool> ends_in_comma_;  // [pieces] after a digit
-  int32_t unk_, sep_ = -1, pad_ = -1, cls_ = -1, mask_ = -1;
 };
 
 // The tokenizer of a folder with spiece.model.

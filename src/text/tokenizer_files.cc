@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -134,6 +135,10 @@ int64_t MaxLength(const Json& config) {
 }
 
 }  // namespace
+
+bool IsTokenizerFile(std::string_view name) {
+  return std::find(std::begin(kAllFiles), std::end(kAllFiles), name) != std::end(kAllFiles);
+}
 
 std::string InFolder(const std::string& folder, const char* name) {
   return (std::filesystem::path(folder) / name).string();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -52,6 +53,8 @@ Json TokenizerConfigJson(const TokenizerSettings& settings, const std::vector<Ad
 using TokenizerFiles = std::map<std::string, std::string>;  // contents by name
 
 std::string InFolder(const std::string& folder, const char* name);
+// Whether a file of that name is one of a tokenizer's, of whatever kind.
+bool IsTokenizerFile(std::string_view name);
 // Those that the folder has of all files that a tokenizer's may have.
 TokenizerFiles ReadTokenizerFiles(const std::string& folder);
 // Writes them into the folder, together: a full disk does not leave half a tokenizer. Those of another tokenizer that

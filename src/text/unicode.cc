@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace lshformer {
 namespace {
@@ -157,6 +158,16 @@ uint8_t CharFlags(char32_t c) {
 }
 
 bool IsAnySpace(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85 || (CharFlags(c) & kSpace) != 0; }
+
+size_t SkipSpaceBack(std::string_view text, size_t floor, size_t at) {
+  while (at > floor) {
+    const size_t previous = PreviousCodePoint(text, at);
+    const char* next = text.data() + previous;
+    if (!IsAnySpace(NextCodePoint(next))) break;
+    at = previous;
+  }
+  return at;
+}
 
 int CombiningClass(char32_t c) { return Known(c, 9) ? u_getCombiningClass(static_cast<UChar32>(c)) : 0; }
 

@@ -5,6 +5,7 @@
 // that is unassigned there: no mark, no punctuation, no decomposition.
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace lshformer {
 
@@ -19,6 +20,8 @@ enum CharFlag : uint8_t {
 };
 uint8_t CharFlags(char32_t c);
 bool IsAnySpace(char32_t c);  // White_Space, dropped or not (form feed, next line)
+// Where the white space begins that ends at `at`, not before `floor`; `at` where there is none. `text` is valid UTF-8.
+size_t SkipSpaceBack(std::string_view text, size_t floor, size_t at);
 
 int CombiningClass(char32_t c);
 

@@ -124,11 +124,10 @@ class UnigramTokenizer::Pieces {
 
 UnigramTokenizer::UnigramTokenizer(UnigramModel model, std::string_view where, UnigramOptions options,
                                    TokenizerFiles files)
-    : options_(std::move(options)),
-      files_(std::move(files)),
-      vocabulary_(std::move(model.pieces)),
-      scores_(std::move(model.scores)),
-      unk_(model.unk_id) {
+    : PieceTokenizer(std::move(model.pieces), std::move(files)),
+      options_(std::move(options)),
+      scores_(std::move(model.scores)) {
+  unk_ = model.unk_id;
   unk_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
   std::vector<std::pair<std::string_view, int32_t>> pieces;
   for (int32_t id = 0; id < vocabulary_.size(); ++id) {
@@ -151,11 +150,6 @@ UnigramTokenizer::UnigramTokenizer(UnigramModel model, std::string_view where, U
     options_.normalizer.Normalize(text);
     return Utf8Of(text);
   });
-}
-
-const std::string& UnigramTokenizer::Token(int32_t id) const {
-  if (id < 0 || id >= vocab_size()) Fail("token id: expected 0 to {}, got {}", vocab_size() - 1, id);
-  return vocabulary_.Token(id);
 }
 
 bool UnigramTokenizer::ContinuesWord(int32_t id) const { return PieceContinuesWord(Token(id)); }

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/added_tokens.h"
+#include "text/piece_tokenizer.h"
 #include "text/text_normalizer.h"
-#include "text/tokenizer.h"
-#include "text/tokenizer_files.h"
 #include "text/trie.h"
 #include "text/vocabulary.h"
 
@@ -54,7 +52,7 @@ struct UnigramOptions : TokenizerSettings {
   }
 };
 
-class UnigramTokenizer final : public Tokenizer {
+class UnigramTokenizer final : public PieceTokenizer {
  public:
   // Those of the five tokens that the pieces lack get ids at their end, as in HF; [UNK] is the model's. `files` are
   // those that it comes with, for Save. Errors name `where`.
@@ -62,34 +60,20 @@ class UnigramTokenizer final : public Tokenizer {
 
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
 
-  int32_t vocab_size() const override { return vocabulary_.size(); }
-  const std::string& Token(int32_t id) const override;
-  int32_t Id(std::string_view token) const override { return vocabulary_.Id(token); }
-  int32_t pad_id() const override { return pad_; }
-  int32_t unk_id() const override { return unk_; }
-  int32_t cls_id() const override { return cls_; }
-  int32_t sep_id() const override { return sep_; }
-  int32_t mask_id() const override { return mask_; }
   bool ContinuesWord(int32_t id) const override;  // as SentencePieceTokenizer's
-  int64_t model_max_length() const override { return options_.model_max_length; }
-  bool truncates_left() const override { return options_.truncates_left; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
  protected:
-  const AddedTokens& added_tokens() const override { return added_; }
+  const TokenizerSettings& settings() const override { return options_; }
   bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const override;
 
  private:
   class Pieces;
 
   UnigramOptions options_;
-  TokenizerFiles files_;
-  Vocabulary vocabulary_;
   std::vector<double> scores_;  // [pieces of the model]
   double unk_score_ = 0;
   Trie trie_;
-  AddedTokens added_;
-  int32_t unk_, sep_ = -1, pad_ = -1, cls_ = -1, mask_ = -1;
 };
 
 // The tokenizer of a folder whose tokenizer.json `json` is the content of.

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lshformer {
 
@@ -36,5 +37,12 @@ inline void AppendUtf8(char32_t c, std::string& out) {
 
 // Every byte but the continuation bytes 10xxxxxx begins a code point.
 inline bool BeginsCodePoint(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
+
+// Where the code point before `at` > 0 begins.
+inline size_t PreviousCodePoint(std::string_view text, size_t at) {
+  do --at;
+  while (!BeginsCodePoint(text[at]));
+  return at;
+}
 
 }  // namespace lshformer

@@ -6,24 +6,8 @@
 #include "base/error.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace lshformer {
-namespace {
-
-// As HF's library reads a vocab.txt: an editor's white space at the end of a line is none of its token.
-std::string_view WithoutSpaceBehind(std::string_view token) {
-  while (!token.empty()) {
-    size_t last = token.size() - 1;
-    while (!BeginsCodePoint(token[last])) --last;
-    const char* at = token.data() + last;
-    if (!IsAnySpace(NextCodePoint(at))) break;
-    token = token.substr(0, last);
-  }
-  return token;
-}
-
-}  // namespace
 
 Vocabulary::Vocabulary(std::string_view contents, std::string_view where) {
   if (contents.size() > kMaxBytes) Fail("{}: expected at most {} bytes, got {}", where, kMaxBytes, contents.size());
@@ -34,7 +18,8 @@ Vocabulary::Vocabulary(std::string_view contents, std::string_view where) {
     if (token.size() > kMaxTokenBytes) Fail("{}:{}: the line is longer than {} bytes", where, line, kMaxTokenBytes);
     if (!IsValidUtf8(token)) Fail("{}:{}: expected UTF-8, got \"{}\"", where, line, Shown(token));
     if (size() == kMaxTokens) Fail("{}:{}: expected at most {} tokens", where, line, kMaxTokens);
-    tokens_.emplace_back(WithoutSpaceBehind(token));
+    // As HF's library reads a vocab.txt: an editor's white space at the end of a line is none of its token.
+    tokens_.emplace_back(token.substr(0, SkipSpaceBack(token, 0, token.size())));
     at = end + 1;
   }
   *this = Vocabulary(std::move(tokens_));

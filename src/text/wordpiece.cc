@@ -56,7 +56,7 @@ class WordPieceTokenizer::PieceSink final : public WordSink {
 
 WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary, std::string_view where, const WordPieceOptions& options,
                                        TokenizerFiles files)
-    : options_(options), files_(std::move(files)), vocabulary_(std::move(vocabulary)) {
+    : PieceTokenizer(std::move(vocabulary), std::move(files)), options_(options) {
   if (vocabulary_.Id(options.unk) < 0) {
     Fail("{}: expected the unknown token \"{}\" among the {} tokens", where, Shown(options.unk), vocabulary_.size());
   }
@@ -78,11 +78,6 @@ WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary, std::string_view w
   mask_ = added.AddNamed({.content = options.mask});
   added_ =
       added.Build([&](const std::string& token) { return Utf8Of(NormalizeForBert(token, 0, options_.normalizer)); });
-}
-
-const std::string& WordPieceTokenizer::Token(int32_t id) const {
-  if (id < 0 || id >= vocab_size()) Fail("token id: expected 0 to {}, got {}", vocab_size() - 1, id);
-  return vocabulary_.Token(id);
 }
 
 bool WordPieceTokenizer::AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit,

@@ -4,9 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "text/added_tokens.h"
-#include "text/tokenizer.h"
-#include "text/tokenizer_files.h"
+#include "text/piece_tokenizer.h"
 #include "text/trie.h"
 #include "text/vocabulary.h"
 #include "text/words.h"
@@ -18,7 +16,7 @@ struct WordPieceOptions : TokenizerSettings {
   bool cleans_tokens = true;  // decoding takes spaces before punctuation away
 };
 
-class WordPieceTokenizer final : public Tokenizer {
+class WordPieceTokenizer final : public PieceTokenizer {
  public:
   // Error, which names `where`, if the vocabulary has no `unk`. Others of the five that it lacks get ids at its end, as
   // in HF. `files` are those it comes with, for Save.
@@ -27,34 +25,20 @@ class WordPieceTokenizer final : public Tokenizer {
 
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
 
-  int32_t vocab_size() const override { return vocabulary_.size(); }
-  const std::string& Token(int32_t id) const override;
-  int32_t Id(std::string_view token) const override { return vocabulary_.Id(token); }
-  int32_t pad_id() const override { return pad_; }
-  int32_t unk_id() const override { return unk_; }
-  int32_t cls_id() const override { return cls_; }
-  int32_t sep_id() const override { return sep_; }
-  int32_t mask_id() const override { return mask_; }
   bool ContinuesWord(int32_t id) const override { return Token(id).starts_with("##"); }
-  int64_t model_max_length() const override { return options_.model_max_length; }
-  bool truncates_left() const override { return options_.truncates_left; }
   void Save(const std::string& folder, int64_t max_length) const override;
 
   const WordPieceOptions& options() const { return options_; }
 
  protected:
-  const AddedTokens& added_tokens() const override { return added_; }
+  const TokenizerSettings& settings() const override { return options_; }
   bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const override;
 
  private:
   class PieceSink;
 
   WordPieceOptions options_;
-  TokenizerFiles files_;
-  Vocabulary vocabulary_;
-  AddedTokens added_;
   Trie first_pieces_, next_pieces_;  // the latter without their "##"
-  int32_t unk_, sep_, pad_, cls_, mask_;
 };
 
 // The tokenizer of a folder with tokenizer.json, which `json` is the content of, or else (null) with vocab.txt.
