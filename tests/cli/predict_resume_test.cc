@@ -10,9 +10,9 @@
 #include "base/folder_lock.h"
 #include "base/json.h"
 #include "cli/call.h"
+#include "cli/random_models.h"
 #include "io/matrix_file.h"
 #include "io/safetensors.h"
-#include "models/model.h"
 #include "util/interrupt.h"
 
 namespace lshformer::cli {
@@ -28,8 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-constexpr const char* kWords = "the of and to in a is that it was for on are as with his they at be this";
-
 struct ResumedTask {
   const char* task;
   const char* model;  // and the folder that it is in
@@ -44,24 +42,10 @@ class PredictResumeTest : public ::testing::TestWithParam<ResumedTask> {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
-    ModelConfig config;
-    config.hidden_size = 32;
-    config.num_hidden_layers = 1;
-    config.num_attention_heads = 2;
-    config.intermediate_size = 64;
-    config.max_position_embeddings = 64;
-    config.initializer_range = 0.3;
-    config.vocab_size = 0;
-    std::string vocabulary;
-    std::istringstream words(std::string("[PAD] [UNK] [CLS] [SEP] [MASK] ") + kWords);
-    for (std::string word; words >> word; ++config.vocab_size) vocabulary += word + "\n";
-    for (const auto& [name, task] : {std::pair("lm", Task::kMaskedLm),
-                                     {"classes", Task::kSequenceClassification},
-                                     {"questions", Task::kQuestionAnswering},
-                                     {"choices", Task::kMultipleChoice}}) {
-      folder_->Write(std::string(name) + "/vocab.txt", vocabulary);
-      SaveModel(*CreateModel(config, task, 1), *folder_ / name);
-    }
+    SaveRandomModels(*folder_, {{"lm", Task::kMaskedLm},
+                                {"classes", Task::kSequenceClassification},
+                                {"questions", Task::kQuestionAnswering},
+                                {"choices", Task::kMultipleChoice}});
   }
   static void TearDownTestSuite() {
     delete folder_;
@@ -76,7 +60,7 @@ class PredictResumeTest : public ::testing::TestWithParam<ResumedTask> {
 
   // Lines for any task, every 500th of them bad.
   static std::string Lines(int count) {
-    const std::string words = kWords;
+    const std::string words = kModelWords;
     std::string lines;
     for (int i = 0; i < count; ++i) {
       std::string text = "[MASK]";

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "base/json.h"
-#include "models/model.h"
+#include "cli/random_models.h"
 #include "ops/matmul.h"
 #include "util/command.h"
 
@@ -19,29 +18,13 @@ using ::testing::HasSubstr;
 using testing::RunCommand;
 using testing::TempFolder;
 
-constexpr const char* kWords = "the of and to in a is that it was for on are as with his they at be this";
-
 // Checkpoints of the three heads and their tokenizer, made once.
 class PredictTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
-    ModelConfig config;
-    config.hidden_size = 32;
-    config.num_hidden_layers = 1;
-    config.num_attention_heads = 2;
-    config.intermediate_size = 64;
-    config.max_position_embeddings = 64;
-    config.labels = {"negative", "positive"};
-    config.initializer_range = 0.3;  // answers that differ
-    config.vocab_size = 0;
-    std::string vocabulary;
-    std::istringstream words(std::string("[PAD] [UNK] [CLS] [SEP] [MASK] ") + kWords);
-    for (std::string word; words >> word; ++config.vocab_size) vocabulary += word + "\n";
-    for (const auto& [name, task] : {std::pair("lm", Task::kMaskedLm), {"classes", Task::kSequenceClassification}}) {
-      folder_->Write(std::string(name) + "/vocab.txt", vocabulary);
-      SaveModel(*CreateModel(config, task, 1), *folder_ / name);
-    }
+    SaveRandomModels(*folder_, {{"lm", Task::kMaskedLm}, {"classes", Task::kSequenceClassification}},
+                     {"negative", "positive"});
   }
   static void TearDownTestSuite() {
     delete folder_;
@@ -58,7 +41,7 @@ class PredictTest : public ::testing::Test {
 
   // `count` lines of one to 60 words in no order of length.
   static std::string Lines(int count, const std::string& begin = "") {
-    const std::string words = kWords;
+    const std::string words = kModelWords;
     std::string lines;
     for (int i = 0; i < count; ++i) {
       std::string text = begin;

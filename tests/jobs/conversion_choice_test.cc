@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "jobs/small_model.h"
 
 namespace lshformer {
 namespace {
@@ -54,42 +54,11 @@ TEST(BestWithin, AnotherKindBeyondTheSpreadAlone) {
   EXPECT_EQ(BestWithin(rows, kTime), 0U);
 }
 
-// A small model whose attention is not flat, and texts for it.
-struct SmallModel {
-  ModelPtr exact;
-  CalibrationTexts texts;
-  LayerDirections directions;
-
-  SmallModel() {
-    ModelConfig config;
-    config.architectures = {"BertModel"};
-    config.vocab_size = 60;
-    config.hidden_size = 16;
-    config.num_hidden_layers = 2;
-    config.num_attention_heads = 2;
-    config.intermediate_size = 24;
-    config.max_position_embeddings = 160;
-    config.initializer_range = 0.5;
-    exact = CreateModel(config, Task::kEncoder, 7);
-    PhiloxStream stream(StreamKey(3, 0, 0, 0, Purpose::kSynthetic));
-    for (int64_t number = 0; number < 8; ++number) {
-      std::vector<int32_t> ids(static_cast<size_t>(130 + 3 * number));
-      for (int32_t& id : ids) id = static_cast<int32_t>(5 + stream.Below(55));
-      texts.set.Add(ids, std::vector<int32_t>(ids.size(), 0));
-      (number % 4 == 3 ? texts.held_out : texts.fitted).push_back(number);
-    }
-    directions = CalibrateDirections(*exact, texts);
-  }
-  AttentionSpec Base() const {
-    AttentionSpec base = AttentionKinds().back();
-    As<ClusteredAttention>(base).directions = Directions::kStored;
-    return base;
-  }
-};
+const std::vector<int> kLengths{130, 133, 136, 139, 142, 145, 148, 151};
 
 // What is written is beaten on both cost and quality by no row beside it.
 TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
-  SmallModel small;
+  const SmallModel small(160, kLengths, /*held_out_every=*/4);
   QualityMeter meter(*small.exact, small.texts);
   const ConversionField field{*small.exact, small.texts, small.directions, meter, small.Base()};
   for (const double share : {0.35, 0.6}) {
@@ -116,7 +85,7 @@ TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
 }
 
 TEST(CompareBeside, WhatWasAskedForIsTheFirst) {
-  SmallModel small;
+  const SmallModel small(160, kLengths, /*held_out_every=*/4);
   QualityMeter meter(*small.exact, small.texts);
   const ConversionField field{*small.exact, small.texts, small.directions, meter, small.Base()};
   const std::vector<Candidate> rows = CompareBeside(field, PerLayer(AttentionSpec{}, small.exact->config()));

@@ -7,37 +7,14 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "base/progress.h"
+#include "jobs/small_model.h"
 #include "models/stored_directions.h"
 
 namespace lshformer {
 namespace {
 
-ModelConfig Small() {
-  ModelConfig config;
-  config.architectures = {"BertModel"};
-  config.vocab_size = 60;
-  config.hidden_size = 16;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 2;
-  config.intermediate_size = 24;
-  config.max_position_embeddings = 128;
-  config.initializer_range = 0.5;
-  return config;
-}
-
-CalibrationTexts Texts() {
-  CalibrationTexts texts;
-  PhiloxStream stream(StreamKey(3, 0, 0, 0, Purpose::kSynthetic));
-  for (const int64_t number : {0, 1, 2}) {
-    std::vector<int32_t> ids(static_cast<size_t>(90 + 10 * number));
-    for (int32_t& id : ids) id = static_cast<int32_t>(5 + stream.Below(55));
-    texts.set.Add(ids, std::vector<int32_t>(ids.size(), 0));
-    texts.fitted.push_back(number);
-  }
-  return texts;
-}
+SmallModel Small() { return {128, {90, 100, 110}}; }
 
 // A budget of time has bundles to choose from, whose gain is in time alone; every setting is one that a config may
 // have.
@@ -58,11 +35,9 @@ TEST(HeadPolicy, MenusOfPairsAndOfTime) {
 // By the formula: what the tokens' states lose when one layer alone has two clusters of 16 opened.
 TEST(HeadPolicy, WeightsOfSingleWordsAreWhatTheirStatesLose) {
   SetProgressStyle(ProgressStyle::kOff);
-  const ModelPtr exact = CreateModel(Small(), Task::kEncoder, 7);
-  const CalibrationTexts texts = Texts();
-  const LayerDirections directions = CalibrateDirections(*exact, texts);
-  AttentionSpec base = AttentionKinds().back();
-  As<ClusteredAttention>(base).directions = Directions::kStored;
+  const SmallModel small = Small();
+  const auto& [exact, texts, directions] = small;
+  const AttentionSpec base = SmallModel::Base();
   const std::vector<HeadSetting> menu = HeadMenu(base, HeadCost::kPairs);
   const auto measure = [&](AnswersFrom from) {
     return MeasureHeads(*exact, texts, directions, menu, from, /*timed=*/false);
@@ -100,11 +75,9 @@ TEST(HeadPolicy, WeightsOfSingleWordsAreWhatTheirStatesLose) {
 // By the formula, of a mean state: |ΔW|² of a token on average, and 3 times that of the mean Δ.
 TEST(HeadPolicy, ErrorsOfMeanStatesByTheFormula) {
   SetProgressStyle(ProgressStyle::kOff);
-  const ModelPtr exact = CreateModel(Small(), Task::kEncoder, 7);
-  const CalibrationTexts texts = Texts();
-  const LayerDirections directions = CalibrateDirections(*exact, texts);
-  AttentionSpec base = AttentionKinds().back();
-  As<ClusteredAttention>(base).directions = Directions::kStored;
+  const SmallModel small = Small();
+  const auto& [exact, texts, directions] = small;
+  const AttentionSpec base = SmallModel::Base();
   const std::vector<HeadSetting> menu = HeadMenu(base, HeadCost::kPairs);
   const HeadTable table = MeasureHeads(*exact, texts, directions, menu, AnswersFrom::kMeanState, /*timed=*/false);
   constexpr int64_t kSetting = 3, kHeadDim = 8;
@@ -132,10 +105,9 @@ TEST(HeadPolicy, ErrorsOfMeanStatesByTheFormula) {
 // Exact attention's time in all heads of all layers is the whole; a head's does not hang on its layer.
 TEST(HeadPolicy, TimesAreSharesOfTheWholeModel) {
   SetProgressStyle(ProgressStyle::kOff);
-  const ModelPtr exact = CreateModel(Small(), Task::kEncoder, 7);
-  const CalibrationTexts texts = Texts();
+  const SmallModel small = Small();
   const std::vector<HeadSetting> menu = HeadMenu(AttentionKinds().back(), HeadCost::kTime);
-  const HeadTable table = MeasureHeads(*exact, texts, {}, menu, AnswersFrom::kMeanState, /*timed=*/true);
+  const HeadTable table = MeasureHeads(*small.exact, small.texts, {}, menu, AnswersFrom::kMeanState, /*timed=*/true);
   EXPECT_NEAR(2 * table.time.select(1, static_cast<int64_t>(menu.size()) - 1).sum().item<double>(), 1, 1e-12);
   EXPECT_TRUE(torch::equal(table.time[0], table.time[1]));
   EXPECT_TRUE((table.time > 0).all().item<bool>());
@@ -194,7 +166,7 @@ TEST(ChooseSettings, TheBudgetIsUsedAndKept) {
 }
 
 TEST(FirstOf, TextsAndPairs) {
-  const CalibrationTexts texts = Texts();  // of 90, 100 and 110 tokens
+  const CalibrationTexts texts = Small().texts;  // of 90, 100 and 110 tokens
   const auto first = [&](size_t most, int64_t pairs) { return FirstOf(texts, texts.fitted, most, pairs); };
   EXPECT_EQ(first(5, INT64_MAX), (std::vector<int64_t>{0, 1, 2}));
   EXPECT_EQ(first(2, INT64_MAX), (std::vector<int64_t>{0, 1}));
