@@ -17,6 +17,7 @@ of transformers: versions and the seed are printed.
 """
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,7 @@ def main():
         if options.only not in name:
             continue
         saved = folder / name
+        shutil.rmtree(folder / f"{name}-converted", ignore_errors=True)  # convert writes into new folders alone
         if saving.pop("half", False):
             model = model.half()
         tokenizer.save_pretrained(saved)
@@ -189,8 +191,6 @@ def main():
         }
         for step, make in steps.items():
             try:
-                if step == "converted":
-                    subprocess.run(["rm", "-rf", str(folder / f"{name}-converted")], check=True)
                 ids, offsets, worst, first = compare(options.program, make(), inputs, texts, folder)
             except Exception as error:  # a folder that one side refuses is a row of the table too
                 print(f"{name + ' ' + step:44} {type(error).__name__}: {str(error)[:300]}")

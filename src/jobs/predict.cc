@@ -142,6 +142,11 @@ class LinesBehind {
   size_t same_ = 0;  // bytes of the line that were found to be the same
 };
 
+[[noreturn]] void FailFewerLines(const PredictJob& job, const KeptLines& kept, int64_t lines) {
+  FailUsage("{}: {} has {} lines, {} only {}", OptionName{"resume"}, OutputName(job.output), kept.lines,
+            InputName(LinesFile(job)), lines);
+}
+
 // Goes on to the last line that is answered already, which is answered once more.
 void SkipAnswered(LineReader& lines, const KeptLines& kept, const PredictJob& job) {
   std::string line;
@@ -152,8 +157,7 @@ void SkipAnswered(LineReader& lines, const KeptLines& kept, const PredictJob& jo
     } catch (const LineTooLong&) {
       continue;
     }
-    FailUsage("{}: {} has {} lines, {} only {}", OptionName{"resume"}, OutputName(job.output), kept.lines,
-              InputName(LinesFile(job)), number - 1);
+    FailFewerLines(job, kept, number - 1);
   }
 }
 
@@ -173,9 +177,7 @@ void PredictFile(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutp
   StreamStatistics statistics;
   try {
     statistics = PredictLines(pipeline, lines, sink, advance, FormatOf(job));
-    if (kept.lines > 0 && statistics.lines == 0)
-      FailUsage("{}: {} has {} lines, {} only {}", OptionName{"resume"}, OutputName(job.output), kept.lines,
-                InputName(LinesFile(job)), kept.lines - 1);
+    if (kept.lines > 0 && statistics.lines == 0) FailFewerLines(job, kept, kept.lines - 1);
   } catch (const Interrupted& stop) {
     if (done == 0) throw;
     output.Commit(/*whole=*/false);
@@ -210,8 +212,8 @@ void RefuseNames(const PredictJob& job) {
 
 void CheckQuestion(const PredictJob& job) {
   const bool file = !job.input.empty(), context = job.context || job.context_file;
-  for (const char* name : {"text", "text_file"})
-    if (std::string_view(name) == "text" ? job.text.has_value() : !job.text_file.empty())
+  for (const auto& [name, given] : {std::pair("text", job.text.has_value()), {"text_file", !job.text_file.empty()}})
+    if (given)
       FailOption(name, "{} question-answering takes {} and {}", OptionName{"task"}, OptionName{"question"},
                  OptionName{"context"});
   if (job.context && job.context_file)
