@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 
 namespace lshformer::testing {
 namespace {

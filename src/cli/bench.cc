@@ -7,13 +7,13 @@
 #include <optional>
 
 #include "base/error.h"
+#include "bench/attention.h"
+#include "bench/model.h"
+#include "bench/train.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "jobs/bench_attention.h"
-#include "jobs/bench_model.h"
-#include "jobs/bench_train.h"
-#include "jobs/float32_products.h"
+#include "jobs/use_matmul_precision.h"
 #include "models/family.h"
 #include "report/table.h"
 

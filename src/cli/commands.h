@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/attention_changes.h"
+#include "attention/spec_changes.h"
 #include "base/json.h"
 
 namespace CLI {

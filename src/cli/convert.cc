@@ -1,5 +1,5 @@
 // lshformer convert: a pretrained model under another attention, and what that keeps and costs.
-#include "jobs/convert.h"
+#include "convert/convert.h"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "ops/matmul_precision.h"
-#include "ops/precision.h"
+#include "kernels/matmul_precision.h"
+#include "kernels/precision.h"
 
 namespace CLI {
 class App;

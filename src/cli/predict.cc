@@ -1,5 +1,5 @@
 // lshformer predict: JSONL in, JSONL out, or one text or question.
-#include "jobs/predict.h"
+#include "jobs/predict/predict.h"
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "jobs/float32_products.h"
+#include "jobs/use_matmul_precision.h"
 
 namespace lshformer::cli {
 namespace {

@@ -1,5 +1,5 @@
 // lshformer quickstart: the main job in one command, on data made here.
-#include "jobs/quickstart.h"
+#include "quickstart/quickstart.h"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "jobs/recipe.h"
+#include "jobs/recipes/recipe.h"
 #include "report/page.h"
 
 namespace lshformer::cli {

@@ -1,5 +1,5 @@
 // lshformer tune: from which length on hashing beats a model's exact attention here, written into its config.
-#include "jobs/tune.h"
+#include "bench/tune.h"
 
 #include <fmt/format.h>
 

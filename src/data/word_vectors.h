@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/files.h"
-#include "text/word_vectors.h"
+#include "text/words/word_vectors.h"
 
 namespace lshformer {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "models/config.h"
 
 namespace lshformer {

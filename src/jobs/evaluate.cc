@@ -13,12 +13,12 @@
 #include "data/glue.h"
 #include "eval/answer_files.h"
 #include "eval/evaluate.h"
-#include "jobs/choice_data.h"
-#include "jobs/float32_products.h"
-#include "jobs/label_data.h"
+#include "jobs/data/choice_data.h"
+#include "jobs/data/label_data.h"
+#include "jobs/data/question_data.h"
+#include "jobs/data/text_data.h"
 #include "jobs/model_source.h"
-#include "jobs/question_data.h"
-#include "jobs/text_data.h"
+#include "jobs/use_matmul_precision.h"
 #include "models/family.h"
 
 namespace lshformer {

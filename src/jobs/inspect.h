@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "base/attention_changes.h"
+#include "attention/spec_changes.h"
 
 namespace lshformer {
 

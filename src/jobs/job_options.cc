@@ -9,33 +9,23 @@
 
 #include "data/answer_search.h"
 #include "data/masking.h"
-#include "jobs/convert.h"
+#include "jobs/data/text_data.h"
 #include "jobs/evaluate.h"
 #include "jobs/model_source.h"
 #include "jobs/pretrain.h"
 #include "jobs/run_folder.h"
-#include "jobs/text_data.h"
+#include "jobs/shared_options.h"
 #include "jobs/train.h"
 #include "models/family.h"
 
 namespace lshformer {
 namespace {
 
-constexpr const char *kModel = "Model", *kData = "Data", *kRun = "Run";
-
 // Options that several jobs have.
 template <class Job>
 Option<Job> MaxTrainSamples(const char* what) {
   return Integer("max_train_samples", &Job::max_train_samples, 0, INT64_MAX,
                  fmt::format("first {} only; 0: all", what));
-}
-template <class Job>
-Option<Job> MaxEvalSamples(const char* what) {
-  return Integer("max_eval_samples", &Job::max_eval_samples, 0, INT64_MAX, fmt::format("first {} only; 0: all", what));
-}
-template <class Job>
-Option<Job> MaxSeqLength(const char* help) {
-  return Integer("max_seq_length", &Job::max_seq_length, 0, INT32_MAX, fmt::format("{}; 0: the position table", help));
 }
 template <class Job>
 Option<Job> MlmProbability() {
@@ -55,12 +45,12 @@ Option<Job> Objective(std::string help) {
 template <class Job>
 Option<Job> DoEval() {
   return Boolean("do_eval", &Job::do_eval, "evaluate at the end (with eval_steps also before)")
-      .Group(kRun)
+      .Group(kRunOptions)
       .WorksAfter();
 }
 template <class Job>
 Option<Job> DryRun() {
-  return Boolean("dry_run", &Job::dry_run, "only tell tokens, steps, memory and time").Group(kRun).KeepsResult();
+  return Boolean("dry_run", &Job::dry_run, "only tell tokens, steps, memory and time").Group(kRunOptions).KeepsResult();
 }
 
 // Of a text "1,2,3" or a list [1,2,3].
@@ -125,7 +115,7 @@ Option<TrainOptions> IgnoreMismatchedSizes() {
               "a checkpoint whose classifier is for other labels (MNLI's three, where RTE has two) gets a new one");
   Option<TrainOptions> option = OfPart<TrainOptions>(
       std::move(own), [](auto& options) -> auto& { return options.model; });
-  return std::move(option).Group(kModel).MeaninglessIf([](const TrainOptions& options) {
+  return std::move(option).Group(kModelOptions).MeaninglessIf([](const TrainOptions& options) {
     return options.model.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"})
            : options.question_answering()
                ? fmt::format("is for {} text-classification and multiple-choice", OptionName{"task"})
@@ -137,7 +127,7 @@ Option<TrainOptions> WordVectors() {
   return Path("word_vectors", &TrainOptions::word_vectors, "FILE",
               "vectors for the words of a new model that reads words, text as GloVe and word2vec have it; they stay as "
               "they are, words without one are unknown words")
-      .Group(kModel)
+      .Group(kModelOptions)
       .MeaninglessIf([](const TrainOptions& options) {
         const std::string reason = OnlyForQuestions(options);
         if (!reason.empty()) return reason;
@@ -228,7 +218,7 @@ const OptionTable<ModelSource>& ModelSourceTable() {
        Bf16(), Float32MatmulPrecision()},
       nullptr,
       {},
-      kModel};
+      kModelOptions};
   return table;
 }
 
@@ -281,7 +271,7 @@ const OptionTable<PretrainOptions>& PretrainTable() {
            .MeaninglessIf(OnlyForPairs)},
       nullptr,
       {},
-      kData};
+      kDataOptions};
   return table;
 }
 
@@ -308,12 +298,12 @@ const OptionTable<TrainOptions>& TrainTable() {
                  "file that "
                  "GLUE takes (RTE.tsv); of questions "
                  "predict_predictions.json")
-             .Group(kRun)
+             .Group(kRunOptions)
              .WorksAfter(),
          DryRun<T>(), DoRegression(), IgnoreMismatchedSizes(), WordVectors()},
         nullptr,
         {},
-        kData};
+        kDataOptions};
     AddAnswerRows(made.options);
     return made;
   }();
@@ -328,7 +318,7 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
              "which head; default: the one that the model has; sentence-similarity: the cosine of mean embeddings of "
              "two texts")
            .OrNone()
-           .Group(kModel),
+           .Group(kModelOptions),
        Path("validation_file", &E::validation_file, "FILE",
             "text (fill-mask); TSV or JSONL with labels; SQuAD JSON; a file or folder of RACE's; plain or .gz"),
        Text("task_name", &E::task_name, "GLUE task").Syntax("NAME"),
@@ -350,63 +340,7 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
            .Group("Output")},
       nullptr,
       {},
-      kData};
-  return table;
-}
-
-const OptionTable<ConvertOptions>& ConvertTable() {
-  using C = ConvertOptions;
-  constexpr NumberRange kShare{.low = 0, .high = 1}, kQuality{.low = 0, .high = 1};
-  constexpr const char *kBudget = "Attention", *kRecovery = "Recovery: training towards the exact model",
-                       *kTask = "A task to measure on, as evaluate has them";
-  static const OptionTable<C> table{
-      {Path("model_name_or_path", &C::model_name_or_path, "DIR", "folder of a model with exact attention")
-           .Required()
-           .Group(kModel),
-       Path("output_dir", &C::output_dir, "DIR", "new folder for the result, convert_report.json and report.html")
-           .Group("Output"),
-       Boolean("dry_run", &C::dry_run, "write nothing, only measure").Group("Output"),
-       Number("min_quality", &C::min_quality, kQuality,
-              "write nothing where less is kept: of the mean cosine to the exact model's answers, with a task of the "
-              "share of its metric")
-           .Group("Output"),
-       Number("budget_pairs", &C::budget_pairs, kShare,
-              "every head gets a setting of clustered attention so that this share of the pairs is computed; 0: none")
-           .Group(kBudget),
-       Number("budget_time", &C::budget_time, kShare, "likewise, of exact attention's time on this machine; 0: none")
-           .Group(kBudget),
-       Integer("extend_positions", &C::extend_positions, 0, int64_t{1} << 24,
-               "rows of the position table, which is repeated; 0: as it is")
-           .Group(kModel),
-       Paths("calibrate", &C::calibrate,
-             "texts of the kind the model is for, lines or JSONL with \"text\" (and \"text_pair\") or \"question\" and "
-             "\"context\"; the first 128 count (of long ones fewer), every fourth of them to measure; default: texts "
-             "that come with the "
-             "program"),
-       Path("train_file", &C::train_file, "FILE", "texts to recover on, of the same forms").Group(kRecovery),
-       Integer("recover_steps", &C::recover_steps, 0, INT64_MAX,
-               "training steps towards the exact model's hidden states; 0: none")
-           .Group(kRecovery),
-       Number("learning_rate", &C::learning_rate, {.low = 0, .low_open = true}, "the peak of recover_steps")
-           .Group(kRecovery),
-       Boolean("bf16", &C::bf16, "recover_steps: linear layers and attention multiply in bfloat16").Group(kRecovery),
-       MaxSeqLength<C>("tokens per text"),
-       Names("task", &C::task,
-             {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},
-             "which head; default: the one that the model has")
-           .OrNone()
-           .Group(kTask),
-       Text("task_name", &C::task_name, "GLUE task").Syntax("NAME").Group(kTask),
-       Path("data_dir", &C::data_dir, "DIR", "its folder").Group(kTask),
-       Path("validation_file", &C::validation_file, "FILE", "or a file").Group(kTask),
-       [] {
-         Option<C> option = MaxEvalSamples<C>("sequences");
-         option.group = kTask;
-         return option;
-       }()},
-      nullptr,
-      {},
-      kData};
+      kDataOptions};
   return table;
 }
 

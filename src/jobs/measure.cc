@@ -9,7 +9,7 @@
 #include "base/signals.h"
 #include "jobs/build_info.h"
 #include "kernels/attention.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 
 namespace lshformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "base/json.h"
 
 namespace lshformer {

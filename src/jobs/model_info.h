@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/attention_changes.h"
+#include "attention/spec_changes.h"
 #include "base/json.h"
 
 namespace lshformer {

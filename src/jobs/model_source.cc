@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/logging.h"
+#include "eval/cosines.h"
 #include "io/safetensors.h"
-#include "jobs/conversion_quality.h"
-#include "jobs/float32_products.h"
+#include "jobs/use_matmul_precision.h"
 #include "models/config.h"
 #include "models/stored_directions.h"
 #include "text/tokenizer_files.h"

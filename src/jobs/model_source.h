@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "base/attention_changes.h"
+#include "attention/spec_changes.h"
 #include "base/json.h"
 #include "base/option_table.h"
 #include "data/sequence_set.h"
+#include "kernels/matmul_precision.h"
+#include "kernels/precision.h"
 #include "models/model.h"
-#include "ops/matmul_precision.h"
-#include "ops/precision.h"
 #include "text/tokenizer.h"
 #include "train/options.h"
 
@@ -45,7 +45,7 @@ void CheckModelSource(const ModelSource& source);
 Task NamedTask(const std::string& name, const std::string& folder);
 
 // Whether it is a new model of a family that reads words, and no tokenizer is named: the job then makes the vocabulary
-// of its training data (jobs/word_source.h).
+// of its training data (jobs/data/word_source.h).
 bool MakesVocabulary(const ModelSource& source);
 
 // config_name as a file: a config.json, or the one of a folder.

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/signals.h"
-#include "jobs/seeds.h"
-#include "jobs/text_data.h"
+#include "jobs/data/text_data.h"
+#include "jobs/seed_runs.h"
 #include "jobs/training_run.h"
 
 namespace lshformer {

@@ -20,7 +20,7 @@ struct RunFolder {
   std::string report_to = "none";      // or "tensorboard": output_dir/runs
   std::string save_dtype = "float32";  // of the finished model; checkpoints are float32
   bool keep_optimizer_states = false;  // of the checkpoints, when the run is finished: for further steps
-  std::vector<uint64_t> seeds;         // not one run in output_dir but one a seed, in output_dir/seed-N (jobs/seeds.h)
+  std::vector<uint64_t> seeds;  // not one run in output_dir but one a seed, in output_dir/seed-N (jobs/seed_runs.h)
 };
 
 struct JobResult {

@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "base/signals.h"
-#include "data/synth.h"
+#include "synth/synth.h"
 
 namespace lshformer {
 

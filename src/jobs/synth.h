@@ -1,4 +1,4 @@
-// Synthetic data of any size as files; what they hold: data/synth.h.
+// Synthetic data of any size as files; what they hold: synth/synth.h.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -24,8 +24,8 @@
 #include "io/gzip.h"
 #include "io/line_window.h"
 #include "jobs/tokenizer_encode.h"
-#include "text/sentence_piece_trainer.h"
-#include "text/word_vocabulary.h"
+#include "text/sentence_piece/trainer.h"
+#include "text/words/word_vocabulary.h"
 
 namespace lshformer {
 namespace {

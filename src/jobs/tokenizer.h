@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "text/skip_gram.h"
 #include "text/tokenizer.h"
-#include "text/wordpiece_trainer.h"
+#include "text/wordpiece/trainer.h"
+#include "text/words/skip_gram.h"
 
 namespace lshformer {
 
@@ -16,9 +16,9 @@ struct TokenizerTrainOptions {
   std::string output_dir;          // gets vocab.txt, spiece.model or words.txt with characters.txt, and its settings
   bool overwrite_output_dir = false;
   WordPieceTraining training;  // accents are stripped where case is folded
-  // kUnigram: ALBERT's SentencePiece (text/sentence_piece_trainer.h); of `training` it heeds vocab_size and whether
-  // case is folded. kWords: whole words (text/word_tokenizer.h); it heeds vocab_size and min_frequency, and `input` may
-  // be SQuAD's JSON (.json), of which it reads contexts and questions.
+  // kUnigram: ALBERT's SentencePiece (text/sentence_piece/trainer.h); of `training` it heeds vocab_size and whether
+  // case is folded. kWords: whole words (text/words/word_tokenizer.h); it heeds vocab_size and min_frequency, and
+  // `input` may be SQuAD's JSON (.json), of which it reads contexts and questions.
   TokenizerType type = TokenizerType::kWordPiece;
 };
 // Error if the folder is not empty and is not to be overwritten. Error if vocab_size does not fit the text.

@@ -9,12 +9,12 @@
 #include "base/signals.h"
 #include "eval/answer_files.h"
 #include "eval/score_file.h"
-#include "jobs/choice_data.h"
-#include "jobs/label_data.h"
-#include "jobs/question_data.h"
-#include "jobs/seeds.h"
+#include "jobs/data/choice_data.h"
+#include "jobs/data/label_data.h"
+#include "jobs/data/question_data.h"
+#include "jobs/data/word_source.h"
+#include "jobs/seed_runs.h"
 #include "jobs/training_run.h"
-#include "jobs/word_source.h"
 #include "models/config.h"
 
 namespace lshformer {

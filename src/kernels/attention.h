@@ -4,7 +4,7 @@
 //
 // where j runs over the keys that the plan shows to query i, as often as it shows them, plus, with a fill, all others
 // at one fill score. Reformer's keys are the queries, normalised: k_j = q_j / √(Σ q_j² + head_dim · kKeyNormEpsilon),
-// and s_ii = kSelfScore (base/reformer_attention.h). One sequence never sees another. What each mode computes:
+// and s_ii = kSelfScore (attention/reformer.h). One sequence never sees another. What each mode computes:
 // docs/attention.md.
 //
 // Sequence b is the tokens cu_seqlens[b] … cu_seqlens[b + 1] − 1; a sequence may be empty.
@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "base/bfloat16.h"
 
 namespace lshformer {

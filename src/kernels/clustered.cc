@@ -3,7 +3,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention_kinds.h"
-#include "kernels/cpu/halving.h"
+#include "kernels/cpu/hashing/halving.h"
 
 namespace lshformer {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/cpu/clusters.h"
-#include "kernels/cpu/halving.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/attention/workspace.h"
+#include "kernels/cpu/hashing/clusters.h"
+#include "kernels/cpu/hashing/halving.h"
 #include "kernels/plan_builder.h"
 
 namespace lshformer {

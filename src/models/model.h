@@ -12,10 +12,10 @@
 #include "data/batch.h"
 #include "io/safetensors.h"
 #include "kernels/attention.h"
+#include "kernels/precision.h"
 #include "models/family.h"
 #include "nn/forward_context.h"
 #include "nn/parameters.h"
-#include "ops/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {

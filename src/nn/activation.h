@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/row_kernels.h"
+#include "kernels/rows.h"
 
 namespace lshformer {
 

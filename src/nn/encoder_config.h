@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "base/option_table.h"
 #include "nn/activation.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "kernels/precision.h"
 #include "ops/attention.h"
-#include "ops/precision.h"
 #include "ops/row_ops.h"
 
 namespace lshformer {

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/matmul_precision.h"
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
-#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {

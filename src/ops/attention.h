@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "ops/precision.h"
+#include "kernels/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {

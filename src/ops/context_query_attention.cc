@@ -1,8 +1,8 @@
 #include "ops/context_query_attention.h"
 
 #include "base/error.h"
-#include "ops/context_query_kernels.h"
-#include "ops/kept.h"
+#include "kernels/context_query.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

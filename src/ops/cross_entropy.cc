@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/low_precision_kernels.h"
-#include "ops/matmul.h"
-#include "ops/memory.h"
-#include "ops/row_kernels.h"
-#include "ops/split_linear.h"
-#include "ops/tile_linear.h"
+#include "kernels/amx_linear.h"
+#include "kernels/low_precision.h"
+#include "kernels/matmul.h"
+#include "kernels/rows.h"
+#include "kernels/split_linear.h"
+#include "kernels/work_memory.h"
 
 namespace lshformer {
 namespace {

@@ -11,7 +11,7 @@
 #pragma once
 #include <vector>
 
-#include "ops/precision.h"
+#include "kernels/precision.h"
 #include "ops/torch.h"
 
 namespace lshformer {

@@ -1,8 +1,8 @@
 #include "ops/depthwise_convolution.h"
 
 #include "base/error.h"
-#include "ops/kept.h"
-#include "ops/sequence_kernels.h"
+#include "kernels/sequences.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "ops/kept.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <mutex>
 
-#include "ops/memory.h"
+#include "kernels/work_memory.h"
 
 namespace lshformer {
 

@@ -5,14 +5,14 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/cpu/matrix_tiles.h"
-#include "ops/low_precision_kernels.h"
-#include "ops/matmul_precision.h"
-#include "ops/memory.h"
-#include "ops/packed_linear.h"
+#include "kernels/amx_linear.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/low_precision.h"
+#include "kernels/matmul_precision.h"
+#include "kernels/packed_linear.h"
+#include "kernels/split_linear.h"
+#include "kernels/work_memory.h"
 #include "ops/row_ops.h"
-#include "ops/split_linear.h"
-#include "ops/tile_linear.h"
 
 namespace lshformer {
 namespace {

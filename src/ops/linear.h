@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "ops/precision.h"
-#include "ops/row_kernels.h"
+#include "kernels/precision.h"
+#include "kernels/rows.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -15,9 +15,9 @@ class PackedLinear;
 // One linear map, or several of the same input side by side (query, key and value: one product instead of three).
 // x: [rows, in]; weights: [out_i, in]; biases: [out_i]; y: [rows, Σ out_i]. float32, contiguous.
 //
-// A row of y depends on that row of x alone, bit for bit (ops/matmul.h). Without gradients the weights are used in
-// oneDNN's own layout or in that of matrix tiles (ops/packed_linear.h), packed on the first call and again whenever a
-// weight's version counter or storage, the precision or the tiles in force changed or a call with gradients came
+// A row of y depends on that row of x alone, bit for bit (kernels/matmul.h). Without gradients the weights are used in
+// oneDNN's own layout or in that of matrix tiles (kernels/packed_linear.h), packed on the first call and again whenever
+// a weight's version counter or storage, the precision or the tiles in force changed or a call with gradients came
 // between. Whoever writes weights through raw pointers
 // outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from
 // several threads.
@@ -27,7 +27,7 @@ class PackedLinear;
 //
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call, in matrix tiles where some are active; sums, results and gradients are float32, and so are the
-// weights that an optimizer keeps. Those of kFloat32 are what ops/matmul_precision.h says. kInt8 has no gradients:
+// weights that an optimizer keeps. Those of kFloat32 are what kernels/matmul_precision.h says. kInt8 has no gradients:
 // Error.
 class Linear {
  public:

@@ -3,10 +3,10 @@
 #include <array>
 
 #include "base/error.h"
-#include "ops/kept.h"
-#include "ops/lstm_kernels.h"
-#include "ops/matmul.h"
-#include "ops/row_kernels.h"
+#include "kernels/lstm.h"
+#include "kernels/matmul.h"
+#include "kernels/rows.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

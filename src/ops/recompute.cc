@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "ops/kept.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

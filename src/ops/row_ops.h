@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/row_kernels.h"
+#include "kernels/rows.h"
 #include "ops/torch.h"
 
 namespace lshformer {

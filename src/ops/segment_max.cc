@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "ops/kept.h"
-#include "ops/sequence_kernels.h"
+#include "kernels/sequences.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "base/error.h"
 
 namespace lshformer {

@@ -2,13 +2,13 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "text/sentence_piece.h"
+#include "text/sentence_piece/sentence_piece.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 #include "text/unigram.h"
-#include "text/word_tokenizer.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
+#include "text/words/word_tokenizer.h"
 
 namespace lshformer {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/chars_map.h"
 #include "text/normalized_text.h"
+#include "text/sentence_piece/chars_map.h"
 
 namespace lshformer {
 

@@ -6,7 +6,7 @@
 
 #include "text/unigram.h"
 #include "text/vocabulary.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 namespace lshformer {
 

@@ -7,7 +7,7 @@
 #include "text/added_token_builder.h"
 #include "text/clean_up.h"
 #include "text/code_points.h"
-#include "text/sentence_piece.h"
+#include "text/sentence_piece/sentence_piece.h"
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 #include "text/utf8.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "train/update_kernels.h"
+#include "kernels/updates.h"
 
 namespace lshformer {
 

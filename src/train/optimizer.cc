@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/updates.h"
 #include "train/gradient.h"
-#include "train/update_kernels.h"
 
 namespace lshformer {
 namespace {

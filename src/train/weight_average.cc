@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "train/update_kernels.h"
+#include "kernels/updates.h"
 
 namespace lshformer {
 

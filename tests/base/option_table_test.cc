@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/attention_options.h"
+#include "attention/spec_options.h"
 #include "util/errors.h"
 
 namespace lshformer {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "kernels/matmul.h"
 #include "models/model.h"
-#include "ops/matmul.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 

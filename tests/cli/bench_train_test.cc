@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "cli/call.h"
-#include "data/synth.h"
+#include "synth/synth.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::cli {

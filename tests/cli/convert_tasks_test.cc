@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "cli/conversion.h"
-#include "data/synth.h"
 #include "io/safetensors.h"
+#include "synth/synth.h"
 
 namespace lshformer::cli {
 namespace {

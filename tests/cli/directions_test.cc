@@ -3,7 +3,7 @@
 
 #include "cli/training_run.h"
 #include "io/safetensors.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 
 namespace lshformer::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli/random_models.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 #include "util/command.h"
 
 namespace lshformer {

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "kernels/matmul.h"
 #include "models/model.h"
-#include "ops/matmul.h"
 #include "util/command.h"
 
 namespace lshformer {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 
 namespace lshformer::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/json.h"
-#include "jobs/crossing.h"
+#include "bench/crossing.h"
 #include "kernels/attention.h"
 #include "util/command.h"
 #include "util/temp_folder.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 #include "base/json.h"
 #include "fuzz/parses.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz/parses.h"
-#include "text/sentence_piece.h"
+#include "text/sentence_piece/sentence_piece.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "fuzz/parses.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lshformer;

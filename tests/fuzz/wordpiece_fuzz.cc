@@ -6,7 +6,7 @@
 
 #include "fuzz/parses.h"
 #include "text/utf8.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 
 namespace lshformer {
 namespace {

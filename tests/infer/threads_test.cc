@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "infer/pipeline.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 #include "util/temp_folder.h"
 
 namespace lshformer {

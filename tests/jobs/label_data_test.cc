@@ -1,4 +1,4 @@
-#include "jobs/label_data.h"
+#include "jobs/data/label_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

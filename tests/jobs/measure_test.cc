@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "jobs/attention_operands.h"
-#include "jobs/bench_attention.h"
+#include "bench/attention.h"
+#include "bench/operands.h"
 
 namespace lshformer {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <sstream>
 
-#include "data/synth.h"
-#include "data/synth_words.h"
 #include "jobs/evaluate.h"
-#include "jobs/predict.h"
+#include "jobs/predict/predict.h"
 #include "jobs/train.h"
+#include "synth/synth.h"
+#include "synth/words.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 

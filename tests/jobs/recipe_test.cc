@@ -1,5 +1,5 @@
 // Recipes: reading, and what is run with which flags. Running: tests/cli/reproduce_test.cc.
-#include "jobs/recipe.h"
+#include "jobs/recipes/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "jobs/calibration.h"
+#include "convert/calibration.h"
 #include "models/model.h"
 
 namespace lshformer {

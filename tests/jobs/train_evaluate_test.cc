@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "jobs/evaluate.h"
-#include "jobs/predict.h"
+#include "jobs/predict/predict.h"
 #include "jobs/train.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"

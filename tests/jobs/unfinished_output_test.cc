@@ -1,4 +1,4 @@
-#include "jobs/unfinished_output.h"
+#include "jobs/predict/unfinished_output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "kernels/attention.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {

@@ -1,6 +1,6 @@
 // Operands in bfloat16: what is rounded and how, what is refused. Agreement with the oracle, independence and
 // adversarial input are those of every instruction set (every_isa.h).
-#include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/attention/bfloat16.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 
 namespace lshformer::testing {
 namespace {

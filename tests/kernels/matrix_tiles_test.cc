@@ -1,6 +1,4 @@
 // Matrix tiles: the software model against hand-computed cases and plain sums, the instructions against the model.
-#include "kernels/cpu/matrix_tiles.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -15,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "kernels/cpu/amx/amx_tiles.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

@@ -1,7 +1,5 @@
 // Products with a packed factor in matrix tiles: against the steps that they are defined by, bit for bit; against
 // double; what a row may depend on; and what is not finite.
-#include "kernels/cpu/tile_product.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +13,8 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/tile_packing.h"
+#include "kernels/cpu/amx/packing.h"
+#include "kernels/cpu/amx/product.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {

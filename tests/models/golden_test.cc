@@ -7,11 +7,11 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/matmul.h"
+#include "kernels/matmul_precision.h"
 #include "models/golden_tensors.h"
 #include "models/model.h"
-#include "ops/matmul.h"
-#include "ops/matmul_precision.h"
 
 namespace lshformer {
 namespace {

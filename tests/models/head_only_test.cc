@@ -4,8 +4,8 @@
 
 #include "base/philox.h"
 #include "data/masking.h"
+#include "kernels/matmul.h"
 #include "models/model.h"
-#include "ops/matmul.h"
 #include "ops/tensor_memory.h"
 #include "ops/threads.h"
 

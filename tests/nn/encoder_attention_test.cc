@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/parallel.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 #include "nn/encoder_layer.h"
 #include "ops/threads.h"
 

@@ -1,5 +1,3 @@
-#include "ops/low_precision_kernels.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +8,8 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "ops/block_kernels.h"
+#include "kernels/cpu/rows/blocks.h"
+#include "kernels/low_precision.h"
 #include "ops/numbers.h"
 #include "ops/torch.h"
 

@@ -1,5 +1,7 @@
 // Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the products, and what a row of the result
 // may depend on.
+#include "kernels/low_precision.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,14 +13,13 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/matmul_precision.h"
+#include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
-#include "ops/low_precision_kernels.h"
-#include "ops/matmul_precision.h"
 #include "ops/numbers.h"
-#include "ops/packed_linear.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 #include "util/rounding.h"

@@ -1,6 +1,6 @@
 // Float32 products in matrix tiles: how a number is split, what the products err by against double, which rows go
 // through multiply-add, and when it is chosen.
-#include "ops/matmul_precision.h"
+#include "kernels/matmul_precision.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,12 +14,12 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/low_precision.h"
+#include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
-#include "ops/low_precision_kernels.h"
 #include "ops/numbers.h"
-#include "ops/packed_linear.h"
 #include "ops/threads.h"
 #include "ops/tile_model.h"
 #include "util/errors.h"

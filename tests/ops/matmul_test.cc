@@ -1,4 +1,4 @@
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

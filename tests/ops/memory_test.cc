@@ -1,12 +1,11 @@
 // Memory that is kept from one use to the next.
-#include "ops/memory.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "kernels/work_memory.h"
 #include "ops/large_blocks.h"
 #include "ops/tensor_memory.h"
 #include "ops/torch.h"

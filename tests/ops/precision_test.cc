@@ -1,4 +1,4 @@
-#include "ops/precision.h"
+#include "kernels/precision.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "ops/matmul.h"
+#include "kernels/matmul.h"
 #include "util/command.h"
 #include "util/errors.h"
 

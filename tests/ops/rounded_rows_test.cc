@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/parallel.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/threads.h"

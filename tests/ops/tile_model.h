@@ -7,8 +7,8 @@
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/matrix_tiles.h"
-#include "ops/matmul_precision.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/matmul_precision.h"
 #include "ops/threads.h"
 
 namespace lshformer::testing {

@@ -1,4 +1,4 @@
-#include "text/english_words.h"
+#include "text/words/english_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

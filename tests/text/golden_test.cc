@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
-#include "text/words.h"
+#include "text/words/words.h"
 #include "util/temp_folder.h"
 
 namespace lshformer {

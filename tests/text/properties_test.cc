@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "text/utf8.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 #include "util/property.h"
 
 namespace lshformer {

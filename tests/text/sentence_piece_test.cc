@@ -1,6 +1,6 @@
 // ALBERT's tokenizer: equality with the sentencepiece library and HF's rules on answers made by
 // tools/make_sentencepiece_golden.py, and what a model file must not do.
-#include "text/sentence_piece.h"
+#include "text/sentence_piece/sentence_piece.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "text/code_points.h"
-#include "text/sentence_piece_model.h"
+#include "text/sentence_piece/model.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 

@@ -1,5 +1,3 @@
-#include "text/sentence_piece_trainer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,8 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "text/sentence_piece.h"
+#include "text/sentence_piece/sentence_piece.h"
+#include "text/sentence_piece/trainer.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 

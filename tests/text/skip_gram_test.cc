@@ -1,4 +1,4 @@
-#include "text/skip_gram.h"
+#include "text/words/skip_gram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "text/skip_gram_kernels.h"
+#include "kernels/skip_gram.h"
 #include "util/errors.h"
 
 namespace lshformer {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "text/wordpiece.h"
+#include "text/wordpiece/wordpiece.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 

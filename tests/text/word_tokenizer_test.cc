@@ -1,4 +1,4 @@
-#include "text/word_tokenizer.h"
+#include "text/words/word_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 
 #include "base/parallel.h"
 #include "text/code_points.h"
-#include "text/english_words.h"
 #include "text/utf8.h"
-#include "text/word_vocabulary.h"
+#include "text/words/english_words.h"
+#include "text/words/word_vocabulary.h"
 #include "util/errors.h"
 #include "util/property.h"
 #include "util/temp_folder.h"

@@ -1,10 +1,9 @@
-#include "text/wordpiece_trainer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/parallel.h"
 #include "text/tokenizer.h"
+#include "text/wordpiece/trainer.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 

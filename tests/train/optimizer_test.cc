@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/parallel.h"
-#include "train/update_kernels.h"
+#include "kernels/updates.h"
 #include "util/errors.h"
 
 namespace lshformer {

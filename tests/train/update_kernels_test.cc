@@ -1,6 +1,4 @@
 // The updates against double precision, on every instruction set.
-#include "train/update_kernels.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "base/philox.h"
 #include "kernels/attention.h"
+#include "kernels/updates.h"
 
 namespace lshformer {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/lower_case.h"
 #include "kernels/attention.h"
-#include "kernels/cpu/bfloat16.h"
-#include "kernels/cpu/matrix_tiles.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/cpu/attention/bfloat16.h"
 
 namespace lshformer {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/attention_spec.h"
+#include "attention/spec.h"
 
 namespace lshformer::ref {
 

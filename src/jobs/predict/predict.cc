@@ -1,0 +1,340 @@
+#include "jobs/predict/predict.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/logging.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "data/file_kind.h"
+#include "infer/stream.h"
+#include "io/matrix_file.h"
+#include "jobs/model_source.h"
+#include "jobs/predict/predict_record.h"
+#include "jobs/predict/unfinished_output.h"
+
+namespace lshformer {
+namespace {
+
+const char* LinesOption(const PredictJob& job) { return job.text_file.empty() ? "input" : "text_file"; }
+const std::string& LinesFile(const PredictJob& job) { return job.text_file.empty() ? job.input : job.text_file; }
+
+// The option that an error is about: it begins with the name of what it says in quotes, "context" has no tokens.
+std::string_view OptionOf(const std::string& error, const PredictJob& job) {
+  for (const char* name : {"text", "text_pair", "question", "context"})
+    if (error.starts_with(fmt::format("\"{}\"", name)))
+      return job.context_file && std::string_view(name) == "context" ? "context_file" : name;
+  return job.question ? "question" : "text";
+}
+
+std::string Context(const PredictJob& job) {
+  if (job.context) return *job.context;
+  std::string context = ReadText(*job.context_file, kLongestContext);
+  StripByteOrderMark(context);
+  return context;
+}
+
+bool IsMatrix(const PredictJob& job) { return IsMatrixName(job.output); }
+
+void RequireVectors(const Pipeline& pipeline, const PredictJob& job) {
+  if (pipeline.options().embedding.pooling == Pooling::kNone)
+    FailOption("output", "{} holds one row a text, which {} none does not give: cls or mean", Shown(job.output, 120),
+               OptionName{"pooling"});
+}
+
+void PredictInput(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput* place) {
+  SingleAnswer answer;
+  const auto done = [&] {
+    if (!answer.error.empty()) Fail("{}: {}", OptionName{OptionOf(answer.error, job)}, answer.error);
+  };
+  if (IsMatrix(job)) {
+    const TextInput input{*job.text, job.text_pair};
+    const Outcome<Embedding> outcome = pipeline.Embed({&input, 1}).front();
+    answer = {outcome.error, outcome.truncated};
+    done();
+    MatrixFile matrix(place->rows(), job.output, outcome.value.width);
+    matrix.Write(outcome.value.values);
+    matrix.MoveTo(place->target());
+  } else {
+    AtomicFile output(job.output);
+    const JsonSink sink = [&](std::string_view json) { output.Write(json); };
+    answer = job.question ? PredictOne(pipeline, QuestionInput{*job.question, Context(job)}, sink)
+                          : PredictOne(pipeline, TextInput{*job.text, job.text_pair}, sink);
+    done();
+    output.Commit();
+  }
+  if (answer.truncated) Warn("{}: cut to {} tokens", OptionName{"text"}, pipeline.options().max_seq_length);
+}
+
+// What there is to say of all lines, in the end. `before`: of those that an earlier run answered.
+void Report(const Pipeline& pipeline, const PredictJob& job, const StreamStatistics& now, const KeptLines& before) {
+  const std::string cut = now.truncated == 0
+                              ? ""
+                              : fmt::format("{} of {} texts {}were cut to {} tokens", now.truncated, now.lines,
+                                            before.lines > 0 ? "answered now " : "", pipeline.options().max_seq_length);
+  if (const int64_t bad = now.bad + before.bad; bad > 0) {
+    Fail("{} of {} lines could not be answered, the first: {}{}", bad, now.lines + before.lines,
+         before.bad > 0 ? before.first_error : now.first_error, cut.empty() ? "" : "; " + cut);
+  }
+  if (!cut.empty()) spdlog::warn("{}: {}", InputName(LinesFile(job)), cut);
+}
+
+LineFormat FormatOf(const PredictJob& job) { return job.text_file.empty() ? LineFormat::kJson : LineFormat::kText; }
+
+// Lines to a pipe or a device, which gets them as they are found.
+void PredictDirectly(const Pipeline& pipeline, const PredictJob& job) {
+  LineReader lines(LinesFile(job));
+  AtomicFile output(job.output);
+  Progress progress("predict", 0, "lines");
+  const LineSink sink{[&](std::string_view json) { output.Write(json); }, [&] { output.Flush(); }};
+  const StreamStatistics statistics = PredictLines(
+      pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job));
+  output.Commit();
+  progress.Finish();
+  Report(pipeline, job, statistics, {});
+}
+
+void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const UnfinishedOutput& place) {
+  LineReader lines(LinesFile(job));
+  MatrixFile matrix(place.rows(), job.output, pipeline.config().hidden_size);
+  Progress progress("predict", 0, "lines");
+  const RowSink sink = [&](std::span<const float> row) { matrix.Write(row); };
+  StreamStatistics statistics;
+  try {
+    statistics = EmbedLines(
+        pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job));
+  } catch (const Interrupted& stop) {
+    throw Interrupted(stop.signal(), fmt::format("{}; {} is not written", stop.what(), OutputName(job.output)));
+  }
+  matrix.MoveTo(place.target());
+  progress.Finish();
+  Report(pipeline, job, statistics, {});
+}
+
+// Takes the lines that a run answers, of which the first is one that stands already: compared, not written.
+class LinesBehind {
+ public:
+  LinesBehind(UnfinishedOutput& output, const std::string& name, const KeptLines& kept)
+      : output_(output), name_(name), kept_(kept) {}
+  void Write(std::string_view json) {
+    if (const size_t compared = std::min(json.size(), kept_.last.size() - same_); compared > 0) {
+      if (json.substr(0, compared) != std::string_view(kept_.last).substr(same_, compared))
+        FailUsage("{}: line {} of {} is not what this run answers: another input, model, setting or processor",
+                  OptionName{"resume"}, kept_.lines, OutputName(name_));
+      same_ += compared;
+      json.remove_prefix(compared);
+    }
+    if (!json.empty()) output_.Write(json);
+  }
+
+ private:
+  UnfinishedOutput& output_;
+  const std::string& name_;
+  const KeptLines& kept_;
+  size_t same_ = 0;  // bytes of the line that were found to be the same
+};
+
+[[noreturn]] void FailFewerLines(const PredictJob& job, const KeptLines& kept, int64_t lines) {
+  FailUsage("{}: {} has {} lines, {} only {}", OptionName{"resume"}, OutputName(job.output), kept.lines,
+            InputName(LinesFile(job)), lines);
+}
+
+// Goes on to the last line that is answered already, which is answered once more.
+void SkipAnswered(LineReader& lines, const KeptLines& kept, const PredictJob& job) {
+  std::string line;
+  for (int64_t number = 1; number < kept.lines; ++number) {
+    ThrowIfStopped("predict");
+    try {
+      if (lines.Next(line)) continue;
+    } catch (const LineTooLong&) {
+      continue;
+    }
+    FailFewerLines(job, kept, number - 1);
+  }
+}
+
+void PredictFile(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput& output, KeptLines kept) {
+  LineReader lines(LinesFile(job));
+  SkipAnswered(lines, kept, job);
+  Progress progress("predict", 0, "lines");
+  LinesBehind behind(output, job.output, kept);
+  KeptLines before = kept;
+  if (kept.lines > 0) {
+    --before.lines;  // the last one is among those of now
+    before.bad -= kept.last_is_bad ? 1 : 0;
+  }
+  int64_t done = kept.lines;
+  const LineSink sink{[&](std::string_view json) { behind.Write(json); }, [&] { output.Flush(); }};
+  const auto advance = [&](int64_t answered) { progress.Update(done = before.lines + answered); };
+  StreamStatistics statistics;
+  try {
+    statistics = PredictLines(pipeline, lines, sink, advance, FormatOf(job));
+    if (kept.lines > 0 && statistics.lines == 0) FailFewerLines(job, kept, kept.lines - 1);
+  } catch (const Interrupted& stop) {
+    if (done == 0) throw;
+    output.Commit(/*whole=*/false);
+    throw Interrupted(stop.signal(),
+                      fmt::format("{}; {} lines are done, in {}{}", stop.what(), done, OutputName(job.output),
+                                  output.Keep() ? "; " + Marked("resume") + " goes on behind them" : ""));
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& failure) {
+    if (done == 0 || !output.Keep()) throw;
+    Fail("{}; {} lines are done: {} goes on behind them", failure.Spelled(kOptionMark), done, OptionName{"resume"});
+  }
+  output.Commit(/*whole=*/true);
+  progress.Finish();
+  Report(pipeline, job, statistics, before);
+}
+
+bool NamesFile(const std::string& text) {
+  std::error_code error;
+  return text.find_first_of("./") != text.npos && text.size() < PATH_MAX && text.find('\0') == text.npos &&
+         std::filesystem::is_regular_file(text, error);
+}
+
+// A file's name in place of its contents would be answered without a word.
+void RefuseNames(const PredictJob& job) {
+  if (job.text && NamesFile(*job.text))
+    FailOption("text", "{} is a file; {} reads its lines, {} lines of JSON", Shown(*job.text, 120),
+               OptionName{"text_file"}, OptionName{"input"});
+  if (job.context && NamesFile(*job.context))
+    FailOption("context", "{} is a file; {} reads it", Shown(*job.context, 120), OptionName{"context_file"});
+}
+
+void CheckQuestion(const PredictJob& job) {
+  const bool file = !job.input.empty(), context = job.context || job.context_file;
+  for (const auto& [name, given] : {std::pair("text", job.text.has_value()), {"text_file", !job.text_file.empty()}})
+    if (given)
+      FailOption(name, "{} question-answering takes {} and {}", OptionName{"task"}, OptionName{"question"},
+                 OptionName{"context"});
+  if (job.context && job.context_file)
+    FailOption("context_file", "stands instead of {}, got both", OptionName{"context"});
+  if (job.question.has_value() != context)
+    FailUsage("{} and {}: expected both, got one ({} reads a context)", OptionName{"question"}, OptionName{"context"},
+              OptionName{"context_file"});
+  if (job.question && file) FailOption("question", "stands instead of {}, got both", OptionName{"input"});
+  if (!job.question && !file)
+    FailOption("input", "expected a JSONL file (or {} \"...\" {} \"...\"), got neither", OptionName{"question"},
+               OptionName{"context"});
+}
+
+// A file or one text or question, of the task's kind.
+void CheckInput(const PredictJob& job) {
+  RefuseNames(job);
+  if (job.options.task == PredictTask::kQuestionAnswering) return CheckQuestion(job);
+  const bool file = !job.input.empty();
+  if (job.question || job.context || job.context_file)
+    FailOption("question", "is for {} question-answering", OptionName{"task"});
+  if (job.options.task == PredictTask::kMultipleChoice) {
+    if (job.text) FailOption("text", "{} multiple-choice takes {}", OptionName{"task"}, OptionName{"input"});
+    if (!job.text_file.empty())
+      FailOption("text_file", "{} multiple-choice takes {}", OptionName{"task"}, OptionName{"input"});
+    if (!file) FailOption("input", "expected a JSONL file");
+  }
+  if (file && !job.text_file.empty()) FailOption("text_file", "stands instead of {}, got both", OptionName{"input"});
+  if (job.text && (file || !job.text_file.empty()))
+    FailOption("text", "stands instead of {}, got both", OptionName{LinesOption(job)});
+  if (!job.text && !file && job.text_file.empty())
+    FailOption("input", "expected a JSONL file (or {} \"...\", or {} FILE), got neither", OptionName{"text"},
+               OptionName{"text_file"});
+  if (job.text_pair && !job.text) FailOption("text_pair", "stands beside {}, which is missing", OptionName{"text"});
+}
+
+bool IsRegularFile(const std::string& path) {
+  std::error_code error;
+  return path != "-" && std::filesystem::is_regular_file(path, error);
+}
+
+void CheckOutput(const PredictJob& job, const OutputPlace& place) {
+  const std::string& input = LinesFile(job);
+  for (const auto& [option, path] :
+       {std::pair(LinesOption(job), input), {"context_file", job.context_file.value_or("")}})
+    if (!path.empty()) RefuseInputAsOutput(option, path, job.output);
+  for (const std::string& folder : {job.model_name_or_path, job.tokenizer_name})
+    RefuseModelFileAsOutput(folder, job.output);
+  if (IsMatrix(job)) {
+    if (job.options.task != PredictTask::kFeatureExtraction)
+      FailOption("output", "{}: a matrix is for {} feature-extraction", Shown(job.output, 120), OptionName{"task"});
+    if (place.direct) FailOption("output", "{}: a matrix needs a regular file", Shown(job.output, 120));
+    if (job.resume) FailOption("resume", "is for lines of JSON, {} is a matrix", Shown(job.output, 120));
+  }
+  if (!job.resume) return;
+  if (input.empty()) FailOption("resume", "is for {} or {}", OptionName{"input"}, OptionName{"text_file"});
+  if (place.direct)
+    FailOption("resume", "needs an {} that is a regular file, got {}", OptionName{"output"}, OutputName(job.output));
+  if (!IsRegularFile(input) && (input == "-" || std::filesystem::exists(input)))
+    FailOption("resume", "needs an {} that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
+}
+
+// Plain text, said once and not line by line: none of the first lines is an object, and some say something.
+void RefusePlainText(const PredictJob& job) {
+  if (!IsRegularFile(job.input)) return;
+  constexpr int kLooked = 100;
+  LineReader lines(job.input);
+  std::string line, first;
+  try {
+    for (int number = 0; number < kLooked && lines.Next(line); ++number) {
+      if (number == 0) StripByteOrderMark(line);
+      const size_t begin = line.find_first_not_of(" \t\r");
+      if (begin == line.npos) continue;
+      if (line[begin] == '{') return;
+      if (first.empty()) first = line.substr(begin, 1);
+    }
+  } catch (const LineTooLong&) {
+    return;
+  }
+  if (first == "[") Fail("{}: a JSON list; {} takes one object a line", InputName(job.input), OptionName{"input"});
+  if (first.empty()) return;
+  const PredictTask task = job.options.task;
+  if (task == PredictTask::kQuestionAnswering || task == PredictTask::kMultipleChoice)
+    Fail("{}: not lines of JSON, which {} takes: {{\"question\": …, \"context\": …}}", InputName(job.input),
+         OptionName{"input"});
+  Fail("{}: not lines of JSON, which {} takes ({{\"text\": …}}); {} takes plain lines, a text each",
+       InputName(job.input), OptionName{"input"}, OptionName{"text_file"});
+}
+
+}  // namespace
+
+void RunPredict(const PredictJob& job) {
+  const HeldLog warnings;
+  CheckInput(job);
+  const bool single = job.text || job.question;
+  const OutputPlace place = PlaceOfOutput(job.output);
+  CheckOutput(job, place);
+  CheckPrecision(job.options.precision);
+  if (job.options.task == PredictTask::kFeatureExtraction) WarnOfUnusedModules(job.model_name_or_path);
+  RefusePlainText(job);
+  std::optional<UnfinishedOutput> output;
+  KeptLines kept;
+  if (!place.direct) output.emplace(job.output, place);
+  if (output && !single && !IsMatrix(job)) {
+    const Json record = IsRegularFile(LinesFile(job)) ? PredictRecord(job) : Json();
+    if (job.resume)
+      kept = output->Resume(record);
+    else
+      output->Begin(record);
+  }
+  std::optional<AttentionChange> change;
+  const Pipeline pipeline =
+      Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
+        change = ChangeAttention(job.model_name_or_path, job.attention, config);
+        ValidateModelConfig(config, job.model_name_or_path);
+      });
+  WarnOfAttention(pipeline.model(), change);
+  if (IsMatrix(job)) RequireVectors(pipeline, job);
+  if (single) return PredictInput(pipeline, job, output ? &*output : nullptr);
+  if (!output) return PredictDirectly(pipeline, job);
+  if (IsMatrix(job)) return PredictMatrix(pipeline, job, *output);
+  PredictFile(pipeline, job, *output, std::move(kept));
+}
+
+}  // namespace lshformer

@@ -1,0 +1,265 @@
+#include "kernels/cpu/hashing/clusters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/attention/executor.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/hashing/clusters.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include "kernels/cpu/vector_math-inl.h"
+// clang-format off
+#include <hwy/contrib/math/math-inl.h>  // after foreach_target.h
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer::HWY_NAMESPACE {
+namespace {
+
+// means[g][stride]: of the queries of each group, 0 of none.
+void MeanQueries(const ClusterCall& call, int groups, int stride, float* means) {
+  const Floats d;
+  for (int g = 0; g < groups; ++g, means += stride) {
+    std::fill_n(means, stride, 0.0f);
+    const int32_t begin = call.group_begins[g], end = call.group_begins[g + 1];
+    if (begin == end) continue;
+    const float share = 1.0f / static_cast<float>(end - begin);
+    for (int32_t i = begin; i < end; ++i) {
+      const float* row = call.query + int64_t{call.query_order[i]} * stride;
+      for (int k = 0; k < stride; k += kLanes)
+        hn::Store(hn::Add(hn::Load(d, means + k), hn::Load(d, row + k)), d, means + k);
+    }
+    for (int k = 0; k < stride; k += kLanes)
+      hn::Store(hn::Mul(hn::Set(d, share), hn::Load(d, means + k)), d, means + k);
+  }
+}
+
+// The largest of `count` logits; false: one is no number. There is a vector's room behind the last.
+bool LargestOf(const float* logits, int32_t count, float& largest) {
+  const Floats d;
+  FloatVec top = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int32_t r = 0; r < count; r += kLanes) {
+    const FloatVec x = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, logits + r), top);
+    if (!hn::AllTrue(d, hn::Eq(x, x))) return false;
+    top = hn::Max(top, x);
+  }
+  largest = hn::GetLane(hn::MaxOfLanes(d, top));
+  return true;
+}
+
+// logits[r] ← logits[r] − M of a cluster, −∞ for global keys; returns M, −∞ where all are global.
+float RelativeToLargest(const ClusterCall& call, int32_t cluster, const int32_t* positions, int32_t count,
+                        float* logits) {
+  const auto holds = [&](int32_t global) { return global >= 0 && call.key_clusters[global] == cluster; };
+  if (float largest;
+      !holds(call.always.global_first) && !holds(call.always.global_last) && LargestOf(logits, count, largest)) {
+    for (int32_t r = 0; r < count; ++r) logits[r] -= largest;
+    return largest;
+  }
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int32_t r = 0; r < count; ++r) {
+    if (call.always.IsGlobal(positions[r])) {
+      logits[r] = -std::numeric_limits<float>::infinity();
+    } else if (logits[r] > largest || std::isnan(logits[r])) {
+      largest = logits[r];
+    }
+  }
+  for (int32_t r = 0; r < count; ++r) logits[r] -= call.always.IsGlobal(positions[r]) ? 0 : largest;
+  return largest;
+}
+
+// Σ u |k − mean|² over rows.
+float Spread(const float* keys, const float* weights, int32_t count, int stride, const float* mean) {
+  const Floats d;
+  FloatVec total = hn::Zero(d);
+  for (int32_t r = 0; r < count; ++r, keys += stride) {
+    FloatVec sum = hn::Zero(d);
+    for (int k = 0; k < stride; k += kLanes) {
+      const FloatVec apart = hn::Sub(hn::LoadU(d, keys + k), hn::LoadU(d, mean + k));
+      sum = hn::MulAdd(apart, apart, sum);
+    }
+    total = hn::MulAdd(hn::Set(d, weights[r]), sum, total);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+// to[k] ← Σ_r weights[r] keys[r][k], for `vectors` vectors.
+template <int vectors>
+HWY_INLINE void WeightedMean(const float* keys, const float* weights, int32_t count, int stride, float* to) {
+  const Floats d;
+  FloatVec sums[vectors];
+  for (int v = 0; v < vectors; ++v) sums[v] = hn::Zero(d);
+  for (int32_t r = 0; r < count; ++r, keys += stride) {
+    const FloatVec weight = hn::Set(d, weights[r]);
+    for (int v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, hn::LoadU(d, keys + v * kLanes), sums[v]);
+  }
+  for (int v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, to + v * kLanes);
+}
+
+// What follows from weight, M and spread.
+void SetLogits(int64_t at, ClusterSums& into, ClusterScores& scores) {
+  constexpr auto kEpsilon = static_cast<float>(ClusteredAttention::kSpreadEpsilon);
+  into.logits[at] = scores.largest[at] + std::log2(scores.weight[at]);
+  scores.choice[at] = into.logits[at] + std::log2(scores.spread[at] + kEpsilon);
+}
+
+// The members of `into` and `scores` for group g, of clusters of keys; keys: [length][stride] in order; dots: of each
+// with the group's mean; work: [length], a vector more.
+void SumUpKeys(const ClusterCall& call, int g, const float* keys, const float* dots, int dots_stride, float* work,
+               int stride, ClusterSums& into, ClusterScores& scores) {
+  const Floats d;
+  const float factor = call.scale * kLog2E;
+  for (int32_t r = 0; r < call.length; ++r) work[r] = factor * dots[r * int64_t{dots_stride}];
+  std::vector<float> largest(into.count);
+  for (int32_t c = 0; c < into.count; ++c)
+    largest[c] = RelativeToLargest(call, c, call.key_order + into.begins[c], into.begins[c + 1] - into.begins[c],
+                                   work + into.begins[c]);
+  for (int32_t r = 0; r < call.length; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
+  for (int32_t c = 0; c < into.count; ++c) {
+    const int32_t begin = into.begins[c], count = into.begins[c + 1] - begin;
+    const int64_t at = int64_t{g} * into.count + c;
+    float* centroid = into.keys.data() + at * stride;
+    float* weights = into.weights.data() + int64_t{g} * call.length + begin;
+    const bool scored = std::any_of(call.key_order + begin, call.key_order + begin + count,
+                                    [&](int32_t position) { return !call.always.IsGlobal(position); });
+    if (!scored) {
+      into.logits[at] = kMasked;
+      scores.choice[at] = kNeverChosen;
+      continue;
+    }
+    float total = 0;
+    for (int32_t r = 0; r < count; ++r) total += work[begin + r];
+    const float share = 1 / total;
+    for (int32_t r = 0; r < count; ++r) weights[r] = work[begin + r] * share;
+    const float* first = keys + int64_t{begin} * stride;
+    int k = 0;
+    for (; k + 4 * kLanes <= stride; k += 4 * kLanes) WeightedMean<4>(first + k, weights, count, stride, centroid + k);
+    for (; k + 2 * kLanes <= stride; k += 2 * kLanes) WeightedMean<2>(first + k, weights, count, stride, centroid + k);
+    for (; k < stride; k += kLanes) WeightedMean<1>(first + k, weights, count, stride, centroid + k);
+    scores.weight[at] = total;
+    scores.largest[at] = largest[c];
+    scores.spread[at] = Spread(keys + int64_t{begin} * stride, weights, count, stride, centroid);
+    SetLogits(at, into, scores);
+  }
+}
+
+// The same of clusters of clusters, from the level below: what their keys' sums would be, but for rounding.
+void SumUpChildren(int g, int32_t length, int stride, const ClusterSums& below, ClusterScores& below_scores,
+                   ClusterSums& into, ClusterScores& scores) {
+  for (int32_t c = 0; c < into.count; ++c) {
+    const int64_t at = int64_t{g} * into.count + c, first = int64_t{g} * below.count + c * into.children;
+    float largest = kNeverChosen, total = 0;
+    for (int64_t child = first; child < first + into.children; ++child) {
+      const float own = below_scores.largest[child];
+      if (below_scores.weight[child] != 0 && (own > largest || std::isnan(own))) largest = own;
+    }
+    float* shares = below_scores.share.data() + first;
+    for (int32_t k = 0; k < into.children; ++k) {
+      const float weight = below_scores.weight[first + k];
+      shares[k] = weight == 0 ? 0 : weight * std::exp2(below_scores.largest[first + k] - largest);
+      total += shares[k];
+    }
+    if (total == 0) {
+      into.logits[at] = kMasked;
+      scores.choice[at] = kNeverChosen;
+      continue;
+    }
+    for (int32_t k = 0; k < into.children; ++k) shares[k] /= total;
+    const float* centroids = below.keys.data() + first * stride;
+    float* centroid = into.keys.data() + at * stride;
+    for (int k = 0; k < stride; k += kLanes)
+      WeightedMean<1>(centroids + k, shares, into.children, stride, centroid + k);
+    scores.weight[at] = total;
+    scores.largest[at] = largest;
+    scores.spread[at] = Spread(centroids, shares, into.children, stride, centroid);
+    for (int32_t k = 0; k < into.children; ++k) {
+      scores.spread[at] += shares[k] * below_scores.spread[first + k];
+      const int32_t child = c * into.children + k;
+      for (int64_t r = int64_t{g} * length + below.begins[child]; r < int64_t{g} * length + below.begins[child + 1];
+           ++r)
+        into.weights[r] = shares[k] * below.weights[r];
+    }
+    SetLogits(at, into, scores);
+  }
+}
+
+}  // namespace
+
+bool CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+             float* to) {
+  const Floats d;
+  FloatVec apart = hn::Zero(d);  // bits of x − x, which are 0 where x is finite alone
+  float rest = 0;
+  for (int32_t i = 0; i < length; ++i, to += stride) {
+    if (i + kRowsAhead < length) PrefetchRow(from.at(first + i + kRowsAhead, head), head_dim);
+    const float* row = from.at(first + i, head);
+    int k = 0;
+    for (; k + kLanes <= head_dim; k += kLanes) {
+      const FloatVec x = hn::LoadU(d, row + k);
+      apart = hn::Or(apart, hn::Sub(x, x));
+      hn::Store(x, d, to + k);
+    }
+    for (; k < head_dim; ++k) {
+      to[k] = row[k];
+      rest += row[k] - row[k];
+    }
+    for (; k < stride; ++k) to[k] = 0.0f;
+  }
+  return hn::AllTrue(d, hn::Eq(apart, hn::Zero(d))) && rest == 0;
+}
+
+void SumUp(const ClusterCall& call, Clusters& into, std::vector<ClusterScores>& scores) {
+  const int stride = into.stride;
+  Workspace& memory = ThreadWorkspace();
+  float* means = memory.Get<float>(Slot::kRows, int64_t{into.groups} * stride);
+  MeanQueries(call, into.groups, stride, means);
+  into.mean_queries.assign(means, means + int64_t{into.groups} * stride);
+  float* keys = memory.Get<float>(Slot::kColumns, int64_t{call.length} * stride);
+  GatherPositions(call.key, call.key_order, call.length, stride, keys);
+  // Products of keys with all means.
+  const int groups = RoundUp(into.groups, kLanes);
+  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
+  float* dots = memory.Get<float>(Slot::kScores, int64_t{call.length} * groups);
+  TransposeScaled(means, stride, into.groups, stride, groups, 1, transposed);
+  Multiply<Store::kSet, false>({keys, stride}, {transposed, groups}, {dots, groups}, call.length, groups, stride);
+  float* work = memory.Get<float>(Slot::kSums, call.length + kLanes);
+  std::fill_n(work, call.length + kLanes, 0.0f);
+  for (int g = 0; g < into.groups; ++g) {
+    SumUpKeys(call, g, keys, dots + g, groups, work, stride, into.levels.back(), scores.back());
+    for (size_t level = into.levels.size() - 1; level > 0; --level)
+      SumUpChildren(g, call.length, stride, into.levels[level], scores[level], into.levels[level - 1],
+                    scores[level - 1]);
+  }
+}
+
+}  // namespace lshformer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+HWY_EXPORT(CopyAll);
+HWY_EXPORT(SumUp);
+
+bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+                    float* to) {
+  return HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
+}
+
+std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into) {
+  std::vector<ClusterScores> scores;
+  for (ClusterSums& level : into.levels) {
+    const int64_t centroids = int64_t{into.groups} * level.count;
+    level.keys.assign(centroids * into.stride, 0.0f);
+    level.logits.assign(centroids, 0.0f);
+    level.weights.assign(int64_t{into.groups} * call.length + kRowPadding, 0.0f);
+    const std::vector<float> zeros(centroids + kRowPadding);
+    scores.push_back({zeros, zeros, zeros, zeros, zeros});
+  }
+  HWY_DYNAMIC_DISPATCH(SumUp)(call, into, scores);
+  return scores;
+}
+
+}  // namespace lshformer
+#endif

@@ -1,0 +1,156 @@
+#include "kernels/amx_linear.h"
+
+#include <vector>
+
+#include "kernels/cpu/amx/packing.h"
+#include "kernels/cpu/rows/blocks.h"
+#include "kernels/low_precision.h"
+#include "kernels/matmul_precision.h"
+#include "kernels/split_linear.h"
+#include "kernels/work_memory.h"
+
+namespace lshformer {
+namespace {
+
+constexpr PartPair kOnePair[] = {{0, 0}};
+
+PackedTiles PackRounded(const float* weight, int64_t out, int64_t in) {
+  std::vector<BFloat16> rounded(static_cast<size_t>(out * in));
+  RoundRows(weight, in, out, in, rounded.data());
+  const void* const part[] = {rounded.data()};
+  return PackedTiles(TileNumbers::kBFloat16, part, in, out);
+}
+
+class ByteTileLinear : public TileLinear {
+ public:
+  ByteTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+      : tiles_(tiles),
+        in_(in),
+        bias_(bias, bias + out),
+        scales_(static_cast<size_t>(out)),
+        sums_(static_cast<size_t>(out)),
+        weight_(Pack(weight, out)) {}
+
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
+    auto* quantized = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_));
+    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+    QuantizeRows(x, rows, in_, quantized, scales);
+    const Dequantization call{{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, {}};
+    MultiplyPacked({&weight_, {quantized}, in_, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
+      DequantizeBlock(call, {block.row, block.column, block.rows, block.columns, block.sums, kPanelColumns});
+      FinishBlock(block, nullptr, function, weight_.columns(), y);
+    });
+  }
+
+ private:
+  PackedTiles Pack(const float* weight, int64_t out) {
+    std::vector<int8_t> quantized(static_cast<size_t>(out * in_));
+    QuantizeWeight(weight, out, in_, quantized.data(), scales_.data(), sums_.data());
+    const void* const part[] = {quantized.data()};
+    return PackedTiles(TileNumbers::kBytes, part, in_, out);
+  }
+  MatrixTiles tiles_;
+  int64_t in_;
+  std::vector<float> bias_, scales_;
+  std::vector<int32_t> sums_;
+  PackedTiles weight_;
+};
+
+void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
+  const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
+  const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
+  const BFloat16* a = product.a.data;
+  int64_t a_stride = product.a.row_stride;
+  if (product.a.column_stride != 1) {  // [inner][rows]
+    auto* turned = WorkspaceOf(WorkspaceUse::kFilledFactor, rows * inner * sizeof(BFloat16));
+    TransposeHalves(halves(a), inner, rows, reinterpret_cast<uint16_t*>(turned));
+    a = reinterpret_cast<const BFloat16*>(turned);
+    a_stride = inner;
+  }
+  const void* const part[] = {product.b.data};
+  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(part, inner, columns)
+                                                     : PackedTiles(TileNumbers::kBFloat16, part, inner, columns);
+  const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
+  MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles},
+                 [&](const SumBlock& block) { FinishBlock(block, product); });
+}
+
+}  // namespace
+
+RoundedTileLinear::RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+    : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
+
+const BFloat16* RoundedTileLinear::RoundedRows(int64_t rows, const float* x) const {
+  auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
+  RoundRows(x, in_, rows, in_, rounded);
+  return rounded;
+}
+
+void RoundedTileLinear::Multiply(int64_t rows, const BFloat16* x,
+                                 const std::function<void(const SumBlock&)>& finish) const {
+  MultiplyPacked({&weight_, {x}, in_ * static_cast<int64_t>(sizeof(BFloat16)), rows, kOnePair, tiles_}, finish);
+}
+
+void RoundedTileLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const {
+  Multiply(rows, x, [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
+}
+
+void RoundedTileLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  Run(rows, RoundedRows(rows, x), y, function);
+}
+
+void RoundedTileLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
+  Multiply(rows, RoundedRows(rows, x), [&](const SumBlock& block) {
+    AddBiasAndApply({.rows = block.rows,
+                     .columns = block.columns,
+                     .x = block.sums,
+                     .x_stride = kPanelColumns,
+                     .bias = bias_.data() + block.column,
+                     .function = function,
+                     .rounded = y + block.row * weight_.columns() + block.column,
+                     .y_stride = weight_.columns()});
+  });
+}
+
+std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
+                                                 int64_t out, int64_t in) {
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  if (tiles == MatrixTiles::kNone) return nullptr;
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return std::make_unique<const RoundedTileLinear>(tiles, weight, bias, out, in);
+    case Precision::kInt8:
+      return std::make_unique<const ByteTileLinear>(tiles, weight, bias, out, in);
+  }
+  const int products = ProductsOfFloat32(ActiveMatmulPrecision(), in, out, /*tiles=*/true);
+  return products == 0 ? nullptr : MakeSplitLinear(products, tiles, weight, bias, out, in);
+}
+
+void MultiplyRounded(const ProductOf<BFloat16>& product) {
+  const MatrixTiles tiles = ActiveMatrixTiles();
+  tiles == MatrixTiles::kNone ? MultiplyBf16(product) : MultiplyInTiles(product, tiles);
+}
+
+void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,
+                 float* y) {
+  AddBiasAndApply({.rows = block.rows,
+                   .columns = block.columns,
+                   .x = block.sums,
+                   .x_stride = kPanelColumns,
+                   .bias = bias == nullptr ? nullptr : bias + block.column,
+                   .function = function,
+                   .y = y + block.row * columns + block.column,
+                   .y_stride = columns});
+}
+
+void AddBlock(const SumBlock& block, int64_t columns, float* y) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const float* const sums = block.sums + row * kPanelColumns;
+    float* const to = y + (block.row + row) * columns + block.column;
+    for (int64_t column = 0; column < block.columns; ++column) to[column] += sums[column];
+  }
+}
+
+}  // namespace lshformer

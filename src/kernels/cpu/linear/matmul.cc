@@ -1,0 +1,470 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <unordered_map>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "base/parallel.h"
+#include "kernels/work_memory.h"
+
+namespace lshformer {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Type = dnnl::memory::data_type;
+
+// What a product's factors, bias and result are made of.
+struct Types {
+  Type a, b, c;
+  int64_t a_bytes;  // of an element; those of c have 4
+};
+Types TypesOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return {Type::bf16, Type::bf16, Type::f32, 2};
+    case Precision::kInt8:
+      return {Type::u8, Type::s8, Type::s32, 1};
+  }
+  return {Type::f32, Type::f32, Type::f32, 4};
+}
+constexpr int64_t kResultBytes = 4;
+
+// Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
+// kernels take at a time: rows left over go through another kernel with another order of summation.
+constexpr int64_t kRowBlock = 48;
+// Rows of AMX's bfloat16 kernels are not independent (measured from 1,536 terms on; linear layers have a product of
+// their own there). Four times as many rows: they are so fast that reading the weights for 48 would take most of the
+// time.
+constexpr int64_t kAmxRowBlock = 192;
+// Where rows are independent, a product is cut into pieces of these many rows: pieces of 1024, one of a multiple of
+// 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to
+// a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
+// primitives. A weight gradient's sum over tokens is cut alike.
+constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
+// Wider rows of a plain second factor than this are read at a third to two thirds of the speed of packed ones, so that
+// packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
+// bits are those of the plain factor (tests/ops/matmul_test.cc).
+constexpr int64_t kWidePlain = 2048, kRowsToPack = 256;
+// Primitives kept, by us and by oneDNN. A step of training uses about 30.
+constexpr size_t kPrimitives = 256;
+
+const dnnl::engine& Engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::stream& Stream() {
+  thread_local dnnl::stream stream(Engine());
+  return stream;
+}
+
+// Inside, oneDNN works with so many threads. It divides the work when a primitive is made, and counts on finding as
+// many when it runs. OpenMP keeps the number for each thread of the program apart, and a thread that its caller has
+// started knows nothing of SetThreads; so it is said each time.
+class WithThreads {
+ public:
+#ifdef _OPENMP
+  explicit WithThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~WithThreads() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+#else
+  explicit WithThreads(int) {}
+#endif
+};
+
+// Layouts that factors were packed in, by number. A packed factor carries its layout: asked twice, oneDNN may prefer
+// two different ones for the same shape, by how many threads it sees at the moment (bfloat16 on AMX does).
+constexpr int kStrided = -1, kPreferred = -2;
+
+struct Layouts {
+  std::mutex mutex;
+  std::vector<Desc> all;
+};
+Layouts& KnownLayouts() {
+  static Layouts layouts;
+  return layouts;
+}
+
+int LayoutNumber(const Desc& layout) {
+  Layouts& known = KnownLayouts();
+  const std::lock_guard lock(known.mutex);
+  const auto place = std::find(known.all.begin(), known.all.end(), layout) - known.all.begin();
+  if (place == std::ssize(known.all)) known.all.push_back(layout);
+  return static_cast<int>(place);
+}
+
+Desc LayoutOf(int number) {
+  Layouts& known = KnownLayouts();
+  const std::lock_guard lock(known.mutex);
+  return known.all[static_cast<size_t>(number)];
+}
+
+struct Signature {
+  Precision precision;
+  int64_t rows, columns, inner, a_row, a_column, b_row, b_column, c_stride;
+  bool bias, accumulate;
+  int layout;  // of b: kStrided, kPreferred, or the number of the layout that it was packed in (strides of b are 0)
+  int threads;
+  auto operator<=>(const Signature&) const = default;
+};
+
+struct Primitive {
+  dnnl::matmul::primitive_desc description;
+  dnnl::matmul matmul;
+  int64_t row_block;
+  int threads;
+};
+
+Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
+}
+
+// A product of kRowBlock rows with a packed b: what the layout of b and the way through its rows are chosen for.
+Signature PackingSignature(Precision precision, int64_t columns, int64_t inner, int layout) {
+  return {.precision = precision,
+          .rows = kRowBlock,
+          .columns = columns,
+          .inner = inner,
+          .a_row = inner,
+          .a_column = 1,
+          .b_row = 0,
+          .b_column = 0,
+          .c_stride = columns,
+          .bias = false,
+          .accumulate = false,
+          .layout = layout,
+          .threads = 1};
+}
+
+dnnl::matmul::primitive_desc Describe(const Signature& s) {
+  const Types types = TypesOf(s.precision);
+  const Desc a = Strided(types.a, s.rows, s.inner, s.a_row, s.a_column);
+  const Desc c = Strided(types.c, s.rows, s.columns, s.c_stride, 1);
+  const Desc b = s.layout == kStrided     ? Strided(types.b, s.inner, s.columns, s.b_row, s.b_column)
+                 : s.layout == kPreferred ? Desc({s.inner, s.columns}, types.b, dnnl::memory::format_tag::any)
+                                          : LayoutOf(s.layout);
+  const Desc bias = s.bias ? Desc({1, s.columns}, Type::f32, dnnl::memory::format_tag::ab) : Desc();
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul::primitive_desc(Engine(), a, b, bias, c, attributes);
+#else
+  return dnnl::matmul::primitive_desc(s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
+                                      attributes, Engine());
+#endif
+}
+
+bool PaysToPack(const Signature& s) {
+  return s.precision == Precision::kFloat32 && s.layout == kStrided && s.b_column == 1 && s.columns > kWidePlain &&
+         !std::has_single_bit(static_cast<uint64_t>(s.columns)) && s.rows >= kRowsToPack;
+}
+
+std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
+  static std::mutex mutex;
+  static std::map<Signature, std::shared_ptr<const Primitive>> primitives;
+  std::lock_guard lock(mutex);
+  if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
+  if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
+  if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
+  const WithThreads threads(signature.threads);
+  const auto description = Describe(signature);
+  const auto primitive = std::make_shared<const Primitive>(
+      Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str()), signature.threads});
+  primitives.emplace(signature, primitive);
+  return primitive;
+}
+
+void Execute(const Primitive& primitive, const void* a, const void* b, const float* bias, void* c) {
+  const auto& description = primitive.description;
+  const auto memory = [](const Desc& desc, const void* data) {
+    return dnnl::memory(desc, Engine(), const_cast<void*>(data));  // oneDNN has no const view
+  };
+  const Desc scratch = description.scratchpad_desc();
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, memory(description.src_desc(), a)},
+      {DNNL_ARG_WEIGHTS, memory(description.weights_desc(), b)},
+      {DNNL_ARG_DST, memory(description.dst_desc(), c)},
+      {DNNL_ARG_SCRATCHPAD, memory(scratch, WorkspaceOf(WorkspaceUse::kPrimitive, scratch.get_size()))}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(description.bias_desc(), bias));
+  const WithThreads threads(primitive.threads);
+  primitive.matmul.execute(Stream(), arguments);
+  Stream().wait();
+}
+
+// `count` elements of `bytes` bytes, the sources `stride` elements apart, into consecutive ones.
+void Gather(const std::byte* from, int64_t stride, int64_t count, int64_t bytes, std::byte* to) {
+  if (stride == 1) {
+    std::memcpy(to, from, count * bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + i * stride * bytes, bytes);
+}
+
+// Operands of a product whose types the signature tells.
+struct Operands {
+  const std::byte* a;
+  const void* b;
+  const float* bias;
+  std::byte* c;
+  Operands FromRow(const Signature& s, int64_t row) const {
+    return {a + row * s.a_row * TypesOf(s.precision).a_bytes, b, bias, c + row * s.c_stride * kResultBytes};
+  }
+};
+
+// `rows` rows by the primitive of signature.rows ≥ rows: filled up with zero rows.
+void ExecuteFilledUp(const Signature& signature, int64_t rows, const Operands& o) {
+  if (rows == signature.rows) return Execute(*FindPrimitive(signature), o.a, o.b, o.bias, o.c);
+  Signature full = signature;
+  full.a_row = signature.inner, full.a_column = 1, full.c_stride = signature.columns;
+  const int64_t a_bytes = TypesOf(signature.precision).a_bytes;
+  const int64_t a_row_bytes = full.inner * a_bytes, c_row_bytes = full.columns * kResultBytes;
+  auto* a = reinterpret_cast<std::byte*>(WorkspaceOf(WorkspaceUse::kFilledFactor, full.rows * a_row_bytes));
+  auto* c = reinterpret_cast<std::byte*>(WorkspaceOf(WorkspaceUse::kFilledResult, full.rows * c_row_bytes));
+  for (int64_t i = 0; i < rows; ++i) {
+    const Operands row = o.FromRow(signature, i);
+    Gather(row.a, signature.a_column, full.inner, a_bytes, a + i * a_row_bytes);
+    if (full.accumulate) std::memcpy(c + i * c_row_bytes, row.c, c_row_bytes);
+  }
+  std::memset(a + rows * a_row_bytes, 0, (full.rows - rows) * a_row_bytes);
+  if (full.accumulate) std::memset(c + rows * c_row_bytes, 0, (full.rows - rows) * c_row_bytes);
+  Execute(*FindPrimitive(full), a, o.b, o.bias, c);
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(o.FromRow(signature, i).c, c + i * c_row_bytes, c_row_bytes);
+}
+
+// Rows in blocks of `block`, each on one thread: how a block is divided must not depend on the number of threads.
+void ExecuteInBlocks(Signature signature, int64_t block, const Operands& operands) {
+  const int64_t rows = signature.rows;
+  signature.rows = block;
+  signature.threads = 1;
+  ParallelFor(rows, block, [&](int64_t begin, int64_t end) {
+    ExecuteFilledUp(signature, end - begin, operands.FromRow(signature, begin));
+  });
+}
+
+int64_t PieceOf(int64_t left) {
+  if (left >= kLargePiece) return kLargePiece;
+  return left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece : left;
+}
+int64_t FilledUp(int64_t piece) { return (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece; }
+
+// Rows in pieces of few sizes, each by all threads the caller has.
+void ExecuteInPieces(Signature signature, const Operands& operands) {
+  const int64_t rows = signature.rows;
+  for (int64_t begin = 0, piece; begin < rows; begin += piece) {
+    piece = PieceOf(rows - begin);
+    signature.rows = FilledUp(piece);
+    ExecuteFilledUp(signature, piece, operands.FromRow(signature, begin));
+  }
+}
+
+// The layout that oneDNN prefers for a float32 factor of this size.
+int PreferredLayout(int64_t inner, int64_t columns) {
+  static std::mutex mutex;
+  static std::map<std::pair<int64_t, int64_t>, int> layouts;
+  const std::lock_guard lock(mutex);
+  const auto [found, fresh] = layouts.try_emplace({inner, columns}, kStrided);
+  if (fresh) {
+    const WithThreads one(1);  // as PackedMatrix::Pack
+    found->second =
+        LayoutNumber(Describe(PackingSignature(Precision::kFloat32, columns, inner, kPreferred)).weights_desc());
+  }
+  return found->second;
+}
+
+// The plain factor b of `signature` in the layout that oneDNN prefers, in memory of this thread; the signature is then
+// of that.
+const void* PackSecond(const void* b, Signature& signature) {
+  const int number = PreferredLayout(signature.inner, signature.columns);
+  const Desc layout = LayoutOf(number);
+  const Desc plain_desc = Strided(Type::f32, signature.inner, signature.columns, signature.b_row, signature.b_column);
+  if (layout == plain_desc) return b;
+  dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
+  dnnl::memory packed(layout, Engine(), WorkspaceOf(WorkspaceUse::kPackedSecond, layout.get_size()));
+  const WithThreads threads(signature.threads);
+  dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
+  Stream().wait();
+  signature.layout = number, signature.b_row = signature.b_column = 0;
+  return packed.get_data_handle();
+}
+
+// A copy of `tokens` packed rows, and zero rows up to `filled`.
+const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t filled, int64_t row_bytes,
+                              WorkspaceUse use) {
+  auto* to = reinterpret_cast<std::byte*>(WorkspaceOf(use, filled * row_bytes));
+  std::memcpy(to, from, tokens * row_bytes);
+  std::memset(to + tokens * row_bytes, 0, (filled - tokens) * row_bytes);
+  return to;
+}
+
+// A weight gradient aᵀ·b, a: [tokens, rows], b: [tokens, columns], both packed: the sum over tokens in pieces of few
+// sizes, each by all threads.
+void ExecuteTokensInPieces(Signature signature, const Operands& o) {
+  const int64_t tokens = signature.inner, bytes = TypesOf(signature.precision).a_bytes;
+  const int64_t a_row = signature.rows * bytes, b_row = signature.columns * bytes;
+  for (int64_t begin = 0, piece; begin < tokens; begin += piece) {
+    piece = PieceOf(tokens - begin);
+    signature.inner = FilledUp(piece);
+    const std::byte *a = o.a + begin * a_row, *b = static_cast<const std::byte*>(o.b) + begin * b_row;
+    if (signature.inner != piece) {
+      a = FillUpTokens(a, piece, signature.inner, a_row, WorkspaceUse::kFilledFactor);
+      b = FillUpTokens(b, piece, signature.inner, b_row, WorkspaceUse::kFilledSecond);
+    }
+    Signature product = signature;
+    const void* second = PaysToPack(product) ? PackSecond(b, product) : b;
+    Execute(*FindPrimitive(product), a, second, o.bias, o.c);
+    signature.accumulate = true;
+    signature.bias = false;
+  }
+}
+
+// A sum of no products: oneDNN divides by their number.
+template <class T>
+void AddNothing(const ProductOf<T>& p) {
+  for (int64_t i = 0; i < p.rows; ++i) {
+    for (int64_t j = 0; j < p.columns; ++j) {
+      float& c = p.c[i * p.c_stride + j];
+      c = (p.accumulate ? c : 0.0f) + (p.bias != nullptr ? p.bias[j] : 0.0f);
+    }
+  }
+}
+
+template <class T>
+void Multiply(Precision precision, const ProductOf<T>& p) {
+  if (p.rows == 0 || p.columns == 0) return;
+  if (p.inner == 0) return AddNothing(p);
+  Signature signature{.precision = precision,
+                      .rows = p.rows,
+                      .columns = p.columns,
+                      .inner = p.inner,
+                      .a_row = p.a.row_stride,
+                      .a_column = p.a.column_stride,
+                      .b_row = p.b.row_stride,
+                      .b_column = p.b.column_stride,
+                      .c_stride = p.c_stride,
+                      .bias = p.bias != nullptr,
+                      .accumulate = p.accumulate,
+                      .layout = kStrided,
+                      .threads = ThreadsHere()};
+  Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias, reinterpret_cast<std::byte*>(p.c)};
+  const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
+                         p.b.row_stride == p.columns;  // both packed, token after token
+  if (p.inner_is_tokens && of_tokens) return ExecuteTokensInPieces(signature, operands);
+  if (p.inner_is_tokens) return Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
+  // Whether rows are independent is asked of a number of rows that many calls share.
+  Signature probe = signature;
+  probe.rows = FilledUp(PieceOf(p.rows));
+  probe.a_row = p.inner, probe.a_column = 1, probe.c_stride = p.columns;
+  const int64_t block = FindPrimitive(probe)->row_block;
+  if (block != 0) return ExecuteInBlocks(signature, block, operands);
+  if (PaysToPack(signature)) operands.b = PackSecond(p.b.data, signature);
+  ExecuteInPieces(signature, operands);
+}
+
+}  // namespace
+
+int64_t RowBlock(const std::string& implementation) {
+  // Measured for 1 … 300 rows and 1, 2 threads (tests/ops/matmul_test.cc): only the batch-reduce kernels of AVX-512
+  // keep the order of summation of a row whatever the shape of the call. (Sums of integers have no order.)
+  if (implementation.find("amx_bf16") != implementation.npos) return kAmxRowBlock;
+  return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
+}
+
+bool SupportsProducts(Precision precision) {
+  const auto has = [](dnnl::cpu_isa isa) {  // a set of bits; that of another architecture is 0
+    const auto bits = static_cast<unsigned>(isa);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kBFloat16:
+      return has(dnnl::cpu_isa::avx512_core_bf16);
+    case Precision::kInt8:
+      return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+  }
+  return true;
+}
+
+void Multiply(const MatrixProduct& product) { Multiply(Precision::kFloat32, product); }
+void MultiplyBf16(const ProductOf<BFloat16>& product) { Multiply(Precision::kBFloat16, product); }
+
+struct PackedMatrix::Packed {
+  Signature packing;  // with the layout that `b` has
+  dnnl::memory b;
+};
+
+PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns, std::optional<int> format_tag) {
+  Pack(Precision::kFloat32, b.data, b.row_stride, b.column_stride, inner, columns, format_tag);
+}
+PackedMatrix::PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns) {
+  Pack(Precision::kBFloat16, b.data, b.row_stride, b.column_stride, inner, columns, {});
+}
+PackedMatrix::PackedMatrix(MatrixOf<int8_t> b, int64_t inner, int64_t columns) {
+  Pack(Precision::kInt8, b.data, b.row_stride, b.column_stride, inner, columns, {});
+}
+
+void PackedMatrix::Pack(Precision precision, const void* b, int64_t row_stride, int64_t column_stride, int64_t inner,
+                        int64_t columns, std::optional<int> format_tag) {
+  const Type type = TypesOf(precision).b;
+  Desc layout;
+  if (format_tag) {
+    layout = Desc({inner, columns}, type, static_cast<dnnl::memory::format_tag>(*format_tag));
+  } else {
+    const WithThreads one(1);  // the layout must not depend on the number of threads either
+    layout = Describe(PackingSignature(precision, columns, inner, kPreferred)).weights_desc();
+  }
+  dnnl::memory packed(layout, Engine());
+  const Desc plain_desc = Strided(type, inner, columns, row_stride, column_stride);
+  dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
+  dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
+  Stream().wait();
+  packed_.reset(new Packed{PackingSignature(precision, columns, inner, LayoutNumber(layout)), std::move(packed)});
+}
+
+PackedMatrix::~PackedMatrix() = default;
+
+void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, const float* bias, float* c,
+                            int64_t c_stride) const {
+  Run(rows, a, a_stride, bias, c, c_stride);
+}
+void PackedMatrix::Multiply(int64_t rows, const BFloat16* a, int64_t a_stride, const float* bias, float* c,
+                            int64_t c_stride) const {
+  Run(rows, a, a_stride, bias, c, c_stride);
+}
+void PackedMatrix::Multiply(int64_t rows, const uint8_t* a, int64_t a_stride, int32_t* c, int64_t c_stride) const {
+  Run(rows, a, a_stride, nullptr, c, c_stride);
+}
+
+void PackedMatrix::Run(int64_t rows, const void* a, int64_t a_stride, const float* bias, void* c,
+                       int64_t c_stride) const {
+  const Signature& packing = packed_->packing;
+  if (rows == 0 || packing.columns == 0) return;
+  Signature signature = packing;
+  signature.rows = rows, signature.a_row = a_stride, signature.c_stride = c_stride;
+  signature.bias = bias != nullptr, signature.threads = ThreadsHere();
+  const Operands operands{static_cast<const std::byte*>(a), packed_->b.get_data_handle(), bias,
+                          static_cast<std::byte*>(c)};
+  // All calls of a packed matrix use one implementation, however many rows they have.
+  const int64_t block = packing.precision == Precision::kInt8 ? 0 : FindPrimitive(packing)->row_block;
+  if (block != 0) return ExecuteInBlocks(signature, block, operands);
+  ExecuteInPieces(signature, operands);
+}
+
+}  // namespace lshformer

@@ -1,0 +1,81 @@
+#include "kernels/packed_linear.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/amx_linear.h"
+#include "kernels/low_precision.h"
+#include "kernels/work_memory.h"
+
+namespace lshformer {
+namespace {
+
+constexpr int64_t kRowsOfThread = 128, kLeastRowsOfThread = 64, kRowsOfKernel = 16;
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
+    : precision_(precision), in_(in), out_(out) {
+  in_tiles_ = MakeTileLinear(precision, weight, bias, out, in);
+  if (in_tiles_) return;
+  bias_.assign(bias, bias + out);
+  // [out, in] seen as the [in, out] factor.
+  if (precision == Precision::kFloat32) {
+    weight_ = std::make_unique<PackedMatrix>(MatrixView{weight, 1, in}, in, out);
+  } else if (precision == Precision::kBFloat16) {
+    std::vector<BFloat16> rounded(static_cast<size_t>(out * in));
+    RoundRows(weight, in, out, in, rounded.data());
+    weight_ = std::make_unique<PackedMatrix>(MatrixOf<BFloat16>{rounded.data(), 1, in}, in, out);
+  } else {
+    std::vector<int8_t> quantized(static_cast<size_t>(out * in));
+    scales_.resize(static_cast<size_t>(out));
+    sums_.resize(static_cast<size_t>(out));
+    QuantizeWeight(weight, out, in, quantized.data(), scales_.data(), sums_.data());
+    weight_ = std::make_unique<PackedMatrix>(MatrixOf<int8_t>{quantized.data(), 1, in}, in, out);
+  }
+}
+
+PackedLinear::~PackedLinear() = default;
+
+const RoundedTileLinear* PackedLinear::rounded() const { return in_tiles_ ? in_tiles_->Rounded() : nullptr; }
+
+void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
+  const int64_t threads = ThreadsHere();
+  if (threads > 1 && rows >= threads * kLeastRowsOfThread) {
+    // As many pieces as there are turns of all threads, of the same size but for the last.
+    const int64_t turns = CeilDiv(rows, threads * (tiles ? kMostPackedRows : kRowsOfThread));
+    const int64_t piece = CeilDiv(CeilDiv(rows, turns * threads), kRowsOfKernel) * kRowsOfKernel;
+    ParallelFor(rows, piece, [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+    return;
+  }
+  const int64_t most = tiles ? kMostPackedRows : std::clamp<int64_t>(int64_t{64} * threads, 256, kMostPackedRows);
+  for (int64_t begin = 0; begin < rows; begin += most) body(begin, std::min(most, rows - begin));
+}
+
+void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  ForPiecesOfRows(rows, in_tiles(),
+                  [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
+}
+
+void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+  if (in_tiles_) return in_tiles_->Run(rows, x, y, function);
+  const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
+  if (precision_ == Precision::kFloat32) {
+    weight_->Multiply(rows, x, in_, bias_.data(), y, out());
+  } else if (precision_ == Precision::kBFloat16) {
+    auto* rounded = reinterpret_cast<BFloat16*>(low(sizeof(BFloat16)));
+    RoundRows(x, in_, rows, in_, rounded);
+    weight_->Multiply(rows, rounded, in_, bias_.data(), y, out());
+  } else {
+    auto* quantized = reinterpret_cast<uint8_t*>(low(1));
+    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+    QuantizeRows(x, rows, in_, quantized, scales);
+    weight_->Multiply(rows, quantized, in_, reinterpret_cast<int32_t*>(y), out());
+    Dequantize({{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function}, y);
+    return;
+  }
+  if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
+}
+
+}  // namespace lshformer

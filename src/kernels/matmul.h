@@ -1,0 +1,77 @@
+// Products of matrices through oneDNN: float32, bfloat16 with float32 sums, and 8-bit integers with exact sums.
+//
+//   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])
+//
+// A row of c depends on that row of a alone: not on how many rows the call has, where the row stands, nor on the number
+// of threads, bit for bit. Where oneDNN's implementation does not promise that, rows go through it in blocks of one
+// fixed size (RowBlock). The exception is `inner_is_tokens`, for weight gradients, where k runs over the tokens of the
+// batch: equal threads give equal bits.
+//
+// Work memory: one scratchpad per calling thread (at most a few megabytes), because the library's own is shared.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bfloat16.h"
+#include "kernels/precision.h"
+
+namespace lshformer {
+
+// A matrix of `rows` × `columns` numbers; element (i, j) at data[i · row_stride + j · column_stride]. One stride is 1.
+template <class T>
+struct MatrixOf {
+  const T* data = nullptr;
+  int64_t row_stride = 0, column_stride = 1;
+};
+using MatrixView = MatrixOf<float>;
+
+template <class T>
+struct ProductOf {
+  int64_t rows = 0, columns = 0, inner = 0;
+  MatrixOf<T> a;                // [rows, inner]
+  MatrixOf<T> b;                // [inner, columns]
+  const float* bias = nullptr;  // [columns]
+  float* c = nullptr;           // [rows, columns], row stride c_stride
+  int64_t c_stride = 0;
+  bool accumulate = false;       // add to c
+  bool inner_is_tokens = false;  // a weight gradient: rows need not be independent of the call
+};
+using MatrixProduct = ProductOf<float>;
+void Multiply(const MatrixProduct& product);
+// Needs a CPU with such instructions (SupportsProducts).
+void MultiplyBf16(const ProductOf<BFloat16>& product);
+
+// Whether the CPU has instructions for products of bfloat16 (AVX512_BF16, AMX) or of 8-bit integers (VNNI, AMX).
+bool SupportsProducts(Precision precision);
+
+// b reordered once into the layout that the implementation prefers, which is asked for here, of one thread, and then
+// kept: another number of threads might be answered by another layout.
+class PackedMatrix {
+ public:
+  // `format_tag`, a dnnl_format_tag_t: this layout instead (tests show with it that a layout is never guessed again).
+  PackedMatrix(MatrixView b, int64_t inner, int64_t columns, std::optional<int> format_tag = {});
+  PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns);
+  PackedMatrix(MatrixOf<int8_t> b, int64_t inner, int64_t columns);
+  ~PackedMatrix();
+  // c = a · b (+ bias); a: [rows, inner] with row stride a_stride, c: [rows, columns] with row stride c_stride. The
+  // type of a is that which b was packed for: float, BFloat16, and uint8_t for int8_t, whose sums are exact.
+  void Multiply(int64_t rows, const float* a, int64_t a_stride, const float* bias, float* c, int64_t c_stride) const;
+  void Multiply(int64_t rows, const BFloat16* a, int64_t a_stride, const float* bias, float* c, int64_t c_stride) const;
+  void Multiply(int64_t rows, const uint8_t* a, int64_t a_stride, int32_t* c, int64_t c_stride) const;
+
+ private:
+  void Pack(Precision precision, const void* b, int64_t row_stride, int64_t column_stride, int64_t inner,
+            int64_t columns, std::optional<int> format_tag);
+  void Run(int64_t rows, const void* a, int64_t a_stride, const float* bias, void* c, int64_t c_stride) const;
+  struct Packed;
+  std::unique_ptr<const Packed> packed_;
+};
+
+// Rows per call of an implementation of oneDNN, by its name: 0 = all at once, since its rows do not depend on each
+// other.
+int64_t RowBlock(const std::string& implementation);
+
+}  // namespace lshformer

@@ -1,0 +1,58 @@
+// y = f(x · Wᵀ + b) with weights prepared for inference.
+//
+//   kFloat32   as it stands
+//   kBFloat16  x and W rounded to bfloat16, products exact, sums in float32
+//   kInt8      x ≈ s_i · (q − z_i) per row, from the row's own range when it comes; W ≈ t_j · p per output;
+//              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (kernels/low_precision.h)
+//
+// A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
+// rows of x in the low precision, and what kernels/matmul.h takes. Where matrix tiles are active when a weight is
+// packed, products go through them (kernels/amx_linear.h) and not through oneDNN; float32's as
+// kernels/matmul_precision.h says.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/matmul.h"
+#include "kernels/rows.h"
+
+namespace lshformer {
+
+// Calls body(begin, count) for pieces of `rows` rows of at most kMostPackedRows: few, so that what f and the next layer
+// read is still in the cache where the product has just written it (256 rows of BERT base's widest layer are 3 MB).
+// Where there is enough for every thread, each takes pieces for itself and goes through all of body with them; the
+// threads meet at the end, not after every product. Few rows go through body one piece after another, and the
+// products inside share their work among all threads.
+inline constexpr int64_t kMostPackedRows = 512;
+// tiles: in matrix tiles a pass over a weight takes longer than the products of few rows with it, so a thread's pieces
+// are as large as they may be.
+void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t begin, int64_t count)>& body);
+
+class RoundedTileLinear;
+class TileLinear;
+
+class PackedLinear {
+ public:
+  // weight: [out, in], bias: [out], contiguous; both are copied.
+  PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in);
+  ~PackedLinear();
+  // x: [rows, in], y: [rows, out], contiguous.
+  void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  int64_t out() const { return out_; }
+  bool in_tiles() const { return in_tiles_ != nullptr; }
+  const RoundedTileLinear* rounded() const;  // null but for maps in bfloat16 in tiles
+
+ private:
+  void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  Precision precision_;
+  int64_t in_, out_;
+  std::unique_ptr<const TileLinear> in_tiles_;  // then the rest is empty
+  std::vector<float> bias_, scales_;            // scales_, sums_: kInt8
+  std::vector<int32_t> sums_;
+  std::unique_ptr<const PackedMatrix> weight_;
+};
+
+}  // namespace lshformer
