@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs every command of the README's examples, and of docs/commands.md and docs/data.md, on the folder that quickstart
-# left, in the order in which they stand. Each must end with status 0, but where the CPU lacks the instructions that it
-# asks for; where the next line is a comment "# → TEXT", the command must print TEXT.
+# Runs every command of the examples in README and docs/examples.md, and of docs/commands.md and docs/data.md, on the
+# folder that quickstart left, in the order in which they stand. Each must end with status 0, unless the CPU lacks the
+# instructions that it asks for; where the next line is a comment "# → TEXT", the command must print TEXT.
 #   readme_test.sh SOURCE PROGRAM QUICKSTART…: the first of these folders that is there
 set -uo pipefail
 source_folder=$1 program=$2 quickstart=
@@ -73,7 +73,9 @@ run_page() {  # $1: file, $2: awk program that prints its lines of shell
   [[ -n $pending ]] && run "$1" "$pending" ""
 }
 
-run_page README.md '/^```/ { inside = !inside; next } inside && !/^\.\/run/'
+shell='/^```/ { inside = /^```sh/; next } inside && !/^\.\/run/'
+run_page README.md "$shell"
+run_page docs/examples.md "$shell"
 # What is asked in the README is answered: most of its questions rightly.
 right=$(lshformer predict --model_name_or_path quickstart/questions-exact --task question-answering --input quickstart/ask.jsonl |
   grep -cE '"id": *"([^"]*)".*"results": *\[\{[^}]*"answer": *"\1"')
