@@ -128,7 +128,7 @@ AttentionOption ResampleOption() {
 
 AttentionOption MinLengthOption() {
   return Custom<AttentionSpec>("min_length", "auto|N", ReadMinLength, WriteMinLength,
-                               "shorter sequences use the type's exact form; 0: always hash; auto: what tune measured");
+                               "shorter sequences are exact; 0: no such bound; auto: what tune measured");
 }
 
 AttentionOption TunedLengthsOption() {

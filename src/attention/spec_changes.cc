@@ -137,7 +137,7 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
     return found != keys.end() && found->second == value;
   };
   if (given("wrap", true) && given("cross_bucket", false))
-    FailOption("lsh_wrap", "has no meaning beside {} false, where windows end with their round",
+    FailOption("lsh_wrap", "has no meaning beside {} false, where views end with their round",
                OptionName{"lsh_cross_bucket"});
   if (!attention.empty()) ReplaceAttention(attention, specs);
   const std::vector<AttentionSpec> before = specs;

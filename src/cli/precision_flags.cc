@@ -22,7 +22,7 @@ MatmulPrecision PrecisionFlags::ChosenMatmulPrecision() const {
 
 void AddMatmulPrecisionFlag(CLI::App& app, std::optional<std::string>& value, const char* group) {
   app.add_option("--float32_matmul_precision", value,
-                 "what float32 products are made of on processors with matrix tiles: highest float32's multiply-add, "
+                 "what float32 products are made of on processors with AMX: highest float32's multiply-add, "
                  "high three products of bfloat16, medium one")
       ->check(OneOf({"highest", "high", "medium"}))
       ->default_str("highest")

@@ -79,7 +79,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
                  "goes on behind the lines that a stopped or killed run of the same left")
       ->group(group);
   command->add_option("--text", flags->job.text, "one text instead of a file")->type_name("TEXT")->group(group);
-  command->add_option("--text_pair", flags->job.text_pair, "its second part (text-classification, feature-extraction)")
+  command->add_option("--text_pair", flags->job.text_pair, "its second text (text-classification, feature-extraction)")
       ->type_name("TEXT")
       ->group(group);
   command->add_option("--question", flags->job.question, "one question (question-answering)")
@@ -106,7 +106,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   group = "Limits";
   command
       ->add_option("--max_seq_length", flags->job.options.max_seq_length,
-                   "longer texts are cut (contexts: in windows); 0: the position table")
+                   "longer texts are cut (contexts: into excerpts); 0: the position table")
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
   command

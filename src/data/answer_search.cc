@@ -39,7 +39,7 @@ const OptionTable<AnswerOptions>& AnswerTable() {
   };
   static const OptionTable<A> table{
       {Integer("doc_stride", &A::doc_stride, -1, INT32_MAX,
-               "tokens that windows of a long context share; -1: a third of max_seq_length, at most 128"),
+               "tokens that neighbouring excerpts of a long context share; -1: a third of max_seq_length, at most 128"),
        Integer("max_query_length", &A::max_query_length, 0, INT32_MAX,
                "tokens of a question that are read, the first ones; 0: all"),
        Boolean("version_2_with_negative", &A::version_2, "SQuAD 2.0: a question may have no answer"),

@@ -28,7 +28,7 @@
 
 namespace lshformer {
 
-// How questions are answered: the windows of a long context, and the search in them.
+// How questions are answered: the excerpts of a long context, and the search in them.
 struct AnswerOptions {
   int n_best_size = 20;
   int max_answer_length = 30;  // tokens

@@ -210,7 +210,7 @@ const OptionTable<ModelSource>& ModelSourceTable() {
            .Syntax("KEY=VALUE,…"),
        Path("tokenizer_name", &M::tokenizer_name, "DIR", "tokenizer folder, if not the checkpoint"),
        Text("reinitialize", &M::reinitialize,
-            "parameters of the checkpoint to draw anew, by parts of their names: \"layer.11.,attention.self.query\"")
+            "parameters of the checkpoint to draw anew, by a string in their names: \"layer.11.,attention.self.query\"")
            .Syntax("PART,…")
            .MeaninglessIf([](const M& source) {
              return source.model_name_or_path.empty() ? fmt::format("needs {}", OptionName{"model_name_or_path"}) : "";
@@ -292,7 +292,7 @@ const OptionTable<TrainOptions>& TrainTable() {
                 "or this share of the training rows or questions, the first; 0: none"),
          Path("test_file", &T::test_file, "FILE", "the same, to predict; labels are not read").WorksAfter(),
          MaxTrainSamples<T>("rows or questions"), MaxEvalSamples<T>("rows or questions").WorksAfter(),
-         MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: in windows)"), DoEval<T>(),
+         MaxSeqLength<T>("tokens per row, longer ones are cut (contexts: into excerpts)"), DoEval<T>(),
          Boolean("do_predict", &T::do_predict,
                  "write predict_results_TASK.txt for the test rows (multiple-choice: predict_results.txt), and the "
                  "file that "

@@ -12,7 +12,7 @@ void UseMatmulPrecision(MatmulPrecision precision) {
   if (ActiveMatmulPrecision() == precision) return;
   static std::once_flag said;
   std::call_once(said, [precision] {
-    Warn("{} {}: is for matrix tiles (amx), without them it is highest", OptionName{"float32_matmul_precision"},
+    Warn("{} {}: is for processors with AMX, elsewhere it is highest", OptionName{"float32_matmul_precision"},
          Name(precision));
   });
 }

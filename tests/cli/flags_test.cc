@@ -374,7 +374,7 @@ TEST_F(AttentionFlagsTest, WindowsOfOneBucketHaveNothingToWrap) {
       As<ReformerAttention>(Over({}, {"--attention=reformer", "--lsh_cross_bucket=false", "--lsh_wrap=false"})[0])
           .wrap);
   EXPECT_EQ(Wrong({}, {"--attention=reformer", "--lsh_wrap", "--lsh_cross_bucket=false"}),
-            "--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where windows end with their round");
+            "--lsh_wrap: has no meaning beside --lsh_cross_bucket false, where views end with their round");
 }
 
 TEST_F(AttentionFlagsTest, EveryKeyOfReformer) {

@@ -242,7 +242,7 @@ TEST_F(TrainingRunTest, AFinishedRunKeepsTheOptimizersStateIfAsked) {
   EXPECT_EQ(Weights("asked"), Weights("whole"));
 }
 
-// A run keeps the word for its float32 products. Without matrix tiles all words are one, which a line says, one for all
+// A run keeps the word for its float32 products. Without AMX all words are one, which a line says, one for all
 // seeds.
 TEST_F(TrainingRunTest, Float32MatmulPrecisionIsKept) {
   const auto pretrain = [&](const char* output, std::vector<std::string> more) {
@@ -252,7 +252,7 @@ TEST_F(TrainingRunTest, Float32MatmulPrecisionIsKept) {
   const testing::CommandResult result =
       pretrain("high", {"--float32_matmul_precision", "high", "--seeds", "1,2", "--max_steps", "2"});
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("--float32_matmul_precision high: is for matrix tiles (amx)"));
+  EXPECT_THAT(result.err, HasSubstr("--float32_matmul_precision high: is for processors with AMX"));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   const testing::CommandResult other =
       pretrain("high/seed-1", {"--seed", "1", "--max_steps", "2", "--resume_from_checkpoint", "auto"});
