@@ -3,72 +3,119 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 
 # One folder under src/ = one layer = one static library lshformer_<folder>; every .cc below the folder belongs to it.
 #
-#   lshformer_layer(io LEVEL 1 DEPENDS base LINK ZLIB::ZLIB)
-#   lshformer_layer(nn LEVEL 3 DEPENDS ops data TORCH)   # may include libtorch and oneDNN; shares one precompiled header
+#   lshformer_layer(io LEVEL 2 DEPENDS base USES zlib)
+#   lshformer_layer(nn LEVEL 5 DEPENDS ops data USES libtorch)   # all that use libtorch share one precompiled header
+#   lshformer_build_layers()
 #
 # A layer depends on layers of lower levels only. It includes only its own folder and layers that it depends on, directly or
-# through another; tests/include_rules_test.cc reads these very calls from layers.txt in the build folder.
+# through another; tests/include_rules_test.cc reads these very calls from layers.txt in the build folder. USES names packages
+# of cmake/dependencies.cmake, which are looked for only where a layer that is built uses them.
+# ONEDNN_FOLDERS: sources below them need oneDNN and are left out where no layer that uses it is built.
 # The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD), the tests' too, but not the kernels,
 # which include themselves, once for each instruction set, nor layers with libtorch: the program that does without it links
 # those of their sources that it needs.
-# PRIVATE_HEADERS are not installed; nor are headers in folders below the layer's own, nor *-inl.h.
 function(lshformer_layer name)
-  cmake_parse_arguments(LAYER "TORCH" "LEVEL" "DEPENDS;LINK;PRIVATE_HEADERS" ${ARGN})
-  set_property(GLOBAL PROPERTY lshformer_level_${name} ${LAYER_LEVEL})
+  cmake_parse_arguments(LAYER "" "LEVEL" "DEPENDS;USES;ONEDNN_FOLDERS" ${ARGN})
   foreach(dependency IN LISTS LAYER_DEPENDS)
-    get_property(below GLOBAL PROPERTY lshformer_level_${dependency})
+    get_property(below GLOBAL PROPERTY lshformer_${dependency}_LEVEL)
     if("${below}" STREQUAL "" OR NOT below LESS LAYER_LEVEL)
       message(FATAL_ERROR "src/CMakeLists.txt: ${name} (level ${LAYER_LEVEL}) cannot depend on ${dependency} (level ${below})")
     endif()
   endforeach()
-  list(JOIN LAYER_DEPENDS " " dependencies)
-  set_property(GLOBAL APPEND PROPERTY lshformer_layer_rows "${name} ${LAYER_LEVEL} ${LAYER_TORCH} ${dependencies}")
-  if(LAYER_TORCH AND NOT LSHFORMER_WITH_TORCH)
-    return()
+  foreach(said LEVEL DEPENDS USES ONEDNN_FOLDERS)
+    set_property(GLOBAL PROPERTY lshformer_${name}_${said} "${LAYER_${said}}")
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY lshformer_declared ${name})
+  set(torch FALSE)
+  if("libtorch" IN_LIST LAYER_USES)
+    set(torch TRUE)
   endif()
-  set_property(GLOBAL APPEND PROPERTY lshformer_layers ${name})
-  lshformer_public_headers(${name} ${LAYER_PRIVATE_HEADERS})
+  list(JOIN LAYER_DEPENDS " " dependencies)
+  set_property(GLOBAL APPEND PROPERTY lshformer_layer_rows "${name} ${LAYER_LEVEL} ${torch} ${dependencies}")
+endfunction()
 
+# After the last lshformer_layer(): finds what the layers of LSHFORMER_LAYERS and those below them use, and makes their
+# libraries. Sets, here and in the folder above, LSHFORMER_BUILT_LAYERS (lowest first) and LSHFORMER_PACKAGES, and writes
+# layers.txt, a line "name level TORCH? dependencies…" of every layer, built or not.
+macro(lshformer_build_layers)
+  lshformer_choose_layers(LSHFORMER_BUILT_LAYERS LSHFORMER_PACKAGES)
+  set(LSHFORMER_BUILT_LAYERS ${LSHFORMER_BUILT_LAYERS} PARENT_SCOPE)
+  set(LSHFORMER_PACKAGES ${LSHFORMER_PACKAGES} PARENT_SCOPE)
+  include(${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake)
+  foreach(layer IN LISTS LSHFORMER_BUILT_LAYERS)
+    lshformer_make_layer(${layer})
+  endforeach()
+  get_property(rows GLOBAL PROPERTY lshformer_layer_rows)
+  list(JOIN rows "\n" rows)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${rows}\n")
+endmacro()
+
+function(lshformer_choose_layers layers packages)
+  get_property(declared GLOBAL PROPERTY lshformer_declared)
+  set(wanted ${LSHFORMER_LAYERS})
+  if("${wanted}" STREQUAL "all")
+    set(wanted ${declared})
+  endif()
+  foreach(layer IN LISTS wanted)
+    if(NOT layer IN_LIST declared)
+      list(JOIN declared " " names)
+      message(FATAL_ERROR "LSHFORMER_LAYERS: unknown layer \"${layer}\"; expected all or a list of: ${names}")
+    endif()
+  endforeach()
+  if("${wanted}" STREQUAL "")
+    message(FATAL_ERROR "LSHFORMER_LAYERS: is empty, expected all or a list of layers")
+  endif()
+  list(REVERSE declared)  # users before what they use
+  set(built "")
+  set(used "")
+  foreach(layer IN LISTS declared)
+    if(layer IN_LIST wanted)
+      list(PREPEND built ${layer})
+      get_property(depends GLOBAL PROPERTY lshformer_${layer}_DEPENDS)
+      get_property(uses GLOBAL PROPERTY lshformer_${layer}_USES)
+      list(APPEND wanted ${depends})
+      list(APPEND used ${uses})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES used)
+  list(SORT used)
+  set(${layers} ${built} PARENT_SCOPE)
+  set(${packages} ${used} PARENT_SCOPE)
+endfunction()
+
+function(lshformer_make_layer name)
+  foreach(said DEPENDS USES ONEDNN_FOLDERS)
+    get_property(${said} GLOBAL PROPERTY lshformer_${name}_${said})
+  endforeach()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/cli/(main|start|without_models)\\.cc$")
+  if(NOT "oneDNN" IN_LIST LSHFORMER_PACKAGES)
+    foreach(folder IN LISTS ONEDNN_FOLDERS)
+      list(FILTER sources EXCLUDE REGEX "/${name}/${folder}/")
+    endforeach()
+  elseif(ONEDNN_FOLDERS)
+    list(APPEND USES oneDNN)
+  endif()
   add_library(lshformer_${name} STATIC ${sources})
-  target_include_directories(lshformer_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  target_include_directories(lshformer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(lshformer_${name} PUBLIC cxx_std_20)
   lshformer_options(lshformer_${name})
-  if(LAYER_TORCH OR name STREQUAL "kernels")
-    set_target_properties(lshformer_${name} PROPERTIES UNITY_BUILD OFF)
-  endif()
-  foreach(dependency IN LISTS LAYER_DEPENDS)
+  foreach(dependency IN LISTS DEPENDS)
     target_link_libraries(lshformer_${name} PUBLIC lshformer_${dependency})
   endforeach()
-  target_link_libraries(lshformer_${name} PUBLIC ${LAYER_LINK})
-  if(LAYER_TORCH)
-    lshformer_torch_header(lshformer_${name})
+  foreach(package IN LISTS USES)
+    target_link_libraries(lshformer_${name} PUBLIC ${lshformer_${package}_targets})
+  endforeach()
+  if("libtorch" IN_LIST USES)
+    set_target_properties(lshformer_${name} PROPERTIES UNITY_BUILD OFF)
+    lshformer_reuse_torch_header(lshformer_${name})
   elseif(name STREQUAL "base")
     target_precompile_headers(lshformer_base PRIVATE ${LSHFORMER_SLOW_HEADERS})
-  elseif(NOT name STREQUAL "kernels")  # includes none of them
+  elseif(name STREQUAL "kernels")  # includes none of them
+    set_target_properties(lshformer_kernels PROPERTIES UNITY_BUILD OFF)
+  else()
     target_precompile_headers(lshformer_${name} REUSE_FROM lshformer_base)
   endif()
-endfunction()
-
-# Adds the headers of a layer that are installed to the global property lshformer_public_headers, as paths below src/.
-function(lshformer_public_headers layer)
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.h)
-  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
-  foreach(private IN LISTS ARGN)
-    if(NOT "${layer}/${private}" IN_LIST headers)
-      message(FATAL_ERROR "src/CMakeLists.txt: ${layer}/${private}, said to be private, is no header of the layer")
-    endif()
-    list(REMOVE_ITEM headers ${layer}/${private})
-  endforeach()
-  set_property(GLOBAL APPEND PROPERTY lshformer_public_headers ${headers})
-endfunction()
-
-# After the last layer: layers.txt, a line "name level TORCH? dependencies…" each.
-function(lshformer_write_layers)
-  get_property(rows GLOBAL PROPERTY lshformer_layer_rows)
-  list(JOIN rows "\n" text)
-  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}\n")
 endfunction()
 
 function(lshformer_options target)
@@ -90,11 +137,6 @@ endfunction()
 
 # libtorch's headers take ten seconds a file: they are compiled once, in ops, and reused. Loading them takes seconds as well, so
 # sources that never reach them do without.
-function(lshformer_torch_header target)
-  target_link_libraries(${target} PUBLIC DNNL::dnnl Torch::cpu)
-  lshformer_reuse_torch_header(${target})
-endfunction()
-
 set(LSHFORMER_TORCH_HEADERS <torch/csrc/autograd/custom_function.h> <torch/types.h> ${LSHFORMER_SLOW_HEADERS})
 
 # FROM: the target that makes the precompiled header (default lshformer_ops); its own name: it does, with EXTRA headers.

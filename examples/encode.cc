@@ -1,5 +1,5 @@
 // Prints the embedding of a text:   encode MODEL_FOLDER "some text"
-#include <lshformer/infer/pipeline.h>
+#include <lshformer/pipeline.h>
 
 #include <cstdio>
 #include <exception>

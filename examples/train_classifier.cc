@@ -1,10 +1,10 @@
 // Makes film reviews, learns a vocabulary and a small classifier from them, and asks it:   train_classifier FOLDER
-#include <lshformer/base/parallel.h>
-#include <lshformer/jobs/predict.h>
-#include <lshformer/jobs/synth.h>
-#include <lshformer/jobs/tokenizer.h>
-#include <lshformer/jobs/train.h>
-#include <lshformer/ops/threads.h>
+#include <lshformer/parallel.h>
+#include <lshformer/predict.h>
+#include <lshformer/synth.h>
+#include <lshformer/threads.h>
+#include <lshformer/train.h>
+#include <lshformer/train_tokenizer.h>
 
 #include <cstdio>
 #include <exception>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     options.training.per_device_train_batch_size = 16;
     options.folder.output_dir = folder + "/model";
     const lshformer::JobResult result = lshformer::RunTrain(options);
-    std::printf("accuracy %.3f\n", result.eval["eval_accuracy"].get<double>());
+    std::printf("accuracy %.3f\n", result.eval["eval_accuracy"]);
 
     lshformer::PredictJob ask;
     ask.model_name_or_path = folder + "/model";

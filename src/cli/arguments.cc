@@ -326,8 +326,12 @@ class Reader {
     for (const auto& [key, value] : file.items()) {
       const std::string where = fmt::format("{}: ", Shown(path));
       if (IsFlag(key)) FailUsage("{}{}: expected the flag's name without dashes", where, Shown(key));
-      GivenFlag flag = Find("--" + key, where);
       const std::string name = where + key;
+      if (key == "device") {  // a flag before 0.1.0, which had one value
+        if (value != "cpu") FailUsage("{}: models run on the CPU, got {}", name, ShownValue(value));
+        continue;
+      }
+      GivenFlag flag = Find("--" + key, where);
       if (key.starts_with("help") || key == "version") FailUsage("{}: has no place in a file of flags", name);
       if (value.is_array() && !MayRepeat(*flag.option)) FailUsage("{}: takes one value, got a list", name);
       for (const Json& item : value.is_array() ? value : Json::array({value})) {

@@ -18,7 +18,6 @@ namespace lshformer::cli {
 // Flags of every command, before or after its name.
 struct CommonFlags {
   int threads = 0;  // 0: not given → cores
-  std::string device = "cpu";
   uint64_t seed = 42;
   bool quiet = false, no_progress = false;
   std::string log_level = "warn", log_format = "text", isa = "auto";

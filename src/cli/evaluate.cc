@@ -127,7 +127,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     CheckFlags(*command, *flags);
-    const Json results = flags->predictions.empty() ? RunEvaluate(flags->job) : ScoreFiles(*flags);
+    const Json results = flags->predictions.empty() ? Json(RunEvaluate(flags->job)) : ScoreFiles(*flags);
     WriteFileAtomically(flags->output, results.dump(2) + "\n");
   });
 }

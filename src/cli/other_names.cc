@@ -75,7 +75,6 @@ const std::vector<OtherName>& Flags() {
       {{"sentence", "prompt"}, {"text"}},
       {{"glue", "glue_task"}, {"task_name"}},
       {{"task_type"}, {"task"}},
-      {{"cuda", "gpu", "gpus", "use_cuda", "no_cuda", "use_cpu", "cpu"}, {"device"}},
       {{"workers", "num_workers", "num_threads", "n_threads", "nthreads", "num_proc", "cpus", "cores"}, {"threads"}},
       {{"random_seed", "random_state"}, {"seed"}},
       {{"verbose", "verbosity", "debug"}, {"log_level"}},

@@ -37,7 +37,6 @@ void AddCommonFlags(CLI::App& program, CommonFlags& common) {
       ->check(IntegerIn(1, kMostThreads))
       ->default_str("cores")
       ->group(group);
-  program.add_option("--device", common.device, "where models run")->check(OneOf({"cpu"}))->group(group);
   program.add_option("--seed", common.seed, "of weights, order, masking and dropout")->group(group);
   program.add_flag("--quiet", common.quiet, "no progress, only errors on stderr")->group(group);
   program.add_flag("--no_progress", common.no_progress, "no progress on stderr")->group(group);

@@ -65,8 +65,7 @@ std::map<std::string, std::string> Inputs(const std::vector<std::string>& words)
 
 // The common flags, which the recipe's commands are given too.
 std::vector<std::string> Inherited(const CommonFlags& common) {
-  std::vector<std::string> flags{"--device",       common.device,  "--log_level",
-                                 common.log_level, "--log_format", common.log_format};
+  std::vector<std::string> flags{"--log_level", common.log_level, "--log_format", common.log_format};
   if (common.threads > 0) flags.insert(flags.end(), {"--threads", std::to_string(common.threads)});
   if (common.isa != "auto") flags.insert(flags.end(), {"--isa", common.isa});
   if (common.quiet) flags.emplace_back("--quiet");

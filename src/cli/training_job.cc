@@ -14,7 +14,7 @@ void PrintJobResult(const JobResult& result) {
   Json shown = result.plan;
   if (shown.is_null()) {
     shown = result.train;
-    if (result.eval.is_object()) shown.update(result.eval);
+    if (!result.eval.empty()) shown.update(Json(result.eval));
   }
   std::cout << shown.dump(2) << "\n";
 }

@@ -137,7 +137,7 @@ BenchResult RunBenchTrain(const BenchTrainOptions&) { ContinueWithModels(); }
 ConvertResult RunConvert(const ConvertOptions&) { ContinueWithModels(); }
 bool MeasuresQuestions(const ConvertOptions&) { ContinueWithModels(); }
 Task CheckEvaluateJob(const EvaluateJob&) { ContinueWithModels(); }
-Json RunEvaluate(const EvaluateJob&) { ContinueWithModels(); }
+Figures RunEvaluate(const EvaluateJob&) { ContinueWithModels(); }
 void RunInspect(const InspectOptions&) { ContinueWithModels(); }
 Json ModelInfo(const std::string&, const std::vector<int64_t>&, const AttentionChanges&) { ContinueWithModels(); }
 PredictTask ParsePredictTask(const std::string&) { ContinueWithModels(); }

@@ -109,6 +109,13 @@ void LoadExact(Work& work) {
                           {"cut", work.texts.cut},          {"held_out", work.texts.held_out.size()}};
 }
 
+Json NumbersOf(const Json& report) {
+  Json numbers = Json::object();
+  for (const auto& [name, value] : report.items())
+    if (value.is_number()) numbers[name] = value;
+  return numbers;
+}
+
 std::vector<AttentionSpec> ByLayer(const std::vector<AttentionSpec>& attention, const ModelConfig& config) {
   return attention.size() == 1 ? PerLayer(attention[0], config) : attention;
 }
@@ -448,6 +455,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   result.refused = Refusal(work);
   result.page = ConversionPage(work.report);
   result.report = work.report;
+  result.figures = NumbersOf(work.report);
   if (options.dry_run || !result.refused.empty()) return result;
   WriteFileAtomically(staged->path() + "/convert_report.json", work.report.dump(2) + "\n");
   WriteFileAtomically(staged->path() + "/report.html", result.page);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/spec_changes.h"
+#include "base/figures.h"
 #include "base/json.h"
 #include "base/option_table.h"
 #include "jobs/evaluate.h"
@@ -42,7 +43,8 @@ bool MeasuresQuestions(const ConvertOptions& options);
 void CheckConvert(const ConvertOptions& options);
 
 struct ConvertResult {
-  Json report;               // as in convert_report.json
+  Figures figures;           // the numbers of the report that stand by themselves: "pairs_fraction", "cosine_mean", …
+  Json report;               // as in convert_report.json (docs/convert.md)
   std::string page;          // report.html
   std::string refused = "";  // why nothing was written; "": nothing refuses it
 };

@@ -34,7 +34,7 @@ struct AnswerOptions {
   int max_answer_length = 30;  // tokens
   bool version_2 = false;      // none is an answer too
   double null_score_diff_threshold = 0;
-  std::string threshold_from;                 // an eval_results.json: its "eval_best_f1_thresh" instead
+  std::string threshold_from = {};            // an eval_results.json: its "eval_best_f1_thresh" instead
   int doc_stride = -1, max_query_length = 0;  // as in WindowOptions
 
   WindowOptions Windows(int max_seq_length) const { return {max_seq_length, doc_stride, max_query_length}; }

@@ -273,7 +273,7 @@ void CheckComparable(const std::string& folder, const ModelConfig& config) {
 
 }  // namespace
 
-Json RunEvaluate(const EvaluateJob& job) {
+Figures RunEvaluate(const EvaluateJob& job) {
   const HeldLog warnings;
   const Task task = CheckEvaluateJob(job);
   CheckPrecision(job.model.precision);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/json.h"
+#include "base/figures.h"
 #include "data/answer_search.h"
 #include "data/masking.h"
 #include "jobs/model_source.h"
@@ -42,6 +42,6 @@ Task CheckEvaluateJob(const EvaluateJob& job);
 // times, which are the model's), and, over all evaluated sequences, eval_cosine_to_exact_mean and
 // eval_cosine_to_exact_worst: the cosine of the mean of a sequence's last hidden states to that under exact attention.
 // The answers in output_dir are the model's own. OptionError where the model has no other attention, or none at all.
-Json RunEvaluate(const EvaluateJob& job);
+Figures RunEvaluate(const EvaluateJob& job);
 
 }  // namespace lshformer

@@ -296,7 +296,7 @@ JobResult ReadFinishedRun(const std::string& output_dir) {
   result.finished_before = true;
   result.train = ReadJsonFile(output_dir + "/train_results.json");
   if (fs::exists(output_dir + "/eval_results.json")) result.eval = ReadJsonFile(output_dir + "/eval_results.json");
-  result.log_history = ReadJsonFile(output_dir + "/" + kState)["log_history"];
+  result.log_history = FiguresOfEach(ReadJsonFile(output_dir + "/" + kState)["log_history"]);
   return result;
 }
 

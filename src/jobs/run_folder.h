@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/figures.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
 #include "base/option_table.h"
@@ -25,12 +26,12 @@ struct RunFolder {
 
 struct JobResult {
   std::string output_dir;
-  bool finished_before = false;  // nothing was left to do: the folder holds a finished run
-  Json train;                    // as in train_results.json
-  Json eval;                     // as in eval_results.json; null without an evaluation
-  Json log_history =
-      Json::array();  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step", "eval_loss", …}
-  Json plan;     // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
+  bool finished_before = false;      // nothing was left to do: the folder holds a finished run
+  Figures train;                     // as in train_results.json
+  Figures eval;                      // as in eval_results.json; none without an evaluation
+  std::vector<Figures> log_history;  // as in trainer_state.json: {"step", "loss", "learning_rate", …}, {"step",
+                                     // "eval_loss", …}
+  Figures plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
                  // was written
   Json summary;  // of several seeds, as in output_dir/all_results.json; the others above are then empty
 };

@@ -51,8 +51,9 @@ JobResult RunSeeds(const RunFolder& folder, const std::string& metric, bool dry_
   JobResult all;
   all.output_dir = output_dir;
   if (dry_run) {
-    all.plan = run_one(folder.seeds.front()).plan;
-    all.plan["runs"] = folder.seeds.size();
+    Json plan = run_one(folder.seeds.front()).plan;
+    plan["runs"] = folder.seeds.size();
+    all.plan = plan;
     return all;
   }
   if (fs::exists(output_dir) && !fs::is_directory(output_dir))
@@ -70,7 +71,7 @@ JobResult RunSeeds(const RunFolder& folder, const std::string& metric, bool dry_
       all.finished_before = false;
     }
     SeedResult& kept = results.emplace_back(SeedResult{seed, result.train});
-    if (result.eval.is_object()) kept.metrics.update(result.eval);
+    if (!result.eval.empty()) kept.metrics.update(Json(result.eval));
   }
   all.summary = SummarizeSeeds(results, metric, output_dir);
   WriteFileAtomically(path, nlohmann::json(all.summary).dump(4) + "\n");

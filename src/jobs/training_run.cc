@@ -169,7 +169,7 @@ void AddResults(const TrainingJob& job, TrainResult& trained, const std::functio
   summary["step"] = trained.global_step;
   history.push_back(summary);
   log(summary);
-  result.log_history = history;
+  result.log_history = FiguresOfEach(history);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<std::vector<AttentionTiming>> TimeAttention(const std::vector<Attent
                                                         uint64_t seed);
 
 struct QuickstartJob {
-  Json train, eval;              // as in train_results.json and eval_results.json
+  Json train, eval;              // as in train_results.json and eval_results.json; null: none
   Json history = Json::array();  // log_history
   double peak_mb = 0;            // of the whole process, while training
 };

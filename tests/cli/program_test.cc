@@ -102,7 +102,6 @@ TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
   EXPECT_THAT(Wrong("bench"), HasSubstr("attention"));
   EXPECT_THAT(Wrong("info --build --threads 0"), HasSubstr("--threads: expected 1 to"));
   EXPECT_THAT(Wrong("--threads -1 info --build"), HasSubstr("--threads: expected 1 to"));
-  EXPECT_THAT(Wrong("info --build --device cuda"), HasSubstr("--device: expected cpu, got \"cuda\""));
   EXPECT_THAT(Wrong("info --build --isa avx1024"), HasSubstr("--isa"));
   EXPECT_THAT(Wrong("info --build --log_level wran"), HasSubstr("did you mean \"warn\"?"));
   EXPECT_THAT(Wrong("info --build --log_format yaml"), HasSubstr("--log_format: expected text or json"));
@@ -133,7 +132,6 @@ TEST_F(ProgramTest, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {"predict --dataset f", "\"--input\""},
       {"train --output d", "\"--output_dir\""},
       {"predict --output_dir d", "\"--output\""},
-      {"predict --cuda", "\"--device\""},
       {"train --fp16", "\"--bf16\""},
       {"train --num_workers 2", "\"--threads\""},
       {"predict --resume_from_checkpoint auto", "\"--resume\""},
@@ -231,10 +229,14 @@ TEST_F(ProgramTest, ClosedStreamsAreFailures) {
             "lshformer: standard output: cannot write: disk full\n");
 }
 
-TEST_F(ProgramTest, TheDeviceIsOneThatIsThere) {
-  for (const char* other : {"cuda", "gpu", "cuda:0", "\"\""})
-    EXPECT_THAT(Wrong(std::string("info --build --device ") + other), HasSubstr("--device: expected cpu, got "));
-  EXPECT_EQ(Run("info --build --device cpu").status, 0);
+// Before 0.1.0 there was --device, which took "cpu" and did nothing: files of flags from then are still read.
+TEST_F(ProgramTest, DeviceIsNoFlagAndOldFilesThatHaveItAreRead) {
+  EXPECT_THAT(Wrong("info --build --device cpu"), HasSubstr("unknown flag --device"));
+  const std::string cpu = folder_.Write("cpu.json", R"({"device": "cpu", "build": true})");
+  EXPECT_EQ(Run("info " + cpu).out, Run("info --build").out);
+  EXPECT_EQ(Run("info " + cpu).err, "");
+  const std::string cuda = folder_.Write("cuda.json", R"({"build": true, "device": "cuda"})");
+  EXPECT_EQ(Wrong("info " + cuda), "lshformer: " + cuda + ": device: models run on the CPU, got \"cuda\"\n");
 }
 
 TEST_F(ProgramTest, HelpKeepsTheOptionsOfLshForThoseWhoAsk) {

@@ -13,8 +13,12 @@ using ::testing::ElementsAre;
 using Ids = std::vector<int32_t>;
 
 // Words of two texts: "a bb a", where "a" has id 2, "bb" is unknown; and "cc a", where "cc" is unknown too.
-Encoding First() { return {.ids = {2, 1, 2}, .characters = {5, 6, 6, 5}, .cu_characters = {0, 1, 3, 4}}; }
-Encoding Second() { return {.ids = {1, 2}, .characters = {7, 7, 5}, .cu_characters = {0, 2, 3}}; }
+Encoding First() {
+  return {.ids = {2, 1, 2}, .type_ids = {}, .offsets = {}, .characters = {5, 6, 6, 5}, .cu_characters = {0, 1, 3, 4}};
+}
+Encoding Second() {
+  return {.ids = {1, 2}, .type_ids = {}, .offsets = {}, .characters = {7, 7, 5}, .cu_characters = {0, 2, 3}};
+}
 
 TEST(DistinctWords, NumbersDistinctWordsBehindTheStartWord) {
   DistinctWords table;

@@ -133,7 +133,7 @@ class SeedsTest : public ::testing::Test {
       EXPECT_EQ(own.overwrite_output_dir, folder.overwrite_output_dir);
       JobResult result;
       if (dry_run) {
-        result.plan = {{"steps", 7}};
+        result.plan = Json{{"steps", 7}};
         return result;
       }
       const std::string mark = "out/seed-" + std::to_string(seed) + "/training_args.json";
@@ -143,8 +143,8 @@ class SeedsTest : public ::testing::Test {
         ran_.push_back(seed);
         folder_.Write(mark, "{}");
       }
-      result.train = {{"train_loss", 0.5}};
-      result.eval = {{"eval_accuracy", static_cast<double>(seed) / 8}};
+      result.train = Json{{"train_loss", 0.5}};
+      result.eval = Json{{"eval_accuracy", static_cast<double>(seed) / 8}};
       return result;
     });
   }
@@ -219,7 +219,7 @@ TEST_F(SeedsTest, TheFolderIsLockedMeanwhile) {
 
 TEST_F(SeedsTest, ADryRunPlansOneRunAndCountsThem) {
   const JobResult result = Run(Seeds({1, 2, 3}), "", /*dry_run=*/true);
-  EXPECT_EQ(result.plan, Json({{"steps", 7}, {"runs", 3}}));
+  EXPECT_EQ(Json(result.plan), Json({{"steps", 7}, {"runs", 3}}));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 

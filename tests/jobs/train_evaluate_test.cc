@@ -105,7 +105,7 @@ TEST_F(TrainEvaluateTest, SeveralLabelsARow) {
   options.training.load_best_model_at_end = true;
   options.training.eval_steps = options.training.save_steps = 70;
   const JobResult trained = RunTrain(options);
-  EXPECT_EQ(trained.eval["eval_accuracy"], 1.0) << trained.eval.dump();
+  EXPECT_EQ(trained.eval["eval_accuracy"], 1.0) << Json(trained.eval).dump();
   EXPECT_EQ(trained.eval["eval_f1_micro"], 1.0);
   EXPECT_EQ(trained.eval["eval_f1_macro"], 1.0);
   EXPECT_EQ(ReadJsonFile(folder_ / "run/config.json")["problem_type"], "multi_label_classification");

@@ -265,7 +265,9 @@ TEST(TokenizerFolderTest, SavedFoldersKeepAddedTokensAndTheirNumbers) {
     const TempFolder saved;
     tokenizer->Save(saved.path(), 64);
     for (const auto& [name, contents] : files)
-      if (name != "tokenizer_config.json" && name != "config.json") EXPECT_EQ(saved.Read(name), contents);
+      if (name != "tokenizer_config.json" && name != "config.json") {
+        EXPECT_EQ(saved.Read(name), contents);
+      }
     if (files.contains("config.json")) saved.Write("config.json", files.at("config.json"));
     const auto again = Tokenizer::Load(saved.path());
     EXPECT_EQ(again->vocab_size(), tokenizer->vocab_size());

@@ -43,7 +43,9 @@ TEST_P(UnigramGoldenTest, IdsOffsetsAndDecodedText) {
     const Encoding encoding = tokenizer->Encode(expected["text"].get<std::string>());
     EXPECT_EQ(Json(encoding.ids), expected["ids"]);
     EXPECT_EQ(Json(encoding.offsets), expected["offsets"]);
-    if (!expected["decoded"].is_null()) EXPECT_EQ(tokenizer->Decode(encoding.ids, true), expected["decoded"]);
+    if (!expected["decoded"].is_null()) {
+      EXPECT_EQ(tokenizer->Decode(encoding.ids, true), expected["decoded"]);
+    }
   }
   EXPECT_GE(cases, 100);
 }
