@@ -270,21 +270,22 @@ void CheckOutput(const PredictJob& job, const OutputPlace& place) {
     if (place.direct) FailOption("output", "{}: a matrix needs a regular file", Shown(job.output, 120));
     if (job.resume) FailOption("resume", "is for lines of JSON, {} is a matrix", Shown(job.output, 120));
   } else {
-    RefuseOtherKind(job.output, {"json", "jsonl"}, "lines of JSON (.jsonl, .json), vectors as .npy or .safetensors too");
+    RefuseOtherKind(job.output, {"json", "jsonl"},
+                    "lines of JSON (.jsonl, .json), vectors as .npy or .safetensors too");
   }
   if (!job.resume) return;
   if (input.empty()) FailOption("resume", "is for {} or {}", OptionName{"input"}, OptionName{"text_file"});
   if (place.direct)
-    FailOption("resume", "needs {} to be a regular file, got {}", OptionName{"output"}, OutputName(job.output));
+    FailOption("resume", "needs {} that is a regular file, got {}", OptionName{"output"}, OutputName(job.output));
   if (!IsRegularFile(input) && (input == "-" || std::filesystem::exists(input)))
-    FailOption("resume", "needs {} to be a file that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
+    FailOption("resume", "needs {} that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
 }
 
 // What the first lines of a file say of its form.
 struct FirstLines {
-  std::string first;              // of those that say something
-  bool objects = false;           // whole ones, a line each
-  bool pieces = false;  // lines that are a piece of a list: "},", "]"
+  std::string first;     // of those that say something
+  bool objects = false;  // whole ones, a line each
+  bool pieces = false;   // lines that are a piece of a list: "},", "]"
 
   bool begins_list() const {
     const size_t next = first.find_first_not_of(" \t", 1);
@@ -322,14 +323,16 @@ void RefusePlainText(const PredictJob& job) {
   }
   if (head.are_lines()) return;
   const std::string extension = DataExtension(job.input);
-  const char* found = head.first[0] == '['  ? "a JSON list, not"
-                      : head.begins_object()   ? "an object over several lines, not"
-                      : extension == "csv" || extension == "tsv" ? "a table, not" : "not";
-  const PredictTask task = job.options.task;
-  if (task == PredictTask::kQuestionAnswering || task == PredictTask::kMultipleChoice)
-    Fail("{}: {} lines of JSON, which {} takes, one object a line: {{\"question\": …, \"context\": …{}}}",
-         InputName(job.input), found, OptionName{"input"}, task == PredictTask::kMultipleChoice ? ", \"options\": …" : "");
-  Fail("{}: {} lines of JSON, which {} takes, one object a line: {{\"text\": …}}; {} takes plain lines, a text each",
+  const char* found = head.first[0] == '['                       ? "a JSON list"
+                      : head.begins_object()                     ? "an object over several lines"
+                      : extension == "csv" || extension == "tsv" ? "a table, not lines of JSON"
+                                                                 : "not lines of JSON";
+  const bool asks = job.options.task == PredictTask::kQuestionAnswering,
+             chooses = job.options.task == PredictTask::kMultipleChoice;
+  if (asks || chooses)
+    Fail("{}: {}; {} takes one object a line (JSON lines): {{\"question\": …, \"context\": …{}}}", InputName(job.input),
+         found, OptionName{"input"}, chooses ? ", \"options\": …" : "");
+  Fail("{}: {}; {} takes one object a line (JSON lines): {{\"text\": …}}; {} takes plain lines, a text each",
        InputName(job.input), found, OptionName{"input"}, OptionName{"text_file"});
 }
 

@@ -146,6 +146,8 @@ TEST(ReadJsonFile, NamesTheFile) {
   const std::string path = folder.Write("bad.json", "[1");
   EXPECT_THAT(ErrorOf([&] { ReadJsonFile(path); }),
               StartsWith(path + ": invalid JSON at column 2: unexpected end of input"));
+  EXPECT_EQ(ErrorOf([&] { ReadJsonFile(folder.Write("blank.json", " \r\n\t")); }),
+            folder / "blank.json" + ": is blank, expected JSON");
   EXPECT_EQ(ErrorOf([&] { ReadJsonFile(path, {.bytes = 1}); }), path + ": has more than 1 bytes");
 }
 

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -265,6 +266,12 @@ TEST_F(PredictOutputTest, AMatrixIsForVectors) {
   EXPECT_FALSE(fs::exists(npy));
   EXPECT_EQ(Embed({"--text", "the of", "--pooling", "cls", "--output", npy}).status, 0);
   EXPECT_TRUE(folder_->Read("x.npy").starts_with(MatrixHeader(MatrixFormat::kNpy, 1, 32)));
+  EXPECT_EQ(Embed({"--text", "the of", "--pooling", "cls", "--output", *folder_ / "Y.NPY"}).status, 0);
+  EXPECT_EQ(folder_->Read("Y.NPY"), folder_->Read("x.npy"));
+  const CommandResult other = Embed({"--text", "the", "--pooling", "cls", "--output", *folder_ / "x.npz"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("x.npz: another kind of file"), HasSubstr(".jsonl"), HasSubstr(".npy")));
+  EXPECT_FALSE(fs::exists(*folder_ / "x.npz"));
 }
 
 // Stopped, a matrix leaves nothing, and what stood in its place stays.
@@ -295,6 +302,22 @@ TEST_F(PredictOutputTest, PlainTextIsToldOnce) {
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, AllOf(HasSubstr("notes.txt: not lines of JSON"), HasSubstr("--text_file")));
   EXPECT_THAT(Classify({"--input", list}).err, HasSubstr("list.json: a JSON list; --input takes one object a line"));
+  for (const auto& [name, contents, form] : std::vector<std::array<std::string, 3>>{
+           {"long.json", "[\n  {\n    \"text\": \"the\"\n  },\n  {\"text\": \"of\"}\n]\n", "a JSON list;"},
+           {"short.json", "[{\"text\": \"the\"},\n{\"text\": \"of\"},\n{\"text\": \"a\"}]\n", "a JSON list;"},
+           {"one.json", "{\n\"text\": \"the\"\n}\n", "an object over several lines;"},
+           {"rows.csv", "text,label\nthe,1\n", "a table, not lines of JSON;"}}) {
+    const CommandResult other = Classify({"--input", folder_->Write(name, contents)});
+    EXPECT_EQ(other.status, 1);
+    EXPECT_EQ(other.out, "");
+    EXPECT_THAT(other.err, AllOf(HasSubstr(name + ": " + form), HasSubstr("{\"text\": …}; --text_file takes")));
+  }
+  // Bad lines among good ones, even as the first, are answered one by one.
+  for (const char* bad : {"{", "[", "[1]", "text"}) {
+    const CommandResult lines =
+        Classify({"--input", folder_->Write("bad.jsonl", bad + std::string("\n{\"text\": \"of\"}\n"))});
+    EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 2) << bad << lines.err;
+  }
   EXPECT_THAT(Wrong({"predict", "--task", "question-answering", "--model_name_or_path", *folder_ / "questions",
                      "--input", text},
                     1),
@@ -319,6 +342,8 @@ TEST_F(PredictOutputTest, AFilesNameIsNoText) {
   EXPECT_EQ(read.status, 0) << read.err;
   EXPECT_EQ(read.out, ask({"--context", "the of and to in a"}).out);
   EXPECT_THAT(ask({"--context_file", text, "--context", "a"}).err, HasSubstr("--context_file: stands instead"));
+  EXPECT_THAT(ask({"--context_file", folder_->Write("empty.txt", "")}).err,
+              AllOf(HasSubstr("--context_file "), HasSubstr("empty.txt: \"context\" has no tokens")));
   EXPECT_THAT(ask({"--context_file", *folder_ / "none.txt"}).err, HasSubstr("none.txt: cannot open"));
 }
 
