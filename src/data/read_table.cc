@@ -174,7 +174,8 @@ class RecordTable : TableReader {
     for (const auto& [sign, name] : kSeparators)
       for (const std::string& column : header)
         if (name != records_.separator() && column.find(sign) != column.npos)
-          return fmt::format("; the header seems to be separated by {}: fields are by commas in .csv, else by tabs", name);
+          return fmt::format("; the header seems to be separated by {}: fields are by commas in .csv, else by tabs",
+                             name);
     return "";
   }
 

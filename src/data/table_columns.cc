@@ -41,8 +41,7 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
                             kLabelSetColumn, kLabelColumn)
               : Suggestion(name, all));
   };
-  const bool sets =
-      label_sets && columns.label.empty() && !HasName(all, kLabelColumn) && HasName(all, kLabelSetColumn);
+  const bool sets = label_sets && columns.label.empty() && !HasName(all, kLabelColumn) && HasName(all, kLabelSetColumn);
   if (columns.text.empty()) {
     if (HasName(names, "sentence1") && HasName(names, "sentence2")) {
       columns.text = "sentence1";

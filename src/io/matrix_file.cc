@@ -22,9 +22,7 @@ std::string FilledUp(std::string text, size_t size) {
 }
 
 // As data files' endings, in capitals too.
-bool EndsWith(std::string_view path, std::string_view ending) {
-  return LowerCase(std::string(path)).ends_with(ending);
-}
+bool EndsWith(std::string_view path, std::string_view ending) { return LowerCase(std::string(path)).ends_with(ending); }
 
 }  // namespace
 

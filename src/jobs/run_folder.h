@@ -78,8 +78,8 @@ void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string
 // or the checkpoint named is not complete. With dry_run nothing is written, so a folder with files is no error.
 RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run);
 
-// How two runs differ in a setting, for an error: "with 5, got 3", "without --attention, got "simhash"", or "with 5, now
-// without --top_k". `before` stands before the value.
+// How two runs differ in a setting, for an error: "with 5, got 3", "without --attention, got "simhash"", or "with 5,
+// now without --top_k". `before` stands before the value.
 std::string SettingThen(const std::string& option, const Json& value, const std::string& before = "");
 std::string SettingNow(const std::string& option, const Json& value);
 

@@ -138,8 +138,8 @@ TEST_F(TrainingRunTest, DryRunWritesNothing) {
 TEST_F(TrainingRunTest, AKillDoesNotChangeTheResult) {
   Succeeds(Pretrain("whole"));
   const std::vector<std::string> words = Pretrain("killed", {"--resume_from_checkpoint", "auto"});
-  const CommandResult result = Interrupt(words, SIGKILL, std::chrono::minutes(2),
-                                         [&] { return !NewestCheckpoint(folder_ / "killed").empty(); });
+  const CommandResult result =
+      Interrupt(words, SIGKILL, std::chrono::minutes(2), [&] { return !NewestCheckpoint(folder_ / "killed").empty(); });
   ASSERT_EQ(result.status, 128 + SIGKILL) << result.err;
   ASSERT_TRUE(MarkNewestCheckpoint("killed"));
   Succeeds(words);

@@ -22,7 +22,8 @@ TEST(FileKind, AnOutputIsNotNamedAsAnotherKind) {
     return ErrorOf([&] { RefuseOtherKind(name, {"json", "jsonl"}, "lines of JSON (.jsonl, .json)"); });
   };
   for (const char* name : {"x.npz", "x.NPZ", "a.jsonl/x.csv", "x.parquet", "x.Safetensors", "x.bz2"})
-    EXPECT_THAT(refused(name), HasSubstr(std::string(name) + ": another kind of file than what is written: lines of JSON"));
+    EXPECT_THAT(refused(name),
+                HasSubstr(std::string(name) + ": another kind of file than what is written: lines of JSON"));
   for (const char* name : {"x.jsonl", "x.JSON", "x.txt", "x.out", "x", "-", "/dev/null", "x.2", "a.npy/x", "npy"})
     EXPECT_EQ(refused(name), "(nothing thrown)") << name;
 }
