@@ -143,7 +143,11 @@ void UnfinishedOutput::Open() {
     for (const std::string& left : {lines(), record_file()}) fs::remove(left, ignored);
     keep_ = false;
   }
-  if (record_.is_object()) WriteFileAtomically(record_file(), record_.dump(2) + "\n");
+  if (record_.is_object()) {
+    GrowingFile record(copy(), OutputName(output_), /*bytes=*/0);  // an error names what the user does
+    record.Write(record_.dump(2) + "\n");
+    record.MoveTo(record_file());
+  }
   if (kept_in_output_ && kept_.bytes > 0) {
     // Copied under another name, so that lines() never is a part of them.
     std::error_code error;
