@@ -296,7 +296,7 @@ struct FirstLines {
   bool are_lines() const { return first.empty() || (objects && !(begins_list() && pieces)); }
 
   void Add(std::string_view line) {
-    if (first.empty()) first = line;
+    if (first.empty()) first = line.substr(0, 80);
     // Where nothing says otherwise the beginning of an object is enough.
     objects |= line[0] == '{' && (line.ends_with('}') || (!begins_list() && !begins_object()));
     pieces |= line[0] == ']' || line.ends_with("},") || line.ends_with("}]");
@@ -317,6 +317,7 @@ void RefusePlainText(const PredictJob& job) {
       const size_t begin = line.find_first_not_of(" \t\r");
       if (begin == line.npos) continue;
       head.Add(std::string_view(line).substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+      if (head.are_lines() && !head.begins_list()) return;
     }
   } catch (const LineTooLong&) {
     return;
