@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "base/signals.h"
 #include "base/writing.h"
 
@@ -91,7 +92,8 @@ void SyncFolder(const std::string& folder) {
 
 OutputPlace PlaceOfOutput(const std::string& path) {
   if (path.empty()) Fail("the name of an output file is empty");
-  if (path.ends_with(".gz")) Fail("{}: files are written plain; use - and pipe through gzip", Shown(path, 120));
+  if (LowerCase(path).ends_with(".gz"))
+    Fail("{}: files are written plain; use - and pipe through gzip", Shown(path, 120));
   OutputPlace place{FollowLinks(path), std::nullopt, false};
   place.descriptor = StandsForDescriptor(place.target);
   struct stat status {};

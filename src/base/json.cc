@@ -219,6 +219,8 @@ std::string Range(int64_t low, int64_t high) {
 
 Json ParseJson(std::string_view text, std::string_view where, const JsonLimits& limits) {
   if (text.size() > limits.bytes) Fail("{}: JSON has {} bytes, the limit is {}", where, text.size(), limits.bytes);
+  if (text.find_first_not_of(" \t\r\n") == text.npos)
+    Fail("{}: invalid JSON at {}: it is blank", where, Place(text, 1));
   // The parser takes a NUL for the end of its input and would not look at what follows.
   if (const size_t nul = text.find('\0'); nul != text.npos)
     Fail("{}: invalid JSON at {}: NUL byte", where, Place(text, nul + 1));

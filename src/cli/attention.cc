@@ -9,6 +9,7 @@
 #include "base/writing.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "data/file_kind.h"
 
 namespace lshformer::cli {
 namespace {
@@ -21,6 +22,7 @@ struct AttentionCommandFlags {
 
 void RunAttention(const AttentionCommandFlags& flags) {
   RefuseInputAsOutput("input", flags.input, flags.output);
+  RefuseOtherKind(flags.output, {"safetensors"}, "tensors (.safetensors)");
   std::vector<AttentionSpec> specs(1);
   flags.attention.Apply(specs);
   const OperatorInput in = ReadOperatorInput(flags.input, specs[0]);

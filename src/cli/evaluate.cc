@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
+#include "data/file_kind.h"
 #include "data/glue.h"
 #include "eval/score_file.h"
 #include "eval/squad_score.h"
@@ -127,6 +128,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     CheckFlags(*command, *flags);
+    RefuseOtherKind(flags->output, {"json", "jsonl"}, "results as JSON (.json)");
     const Json results = flags->predictions.empty() ? Json(RunEvaluate(flags->job)) : ScoreFiles(*flags);
     WriteFileAtomically(flags->output, results.dump(2) + "\n");
   });

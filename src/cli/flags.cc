@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "cli/other_names.h"
 
 namespace lshformer::cli {
 namespace {
@@ -28,7 +30,15 @@ CLI::Validator Check(const std::string& range, const Read& read, const Good& goo
 
 CLI::Validator OneOf(std::vector<std::string> names) {
   const std::string help = fmt::format("{}", fmt::join(names, "|"));
-  return CLI::Validator([names = std::move(names)](std::string& value) { return NameError(names, value); }, help);
+  const auto check = [names = std::move(names)](std::string& value) {
+    std::string error = NameError(names, value);
+    const std::string called = error.empty() ? "" : ValueCalled(value, names);
+    if (called.empty()) return error;
+    const std::string nearest = Suggestion(value, names);  // knows letters alone
+    if (error.ends_with(nearest)) error.resize(error.size() - nearest.size());
+    return fmt::format("{} (did you mean \"{}\"?)", error, called);
+  };
+  return CLI::Validator(check, help);
 }
 
 CLI::Validator IntegerIn(int64_t low, int64_t high) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/lower_case.h"
+
 namespace lshformer::cli {
 namespace {
 
@@ -104,6 +106,23 @@ const std::vector<OtherName>& Commands() {
   return commands;
 }
 
+// Tasks of other programs; "ner" and others that no model does here are not among them.
+const std::vector<OtherName>& Values() {
+  static const std::vector<OtherName> values{
+      {{"sentiment_analysis", "sentiment", "classification", "sequence_classification", "text_classifier", "classify",
+        "glue"},
+       {"text-classification", "classification"}},
+      {{"qa", "squad", "extractive_qa", "question_answer", "answer"}, {"question-answering", "qa"}},
+      {{"mlm", "masked_lm", "masked_language_modeling", "masked_language_modelling", "unmask"}, {"fill-mask", "mlm"}},
+      {{"text_embedding", "text_embeddings", "sentence_embedding", "sentence_embeddings", "embedding", "embeddings",
+        "embed", "encode", "features"},
+       {"feature-extraction", "sentence-similarity"}},
+      {{"similarity", "semantic_similarity", "sts", "stsb"}, {"sentence-similarity"}},
+      {{"race", "swag", "multiplechoice", "mcq"}, {"multiple-choice"}},
+  };
+  return values;
+}
+
 std::string Underscored(std::string_view word) {
   std::string name(word);
   std::replace(name.begin(), name.end(), '-', '_');
@@ -135,6 +154,18 @@ std::string FlagCalled(const std::string& flag, const std::vector<std::string>& 
 bool MeansModelFolder(const std::string& flag) {
   const OtherName& folder = Flags().front();
   return Has(folder.typed, Underscored(flag.substr(2))) || flag.substr(2) == kModelFolder;
+}
+
+std::string ValueCalled(const std::string& value, const std::vector<std::string>& names) {
+  const std::string typed = Underscored(LowerCase(value));
+  for (const std::string& name : names)
+    if (Underscored(LowerCase(name)) == typed) return name;
+  for (const OtherName& other : Values()) {
+    if (!Has(other.typed, typed)) continue;
+    for (const std::string_view candidate : other.ours)
+      if (std::find(names.begin(), names.end(), candidate) != names.end()) return std::string(candidate);
+  }
+  return "";
 }
 
 std::string CommandCalled(const std::string& word, const std::vector<std::string>& commands) {

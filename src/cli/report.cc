@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "cli/commands.h"
+#include "data/file_kind.h"
 #include "report/runs.h"
 
 namespace lshformer::cli {
@@ -17,6 +18,7 @@ struct ReportFlags {
 };
 
 void Report(const ReportFlags& flags) {
+  RefuseOtherKind(flags.output, {"html", "htm"}, "a page (.html)");
   const std::vector<RunRecord> runs = ReadRuns(flags.runs);
   WriteFileAtomically(flags.output, RunsPage(runs, flags.title));
   if (flags.output == "-") return;  // on stdout the page stands alone

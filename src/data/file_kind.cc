@@ -1,5 +1,9 @@
 #include "data/file_kind.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
 #include "base/lower_case.h"
 
 namespace lshformer {
@@ -15,6 +19,17 @@ std::string DataExtension(std::string_view path) {
 bool IsJsonLines(std::string_view path) {
   const std::string extension = DataExtension(path);
   return extension == "jsonl" || extension == "json";
+}
+
+void RefuseOtherKind(const std::string& output, std::initializer_list<std::string_view> own, std::string_view written) {
+  constexpr std::string_view kKinds[] = {
+      "npy",   "npz",     "safetensors", "pt",      "pth",   "pkl", "pickle", "h5",   "hdf5", "mat", "onnx", "csv",
+      "tsv",   "xls",     "xlsx",        "parquet", "arrow", "orc", "avro",   "json", "html", "htm", "xml",  "pdf",
+      "jsonl", "feather", "yaml",        "yml",     "tar",   "tgz", "zip",    "7z",   "bz2",  "xz",  "zst",  "svg"};
+  const std::string extension = DataExtension(output);
+  const auto is = [&](std::string_view kind) { return kind == extension; };
+  if (std::any_of(std::begin(kKinds), std::end(kKinds), is) && std::none_of(own.begin(), own.end(), is))
+    FailOption("output", "{}: another kind of file than what is written: {}", Shown(output, 120), written);
 }
 
 bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }

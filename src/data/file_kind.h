@@ -1,5 +1,6 @@
 // What a data file holds, by its name, and the mark that some editors put before UTF-8 text.
 #pragma once
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,10 @@ namespace lshformer {
 // "runs/Train.TSV.gz" → "tsv"; lower case; "" without an extension.
 std::string DataExtension(std::string_view path);
 bool IsJsonLines(std::string_view path);  // .jsonl or .json
+
+// OptionError of "output" where a name ends as files of another kind do ("npz", "parquet" …), with `written`, what the
+// file is to be. `own` are the endings of that kind; those that say nothing, as .txt and .out, are any file's.
+void RefuseOtherKind(const std::string& output, std::initializer_list<std::string_view> own, std::string_view written);
 
 // Of one line of a data file: no example has more values, and a hostile line cannot take much memory.
 inline constexpr JsonLimits kJsonLineLimits{.values = size_t{1} << 20};

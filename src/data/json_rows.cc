@@ -49,6 +49,11 @@ size_t EndOfValue(std::string_view text, size_t at) {
   return text.npos;
 }
 
+// Whether what stands at `at` ends a value or parts two.
+bool IsNoValue(std::string_view text, size_t at) {
+  return at < text.size() && std::string_view(",]}:").find(text[at]) != std::string_view::npos;
+}
+
 // Of the object at `at`: where its member "data" begins, a list of objects; npos where it has none.
 size_t FindData(std::string_view text, size_t at) {
   for (at = SkipSpace(text, at + 1); at < text.size() && text[at] == '"'; at = SkipSpace(text, at + 1)) {
@@ -180,8 +185,10 @@ bool JsonRows::NextOfList(Json& row) {
   if (std::exchange(in_list_, true)) {
     if (at_ < text_.size() && text_[at_] != ',') Fail("{}: expected ',' or ']' behind a row", where());
     skip_to(SkipSpace(text_, std::min(at_ + 1, text_.size())));
+    if (IsNoValue(text_, at_)) Fail("{}: a comma too many: expected a row behind it, got '{}'", where(), text_[at_]);
     row_line_ = line_number_;
   }
+  if (IsNoValue(text_, at_)) Fail("{}: expected a row, got '{}'", where(), text_[at_]);
   const size_t end = at_ < text_.size() ? EndOfValue(text_, at_) : std::string::npos;
   if (end == std::string::npos) Fail("{}: the list of rows has no end (truncated file?)", where());
   row = Parse(std::string_view(text_).substr(at_, end - at_));

@@ -128,7 +128,7 @@ class RecordTable : TableReader {
     bool unread = IsFirstRow(fields);  // and no header
     const bool own_header = !unread;
     const std::vector<std::string> header = unread ? layout_.header : fields;
-    Choose(header, header, /*label_sets=*/false, records_.where());
+    ChooseOf(header, own_header);
     const auto text = Place(header, table_.columns.text), pair = Place(header, table_.columns.pair),
                label = Place(header, table_.columns.label);
     while (std::exchange(unread, false) || records_.Next(fields)) {
@@ -153,6 +153,30 @@ class RecordTable : TableReader {
   bool IsFirstRow(const std::vector<std::string>& fields) const {
     if (layout_.header.empty() || HasName(fields, layout_.columns.text) || HasName(fields, kLabelColumn)) return false;
     return need_label_ || fields.size() == layout_.header.size();
+  }
+
+  // A header that is separated by something else is no header: it lacks a column, or is the only one.
+  void ChooseOf(const std::vector<std::string>& header, bool own_header) {
+    const std::string hint = own_header ? OtherSeparator(header) : "";
+    try {
+      Choose(header, header, /*label_sets=*/false, records_.where());
+    } catch (const Error& error) {
+      if (hint.empty()) throw;
+      Fail("{}{}", error.Spelled(kOptionMark), hint);
+    }
+    if (header.size() == 1 && !hint.empty())
+      spdlog::warn("{}: \"{}\" is read as one column{}", records_.where(), Shown(header[0]), hint);
+  }
+
+  std::string OtherSeparator(const std::vector<std::string>& header) const {
+    constexpr std::pair<char, std::string_view> kSeparators[] = {
+        {'\t', "tabs"}, {';', "semicolons"}, {',', "commas"}, {'|', "bars"}};
+    for (const auto& [sign, name] : kSeparators)
+      for (const std::string& column : header)
+        if (name != records_.separator() && column.find(sign) != column.npos)
+          return fmt::format("; the header seems to be separated by {}: fields are by commas in .csv, else by tabs",
+                             name);
+    return "";
   }
 
   std::ptrdiff_t Place(const std::vector<std::string>& header, const std::string& name) const {
@@ -288,13 +312,24 @@ class JsonTable : TableReader {
     const std::string& key = table_.columns.label;
     const bool sets = key == kLabelSetColumn;
     if (sets) FindLabelPlaces();
+    const Json* first = nullptr;  // the label of the first row
+    bool told = sets || !need_label_;
     ForEachRow(key, [&](int64_t row, bool has, const Json& value) {
       if (!has) Fail("{}: no key \"{}\"", Where(row), Shown(key));
-      if (sets)
-        TakeLabelSet(row, value);
-      else
-        AddLabel(LabelText(row, value), Where(row));
+      if (sets) return TakeLabelSet(row, value);
+      AddLabel(LabelText(row, value), Where(row));
+      if (first == nullptr) first = &value;
+      if (told || std::string_view(LabelKind(*first)) == LabelKind(value)) return;
+      told = true;
+      spdlog::warn("{}: label {} is {}, but line {} has {}, {}; labels are the same where they are written alike",
+                   Where(row), ShownValue(value), LabelKind(value), table_.lines.front(), ShownValue(*first),
+                   LabelKind(*first));
     });
+  }
+
+  static const char* LabelKind(const Json& label) {
+    if (label.is_string()) return "a string";
+    return label.is_boolean() ? "a truth value" : "a number";
   }
 
   std::string LabelText(int64_t row, const Json& value) const {

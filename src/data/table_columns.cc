@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/lower_case.h"
 
 namespace lshformer {
@@ -33,16 +34,21 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
                            bool label_sets, const TableColumns& wanted, const std::string& where) {
   TableColumns columns = wanted;
   const auto need = [&](const std::string& name) {
-    if (!name.empty() && !HasName(all, name))
-      Fail("{}: no column \"{}\" among {}", where, Shown(name), ListOfNames(all));
+    if (name.empty() || HasName(all, name)) return;
+    const bool sets = !label_sets && name == kLabelColumn && HasName(all, kLabelSetColumn);
+    Fail("{}: no column \"{}\" among {}{}", where, Shown(name), ListOfNames(all),
+         sets ? fmt::format("; \"{}\" is for lists of labels, in rows of JSON: a column with one label a row is \"{}\"",
+                            kLabelSetColumn, kLabelColumn)
+              : Suggestion(name, all));
   };
+  const bool sets = label_sets && columns.label.empty() && !HasName(all, kLabelColumn) && HasName(all, kLabelSetColumn);
   if (columns.text.empty()) {
     if (HasName(names, "sentence1") && HasName(names, "sentence2")) {
       columns.text = "sentence1";
       columns.pair = "sentence2";
     } else {
       for (const std::string& name : names) {
-        if (name == kLabelColumn || IsIndexColumn(name)) continue;
+        if (name == kLabelColumn || (sets && name == kLabelSetColumn) || IsIndexColumn(name)) continue;
         if (columns.text.empty()) {
           columns.text = name;
         } else if (columns.pair.empty()) {
@@ -52,8 +58,7 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
     }
     if (columns.text.empty()) Fail("{}: no column with text among {}", where, ListOfNames(all));
   }
-  const bool sets = need_label && label_sets && !HasName(all, kLabelColumn) && HasName(all, kLabelSetColumn);
-  if (columns.label.empty() && sets) columns.label = kLabelSetColumn;
+  if (need_label && sets) columns.label = kLabelSetColumn;
   if (columns.label.empty() && (need_label || HasName(all, kLabelColumn))) columns.label = kLabelColumn;
   if (!need_label && !HasName(all, columns.label)) columns.label.clear();
   need(columns.text);

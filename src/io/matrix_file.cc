@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/lower_case.h"
 
 namespace lshformer {
 namespace {
@@ -20,9 +21,12 @@ std::string FilledUp(std::string text, size_t size) {
   return text;
 }
 
+// As data files' endings, in capitals too.
+bool EndsWith(std::string_view path, std::string_view ending) { return LowerCase(std::string(path)).ends_with(ending); }
+
 }  // namespace
 
-bool IsMatrixName(std::string_view path) { return path.ends_with(".npy") || path.ends_with(".safetensors"); }
+bool IsMatrixName(std::string_view path) { return EndsWith(path, ".npy") || EndsWith(path, ".safetensors"); }
 
 std::string MatrixHeader(MatrixFormat format, int64_t rows, int64_t columns) {
   if (format == MatrixFormat::kNpy) {
@@ -42,7 +46,7 @@ std::string MatrixHeader(MatrixFormat format, int64_t rows, int64_t columns) {
 }
 
 MatrixFile::MatrixFile(const std::string& path, const std::string& output, int64_t columns)
-    : format_(output.ends_with(".npy") ? MatrixFormat::kNpy : MatrixFormat::kSafetensors),
+    : format_(EndsWith(output, ".npy") ? MatrixFormat::kNpy : MatrixFormat::kSafetensors),
       columns_(columns),
       file_(path, OutputName(output), /*bytes=*/0) {
   file_.Write(MatrixHeader(format_, 0, columns_));

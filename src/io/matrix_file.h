@@ -13,7 +13,7 @@ enum class MatrixFormat { kNpy, kSafetensors };
 
 inline constexpr const char* kMatrixTensor = "embeddings";  // its name in a safetensors file
 
-bool IsMatrixName(std::string_view path);  // ends in .npy or .safetensors
+bool IsMatrixName(std::string_view path);  // ends in .npy or .safetensors, in any case
 // What stands before the numbers, of the same size for every number of rows: .npy 1.0 (magic, version, length, a
 // dictionary of Python's filled up with blanks), or eight bytes of length and a JSON object, filled up likewise.
 std::string MatrixHeader(MatrixFormat format, int64_t rows, int64_t columns);

@@ -9,6 +9,7 @@
 #include "base/logging.h"
 #include "base/signals.h"
 #include "base/writing.h"
+#include "data/file_kind.h"
 #include "io/safetensors.h"
 #include "jobs/inspect_batch.h"
 #include "jobs/model_source.h"
@@ -81,6 +82,7 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
 void RunInspect(const InspectOptions& options) {
   const HeldLog warnings;
   RefuseInputAsOutput("input", options.input, options.output);
+  RefuseOtherKind(options.output, {"safetensors"}, "tensors (.safetensors)");
   RefuseModelFileAsOutput(options.model_name_or_path, options.output);
   const Task task = NamedTask(options.task, options.model_name_or_path);
   std::optional<AttentionChange> change;

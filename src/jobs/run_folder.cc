@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kArguments = "training_args.json";
+constexpr const char* kSeeds = "seeds";  // in it: of a job with several runs
 constexpr const char* kState = "trainer_state.json";
 constexpr const char* kResults[] = {"train_results.json", "eval_results.json",      "all_results.json",
                                     "predictions.json",   "nbest_predictions.json", "null_odds.json"};
@@ -109,20 +110,25 @@ bool NothingLeftToDo(const Json& before, const RunSettings& now) {
 // "--max_steps", or what is no flag: "training data".
 std::string Called(const std::string& key) { return key.find(' ') == std::string::npos ? Marked(key) : key; }
 
+// Of an option that was not given.
+bool IsAbsent(const Json& value) { return value.is_null() || IsEmpty(value); }
+
+std::string ShownSetting(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 void CheckSettings(const std::string& where, const Json& before, const RunSettings& now, bool finished) {
   for (const auto& [key, value] : now.values.items()) {
     const Effect effect = EffectOf(now, key);
     if (!before.contains(key) && !now.defaults.contains(key)) continue;
     const Json earlier = Earlier(before, now, key);
     if (earlier == value || effect == Effect::kAfter) continue;
-    const auto shown = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
     if (effect == Effect::kCourse) {
-      Warn("{}: {} was made with {}, now {}: {}", Called(key), where, shown(earlier), shown(value),
+      Warn("{}: {} was made {}, now {}: {}", Called(key), where, SettingThen(Called(key), earlier),
+           IsAbsent(value) ? "without" : ShownSetting(value),
            finished ? "it is finished and stays as it is" : "the result will not be that of one uninterrupted run");
     } else {
       const std::string named = key == "command" ? Marked("output_dir") : Called(key);
-      FailUsage("{}: {} was made with {}, got {}; resume with the same, or start anew in another {}", named, where,
-                shown(earlier), shown(value), OptionName{"output_dir"});
+      FailUsage("{}: {} was made {}, {}; resume with the same, or start anew in another {}", named, where,
+                SettingThen(named, earlier), SettingNow(named, value), OptionName{"output_dir"});
     }
   }
 }
@@ -183,13 +189,31 @@ void CheckStepsLeft(const std::string& checkpoint, const RunSettings& settings) 
 
 }  // namespace
 
+std::string SettingThen(const std::string& option, const Json& value, const std::string& before) {
+  return IsAbsent(value) ? "without " + option : "with " + before + ShownSetting(value);
+}
+
+std::string SettingNow(const std::string& option, const Json& value) {
+  return IsAbsent(value) ? "now without " + option : "got " + ShownSetting(value);
+}
+
 Json FlagsFromSettings(const Json& settings) {
   Json flags = Json::object();
   AddFlags(settings, flags);
   return flags;
 }
 
-bool HoldsRun(const std::string& folder) { return fs::exists(folder + "/" + kArguments); }
+bool HoldsRun(const std::string& folder) {
+  const std::string path = folder + "/" + kArguments;
+  return fs::exists(path) && !HasValue(ReadJsonFile(path), kSeeds);
+}
+
+void WriteSeedsArguments(const RunFolder& folder, const std::string& run) {
+  Json flags = ReadJsonObject(run + "/" + kArguments);
+  flags.erase("seed");
+  flags[kSeeds] = FlagValue(folder.seeds);
+  WriteFileAtomically(folder.output_dir + "/" + kArguments, flags.dump(2) + "\n");
+}
 
 void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string& output_dir)) {
   if (IsEmptyButForLock(folder.output_dir) || folder.overwrite_output_dir) return;

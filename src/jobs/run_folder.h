@@ -67,7 +67,7 @@ struct RunStart {
   std::unique_ptr<const FolderLock> lock;  // on the folder, for as long as the run lasts; a dry run takes none
 };
 
-// Whether the folder has the first file that a run writes.
+// Whether the folder has the first file that a run writes, and not a job of several seeds.
 bool HoldsRun(const std::string& folder);
 
 // Error where output_dir has files that no option allows: with resume_from_checkpoint they must be
@@ -78,6 +78,11 @@ void CheckOutputDir(const RunFolder& folder, bool (*made_here)(const std::string
 // the folder has files and neither flag allows them, is not writable, holds something that these commands did not make,
 // or the checkpoint named is not complete. With dry_run nothing is written, so a folder with files is no error.
 RunStart OpenRunFolder(const RunFolder& folder, const RunSettings& settings, bool dry_run);
+
+// How two runs differ in a setting, for an error: "with 5, got 3", "without --attention, got "simhash"", or "with 5,
+// now without --top_k". `before` stands before the value.
+std::string SettingThen(const std::string& option, const Json& value, const std::string& before = "");
+std::string SettingNow(const std::string& option, const Json& value);
 
 // UsageError if a flag (or the data) differs from the run that made the checkpoint in what makes the runs different:
 // data, model, batches, seed. Those whose row says ChangesCourse may change, with a warning; those of work after the
@@ -95,6 +100,9 @@ int64_t StepsLeft(const std::string& checkpoint, int64_t steps, const char* leng
 // settings and `more_flags` as a file of flags, so that `lshformer COMMAND training_args.json --output_dir NEW` makes
 // the run again.
 void BeginRun(const RunFolder& folder, const RunStart& start, const Json& settings, const Json& more_flags);
+
+// The training_args.json of a job of several seeds: that of one of its runs, with all of them.
+void WriteSeedsArguments(const RunFolder& folder, const std::string& run);
 
 // Writes train_results.json, eval_results.json, all_results.json and, last, trainer_state.json, which says that the run
 // is finished. Both results without prefix or suffix beyond HF's keys.

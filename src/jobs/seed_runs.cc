@@ -73,6 +73,7 @@ JobResult RunSeeds(const RunFolder& folder, const std::string& metric, bool dry_
     SeedResult& kept = results.emplace_back(SeedResult{seed, result.train});
     if (!result.eval.empty()) kept.metrics.update(Json(result.eval));
   }
+  WriteSeedsArguments(folder, SeedFolder(output_dir, folder.seeds.front()));
   all.summary = SummarizeSeeds(results, metric, output_dir);
   WriteFileAtomically(path, nlohmann::json(all.summary).dump(4) + "\n");
   return all;

@@ -9,10 +9,10 @@
 namespace lshformer {
 
 // Calls run(folder, seed) once for each of folder.seeds, with an ordinary run folder, SeedFolder, then writes the
-// summary. With resume_from_checkpoint "auto" runs that are finished are left as they are and one that was stopped goes
-// on; a summary of older runs goes once one of them is replaced. output_dir is locked meanwhile. With dry_run the plan
-// of the first run and their number, "runs". Errors: those of OpenRunFolder; output_dir holds a single run, or nothing
-// of such runs; resume_from_checkpoint names a folder.
+// summary and training_args.json, which makes them all again. With resume_from_checkpoint "auto" runs that are finished
+// are left as they are and one that was stopped goes on; a summary of older runs goes once one of them is replaced.
+// output_dir is locked meanwhile. With dry_run the plan of the first run and their number, "runs". Errors: those of
+// OpenRunFolder; output_dir holds a single run, or nothing of such runs; resume_from_checkpoint names a folder.
 using RunSeed = std::function<JobResult(const RunFolder& folder, uint64_t seed)>;
 JobResult RunSeeds(const RunFolder& folder, const std::string& metric, bool dry_run, const RunSeed& run);
 

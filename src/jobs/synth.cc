@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "data/file_kind.h"
 #include "synth/synth.h"
 
 namespace lshformer {
@@ -14,6 +15,10 @@ void RunSynth(const SynthOptions& options) {
   if (!text && !questions && !choices && !duplicates && options.task != "classification")
     FailOption("task", "expected text, classification, multiple-choice, qa or duplication, got \"{}\"",
                Shown(options.task));
+  if (questions || choices)
+    RefuseOtherKind(options.output, {"json", "jsonl"}, "rows of JSON (.json, .jsonl)");
+  else
+    RefuseOtherKind(options.output, {"tsv"}, text || duplicates ? "text (.txt)" : "a table with tabs (.tsv)");
   AtomicFile file(options.output);
   Progress progress("writing " + options.task, text ? options.words : options.examples, text ? "words" : "examples");
   const TextSink sink = [&](std::string_view piece, int64_t done) {

@@ -144,6 +144,7 @@ void TrainWords(const TokenizerTrainOptions& options) {
 void RunTokenizerVectors(const WordVectorOptions& options) {
   const HeldLog warnings;
   for (const std::string& input : options.input) RefuseInputAsOutput("input", input, options.output);
+  RefuseOtherKind(options.output, {}, "vectors as text (.txt, .vec)");
   AtomicFile file(options.output);  // before hours of work, not after
   SkipGramText text(options.lowercase);
   for (const std::string& path : options.input)
@@ -180,6 +181,7 @@ void RunTokenizerTrain(const TokenizerTrainOptions& options) {
 void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
   const HeldLog warnings;
   RefuseInputAsOutput("input", options.input, options.output);
+  RefuseOtherKind(options.output, {"json", "jsonl"}, "lines of JSON (.jsonl, .json)");
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
     CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);

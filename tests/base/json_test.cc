@@ -15,6 +15,7 @@ namespace lshformer {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -146,6 +147,8 @@ TEST(ReadJsonFile, NamesTheFile) {
   const std::string path = folder.Write("bad.json", "[1");
   EXPECT_THAT(ErrorOf([&] { ReadJsonFile(path); }),
               StartsWith(path + ": invalid JSON at column 2: unexpected end of input"));
+  EXPECT_THAT(ErrorOf([&] { ReadJsonFile(folder.Write("blank.json", " \r\n\t")); }),
+              AllOf(StartsWith(folder / "blank.json" + ": invalid JSON at "), EndsWith(": it is blank")));
   EXPECT_EQ(ErrorOf([&] { ReadJsonFile(path, {.bytes = 1}); }), path + ": has more than 1 bytes");
 }
 

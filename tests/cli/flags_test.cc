@@ -19,6 +19,7 @@ namespace {
 
 using ::lshformer::testing::ErrorOf;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -30,6 +31,18 @@ TEST(Checks, SayWhatWasExpected) {
   EXPECT_EQ(Check(OneOf({"zero", "mean", "none"}), "zreo"),
             "expected zero, mean or none, got \"zreo\" (did you mean \"zero\"?)");
   EXPECT_EQ(Check(OneOf({"cpu"}), "cuda"), "expected cpu, got \"cuda\"");
+  const CLI::Validator tasks = OneOf({"fill-mask", "text-classification", "question-answering", "feature-extraction"});
+  for (const auto& [typed, ours] : {std::pair("sentiment-analysis", "text-classification"),
+                                    {"text-embedding", "feature-extraction"},
+                                    {"embeddings", "feature-extraction"},
+                                    {"feature_extraction", "feature-extraction"},
+                                    {"Fill_Mask", "fill-mask"},
+                                    {"qa", "question-answering"},
+                                    {"mlm", "fill-mask"}})
+    EXPECT_EQ(Check(tasks, typed),
+              "expected fill-mask, text-classification, question-answering or feature-extraction, got \"" +
+                  std::string(typed) + "\" (did you mean \"" + ours + "\"?)");
+  EXPECT_THAT(Check(tasks, "ner"), EndsWith("got \"ner\"")) << "no model does it here";
   EXPECT_THAT(Check(IntegerIn(1, 62), "62"), IsEmpty());
   EXPECT_EQ(Check(IntegerIn(1, 62), "63"), "expected 1 to 62, got 63");
   EXPECT_EQ(Check(IntegerIn(0, INT64_MAX), "-1"), "expected at least 0, got -1");

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -32,7 +33,7 @@ struct ResumedTask {
   const char* task;
   const char* model;  // and the folder that it is in
   int signal;
-  bool gzip;
+  bool gzip, twice = false;
 };
 
 void PrintTo(const ResumedTask& resumed, std::ostream* out) { *out << resumed.task; }
@@ -86,10 +87,10 @@ class PredictResumeTest : public ::testing::TestWithParam<ResumedTask> {
 };
 TempFolder* PredictResumeTest::folder_ = nullptr;
 
-// Stopped once, killed or stopped once more, and resumed: the bytes and the status of a run that was never stopped,
+// Stopped or killed, of two tasks once more, and resumed: the bytes and the status of a run that was never stopped,
 // whatever the threads and batches of each.
 TEST_P(PredictResumeTest, EndsWithTheBytesOfAWholeRun) {
-  const auto [task, model, signal, gzip] = GetParam();
+  const auto [task, model, signal, gzip, twice] = GetParam();
   constexpr int kLines = 6000;
   const std::string input = Input("lines.jsonl", Lines(kLines), gzip);
   const auto run = [&](const std::string& out, const Words& more) {
@@ -117,6 +118,7 @@ TEST_P(PredictResumeTest, EndsWithTheBytesOfAWholeRun) {
       EXPECT_TRUE(done.ends_with('\n'));
       EXPECT_TRUE(folder_->Read("whole.jsonl").starts_with(done));
     }
+    if (!twice) break;
     const CommandResult other = RunCommand(run("out.jsonl", {"--resume", "--max_seq_length", "32"}));
     EXPECT_EQ(other.status, 2);
     EXPECT_THAT(other.err, HasSubstr("was begun with --max_seq_length 0, got 32"));
@@ -133,8 +135,8 @@ TEST_P(PredictResumeTest, EndsWithTheBytesOfAWholeRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, PredictResumeTest,
-                         ::testing::Values(ResumedTask{"text-classification", "classes", SIGINT, false},
-                                           ResumedTask{"fill-mask", "lm", SIGKILL, true},
+                         ::testing::Values(ResumedTask{"text-classification", "classes", SIGINT, false, true},
+                                           ResumedTask{"fill-mask", "lm", SIGKILL, true, true},
                                            ResumedTask{"feature-extraction", "lm", SIGTERM, false},
                                            ResumedTask{"question-answering", "questions", SIGKILL, false},
                                            ResumedTask{"multiple-choice", "choices", SIGINT, true}),
@@ -264,6 +266,12 @@ TEST_F(PredictOutputTest, AMatrixIsForVectors) {
   EXPECT_FALSE(fs::exists(npy));
   EXPECT_EQ(Embed({"--text", "the of", "--pooling", "cls", "--output", npy}).status, 0);
   EXPECT_TRUE(folder_->Read("x.npy").starts_with(MatrixHeader(MatrixFormat::kNpy, 1, 32)));
+  EXPECT_EQ(Embed({"--text", "the of", "--pooling", "cls", "--output", *folder_ / "Y.NPY"}).status, 0);
+  EXPECT_EQ(folder_->Read("Y.NPY"), folder_->Read("x.npy"));
+  const CommandResult other = Embed({"--text", "the", "--pooling", "cls", "--output", *folder_ / "x.npz"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("x.npz: another kind of file"), HasSubstr(".jsonl"), HasSubstr(".npy")));
+  EXPECT_FALSE(fs::exists(*folder_ / "x.npz"));
 }
 
 // Stopped, a matrix leaves nothing, and what stood in its place stays.
@@ -294,6 +302,22 @@ TEST_F(PredictOutputTest, PlainTextIsToldOnce) {
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, AllOf(HasSubstr("notes.txt: not lines of JSON"), HasSubstr("--text_file")));
   EXPECT_THAT(Classify({"--input", list}).err, HasSubstr("list.json: a JSON list; --input takes one object a line"));
+  for (const auto& [name, contents, form] : std::vector<std::array<std::string, 3>>{
+           {"long.json", "[\n  {\n    \"text\": \"the\"\n  },\n  {\"text\": \"of\"}\n]\n", "a JSON list;"},
+           {"short.json", "[{\"text\": \"the\"},\n{\"text\": \"of\"},\n{\"text\": \"a\"}]\n", "a JSON list;"},
+           {"one.json", "{\n\"text\": \"the\"\n}\n", "an object over several lines;"},
+           {"rows.csv", "text,label\nthe,1\n", "a table, not lines of JSON;"}}) {
+    const CommandResult other = Classify({"--input", folder_->Write(name, contents)});
+    EXPECT_EQ(other.status, 1);
+    EXPECT_EQ(other.out, "");
+    EXPECT_THAT(other.err, AllOf(HasSubstr(name + ": " + form), HasSubstr("{\"text\": …}; --text_file takes")));
+  }
+  // Bad lines among good ones, even as the first, are answered one by one.
+  for (const char* bad : {"{", "["}) {
+    const CommandResult lines =
+        Classify({"--input", folder_->Write("bad.jsonl", bad + std::string("\n{\"text\": \"of\"}\n"))});
+    EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 2) << bad << lines.err;
+  }
   EXPECT_THAT(Wrong({"predict", "--task", "question-answering", "--model_name_or_path", *folder_ / "questions",
                      "--input", text},
                     1),
@@ -318,6 +342,8 @@ TEST_F(PredictOutputTest, AFilesNameIsNoText) {
   EXPECT_EQ(read.status, 0) << read.err;
   EXPECT_EQ(read.out, ask({"--context", "the of and to in a"}).out);
   EXPECT_THAT(ask({"--context_file", text, "--context", "a"}).err, HasSubstr("--context_file: stands instead"));
+  EXPECT_THAT(ask({"--context_file", folder_->Write("empty.txt", "")}).err,
+              AllOf(HasSubstr("--context_file "), HasSubstr("empty.txt: \"context\" has no tokens")));
   EXPECT_THAT(ask({"--context_file", *folder_ / "none.txt"}).err, HasSubstr("none.txt: cannot open"));
 }
 

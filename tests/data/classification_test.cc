@@ -1,7 +1,12 @@
 #include "data/classification.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <zlib.h>
+
+#include <algorithm>
+#include <sstream>
 
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
@@ -242,6 +247,66 @@ TEST_F(LabelSets, BadOnesAreNamedWithTheirLine) {
   EXPECT_THAT(flags("[1]"), HasSubstr("f.jsonl:2: \"labels\" has 1 numbers, others have 2"));
   EXPECT_THAT(flags("[0, 2]"), HasSubstr("f.jsonl:2: \"labels\"[1] is 2, expected 0 or 1"));
   EXPECT_THAT(flags("[0, \"a\"]"), HasSubstr("f.jsonl:2: \"labels\"[1] is \"a\""));
+}
+
+// Shown as it stands, also where it could be read as a second text.
+TEST_F(LabelSets, AStringIsNoSet) {
+  const std::string rows = "{\"text\": \"x\", \"labels\": \"a\"}\n{\"text\": \"y\", \"labels\": \"b\"}\n";
+  EXPECT_THAT(Error("a.jsonl", rows),
+              HasSubstr("a.jsonl:1: \"labels\" is \"a\", expected a list of labels; a row's only label stands under"));
+  EXPECT_TRUE(Read("a.jsonl", rows, /*need_label=*/false).pairs.empty()) << "no text of what is only asked either";
+  EXPECT_EQ(Read("b.jsonl", "{\"text\": \"x\", \"labels\": \"a\", \"label\": 1}\n").columns.pair, "labels")
+      << "a name like any other beside \"label\"";
+}
+
+// What warnings an action leaves.
+template <class Action>
+std::string WarningsOf(const Action& action) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  spdlog::default_logger()->set_level(spdlog::level::warn);
+  action();
+  spdlog::set_default_logger(before);
+  return log.str();
+}
+
+TEST_F(TableTest, LabelsOfSeveralKindsAreToldOnce) {
+  const auto warnings = [&](const std::string& labels, bool need_label = true) {
+    std::string rows;
+    for (size_t begin = 0; begin < labels.size(); begin = labels.find_first_not_of(' ', labels.find(' ', begin)))
+      rows += "{\"text\": \"x\", \"label\": " + labels.substr(begin, labels.find(' ', begin) - begin) + "}\n";
+    return WarningsOf([&] { Read("a.jsonl", rows, need_label); });
+  };
+  const std::string told = warnings("1 0 true \"1\"");
+  EXPECT_THAT(told, HasSubstr("a.jsonl:3: label true is a truth value, but line 1 has 1, a number"));
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+  EXPECT_THAT(warnings("\"1\" 1"), HasSubstr("a.jsonl:2: label 1 is a number, but line 1 has \"1\", a string"));
+  EXPECT_EQ(warnings("1 0.5 2"), "");
+  EXPECT_EQ(warnings("true false"), "");
+  EXPECT_EQ(warnings("1 \"1\"", /*need_label=*/false), "");
+}
+
+// A column that is missing may hide in another one, or under a name that is nearly its own.
+TEST_F(TableTest, MissingColumnsComeWithAReason) {
+  EXPECT_THAT(Error("a.csv", "text;label\nx;1\n"),
+              HasSubstr("no column \"label\" among text;label; the header seems to be separated by semicolons"));
+  EXPECT_THAT(Error("a.tsv", "text;label\nx;1\n"),
+              HasSubstr("by semicolons: fields are by commas in .csv, else by tabs"));
+  EXPECT_THAT(Error("a.csv", "text\tlabel\nx\t1\n"), HasSubstr("separated by tabs"));
+  EXPECT_THAT(Error("a.tsv", "text,label\nx,1\n"), HasSubstr("separated by commas"));
+  EXPECT_THAT(Error("a.csv", "a;text, raw;label\n0;x, y;1\n"), HasSubstr("separated by semicolons"));
+  EXPECT_THAT(WarningsOf([&] { Read("a.csv", "text;id\nx;1\n", /*need_label=*/false); }),
+              HasSubstr("a.csv:1: \"text;id\" is read as one column; the header seems"));
+  EXPECT_EQ(WarningsOf([&] { Read("a.csv", "text,id\nx,1\n", /*need_label=*/false); }), "");
+  EXPECT_EQ(WarningsOf([&] { Read("a.tsv", "the text, raw\tlabel\nx\t1\n"); }), "") << "nothing is missing";
+  for (const char* name : {"a.csv", "a.tsv"})
+    EXPECT_THAT(
+        Error(name, std::string("text") + (name[2] == 'c' ? "," : "\t") + "labels\nx" + (name[2] == 'c' ? "," : "\t") +
+                        "1\n"),
+        HasSubstr("\"labels\" is for lists of labels, in rows of JSON: a column with one label a row is \"label\""));
+  EXPECT_THAT(Error("a.csv", "text,Label\nx,1\n"), HasSubstr("(did you mean \"Label\"?)"));
 }
 
 TextTable TableOf(std::vector<std::string> labels) {

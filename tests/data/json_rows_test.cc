@@ -73,7 +73,17 @@ TEST_F(JsonRowsTest, ErrorsNameTheLineOfTheRow) {
   EXPECT_THAT(Error("[{\"a\":1},\n{\"a\": \"x"), HasSubstr("a.json:2: the list of rows has no end"));
   EXPECT_THAT(Error("[{\"a\":1}] x"), HasSubstr("a.json: invalid JSON"));
   EXPECT_THAT(Error("{\n\"data\": [{\"a\":1}], \"a\": }"), HasSubstr("a.json: invalid JSON"));
-  EXPECT_THAT(Error("[{\"a\":1},]"), HasSubstr("a.json:1: invalid JSON"));
+}
+
+// A place without a row is told for what stands there, by the line of the comma.
+TEST_F(JsonRowsTest, CommasThatPartNothing) {
+  EXPECT_THAT(Error("[{\"a\":1},]"), HasSubstr("a.json:1: a comma too many: expected a row behind it, got ']'"));
+  EXPECT_THAT(Error("[\n{\"a\":1},\n\n]"), HasSubstr("a.json:2: a comma too many"));
+  EXPECT_THAT(Error("{\"data\": [{\"a\":1},\n]}"), HasSubstr("a.json:1: a comma too many"));
+  EXPECT_THAT(Error("[{\"a\":1},,{\"a\":2}]"),
+              HasSubstr("a.json:1: a comma too many: expected a row behind it, got ','"));
+  EXPECT_THAT(Error("[\n,{\"a\":1}]"), HasSubstr("a.json:2: expected a row, got ','"));
+  EXPECT_THAT(Error("[}"), HasSubstr("a.json:1: expected a row, got '}'"));
 }
 
 }  // namespace

@@ -2,7 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <memory>
+#include <sstream>
+
+#include "data/small_tokenizer.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -63,6 +69,29 @@ TEST_F(LabelDataTest, AModelKeepsItsOwnOrderOfTheSameLabels) {
   EXPECT_THAT(config.labels, ElementsAre("blue", "red"));
   EXPECT_EQ(config.num_labels, 2);
   EXPECT_EQ(config.problem_type, "single_label_classification");
+}
+
+// Trained on, but not in silence: with the first place and their number, whatever the kind of file.
+TEST_F(LabelDataTest, EmptyTextsAreCounted) {
+  const auto tokenizer = testing::SmallTokenizer();
+  const auto warning = [&](const std::string& name, const std::string& rows) {
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+    spdlog::default_logger()->set_level(spdlog::level::warn);
+    const std::vector<TextTable> tables{ReadTextTable(folder_.Write(name, rows), /*need_label=*/false)};
+    const SequenceSet set = EncodeTables(tables, /*known=*/nullptr, *tokenizer, 16);
+    spdlog::set_default_logger(before);
+    EXPECT_EQ(set.size(), tables[0].rows());
+    return log.str();
+  };
+  EXPECT_THAT(warning("a.csv", "text,id\na,0\n\"\",1\n\" \",2\nb,3\n"),
+              HasSubstr("a.csv:3: the text is empty, that of 2 of 4 rows\n"));
+  EXPECT_THAT(warning("a.tsv", "text\tid\n\t0\na\t1\n"), HasSubstr("a.tsv:2: the text is empty\n"));
+  EXPECT_THAT(warning("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n"), HasSubstr("a.jsonl:2: the text is empty\n"));
+  EXPECT_THAT(warning("p.tsv", "p\tq\na\tb\n\tb\n"), HasSubstr("p.tsv:3: the text is empty\n"));
+  EXPECT_EQ(warning("p.tsv", "p\tq\na\tb\na\t\n"), "") << "an empty second text is a text";
 }
 
 TEST_F(LabelDataTest, SetsOfLabels) {

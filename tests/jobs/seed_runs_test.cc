@@ -141,7 +141,7 @@ class SeedsTest : public ::testing::Test {
       if (!result.finished_before) {
         if (stop_at_ == seed) throw Interrupted(2, "stopped");
         ran_.push_back(seed);
-        folder_.Write(mark, "{}");
+        folder_.Write(mark, Json{{"max_steps", 5}, {"seed", seed}}.dump());
       }
       result.train = Json{{"train_loss", 0.5}};
       result.eval = Json{{"eval_accuracy", static_cast<double>(seed) / 8}};
@@ -169,6 +169,16 @@ TEST_F(SeedsTest, OneRunASeedAndTheirSummary) {
   EXPECT_EQ(nlohmann::json(result.summary), nlohmann::json(Summary()));
   EXPECT_FALSE(result.finished_before);
   EXPECT_FALSE(fs::exists((folder_ / "out/") + kLockFile));
+}
+
+// One file of flags makes all of the runs again, and does not pass for that of a single run.
+TEST_F(SeedsTest, TheFlagsOfTheWholeJobStandInItsFolder) {
+  Run(Seeds({3, 1}));
+  EXPECT_EQ(ReadJsonFile(folder_ / "out/training_args.json"), Json({{"max_steps", 5}, {"seeds", "3,1"}}));
+  EXPECT_FALSE(HoldsRun(folder_ / "out"));
+  EXPECT_TRUE(HoldsRun(folder_ / "out/seed-3"));
+  Run(Seeds({3, 1, 2}, "auto"));
+  EXPECT_EQ(ReadJsonFile(folder_ / "out/training_args.json")["seeds"], "3,1,2");
 }
 
 TEST_F(SeedsTest, AStoppedCommandGoesOn) {

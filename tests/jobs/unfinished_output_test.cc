@@ -113,6 +113,27 @@ TEST_F(UnfinishedOutputTest, AnotherRunIsRefusedAndTakesNothing) {
   }
 }
 
+// An option that only one of the two runs was given has no value to show.
+TEST_F(UnfinishedOutputTest, AnOptionThatWasNotGivenIsSaidSo) {
+  const auto refused = [&](const Json& begun, const Json& resumed) {
+    {
+      UnfinishedOutput output(out_, PlaceOfOutput(out_));
+      output.Begin(begun);
+      output.Write("{\"results\": [1]}\n");
+      output.Keep();
+    }
+    return ErrorOf([&] { UnfinishedOutput(out_, PlaceOfOutput(out_)).Resume(resumed); });
+  };
+  EXPECT_THAT(refused({{"attention", ""}}, {{"attention", "simhash"}}),
+              HasSubstr("was begun without attention, got \"simhash\"; resume"));
+  EXPECT_THAT(refused({{"attention", "simhash"}}, {{"attention", ""}}),
+              HasSubstr("was begun with attention \"simhash\", now without attention; resume"));
+  EXPECT_THAT(refused({{"top_k", 1}}, {{"top_k", 1}, {"lsh_bands", 4}}),
+              HasSubstr("was begun without lsh_bands, got 4;"));
+  EXPECT_THAT(refused({{"top_k", 1}, {"lsh_bands", 4}}, {{"top_k", 1}}),
+              HasSubstr("was begun with lsh_bands 4, now without lsh_bands;"));
+}
+
 TEST_F(UnfinishedOutputTest, WhatNobodyCanGoOnWithIsNotKept) {
   {
     UnfinishedOutput output(out_, PlaceOfOutput(out_));

@@ -93,7 +93,7 @@ TEST_P(HostileClustering, NumbersThatAreNone) {
 // Of clusters that score the same the first are opened.
 TEST_P(HostileClustering, OfEqualsTheFirst) {
   constexpr int kHeadDim = 8, kHeads = 2;
-  AttentionCase c = RandomCase(spec(), {120, 257, 97, 333}, kHeads, kHeadDim, 22, 0.8);
+  AttentionCase c = RandomCase(spec(), {97, 257}, kHeads, kHeadDim, 22, 0.8);
   for (auto* tensor : {&c.query, &c.key}) std::fill(tensor->begin(), tensor->end(), 0.0f);
   c = WithOperands(c);
   const AttentionResult got = RunKernels(c);

@@ -103,6 +103,20 @@ std::vector<TextTable> SplitTables(std::vector<TextTable>& train, double percent
   return validation;
 }
 
+// Rows whose first text has no token: nothing but [CLS] and [SEP] is of type 0.
+void WarnOfEmptyTexts(const TextTable& table, const SequenceSet& set, const Tokenizer& tokenizer) {
+  const auto none = static_cast<std::ptrdiff_t>(tokenizer.Encode("").ids.size());
+  int64_t empty = 0, first = 0;
+  for (int64_t row = 0; row < set.size(); ++row) {
+    const std::vector<int32_t> types = set.type_ids(row);
+    const auto own = types.empty() ? std::ssize(set.ids(row)) : std::count(types.begin(), types.end(), 0);
+    if (own <= none && ++empty == 1) first = table.lines[static_cast<size_t>(row)];
+  }
+  if (empty > 0)
+    Warn("{}:{}: the text is empty{}", Shown(table.path, 120), first,
+         empty > 1 ? fmt::format(", that of {} of {} rows", empty, set.size()) : "");
+}
+
 }  // namespace
 
 void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
@@ -130,6 +144,7 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
     if (flags)
       for (const std::vector<float>& row : LabelFlags(table, known->labels)) part.AddFlags(row);
     truncated += cut;
+    WarnOfEmptyTexts(table, part, tokenizer);
     if (tables.size() == 1) {
       all = std::move(part);
     } else {

@@ -53,7 +53,10 @@ void RequireVectors(const Pipeline& pipeline, const PredictJob& job) {
 void PredictInput(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput* place) {
   SingleAnswer answer;
   const auto done = [&] {
-    if (!answer.error.empty()) Fail("{}: {}", OptionName{OptionOf(answer.error, job)}, answer.error);
+    if (answer.error.empty()) return;
+    const std::string_view option = OptionOf(answer.error, job);
+    const std::string file = option == "context_file" ? " " + InputName(*job.context_file) : "";
+    Fail("{}{}: {}", OptionName{option}, file, answer.error);
   };
   if (IsMatrix(job)) {
     const TextInput input{*job.text, job.text_pair};
@@ -266,40 +269,72 @@ void CheckOutput(const PredictJob& job, const OutputPlace& place) {
       FailOption("output", "{}: a matrix is for {} feature-extraction", Shown(job.output, 120), OptionName{"task"});
     if (place.direct) FailOption("output", "{}: a matrix needs a regular file", Shown(job.output, 120));
     if (job.resume) FailOption("resume", "is for lines of JSON, {} is a matrix", Shown(job.output, 120));
+  } else {
+    RefuseOtherKind(job.output, {"json", "jsonl"},
+                    "lines of JSON (.jsonl, .json), vectors as .npy or .safetensors too");
   }
   if (!job.resume) return;
   if (input.empty()) FailOption("resume", "is for {} or {}", OptionName{"input"}, OptionName{"text_file"});
   if (place.direct)
-    FailOption("resume", "needs an {} that is a regular file, got {}", OptionName{"output"}, OutputName(job.output));
+    FailOption("resume", "needs {} that is a regular file, got {}", OptionName{"output"}, OutputName(job.output));
   if (!IsRegularFile(input) && (input == "-" || std::filesystem::exists(input)))
-    FailOption("resume", "needs an {} that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
+    FailOption("resume", "needs {} that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
 }
 
-// Plain text, said once and not line by line: none of the first lines is an object, and some say something.
+// What the first lines of a file say of its form.
+struct FirstLines {
+  std::string first;     // of those that say something
+  bool objects = false;  // whole ones, a line each
+  bool pieces = false;   // lines that are a piece of a list: "},", "]"
+
+  bool begins_list() const {
+    const size_t next = first.find_first_not_of(" \t", 1);
+    return first[0] == '[' && (next == first.npos || first[next] == '{');
+  }
+  bool begins_object() const { return first == "{"; }
+  // JSON lines, some of them bad.
+  bool are_lines() const { return first.empty() || (objects && !(begins_list() && pieces)); }
+
+  void Add(std::string_view line) {
+    if (first.empty()) first = line.substr(0, 80);
+    // Where nothing says otherwise the beginning of an object is enough.
+    objects |= line[0] == '{' && (line.ends_with('}') || (!begins_list() && !begins_object()));
+    pieces |= line[0] == ']' || line.ends_with("},") || line.ends_with("}]");
+  }
+};
+
+// Another form of file, said once and not line by line: none of the first lines is an object, and some say something;
+// or objects are parts of a list, or spread over lines.
 void RefusePlainText(const PredictJob& job) {
   if (!IsRegularFile(job.input)) return;
   constexpr int kLooked = 100;
   LineReader lines(job.input);
-  std::string line, first;
+  std::string line;
+  FirstLines head;
   try {
     for (int number = 0; number < kLooked && lines.Next(line); ++number) {
       if (number == 0) StripByteOrderMark(line);
       const size_t begin = line.find_first_not_of(" \t\r");
       if (begin == line.npos) continue;
-      if (line[begin] == '{') return;
-      if (first.empty()) first = line.substr(begin, 1);
+      head.Add(std::string_view(line).substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+      if (head.are_lines() && !head.begins_list()) return;
     }
   } catch (const LineTooLong&) {
     return;
   }
-  if (first == "[") Fail("{}: a JSON list; {} takes one object a line", InputName(job.input), OptionName{"input"});
-  if (first.empty()) return;
-  const PredictTask task = job.options.task;
-  if (task == PredictTask::kQuestionAnswering || task == PredictTask::kMultipleChoice)
-    Fail("{}: not lines of JSON, which {} takes: {{\"question\": …, \"context\": …}}", InputName(job.input),
-         OptionName{"input"});
-  Fail("{}: not lines of JSON, which {} takes ({{\"text\": …}}); {} takes plain lines, a text each",
-       InputName(job.input), OptionName{"input"}, OptionName{"text_file"});
+  if (head.are_lines()) return;
+  const std::string extension = DataExtension(job.input);
+  const char* found = head.first[0] == '['                       ? "a JSON list"
+                      : head.begins_object()                     ? "an object over several lines"
+                      : extension == "csv" || extension == "tsv" ? "a table, not lines of JSON"
+                                                                 : "not lines of JSON";
+  const bool asks = job.options.task == PredictTask::kQuestionAnswering,
+             chooses = job.options.task == PredictTask::kMultipleChoice;
+  if (asks || chooses)
+    Fail("{}: {}; {} takes one object a line (JSON lines): {{\"question\": …, \"context\": …{}}}", InputName(job.input),
+         found, OptionName{"input"}, chooses ? ", \"options\": …" : "");
+  Fail("{}: {}; {} takes one object a line (JSON lines): {{\"text\": …}}; {} takes plain lines, a text each",
+       InputName(job.input), found, OptionName{"input"}, OptionName{"text_file"});
 }
 
 }  // namespace

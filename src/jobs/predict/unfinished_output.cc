@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/signals.h"
+#include "jobs/run_folder.h"
 
 namespace lshformer {
 namespace {
@@ -49,18 +50,17 @@ std::string ErrorOf(const std::string& line, const std::string& path) {
   return object.is_object() && HasValue(object, "error") ? GetString(object, "error", path) : "";
 }
 
-std::string ShownSetting(const Json& value) {
-  return value.is_null() ? "none" : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 void RefuseOtherRecord(const Json& before, const Json& now, const std::string& output) {
-  for (const auto& [key, value] : now.items()) {
-    const Json earlier = before.value(key, Json());
+  Json keys = now;
+  keys.update(before);
+  for (const auto& [key, unused] : keys.items()) {
+    const Json earlier = before.value(key, Json()), value = now.value(key, Json());
     if (earlier == value) continue;
-    const std::string begun = fmt::format("{}: {} was begun with", OptionName{"resume"}, Shown(output, 120));
+    const std::string begun = fmt::format("{}: {} was begun", OptionName{"resume"}, Shown(output, 120));
     constexpr const char* kAdvice = "resume with the same, or start anew without it";
-    if (key.ends_with(" digest")) FailUsage("{} another {}; {}", begun, key.substr(0, key.find(' ')), kAdvice);
-    FailUsage("{} {} {}, got {}; {}", begun, OptionName{key}, ShownSetting(earlier), ShownSetting(value), kAdvice);
+    if (key.ends_with(" digest")) FailUsage("{} with another {}; {}", begun, key.substr(0, key.find(' ')), kAdvice);
+    const std::string option = Marked(key);
+    FailUsage("{} {}, {}; {}", begun, SettingThen(option, earlier, option + " "), SettingNow(option, value), kAdvice);
   }
 }
 
@@ -143,7 +143,11 @@ void UnfinishedOutput::Open() {
     for (const std::string& left : {lines(), record_file()}) fs::remove(left, ignored);
     keep_ = false;
   }
-  if (record_.is_object()) WriteFileAtomically(record_file(), record_.dump(2) + "\n");
+  if (record_.is_object()) {
+    GrowingFile record(copy(), OutputName(output_), /*bytes=*/0);  // an error names what the user does
+    record.Write(record_.dump(2) + "\n");
+    record.MoveTo(record_file());
+  }
   if (kept_in_output_ && kept_.bytes > 0) {
     // Copied under another name, so that lines() never is a part of them.
     std::error_code error;

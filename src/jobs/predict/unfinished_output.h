@@ -55,7 +55,7 @@ class UnfinishedOutput {
 
  private:
   std::string lines() const { return folder_ + "/lines"; }
-  std::string copy() const { return folder_ + "/lines.copy"; }  // on its way to lines()
+  std::string copy() const { return folder_ + "/lines.copy"; }  // on its way to lines(), or to the record
   std::string record_file() const { return folder_ + "/run.json"; }
   void Open();
 
