@@ -37,9 +37,9 @@ constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionOptions& options,
           const Json& machine, AttentionOperands& operands) {
-  std::vector<HashProjections> projections;  // drawn before the clock runs
+  std::vector<Projections> projections;  // drawn before the clock runs
   for (const Variant& variant : variants)
-    projections.push_back(DrawHashProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
+    projections.push_back(DrawProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
     runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });

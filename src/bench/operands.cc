@@ -14,11 +14,11 @@ AttentionOperands::AttentionOperands(int64_t length, int64_t batch, int heads, i
   lse_.resize(static_cast<size_t>(shape().tokens() * heads_));
 }
 
-AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashProjections& projections) const {
+AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const Projections& projections) const {
   return BuildPlan(spec, shape(), Input(0), Input(1), projections);
 }
 
-void AttentionOperands::Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout,
+void AttentionOperands::Run(const AttentionSpec& spec, const Projections& projections, bool backward, float dropout,
                             Operands operands) {
   const AttentionPlanPtr plan = Plan(spec, projections);
   AttentionForward forward;

@@ -23,7 +23,7 @@ double CollisionProbability(double theta, int bands, int table_size, int hashes)
   return 1 - std::pow(1 - one, hashes);
 }
 
-double AttentionCost::paper_flops() const { return hash_flops > 0 ? hash_flops : score_flops; }
+double AttentionCost::paper_flops() const { return selection_flops > 0 ? selection_flops : score_flops; }
 
 namespace {
 
@@ -46,7 +46,7 @@ double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
 // Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
 double ReformerPairsOfAQuery(const ReformerAttention& reformer, const AttentionSpec& spec, int64_t length) {
   const double n = static_cast<double>(length), earlier = reformer.causal ? (n + 1) / (2 * n) : 1;
-  if (!UsesHash(spec, static_cast<int>(length))) return n * earlier;
+  if (!IsSparseAt(spec, static_cast<int>(length))) return n * earlier;
   const std::array<int, 2> factors = BucketFactors(reformer, length);
   double window = static_cast<double>(reformer.chunk) * (reformer.look_back + 1 + reformer.look_ahead);
   if (!reformer.cross_bucket) window = std::min(window, n / factors[0] / factors[1]);
@@ -67,11 +67,11 @@ AttentionCost Cost(const ReformerAttention& reformer, const LayerCall& call) {
   AttentionCost cost;
   cost.pairs_total = heads * n * n;
   cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(reformer, spec, length);
-  if (UsesHash(spec, static_cast<int>(length))) {
+  if (IsSparseAt(spec, static_cast<int>(length))) {
     const double earlier = reformer.causal ? 0.5 : 1,
                  missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
     cost.pairs += heads * AlwaysSeenPairs(spec, length) * earlier * missed;
-    cost.hash_flops = 2.0 * RotationColumns(reformer, length) * head_dim * n * reformer.rounds * heads;
+    cost.selection_flops = 2.0 * RotationColumns(reformer, length) * head_dim * n * reformer.rounds * heads;
   }
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
@@ -112,11 +112,11 @@ AttentionCost Cost(const DenseAttention&, const LayerCall& call) {
 
 AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   auto [spec, heads, head_dim, length, share] = call;
-  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
   const double n = static_cast<double>(length), all = heads * n * n;
   AttentionCost cost;
   cost.pairs_total = all;
-  cost.hash_flops = 1000 * PaperHashKflops(BandsOf(simhash, length), head_dim, length, simhash.hashes, heads);
+  cost.selection_flops = 1000 * PaperHashKflops(BandsOf(simhash, length), head_dim, length, simhash.hashes, heads);
   if (share < 0) {
     share = ExpectedShare(simhash, length);
     if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
@@ -138,7 +138,7 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
 // and neighbours and global tokens beyond; sums of clusters are hashing.
 AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   const auto [spec, heads, head_dim, length, share] = call;
-  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
   const double n = static_cast<double>(length), all = heads * n * n;
   const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
   double centroids = levels.front().count;
@@ -150,7 +150,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   AttentionCost cost;
   cost.pairs_total = all;
   cost.pairs = share < 0 ? heads * n * (centroids + opened + always * (1 - opened / n)) : share * all;
-  cost.hash_flops = 2.0 * static_cast<double>(HashingProducts(clustered, length)) * head_dim * n * heads;
+  cost.selection_flops = 2.0 * static_cast<double>(SelectionProducts(clustered, length)) * head_dim * n * heads;
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
@@ -196,7 +196,7 @@ AttentionPlanPtr PlanOfRandomKeys(const ReformerAttention& reformer, const Atten
 AttentionPlanPtr PlanOfRandomKeys(const SimHashAttention& simhash, const AttentionSpec& spec,
                                   const AttentionShape& shape) {
   const int64_t length = shape.tokens();
-  if (!UsesHash(spec, static_cast<int>(length))) return BuildDensePlan(shape);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return BuildDensePlan(shape);
   const SimHashPlanes planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, /*layer=*/0, /*step=*/0, length);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
   const int64_t table_size = TableSizeOf(simhash, length);
@@ -222,7 +222,7 @@ AttentionPlanPtr PlanOfRandomKeys(const ClusteredAttention&, const AttentionSpec
   std::vector<float> rows(static_cast<size_t>(shape.tokens()) * shape.heads * shape.head_dim);
   for (float& x : rows) x = static_cast<float>(stream.Uniform() - 0.5);
   const HeadTensor<const float> tensor{rows.data(), int64_t{shape.heads} * shape.head_dim, shape.head_dim};
-  return BuildPlan(spec, shape, tensor, tensor, DrawHashProjections(spec, shape, /*layer=*/0, /*step=*/0));
+  return BuildPlan(spec, shape, tensor, tensor, DrawProjections(spec, shape, /*layer=*/0, /*step=*/0));
 }
 
 // What the kernels state for a plan, with queries and keys that have nothing to do with each other.

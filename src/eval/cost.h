@@ -16,17 +16,18 @@ double CollisionProbability(double theta, int bands, int table_size, int hashes)
 struct AttentionCost {
   // 2 · bands · d · 2n · hashes · heads, the only part that the BERT-LSH paper counts; Reformer: 2 · rotations · d · n
   // · rounds · heads
-  double hash_flops = 0;
+  double selection_flops = 0;
   double score_flops = 0;   // 2 · d per computed product q·k
   double value_flops = 0;   // softmax (about 5 per pair: scale, maximum, exp, sum, divide) and 2 · d per pair for P·V
   double dot_products = 0;  // computed q·k
   double pairs = 0;         // (query, key) whose value is summed pair by pair
   double pairs_total = 0;   // heads · n²
-  double full_flops() const { return hash_flops + score_flops + value_flops; }
-  double paper_flops() const;  // hash_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
+  double full_flops() const { return selection_flops + score_flops + value_flops; }
+  double paper_flops()
+      const;  // selection_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
   double share() const { return pairs_total > 0 ? pairs / pairs_total : 0; }
   AttentionCost& operator+=(const AttentionCost& more) {
-    hash_flops += more.hash_flops;
+    selection_flops += more.selection_flops;
     score_flops += more.score_flops;
     value_flops += more.value_flops;
     dot_products += more.dot_products;

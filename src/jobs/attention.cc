@@ -121,7 +121,7 @@ void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, co
   ReformerRotations rotations;
   for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
     const int32_t length = in.cu_seqlens[b + 1] - in.cu_seqlens[b];
-    if (UsesHash(spec, length)) CheckWindow(reformer, length);
+    if (IsSparseAt(spec, length)) CheckWindow(reformer, length);
     rotations.columns = std::max(rotations.columns, RotationColumns(reformer, length));
   }
   if (has_rotations) {
@@ -190,7 +190,7 @@ template <class Projections>
 Projections ProjectionsOf(const OperatorInput& in, const AttentionSpec& spec) {
   if (const auto* given = std::get_if<Projections>(&in.projections)) return *given;
   if (in.tokens == 0) return {};
-  return std::get<Projections>(DrawHashProjections(spec, in.shape(), /*layer=*/0, /*step=*/0));
+  return std::get<Projections>(DrawProjections(spec, in.shape(), /*layer=*/0, /*step=*/0));
 }
 
 // The buckets of a kind's queries and keys, from the fast kernels and from the oracle.
@@ -200,62 +200,62 @@ struct HashCall {
   HeadTensor<const float> query, key;
 };
 
-HashBuckets Hash(const DenseAttention&, const HashCall&) { return {}; }
-HashBuckets Hash(const SimHashAttention&, const HashCall& call) {
+Buckets Hash(const DenseAttention&, const HashCall&) { return {}; }
+Buckets Hash(const SimHashAttention&, const HashCall& call) {
   return HashQueriesAndKeys(call.spec, call.in.shape(), call.query, call.key,
                             ProjectionsOf<SimHashPlanes>(call.in, call.spec));
 }
-HashBuckets Hash(const ReformerAttention&, const HashCall& call) {
+Buckets Hash(const ReformerAttention&, const HashCall& call) {
   return {HashByRotation(call.spec, call.in.shape(), call.query, ProjectionsOf<ReformerRotations>(call.in, call.spec)),
           {}};
 }
 
-HashBuckets Hash(const ClusteredAttention&, const HashCall& call) {
-  return HashByHalving(call.spec, call.in.shape(), call.query, call.key,
-                       ProjectionsOf<ClusterDirections>(call.in, call.spec));
+Buckets Hash(const ClusteredAttention&, const HashCall& call) {
+  return GroupByHalving(call.spec, call.in.shape(), call.query, call.key,
+                        ProjectionsOf<ClusterDirections>(call.in, call.spec));
 }
 
-HashBuckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
-HashBuckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+Buckets Hash(const DenseAttention&, const OperatorInput&, const ref::Inputs&) { return {}; }
+Buckets Hash(const SimHashAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
   return ref::Hash(inputs, ProjectionsOf<SimHashPlanes>(in, inputs.spec));
 }
-HashBuckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+Buckets Hash(const ReformerAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
   return {ref::HashByRotation(inputs, ProjectionsOf<ReformerRotations>(in, inputs.spec)), {}};
 }
 
-HashBuckets Hash(const ClusteredAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
-  return ref::HashByHalving(inputs, ProjectionsOf<ClusterDirections>(in, inputs.spec));
+Buckets Hash(const ClusteredAttention&, const OperatorInput& in, const ref::Inputs& inputs) {
+  return ref::GroupByHalving(inputs, ProjectionsOf<ClusterDirections>(in, inputs.spec));
 }
 
 // The plan that a kind's buckets make.
-AttentionPlanPtr PlanOf(const DenseAttention&, const HashCall& call, const HashBuckets&) {
+AttentionPlanPtr PlanOf(const DenseAttention&, const HashCall& call, const Buckets&) {
   return BuildDensePlan(call.in.shape());
 }
-AttentionPlanPtr PlanOf(const SimHashAttention&, const HashCall& call, const HashBuckets& buckets) {
+AttentionPlanPtr PlanOf(const SimHashAttention&, const HashCall& call, const Buckets& buckets) {
   return BuildSimHashPlan(call.spec, call.in.shape(), buckets.query, buckets.key);
 }
-AttentionPlanPtr PlanOf(const ReformerAttention&, const HashCall& call, const HashBuckets& buckets) {
+AttentionPlanPtr PlanOf(const ReformerAttention&, const HashCall& call, const Buckets& buckets) {
   return BuildReformerPlan(call.spec, call.in.shape(), buckets.query);
 }
-AttentionPlanPtr PlanOf(const ClusteredAttention&, const HashCall& call, const HashBuckets& buckets) {
+AttentionPlanPtr PlanOf(const ClusteredAttention&, const HashCall& call, const Buckets& buckets) {
   return BuildClusteredPlan(call.spec, call.in.shape(), call.query, call.key, buckets.query, buckets.key);
 }
-AttentionPlanPtr PlanOf(const HashCall& call, const HashBuckets& buckets) {
+AttentionPlanPtr PlanOf(const HashCall& call, const Buckets& buckets) {
   return std::visit([&](const auto& kind) { return PlanOf(kind, call, buckets); }, call.spec.kind);
 }
 
 // Calls add(name, hash functions or rounds, buckets) for those that a kind has; functions 0: buckets are [heads, T].
 using AddTensor = std::function<void(const char* name, int functions, const std::vector<int32_t>& buckets)>;
-void AddBuckets(const DenseAttention&, const HashBuckets&, const AddTensor&) {}
-void AddBuckets(const SimHashAttention& simhash, const HashBuckets& buckets, const AddTensor& add) {
+void AddBuckets(const DenseAttention&, const Buckets&, const AddTensor&) {}
+void AddBuckets(const SimHashAttention& simhash, const Buckets& buckets, const AddTensor& add) {
   add("query_buckets", simhash.hashes, buckets.query);
   add("key_buckets", simhash.hashes, buckets.key);
 }
-void AddBuckets(const ReformerAttention& reformer, const HashBuckets& buckets, const AddTensor& add) {
+void AddBuckets(const ReformerAttention& reformer, const Buckets& buckets, const AddTensor& add) {
   add("query_buckets", reformer.rounds, buckets.query);
 }
 
-void AddBuckets(const ClusteredAttention&, const HashBuckets& buckets, const AddTensor& add) {
+void AddBuckets(const ClusteredAttention&, const Buckets& buckets, const AddTensor& add) {
   add("query_groups", 0, buckets.query);
   add("key_clusters", 0, buckets.key);
 }
@@ -266,7 +266,7 @@ ClusterDirections DirectionsOf(const Kind&, const OperatorInput&, const Attentio
   return {};
 }
 ClusterDirections DirectionsOf(const ClusteredAttention&, const OperatorInput& in, const AttentionSpec& spec) {
-  if (in.buckets || !AnyHash(spec, in.shape())) return {};
+  if (in.buckets || !AnySparse(spec, in.shape())) return {};
   return ProjectionsOf<ClusterDirections>(in, spec);
 }
 
@@ -344,8 +344,8 @@ OperatorOutput RunReferenceOperator(const OperatorInput& in, const AttentionSpec
       in.buckets ? *in.buckets : std::visit([&](const auto& kind) { return Hash(kind, in, inputs); }, spec.kind);
   inputs.query_buckets = result.buckets.query;
   inputs.key_buckets = result.buckets.key;
-  result.counts.hash_flops =
-      Counts(*PlanOf(HashCall{in, spec, RowsOf(in, in.query), RowsOf(in, in.key)}, result.buckets)).hash_flops;
+  result.counts.selection_flops =
+      Counts(*PlanOf(HashCall{in, spec, RowsOf(in, in.query), RowsOf(in, in.key)}, result.buckets)).selection_flops;
   const ref::Outputs outputs = ref::Forward(inputs);
   result.out = Rounded(outputs.out);
   result.lse = Rounded(outputs.lse);
@@ -391,7 +391,7 @@ void WriteOperatorOutput(const std::string& path, const OperatorInput& in, const
   WriteSafetensors(path, tensors,
                    {{"pairs_computed", std::to_string(result.counts.pairs_computed)},
                     {"pairs_total", std::to_string(result.counts.pairs_total)},
-                    {"hash_flops", std::to_string(in.buckets ? 0 : result.counts.hash_flops)},
+                    {"hash_flops", std::to_string(in.buckets ? 0 : result.counts.selection_flops)},
                     {"attention_flops", std::to_string(result.counts.attention_flops)}});
 }
 

@@ -16,15 +16,15 @@ struct OperatorInput {
   // [tokens, heads, head_dim]; grad_output may be empty, key is where queries are the keys
   std::vector<float> query, key, value, grad_output;
   std::vector<int32_t> cu_seqlens;
-  HashProjections projections;         // of the file, else none
-  std::optional<HashBuckets> buckets;  // of queries alone where those are the keys
+  Projections projections;         // of the file, else none
+  std::optional<Buckets> buckets;  // of queries alone where those are the keys
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
 };
 
 struct OperatorOutput {
   std::vector<float> out, lse, grad_query, grad_key, grad_value;
-  HashBuckets buckets;
+  Buckets buckets;
   AttentionCounts counts;
 };
 

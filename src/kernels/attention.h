@@ -58,13 +58,13 @@ struct AttentionCounts {
   // 2 · bands · head_dim · (queries + keys) · hashes · heads, 2 · rotations · head_dim · queries · rounds · heads, or
   // of clusters 2 · (directions of keys and of queries + (2 + levels) · groups) · head_dim · queries · heads, summed
   // over the sequences that need it
-  int64_t hash_flops = 0;
+  int64_t selection_flops = 0;
   int64_t attention_flops = 0;  // forward, all that the tiles computed: 4 · head_dim per visited pair
 
   AttentionCounts& operator+=(const AttentionCounts& more) {
     pairs_total += more.pairs_total;
     pairs_computed += more.pairs_computed;
-    hash_flops += more.hash_flops;
+    selection_flops += more.selection_flops;
     attention_flops += more.attention_flops;
     return *this;
   }
@@ -84,14 +84,14 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
                                 int64_t longest = 0);
 
 // Buckets of queries and keys: int32 [heads, hashes, tokens].
-struct HashBuckets {
+struct Buckets {
   std::vector<int32_t> query, key;
 };
 // bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed
 // as key − mean key of their sequence. Where sign patterns are buckets, bucket = Σ_b bit_b · 2^b; with sorted pairs its
 // place in Gray order instead, so that neighbours differ in one bit.
-HashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                               HeadTensor<const float> key, const SimHashPlanes& planes);
+Buckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const SimHashPlanes& planes);
 
 // Reformer's random rotations of one call and layer. A column is the same however many are drawn.
 struct ReformerRotations {
@@ -125,19 +125,18 @@ ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const Attenti
 // cut before, and cut so that the ranks below ⌈m n / C⌉, m = ⌊(a + b)/2⌋, go to the clusters below m; of equal products
 // the order stays as it was, at first that of positions. Groups likewise, and where queries open clusters together,
 // each group into bundles (BundlesOfAGroup), whose numbers then stand for groups': those of a group one after another;
-// cut l of queries is along direction l mod kQueryDirections. Sequences that UsesHash leaves out are left at 0. A
+// cut l of queries is along direction l mod kQueryDirections. Sequences that IsSparseAt leaves out are left at 0. A
 // product that is no number counts as +∞.
-HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                          HeadTensor<const float> key, const ClusterDirections& directions);
+Buckets GroupByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                       HeadTensor<const float> key, const ClusterDirections& directions);
 
 // What hashing draws, of the kind that spec asks for; nothing for exact attention.
-using HashProjections = std::variant<std::monostate, SimHashPlanes, ReformerRotations, ClusterDirections>;
-HashProjections DrawHashProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                                    uint64_t step);
+using Projections = std::variant<std::monostate, SimHashPlanes, ReformerRotations, ClusterDirections>;
+Projections DrawProjections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step);
 // Whether there are as many, of the spec's kind, as the sequences of a batch ask for.
-bool Suffice(const HashProjections& projections, const AttentionSpec& spec, const AttentionShape& shape);
+bool Suffice(const Projections& projections, const AttentionSpec& spec, const AttentionShape& shape);
 // Whether some sequence is long enough to be hashed.
-bool AnyHash(const AttentionSpec& spec, const AttentionShape& shape);
+bool AnySparse(const AttentionSpec& spec, const AttentionShape& shape);
 // Whether a forward only multiplies its queries, keys and values: then they may come rounded as products would round
 // them. Hashing, fills, clusters and the normalisation of shared keys take them as they are.
 bool OnlyMultiplies(const AttentionSpec& spec, const AttentionShape& shape);
@@ -147,7 +146,7 @@ bool OnlyMultiplies(const AttentionSpec& spec, const AttentionShape& shape);
 struct AttentionPlan;
 using AttentionPlanPtr = std::shared_ptr<const AttentionPlan>;
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
-// Sequences that UsesHash leaves out get the dense plan. With sorted pairs buckets are what is sorted by. `buckets`
+// Sequences that IsSparseAt leaves out get the dense plan. With sorted pairs buckets are what is sorted by. `buckets`
 // [heads, hashes, tokens] as above.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
@@ -155,20 +154,20 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
 // does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
-// `query_groups`, `key_clusters` [heads, tokens] as HashByHalving's: clusters of the last level; they, groups and
+// `query_groups`, `key_clusters` [heads, tokens] as GroupByHalving's: clusters of the last level; they, groups and
 // bundles may be of any size. Clusters are summed up by their keys' weighted means and chosen by the scores of query
 // and key.
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters);
-// The same with HashByHalving's groups and clusters.
+// The same with GroupByHalving's groups and clusters.
 AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions);
 // The plan that spec asks for: hashes query and key (the query alone where they are shared) with `projections` where a
 // sequence is long enough for it; else `projections` may be empty.
 AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                           HeadTensor<const float> key, const HashProjections& projections);
+                           HeadTensor<const float> key, const Projections& projections);
 // Pairs that the plan itself did not need counted are counted here: as much work as a plan.
 AttentionCounts Counts(const AttentionPlan& plan);
 // What the factors of the products are rounded to where they are gathered (q, k, v, the output's gradient) or made
@@ -196,7 +195,7 @@ struct AttentionForward {
   const AttentionPlan* plan = nullptr;
   AttentionDropout dropout;
   Operands operands = Operands::kFloat32;  // Error where it is not supported
-  // In place of query, key and value, or of out: numbers in bfloat16, on matrix tiles alone (else Error) and without a
+  // In place of query, key and value, or of out: numbers in bfloat16, on AMX tiles alone (else Error) and without a
   // backward. Inputs so where OnlyMultiplies(); the output is rounded to nearest even, and what rows sum up between
   // passes is then in work memory, [length][head_dim] floats of each unit in work.
   HeadTensor<const BFloat16> rounded_query = {}, rounded_key = {}, rounded_value = {};
@@ -212,11 +211,11 @@ struct AttentionBackward {
 void RunAttentionBackward(const AttentionBackward& call);
 
 // The instruction sets the kernels were compiled for and this machine can run, best first, for example {"amx",
-// "avx512", "avx2", "sse4"}: the first one is AVX-512 with products in bfloat16 in matrix tiles.
+// "avx512", "avx2", "sse4"}: the first one is AVX-512 with products in bfloat16 in AMX tiles.
 std::vector<std::string> SupportedIsas();
 std::string ActiveIsa();
 void ForceIsa(const std::string& name);   // "auto" or one of SupportedIsas(), in any case; UsageError otherwise
 std::string IsaName(int64_t hwy_target);  // of one of Highway's HWY_AVX3 …
-std::string WhyNoTiles();                 // one line where "amx" is not among SupportedIsas(), else empty
+std::string WhyNoAmx();                   // one line where "amx" is not among SupportedIsas(), else empty
 
 }  // namespace lshformer

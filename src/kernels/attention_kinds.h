@@ -10,25 +10,25 @@ struct PlanInputs {
   const AttentionSpec& spec;
   const AttentionShape& shape;
   HeadTensor<const float> query, key;  // no key where the kind shares keys
-  const HashProjections& projections;
+  const Projections& projections;
 };
 
-HashProjections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step);
-HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step);
-HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step);
-HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step);
+Projections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
+Projections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
+Projections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
+Projections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
 
-bool Suffice(const DenseAttention&, const AttentionSpec& spec, const HashProjections& projections,
+bool Suffice(const DenseAttention&, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
-bool Suffice(const SimHashAttention& simhash, const AttentionSpec& spec, const HashProjections& projections,
+bool Suffice(const SimHashAttention& simhash, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
-bool Suffice(const ReformerAttention& reformer, const AttentionSpec& spec, const HashProjections& projections,
+bool Suffice(const ReformerAttention& reformer, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
-bool Suffice(const ClusteredAttention& clustered, const AttentionSpec& spec, const HashProjections& projections,
+bool Suffice(const ClusteredAttention& clustered, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
 
 AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in);

@@ -264,13 +264,13 @@ class ClusteredUnit {
   std::vector<int32_t> query_groups_, group_begins_, bundle_begins_, count_;
 };
 
-int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
+int64_t SelectionFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     for (int head = 0; head < shape.heads; ++head) {
-      if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
-      flops += 2 * HashingProducts(*ClusteredOf(spec, head), length) * shape.head_dim * length;
+      if (!IsSparseAt(OfHead(spec, head), static_cast<int>(length))) continue;
+      flops += 2 * SelectionProducts(*ClusteredOf(spec, head), length) * shape.head_dim * length;
     }
   }
   return flops;
@@ -299,9 +299,9 @@ template <class Label>
 AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
   auto plan = std::make_shared<AttentionPlan>();
-  plan->counts.hash_flops = HashFlops(spec, shape);
+  plan->counts.selection_flops = SelectionFlops(spec, shape);
   const int64_t tokens = shape.tokens();
-  if (AnyHash(spec, shape)) {
+  if (AnySparse(spec, shape)) {
     plan->hashes = MostOpened(spec, shape);
     plan->one_key_bucket = true;
     plan->query_buckets.resize(static_cast<size_t>(shape.heads) * plan->hashes * tokens);
@@ -313,7 +313,7 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
       [&, opened, clusters, tokens](const AttentionPlan& planned, UnitParts& parts) {
         const Unit& unit = parts.unit;
         const AttentionSpec& own = OfHead(spec, unit.head);
-        if (!UsesHash(own, unit.length)) {
+        if (!IsSparseAt(own, unit.length)) {
           AddExact(parts);
           return;
         }

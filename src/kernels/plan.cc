@@ -298,7 +298,7 @@ int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    if (UsesHash(spec, static_cast<int>(length)))
+    if (IsSparseAt(spec, static_cast<int>(length)))
       flops += int64_t{4} * BandsOf(simhash, length) * shape.head_dim * length * simhash.hashes * shape.heads;
   }
   return flops;
@@ -312,9 +312,9 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
   plan->hashes = simhash.hashes;
   plan->query_buckets.assign(query_buckets.begin(), query_buckets.end());
   plan->key_buckets.assign(key_buckets.begin(), key_buckets.end());
-  plan->counts.hash_flops = SimHashFlops(spec, shape);
+  plan->counts.selection_flops = SimHashFlops(spec, shape);
   return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
-    if (UsesHash(spec, parts.unit.length)) {
+    if (IsSparseAt(spec, parts.unit.length)) {
       AddSimHashPasses(built, spec, parts);
     } else {
       AddExact(parts);

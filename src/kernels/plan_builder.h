@@ -59,7 +59,8 @@ void AddExact(UnitParts& parts);
 void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order);
 
 // Calls add_passes for every sequence and head of `shape`, by all threads, and lays their parts end to end. `plan` has
-// what the builder knows before: buckets, hashes, hash_flops. piece: tokens whose planning is worth waking a thread.
+// what the builder knows before: buckets, hashes, selection_flops. piece: tokens whose planning is worth waking a
+// thread.
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
                                 const std::function<void(const AttentionPlan& plan, UnitParts& parts)>& add_passes,
                                 int64_t piece = 8192);

@@ -43,12 +43,12 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step) {
+Projections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
   return DrawReformerRotations(spec, shape, layer, step);
 }
 
-bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const HashProjections& projections,
+bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const Projections& projections,
              const AttentionShape& shape) {
   const auto* rotations = std::get_if<ReformerRotations>(&projections);
   return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
@@ -56,7 +56,7 @@ bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const Hash
 
 AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in) {
   std::vector<int32_t> buckets;
-  if (AnyHash(in.spec, in.shape))
+  if (AnySparse(in.spec, in.shape))
     buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.projections),
                              /*needed_only=*/true);
   return BuildReformerPlan(in.spec, in.shape, buckets);

@@ -58,9 +58,9 @@ void Overlay(const torch::Tensor& stored, int depth, std::vector<float>& drawn) 
     std::copy_n(values + row * has, std::min<int64_t>(has, depth), drawn.begin() + row * depth);
 }
 
-HashProjections Draw(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step,
-                     const StoredDirections& stored) {
-  HashProjections projections = DrawHashProjections(spec, shape, layer, step);
+Projections Draw(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step,
+                 const StoredDirections& stored) {
+  Projections projections = DrawProjections(spec, shape, layer, step);
   auto* directions = std::get_if<ClusterDirections>(&projections);
   if (directions == nullptr || As<ClusteredAttention>(spec).directions != Directions::kStored) return projections;
   if (!stored.key.defined() || !stored.query.defined())
@@ -71,11 +71,11 @@ HashProjections Draw(const AttentionSpec& spec, const AttentionShape& shape, uin
 }
 
 // Nothing is drawn where nothing is hashed.
-std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
-  if (!AnyHash(options.spec, shape)) return std::make_shared<const HashProjections>();
+std::shared_ptr<const Projections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnySparse(options.spec, shape)) return std::make_shared<const Projections>();
   if (options.drawn)
     return options.drawn->Get(options.spec, shape, options.layer, options.planes_step, options.directions);
-  return std::make_shared<const HashProjections>(
+  return std::make_shared<const Projections>(
       Draw(options.spec, shape, options.layer, options.planes_step, options.directions));
 }
 
@@ -121,7 +121,7 @@ void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
 
 // Whether qkv and the output may be in bfloat16.
 bool MayBeRounded(Operands operands) {
-  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
 }
 
 // The kernels read numbers in rows side by side, where they lie.
@@ -187,22 +187,22 @@ struct Sequence {
 // Probabilities [heads, n, n] of a sequence, docs/attention.md line by line; of each kind, with what it hashed the
 // batch to.
 struct NoBuckets {};
-NoBuckets Buckets(const DenseAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
+NoBuckets BucketsOf(const DenseAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
 
 torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoBuckets) {
   return torch::softmax(torch::matmul(sequence.query, sequence.key.transpose(1, 2)) * sequence.Scale(), -1);
 }
 
 // [heads, hashes, T] of queries and keys; empty where nothing is hashed.
-HashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+Buckets BucketsOf(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
+  if (!AnySparse(options.spec, shape)) return {};
   return HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
                             Part<const float>(single, shape, 1), std::get<SimHashPlanes>(*Numbers(options, shape)));
 }
 
 // [heads, n, n]: which pairs of one sequence are seen.
-torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
+torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const Buckets& buckets) {
   const int64_t length = sequence.length();
   torch::Tensor seen = torch::empty({sequence.options.heads, length, length}, torch::kBool);
   bool* at = seen.data_ptr<bool>();
@@ -217,8 +217,8 @@ torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequenc
   return seen;
 }
 
-torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
-  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const Buckets& buckets) {
+  if (!IsSparseAt(sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const torch::Tensor &query = sequence.query, &key = sequence.key;
   const torch::Tensor seen = SeenPairs(simhash, sequence, buckets);
@@ -241,9 +241,9 @@ torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& seq
 }
 
 // [heads, rounds, T]; empty where nothing is hashed.
-std::vector<int32_t> Buckets(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+std::vector<int32_t> BucketsOf(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
+  if (!AnySparse(options.spec, shape)) return {};
   return HashByRotation(options.spec, shape, Part<const float>(single, shape, 0),
                         std::get<ReformerRotations>(*Numbers(options, shape)));
 }
@@ -269,11 +269,11 @@ torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& s
 }
 
 // Groups of queries and clusters of keys, [heads, T]; empty where nothing is hashed.
-HashBuckets Buckets(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+Buckets BucketsOf(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
-  return HashByHalving(options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
-                       std::get<ClusterDirections>(*Numbers(options, shape)));
+  if (!AnySparse(options.spec, shape)) return {};
+  return GroupByHalving(options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
+                        std::get<ClusterDirections>(*Numbers(options, shape)));
 }
 
 // Numbers of one sequence as the readable form of clustered attention takes them.
@@ -283,7 +283,7 @@ struct ClusteredNumbers {
   AttentionShape shape;
   ref::Inputs in;
 
-  ClusteredNumbers(const Sequence& sequence, const HashBuckets& buckets)
+  ClusteredNumbers(const Sequence& sequence, const Buckets& buckets)
       : query(Wide(sequence.query)),
         key(Wide(sequence.key)),
         groups(Own(sequence, buckets.query)),
@@ -311,8 +311,8 @@ struct ClusteredNumbers {
 };
 
 // What a centroid gets is shared out to its keys; numbers alone, without gradients.
-torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const HashBuckets& buckets) {
-  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const Buckets& buckets) {
+  if (!IsSparseAt(sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const int64_t n = sequence.length();
   const int heads = sequence.options.heads;
@@ -334,7 +334,7 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   const int parts = PartsOf(options.spec);
   const torch::Tensor heads = qkv.view({qkv.size(0), parts, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   const auto visit_all = [&](const auto& kind) {
-    const auto buckets = Buckets(kind, options, single);
+    const auto buckets = BucketsOf(kind, options, single);
     for (int b = 0; b < shape.sequences(); ++b) {
       const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];
       const torch::Tensor mine = heads.slice(2, begin, end);  // [parts, heads, n, head_dim]
@@ -354,14 +354,14 @@ int64_t StoredDirections::version() const {
   return changes;
 }
 
-std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
-                                                             uint32_t layer, uint64_t step,
-                                                             const StoredDirections& stored) {
+std::shared_ptr<const Projections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
+                                                         uint32_t layer, uint64_t step,
+                                                         const StoredDirections& stored) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
   const int64_t version = stored.version();
   if (!projections_ || step_ != step || version_ != version || !Suffice(*projections_, spec, shape)) {
-    projections_ = std::make_shared<const HashProjections>(Draw(spec, shape, layer, step, stored));
+    projections_ = std::make_shared<const Projections>(Draw(spec, shape, layer, step, stored));
     step_ = step;
     version_ = version;
   }
@@ -376,7 +376,7 @@ Operands OperandsOf(Precision precision) {
       return Operands::kBFloat16;
     case Precision::kInt8:
       // Float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
-      return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
+      return ActiveAmxTiles() != AmxTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:
@@ -401,7 +401,7 @@ std::vector<double> MassMet(const torch::Tensor& qkv, const AttentionOptions& op
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
   const torch::Tensor heads = single.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
-  const HashBuckets buckets = Buckets(As<ClusteredAttention>(options.spec), options, single);
+  const Buckets buckets = BucketsOf(As<ClusteredAttention>(options.spec), options, single);
   std::vector<double> met(shape.heads, 0.0);
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];

@@ -27,14 +27,14 @@ inline constexpr int64_t kStoredQueryDirections = ClusteredAttention::kQueryDire
 class DrawnProjections {
  public:
   // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
-  std::shared_ptr<const HashProjections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                                             uint64_t step, const StoredDirections& stored = {});
+  std::shared_ptr<const Projections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                         uint64_t step, const StoredDirections& stored = {});
 
  private:
   std::mutex mutex_;
   uint64_t step_ = 0;
   int64_t version_ = 0;                                 // of the stored directions
-  std::shared_ptr<const HashProjections> projections_;  // null: nothing yet
+  std::shared_ptr<const Projections> projections_;      // null: nothing yet
 };
 
 struct AttentionOptions {
@@ -53,7 +53,7 @@ struct AttentionOptions {
   torch::ScalarType out_type = torch::kFloat32;
 };
 
-// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 on tiles
+// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where AMX tiles are active; float32 on tiles
 // is split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
 
@@ -61,7 +61,7 @@ Operands OperandsOf(Precision precision);
 int PartsOf(const AttentionSpec& spec);
 
 // qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim] of
-// options.out_type. Without gradients, with bfloat16 operands in matrix tiles, that may be kBFloat16, and where
+// options.out_type. Without gradients, with bfloat16 operands in AMX tiles, that may be kBFloat16, and where
 // OnlyMultiplies (kernels/attention.h) so may qkv: rounded as maps and kernels round, which changes no other bit.
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);

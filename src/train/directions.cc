@@ -12,7 +12,7 @@ void RefreshDirections(Model& model, const std::function<PackedBatch(int64_t num
     if (StoresDirections(layer))
       found.Add(site, [&](int head, int length) {
         const AttentionSpec& spec = OfHead(layer, head);
-        return Is<ClusteredAttention>(spec) && UsesHash(spec, length);
+        return Is<ClusteredAttention>(spec) && IsSparseAt(spec, length);
       });
     return torch::Tensor();  // what it computes stays its own
   };

@@ -44,7 +44,7 @@ TEST(Cost, OfClusters) {
   const AttentionSpec spec = ParseAttentionSpec("clustered", "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 512);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 512 * (32 + 64 + 7 * (1 - 64.0 / 512)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (5 + 2 + 12) * 64 * 512 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (5 + 2 + 12) * 64 * 512 * 2);
   EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 80).pairs, 2 * 80 * 80);  // not hashed
 }
 
@@ -53,7 +53,7 @@ TEST(Cost, OfBundles) {
   const AttentionSpec spec = ParseAttentionSpec({{"type", "clustered"}, {"bundle", 64}, {"window", 0}}, "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (128 + 64 + 2 * (1 - 64.0 / 2048)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 5 + 12) * 64 * 2048 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (7 + 5 + 12) * 64 * 2048 * 2);
 }
 
 // 2,048 tokens: 16 centroids of 128 keys, 4 · 8 of 16 keys, and keys as above.
@@ -62,11 +62,11 @@ TEST(Cost, OfClustersOfClusters) {
       ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {4, 3}}}, "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (16 + 32 + 48 + 7 * (1 - 48.0 / 2048)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);
 }
 
 TEST(Cost, LongSequencesOfThePaper) {
-  EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).hash_flops, 262144);
+  EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).selection_flops, 262144);
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 1, 64, 512).score_flops, 33554432);
   // About 33,217 of the 131,328 pairs i ≤ j collide.
   EXPECT_NEAR(CostOfAttention(SimHash(2, 1, 256, Pairs::kReference), 1, 64, 512).dot_products, 33217, 1);
@@ -76,7 +76,7 @@ TEST(Cost, LongSequencesOfThePaper) {
 TEST(Cost, DotProductsOfThePaper) {
   const AttentionCost cost = CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10);
   EXPECT_NEAR(cost.dot_products, 28.79, 0.005);
-  EXPECT_NEAR((cost.hash_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
+  EXPECT_NEAR((cost.selection_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
   EXPECT_NEAR(cost.score_flops, 128 * cost.dot_products, 1e-9);
   EXPECT_EQ(CostOfAttention({}, 2, 64, 10).dot_products, 200);
   EXPECT_EQ(cost.pairs_total, 200);
@@ -161,7 +161,7 @@ TEST(Cost, ReformerGrowsWithTheLength) {
   const AttentionCost cost = CostOfAttention(Reformer(1), 12, 64, 4096);
   EXPECT_DOUBLE_EQ(cost.pairs, 12.0 * 4096 * 128);
   EXPECT_DOUBLE_EQ(cost.dot_products, cost.pairs);
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * 64 * 64 * 4096 * 12);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * 64 * 64 * 4096 * 12);
   EXPECT_DOUBLE_EQ(cost.score_flops, 2.0 * 64 * cost.pairs);
   EXPECT_DOUBLE_EQ(cost.pairs_total, 12.0 * 4096 * 4096);
   EXPECT_DOUBLE_EQ(CostOfAttention(Reformer(3), 12, 64, 4096).pairs, 3 * cost.pairs);

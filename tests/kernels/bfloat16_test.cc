@@ -118,14 +118,14 @@ TEST_F(BFloat16, PairsOfATransposedTile) {
   }
 }
 
-// Attention: in vectors, and in the model of matrix tiles.
+// Attention: in vectors, and in the model of AMX tiles.
 class BFloat16Attention : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    UseTileModel(GetParam());
+    UseAmxModel(GetParam());
     if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   }
-  void TearDown() override { UseTileModel(false); }
+  void TearDown() override { UseAmxModel(false); }
 };
 INSTANTIATE_TEST_SUITE_P(Products, BFloat16Attention, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "tile_model" : "vectors"; });

@@ -112,8 +112,8 @@ TEST(EqualClusters, ALaterLargerOneMovesThemBack) {
   AttentionSpec spec = WithAlways(Clustered(16, 4, 4), 2, true, true);
   AttentionCase c = RandomCase(spec, {257}, 1, 16, 23);
   for (auto* tensor : {&c.query, &c.key}) std::fill(tensor->begin(), tensor->end(), 0.0f);
-  c.buckets = HashByHalving(spec, c.shape(), {c.query.data(), 16, 16}, {c.key.data(), 16, 16},
-                            DrawClusterDirections(spec, c.shape(), 0));
+  c.buckets = GroupByHalving(spec, c.shape(), {c.query.data(), 16, 16}, {c.key.data(), 16, 16},
+                             DrawClusterDirections(spec, c.shape(), 0));
   for (const std::string& isa : SupportedIsas()) {
     SCOPED_TRACE(isa);
     ForceIsa(isa);

@@ -274,7 +274,7 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 }
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
-  EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 81);
+  EXPECT_EQ(ShortestSparse(Levels({}, {4}, 4)), 81);
   for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({64, 16}, {2, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
@@ -282,7 +282,7 @@ TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
     dense.spec = AttentionSpec{};
     EXPECT_TRUE(RunKernels(c) == RunKernels(dense));
     EXPECT_EQ(RunKernels(c, false).counts.pairs_computed, RunKernels(dense, false).counts.pairs_computed);
-    EXPECT_EQ(ShortestHashed(spec), 81);
+    EXPECT_EQ(ShortestSparse(spec), 81);
     // One token more is approximate, but near.
     const AttentionCase longer = RandomCase(spec, {81}, 2, 16, 10);
     ExpectNearOracle(longer, RunKernels(longer));
@@ -329,8 +329,8 @@ TEST(ClusteredLimits, NumbersThatAreNoneStayInTheirSequence) {
       std::fill_n(bad.query.begin() + 23 * 16, 5, x);
       const AttentionResult got = RunKernels(bad);
       EXPECT_TRUE(std::equal(got.out.begin() + 100 * 16, got.out.end(), want.out.begin() + 100 * 16)) << x;
-      const HashBuckets labels = HashByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
-                                               DrawClusterDirections(spec, bad.shape(), 0));
+      const Buckets labels = GroupByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
+                                            DrawClusterDirections(spec, bad.shape(), 0));
       EXPECT_LT(*std::max_element(labels.key.begin(), labels.key.end()), 14);
     }
   }
@@ -421,7 +421,7 @@ TEST(Halving, ByHand) {
   const AttentionShape shape{cu_seqlens, 1, 1};
   const std::vector<float> x{3, 1, 2, 7, 5, 6, 4};
   const ClusterDirections along{2, 1, {1, -1}, {1}};  // the second level sorts downwards
-  const HashBuckets got = HashByHalving(spec, shape, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
+  const Buckets got = GroupByHalving(spec, shape, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
   EXPECT_EQ(got.key, (std::vector<int32_t>{0, 0, 0, 1, 2, 1, 2}));
   EXPECT_EQ(got.query, (std::vector<int32_t>{0, 0, 0, 1, 1, 1, 0}));
 }
@@ -433,7 +433,7 @@ TEST(Halving, BundlesByHand) {
   const std::vector<int32_t> cu_seqlens{0, 7};
   const std::vector<float> x{3, 1, 2, 7, 5, 6, 4};
   const ClusterDirections along{3, 3, {1, 1, 1}, {1, -1, 1}};
-  const HashBuckets got = HashByHalving(spec, {cu_seqlens, 1, 1}, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
+  const Buckets got = GroupByHalving(spec, {cu_seqlens, 1, 1}, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
   // Below 3: 3, 1, 2, cut downwards below rank 2: 3, 2 | 1. The others downwards below rank 5: 7, 6 | 5, 4, each cut
   // upwards, at 4 and ⌈35/6⌉ = 6.
   EXPECT_EQ(got.query, (std::vector<int32_t>{0, 1, 0, 3, 5, 2, 4}));
@@ -454,9 +454,9 @@ TEST(Halving, AgreesWithTheOracleAndKeepsTies) {
     }
     const std::vector<double> query = Wide(c.query), key = Wide(c.key);
     const ref::Inputs in{c.shape(), spec, query, key, key, 1.0, {}, {}, {}};
-    const HashBuckets want = ref::HashByHalving(in, along);
+    const Buckets want = ref::GroupByHalving(in, along);
     const int64_t row = 24;
-    const HashBuckets got = HashByHalving(spec, c.shape(), {c.query.data(), row, 12}, {c.key.data(), row, 12}, along);
+    const Buckets got = GroupByHalving(spec, c.shape(), {c.query.data(), row, 12}, {c.key.data(), row, 12}, along);
     EXPECT_EQ(got.key, want.key);
     EXPECT_EQ(got.query, want.query);
   }

@@ -227,18 +227,18 @@ TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(WorkMemoryInTiles, IsWhatWorkBytesStates) {
+TEST(WorkMemoryInAmxTiles, IsWhatWorkBytesStates) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer reserves address space of its own";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   AttentionCase c = LongCase({"", AttentionSpec{}, 1500, 2, 256});
-  UseTileModel(true);
+  UseAmxModel(true);
   for (const Operands operands : {Operands::kBFloat16, Operands::kTwoParts}) {
     c.operands = operands;
     for (const bool backward : {true, false})
       EXPECT_EXIT(RunWithinWorkBytes(c, /*threads=*/2, backward), ::testing::ExitedWithCode(0), "") << Name(operands);
   }
   EXPECT_GT(ForwardWorkBytes(*PlanOf(c), Operands::kTwoParts), ForwardWorkBytes(*PlanOf(c), Operands::kBFloat16));
-  UseTileModel(false);
+  UseAmxModel(false);
 }
 
 TEST_P(WorkMemory, OfLongSequencesIsLinear) {

@@ -24,14 +24,14 @@ std::vector<int32_t> CuSeqlens(const std::vector<int>& lengths) {
   return cu_seqlens;
 }
 
-std::vector<float> Drawn(const HashProjections& numbers) {
+std::vector<float> Drawn(const Projections& numbers) {
   const auto* planes = std::get_if<SimHashPlanes>(&numbers);
   return planes ? planes->planes : std::get<ReformerRotations>(numbers).rotations;
 }
 
 class DrawnProjectionsTest : public ::testing::TestWithParam<AttentionSpec> {
  protected:
-  std::shared_ptr<const HashProjections> Get(const std::vector<int>& lengths, uint64_t step) {
+  std::shared_ptr<const Projections> Get(const std::vector<int>& lengths, uint64_t step) {
     const std::vector<int32_t> cu_seqlens = CuSeqlens(lengths);
     return drawn_->Get(GetParam(), {cu_seqlens, kHeads, kHeadDim}, /*layer=*/3, step);
   }

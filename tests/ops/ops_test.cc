@@ -323,7 +323,7 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
                    {},
                    {},
                    {0.3f, options->dropout_key, options->sequence_ids}};
-    HashBuckets buckets;
+    Buckets buckets;
     if (Is<SimHashAttention>(options->spec)) {
       buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0, shape.longest()));
     } else if (shared_keys) {

@@ -41,6 +41,6 @@ Outputs Forward(const SimHashAttention& simhash, const Inputs& in);
 Gradients Backward(const SimHashAttention& simhash, const Inputs& in, std::span<const double> grad_out);
 
 // The hash of HashQueriesAndKeys with dot products in double: it differs where a float dot product rounds across 0.
-HashBuckets Hash(const Inputs& in, const SimHashPlanes& planes);
+Buckets Hash(const Inputs& in, const SimHashPlanes& planes);
 
 }  // namespace lshformer::ref

@@ -29,7 +29,7 @@ struct TileRows {
 
 inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile& tile, TileRows& rows) {
   rows.count = tile.row_end - tile.row_begin;
-  rows.padded = RoundUp(rows.count, work.in_tiles() ? kTilePadding : kLanes);
+  rows.padded = RoundUp(rows.count, work.in_amx_tiles() ? kAmxPadding : kLanes);
   const int32_t* order = work.plan->Order(pass.row_order);
   for (int r = 0; r < kTileRows; ++r) {  // padding repeats the last row
     const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);

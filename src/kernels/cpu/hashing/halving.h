@@ -1,4 +1,4 @@
-// Rows cut into parts of equal size by halves (kernels/attention.h, HashByHalving).
+// Rows cut into parts of equal size by halves (kernels/attention.h, GroupByHalving).
 #pragma once
 #include <cstdint>
 #include <vector>

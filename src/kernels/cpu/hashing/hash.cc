@@ -205,11 +205,11 @@ int64_t TokensAtATime(const SimHashAttention& simhash, int padded) {
 
 }  // namespace
 
-HashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                               HeadTensor<const float> key, const SimHashPlanes& planes) {
+Buckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const SimHashPlanes& planes) {
   const auto& simhash = As<SimHashAttention>(spec);
   const int64_t tokens = shape.tokens();
-  HashBuckets buckets;
+  Buckets buckets;
   if (tokens == 0) return buckets;
   if (SignPatternsAreBuckets(simhash)) return HashSignPatterns(simhash, shape, query, key, planes);
   buckets.query.resize(static_cast<size_t>(shape.heads) * simhash.hashes * tokens);

@@ -10,7 +10,7 @@ namespace lshformer {
 std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim);
 
 // HashQueriesAndKeys where sign patterns are buckets.
-HashBuckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape,
-                             HeadTensor<const float> query, HeadTensor<const float> key, const SimHashPlanes& planes);
+Buckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape, HeadTensor<const float> query,
+                         HeadTensor<const float> key, const SimHashPlanes& planes);
 
 }  // namespace lshformer
