@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "base/json.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
+#include "kernels/plan.h"
 #include "kernels/work_memory.h"
 
 namespace lshformer {
@@ -19,7 +22,7 @@ class AttentionOperands {
   AttentionOperands& operator=(const AttentionOperands&) = delete;
 
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const Projections& projections) const;
+  PlannedAttention Plan(const AttentionSpec& spec, const Projections& projections) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
   // Products are MultipliedAs(operands).
   void Run(const AttentionSpec& spec, const Projections& projections, bool backward, float dropout = 0,

@@ -11,7 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "lshformer/version.h"
 
 namespace lshformer {

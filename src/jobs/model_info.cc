@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "eval/cost.h"
+#include "eval/model_cost.h"
 #include "io/weight_files.h"
 #include "jobs/model_source.h"
 #include "models/config.h"

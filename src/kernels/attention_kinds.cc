@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/execution.h"
+
 namespace lshformer {
 
 int64_t AttentionShape::longest() const {
@@ -29,10 +31,22 @@ bool Suffice(const Projections& projections, const AttentionSpec& spec, const At
   return std::visit([&](const auto& kind) { return Suffice(kind, spec, projections, shape); }, spec.kind);
 }
 
-AttentionPlanPtr BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+Buckets FindBuckets(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                    HeadTensor<const float> key, const Projections& projections) {
+  const PlanInputs in{spec, shape, query, key};
+  return std::visit([&](const auto& kind) { return FindBuckets(kind, in, projections); }, spec.kind);
+}
+
+PlannedAttention BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                            HeadTensor<const float> key, const Projections& projections) {
-  const PlanInputs in{spec, shape, query, key, projections};
-  return std::visit([&](const auto& kind) { return Plan(kind, in); }, spec.kind);
+  const PlanInputs in{spec, shape, query, key};
+  return std::visit([&](const auto& kind) { return Plan(kind, in, projections); }, spec.kind);
+}
+
+PlannedAttention BuildPlan(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const Buckets& buckets) {
+  const PlanInputs in{spec, shape, query, key};
+  return std::visit([&](const auto& kind) { return Plan(kind, in, buckets); }, spec.kind);
 }
 
 Projections DrawProjections(const DenseAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
@@ -41,6 +55,14 @@ Projections DrawProjections(const DenseAttention&, const AttentionSpec&, const A
 
 bool Suffice(const DenseAttention&, const AttentionSpec&, const Projections&, const AttentionShape&) { return true; }
 
-AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in) { return BuildDensePlan(in.shape); }
+Buckets FindBuckets(const DenseAttention&, const PlanInputs&, const Projections&) { return {}; }
+
+PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Projections&) {
+  return {BuildDensePlan(in.shape)};
+}
+
+PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Buckets&) {
+  return {BuildDensePlan(in.shape)};
+}
 
 }  // namespace lshformer

@@ -1,7 +1,7 @@
 // What each kind of attention brings to the kernels, an overload on its struct; the functions of the same name in
-// kernels/attention.h find it by the kind of a spec. A kind that lacks one does not compile.
+// kernels/hashing.h and BuildPlan find it by the kind of a spec. A kind that lacks one does not compile.
 #pragma once
-#include "kernels/attention.h"
+#include "kernels/plan.h"
 
 namespace lshformer {
 
@@ -10,7 +10,6 @@ struct PlanInputs {
   const AttentionSpec& spec;
   const AttentionShape& shape;
   HeadTensor<const float> query, key;  // no key where the kind shares keys
-  const Projections& projections;
 };
 
 Projections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
@@ -31,9 +30,19 @@ bool Suffice(const ReformerAttention& reformer, const AttentionSpec& spec, const
 bool Suffice(const ClusteredAttention& clustered, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
 
-AttentionPlanPtr Plan(const DenseAttention&, const PlanInputs& in);
-AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in);
-AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in);
-AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in);
+Buckets FindBuckets(const DenseAttention&, const PlanInputs& in, const Projections& projections);
+Buckets FindBuckets(const SimHashAttention&, const PlanInputs& in, const Projections& projections);
+Buckets FindBuckets(const ReformerAttention&, const PlanInputs& in, const Projections& projections);
+Buckets FindBuckets(const ClusteredAttention&, const PlanInputs& in, const Projections& projections);
+
+PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Projections& projections);
+PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Projections& projections);
+PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Projections& projections);
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Projections& projections);
+
+PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Buckets& buckets);
+PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Buckets& buckets);
+PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Buckets& buckets);
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Buckets& buckets);
 
 }  // namespace lshformer

@@ -85,9 +85,17 @@ bool Suffice(const ClusteredAttention&, const AttentionSpec& spec, const Project
          directions->query_depth >= QueryDepth(spec, shape);
 }
 
-AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in) {
-  if (!AnySparse(in.spec, in.shape)) return BuildDensePlan(in.shape);
-  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(in.projections));
+Buckets FindBuckets(const ClusteredAttention&, const PlanInputs& in, const Projections& projections) {
+  return GroupByHalving(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(projections));
+}
+
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Projections& projections) {
+  if (!AnySparse(in.spec, in.shape)) return {BuildDensePlan(in.shape)};
+  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(projections));
+}
+
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, buckets.query, buckets.key);
 }
 
 }  // namespace lshformer

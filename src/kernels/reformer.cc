@@ -54,12 +54,20 @@ bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const Proj
   return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
 }
 
-AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in) {
-  std::vector<int32_t> buckets;
+Buckets FindBuckets(const ReformerAttention&, const PlanInputs& in, const Projections& projections) {
+  return {HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(projections)), {}};
+}
+
+PlannedAttention Plan(const ReformerAttention& reformer, const PlanInputs& in, const Projections& projections) {
+  Buckets buckets;
   if (AnySparse(in.spec, in.shape))
-    buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.projections),
-                             /*needed_only=*/true);
-  return BuildReformerPlan(in.spec, in.shape, buckets);
+    buckets.query = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(projections),
+                                   /*needed_only=*/true);
+  return Plan(reformer, in, buckets);
+}
+
+PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return {BuildReformerPlan(in.spec, in.shape, buckets.query)};
 }
 
 }  // namespace lshformer

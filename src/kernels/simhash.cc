@@ -57,11 +57,17 @@ bool Suffice(const SimHashAttention& simhash, const AttentionSpec&, const Projec
   return planes != nullptr && planes->bands >= BandsOf(simhash, shape.longest());
 }
 
-AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in) {
-  if (!AnySparse(in.spec, in.shape)) return BuildDensePlan(in.shape);
-  const Buckets buckets =
-      HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(in.projections));
-  return BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key);
+Buckets FindBuckets(const SimHashAttention&, const PlanInputs& in, const Projections& projections) {
+  return HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(projections));
+}
+
+PlannedAttention Plan(const SimHashAttention& simhash, const PlanInputs& in, const Projections& projections) {
+  if (!AnySparse(in.spec, in.shape)) return {BuildDensePlan(in.shape)};
+  return Plan(simhash, in, FindBuckets(simhash, in, projections));
+}
+
+PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return {BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key)};
 }
 
 }  // namespace lshformer

@@ -32,10 +32,10 @@ class Variant {
     double pairs = 0, total = 0;
     for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
       draws_.push_back(DrawProjections(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));
-      const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
-      pairs += static_cast<double>(Counts(*plan).pairs_computed);
-      total += static_cast<double>(Counts(*plan).pairs_total);
-      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(*plan, MultipliedAs(Operands::kFloat32)));
+      const PlannedAttention planned = sequence.Plan(spec, draws_.back());
+      pairs += static_cast<double>(Counts(*planned.plan).pairs_computed);
+      total += static_cast<double>(Counts(*planned.plan).pairs_total);
+      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(planned, MultipliedAs(Operands::kFloat32)));
     }
     timing_.cost = CostOfAttention(spec, heads, head_dim, length, pairs / total);
     sequence_.Run(spec_, draws_[0], /*backward=*/false);  // touches all memory once

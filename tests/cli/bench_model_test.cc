@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "models/model.h"
 #include "util/command.h"

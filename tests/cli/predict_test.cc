@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/random_models.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "util/command.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "bench/crossing.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 

@@ -12,9 +12,9 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/packing.h"
 #include "kernels/cpu/amx/product.h"
+#include "kernels/isa.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {

@@ -21,7 +21,8 @@
 #endif
 
 #include "base/philox.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {

@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/attention_specs.h"
+#include "kernels/counts.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
+#include "kernels/plan.h"
 #include "kernels/ref/attention.h"
 #include "util/rounding.h"
 
@@ -151,15 +155,15 @@ struct AttentionResult {
   }
 };
 
-inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
+inline PlannedAttention PlanOf(const AttentionCase& c) {
   if (Is<ClusteredAttention>(c.spec)) {
     const int64_t row = int64_t{c.heads} * c.head_dim;
     return BuildClusteredPlan(c.spec, c.shape(), {c.query.data(), row, c.head_dim}, {c.key.data(), row, c.head_dim},
                               c.buckets.query, c.buckets.key);
   }
-  if (c.SharedKeys()) return BuildReformerPlan(c.spec, c.shape(), c.buckets.query);
-  return Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
-                                    : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
+  if (c.SharedKeys()) return {BuildReformerPlan(c.spec, c.shape(), c.buckets.query)};
+  return {Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
+                                     : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key)};
 }
 
 inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) {
@@ -172,14 +176,14 @@ inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) 
     return HeadTensor<float>{x.data(), token_stride, c.head_dim};
   };
   const auto none = [](auto tensor) { return decltype(tensor){}; };
-  const AttentionPlanPtr plan = PlanOf(c);
+  const PlannedAttention planned = PlanOf(c);
   AttentionResult result;
-  result.counts = Counts(*plan);
+  result.counts = Counts(*planned.plan);
   result.lse.assign(c.tokens() * c.heads, NAN);
-  const AttentionForward forward{c.shape(),   in(c.query),     c.SharedKeys() ? none(in(c.key)) : in(c.key),
-                                 in(c.value), out(result.out), result.lse.data(),
-                                 c.Scale(),   plan.get(),      c.Dropout(),
-                                 c.operands};
+  const AttentionForward forward{c.shape(),   in(c.query),        c.SharedKeys() ? none(in(c.key)) : in(c.key),
+                                 in(c.value), out(result.out),    result.lse.data(),
+                                 c.Scale(),   planned.plan.get(), planned.centroids.get(),
+                                 c.Dropout(), c.operands};
   RunAttentionForward(forward);
   if (backward) {
     RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query),

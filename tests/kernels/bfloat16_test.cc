@@ -13,6 +13,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {
@@ -176,9 +177,9 @@ TEST_F(BFloat16, AnotherInstructionSetIsRefused) {
 
 TEST_P(BFloat16Attention, TakesLessWorkMemory) {
   const std::vector<int32_t> borders{0, 4096};
-  const AttentionPlanPtr plan = BuildDensePlan({borders, 2, 64});
-  EXPECT_LT(ForwardWorkBytes(*plan, Operands::kBFloat16), 0.7 * ForwardWorkBytes(*plan));
-  EXPECT_LT(WorkBytes(*plan, Operands::kBFloat16), WorkBytes(*plan));
+  const PlannedAttention planned{BuildDensePlan({borders, 2, 64})};
+  EXPECT_LT(ForwardWorkBytes(planned, Operands::kBFloat16), 0.7 * ForwardWorkBytes(planned));
+  EXPECT_LT(WorkBytes(planned, Operands::kBFloat16), WorkBytes(planned));
 }
 
 }  // namespace

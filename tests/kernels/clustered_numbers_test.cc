@@ -8,7 +8,11 @@
 
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/isa.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer::testing {
 namespace {
@@ -117,7 +121,7 @@ TEST(EqualClusters, ALaterLargerOneMovesThemBack) {
   for (const std::string& isa : SupportedIsas()) {
     SCOPED_TRACE(isa);
     ForceIsa(isa);
-    const AttentionPlanPtr plan = PlanOf(c);
+    const AttentionPlanPtr plan = PlanOf(c).plan;
     for (int p = 0; p < 4; ++p) EXPECT_EQ(plan->query_buckets[p * 257], (std::array{8, 0, 1, 2})[p]);
     ExpectAlike(RunKernels(c, false).out, RunOracle(c).outputs.out, Tolerance(c), "out");
   }

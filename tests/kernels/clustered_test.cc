@@ -13,7 +13,11 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -98,7 +102,7 @@ TEST_P(Clustering, StridesChangeNothing) {
   const auto in = [&](const std::vector<float>& x) {
     return HeadTensor<const float>{x.data() + 1, width, tokens * width};
   };
-  const AttentionPlanPtr plan =
+  const PlannedAttention planned =
       BuildClusteredPlan(c.spec, c.shape(), in(query), in(key), c.buckets.query, c.buckets.key);
   std::vector<float> out(c.query.size()), lse(tokens * c.heads);
   RunAttentionForward({c.shape(),
@@ -108,7 +112,8 @@ TEST_P(Clustering, StridesChangeNothing) {
                        {out.data(), c.heads * c.head_dim, c.head_dim},
                        lse.data(),
                        c.Scale(),
-                       plan.get(),
+                       planned.plan.get(),
+                       planned.centroids.get(),
                        c.Dropout(),
                        c.operands});
   EXPECT_EQ(out, want.out);
@@ -176,7 +181,7 @@ TEST(ClusteredThreads, ChangeNothing) {
         WithAlways(Levels({800, 200, 100}, {2, 2, 6}, 2), 2, true, true)}) {
     AttentionCase c = RandomCase(spec, {100, 2400, 37}, 1, 8, 7);
     c.dropout = 0.1f;
-    const AttentionPlanPtr plan = PlanOf(c);
+    const AttentionPlanPtr plan = PlanOf(c).plan;
     EXPECT_GE(plan->units[1].visited_pairs, 1'000'000);
     SetThreads(1);
     const AttentionResult one = RunKernels(c);
@@ -481,7 +486,7 @@ TEST(ClusteredMemory, GrowsWithTokens) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const auto bytes = [&](int length) {
       const AttentionCase c = RandomCase(spec, {length}, 1, 32, 17);
-      return static_cast<double>(WorkBytes(*PlanOf(c)));
+      return static_cast<double>(WorkBytes(PlanOf(c)));
     };
     SetThreads(1);
     EXPECT_LT(bytes(16384) / bytes(1024), 17.0);

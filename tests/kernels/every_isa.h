@@ -6,10 +6,11 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/attention.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {

@@ -8,7 +8,9 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
-#include "kernels/plan.h"
+#include "kernels/counts.h"
+#include "kernels/hashing.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {
@@ -252,7 +254,7 @@ TEST(SelectionFlops, FollowTheGridOfThePaper) {
   for (int bands = 2; bands <= 8; bands += 2) {
     for (int hashes = 1; hashes <= 4; ++hashes) {
       const AttentionCase c = RandomCase(Hashing(bands, hashes, 64), {10}, 2, 64, 25);
-      EXPECT_DOUBLE_EQ(static_cast<double>(Counts(*PlanOf(c)).selection_flops) / 1000,
+      EXPECT_DOUBLE_EQ(static_cast<double>(Counts(*PlanOf(c).plan).selection_flops) / 1000,
                        one_hash[bands / 2 - 1] * hashes);
     }
   }
@@ -276,7 +278,7 @@ TEST(ExpectedPairs, OfTheReferenceModeAreThePapers) {
   for (int draw = 0; draw < kDraws; ++draw) {
     c.spec.seed = draw;
     c.buckets = HashCase(c, DrawSimHashPlanes(c.spec, 2, 20, 0, 0));
-    const auto pairs = static_cast<double>(Counts(*PlanOf(c)).pairs_computed);
+    const auto pairs = static_cast<double>(Counts(*PlanOf(c).plan).pairs_computed);
     sum += pairs;
     squares += pairs * pairs;
   }

@@ -78,7 +78,7 @@ TEST(AttentionProperty, PaddingDoesNotMatter) {
     const auto in = [&](const std::vector<float>& x) {
       return HeadTensor<const float>{x.data() + shift, token_stride, head_stride};
     };
-    const AttentionPlanPtr plan = PlanOf(c);
+    const PlannedAttention planned = PlanOf(c);
     RunAttentionForward({c.shape(),
                          in(query),
                          in(key),
@@ -86,7 +86,8 @@ TEST(AttentionProperty, PaddingDoesNotMatter) {
                          {out.data() + shift, token_stride, head_stride},
                          lse.data(),
                          c.Scale(),
-                         plan.get(),
+                         planned.plan.get(),
+                         planned.centroids.get(),
                          c.Dropout()});
     const std::vector<float> expected = spread(want.out);
     const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };

@@ -45,7 +45,7 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   const Rows query(c, c.query), key(c, c.key), value(c, c.value);
   Rows out(c, {});
   std::vector<float> lse(c.tokens() * c.heads, NAN);
-  const AttentionPlanPtr plan = PlanOf(c);
+  const PlannedAttention planned = PlanOf(c);
   AttentionForward call;
   call.shape = c.shape();
   const auto exact = [&](const std::vector<float>& x) {
@@ -66,7 +66,8 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   call.rounded_out = {out.numbers.data(), out.row + kGap, c.head_dim};
   call.lse = lse.data();
   call.scale = c.Scale();
-  call.plan = plan.get();
+  call.plan = planned.plan.get();
+  call.centroids = planned.centroids.get();
   call.dropout = c.Dropout();
   call.operands = c.operands;
   RunAttentionForward(call);

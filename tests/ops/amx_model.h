@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/matmul_precision.h"
 #include "ops/threads.h"
 

@@ -12,14 +12,16 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/numbers.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 #include "util/rounding.h"
@@ -30,6 +32,7 @@ namespace {
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Random;
+using testing::Sequences;
 using testing::ToFloat;
 using testing::WithinRounding;
 using torch::Tensor;
@@ -455,10 +458,10 @@ TEST(SelfAttention, InBFloat16IsNearFloat32) {
     std::vector<Tensor> outs, grads;
     for (const Operands operands : {Operands::kFloat32, Operands::kBFloat16}) {
       auto options = std::make_shared<AttentionOptions>();
-      options->spec = spec;
+      options->spec = std::make_shared<const AttentionSpec>(spec);
       options->heads = 2;
       options->operands = operands;
-      options->cu_seqlens = {0, 100, 150};
+      options->sequences = Sequences({0, 100, 150});
       const Tensor qkv = torch::tensor(values).view({150, -1}).slice(1, 0, PartsOf(spec) * 48).clone();
       qkv.requires_grad_(true);
       outs.push_back(SelfAttention(qkv, options));

@@ -13,14 +13,15 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/low_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/amx_model.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/numbers.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 
@@ -33,6 +34,7 @@ using ::testing::HasSubstr;
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using testing::InAmxModel;
+using testing::Sequences;
 using testing::ToFloat;
 using MatmulPrecisionTest = InAmxModel;
 
@@ -334,7 +336,7 @@ TEST_F(MatmulPrecisionTest, HighestIsTheSameWithTilesAndWithout) {
       auto options = std::make_shared<AttentionOptions>();
       options->heads = 4;
       options->operands = OperandsOf(Precision::kFloat32);
-      options->cu_seqlens = {0, 300};
+      options->sequences = Sequences({0, 300});
       return SelfAttention(qkv, options);
     };
     const std::vector<torch::Tensor> leaves{x.clone().requires_grad_(true), w.clone().requires_grad_(true),

@@ -9,6 +9,7 @@
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using testing::ErrorOf;
 using ::testing::HasSubstr;
+using testing::Sequences;
 using torch::Tensor;
 
 class RoundedRows : public ::testing::Test {
@@ -44,10 +46,10 @@ struct Layer {
       : options(std::make_shared<AttentionOptions>()),
         before(Map(hidden, PartsOf(spec) * hidden)),
         after(Map(hidden, hidden)) {
-    options->spec = spec;
+    options->spec = std::make_shared<const AttentionSpec>(spec);
     options->heads = heads;
     options->operands = Operands::kBFloat16;
-    options->cu_seqlens = std::move(cu_seqlens);
+    options->sequences = Sequences(std::move(cu_seqlens));
   }
   Tensor Attended(const Tensor& x, torch::ScalarType in, torch::ScalarType out) const {
     auto mine = std::make_shared<AttentionOptions>(*options);

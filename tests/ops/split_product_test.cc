@@ -11,7 +11,6 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/split_linear.h"

@@ -1,13 +1,15 @@
 // Which of the compiled instruction sets runs.
+#include "kernels/isa.h"
+
 #include <hwy/targets.h>
 
 #include <atomic>
 
 #include "base/error.h"
 #include "base/lower_case.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/cpu/attention/bfloat16.h"
+#include "kernels/execution.h"
 
 namespace lshformer {
 namespace {

@@ -233,6 +233,25 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
   return std::visit([&](const auto& kind) { return Backward(kind, in, grad_out); }, in.spec.kind);
 }
 
+namespace {
+
+Buckets Find(const DenseAttention&, const Inputs&, const Projections&) { return {}; }
+Buckets Find(const SimHashAttention&, const Inputs& in, const Projections& projections) {
+  return Hash(in, std::get<SimHashPlanes>(projections));
+}
+Buckets Find(const ReformerAttention&, const Inputs& in, const Projections& projections) {
+  return {HashByRotation(in, std::get<ReformerRotations>(projections)), {}};
+}
+Buckets Find(const ClusteredAttention&, const Inputs& in, const Projections& projections) {
+  return GroupByHalving(in, std::get<ClusterDirections>(projections));
+}
+
+}  // namespace
+
+Buckets FindBuckets(const Inputs& in, const Projections& projections) {
+  return std::visit([&](const auto& kind) { return Find(kind, in, projections); }, in.spec.kind);
+}
+
 Buckets Hash(const Inputs& in, const SimHashPlanes& planes) {
   const auto& simhash = As<SimHashAttention>(in.spec);
   const int head_dim = in.shape.head_dim;

@@ -1,6 +1,4 @@
 // Shares the units of a plan out to threads.
-#include "kernels/attention.h"
-
 #include <hwy/cache_control.h>
 
 #include <algorithm>
@@ -11,6 +9,9 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/cpu/attention/executor.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
+#include "kernels/plan.h"
 
 namespace lshformer {
 
@@ -251,7 +252,7 @@ int64_t MostRows(const AttentionPlan& plan, const Unit& unit) {
 // Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
 void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
   if (pass.centroids) {
-    Step(work, work.plan->clusters[work.unit->clusters].levels[pass.level].count, 64,
+    Step(work, work.level(pass.level).count, 64,
          [&](int64_t begin, int64_t end) { AddCentroidGradients(work, pass, begin, end); });
     return;
   }
@@ -388,14 +389,15 @@ int64_t TileFloats(int64_t padded, bool backward, Operands operands) {
   return kTileRows * of_row;
 }
 
-int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
+int64_t PlanAndWorkBytes(const PlannedAttention& planned, bool backward, Operands operands) {
+  const AttentionPlan& plan = *planned.plan;
   int64_t bytes =
       static_cast<int64_t>(sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() +
                                               plan.seen.size() + plan.chunks.size() + plan.key_chunks.size()) +
                            sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() +
                            sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
                            sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
-  for (const Clusters& clusters : plan.clusters) bytes += clusters.Bytes();
+  if (planned.centroids) bytes += planned.centroids->Bytes();
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
   std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
@@ -419,11 +421,11 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
 
 }  // namespace
 
-int64_t WorkBytes(const AttentionPlan& plan, Operands operands) {
-  return std::max(PlanAndWorkBytes(plan, false, operands), PlanAndWorkBytes(plan, true, operands));
+int64_t WorkBytes(const PlannedAttention& planned, Operands operands) {
+  return std::max(PlanAndWorkBytes(planned, false, operands), PlanAndWorkBytes(planned, true, operands));
 }
-int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
-  return PlanAndWorkBytes(plan, false, operands);
+int64_t ForwardWorkBytes(const PlannedAttention& planned, Operands operands) {
+  return PlanAndWorkBytes(planned, false, operands);
 }
 
 }  // namespace lshformer

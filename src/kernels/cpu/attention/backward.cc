@@ -381,16 +381,17 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
 
 // Weights are constants here: a key gets its share of what reaches the centroids that it is part of.
 void AddCentroidGradients(const UnitWork& work, const TilePass& pass, int64_t cluster_begin, int64_t cluster_end) {
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const ClusterSums& level = clusters.levels[pass.level];
-  const int32_t* order = work.plan->orders.data() + clusters.key_order;
+  const PlanClusters& clusters = work.clusters();
+  const PlanLevel& level = work.level(pass.level);
+  const LevelCentroids& centroids = work.centroids().levels[pass.level];
+  const int32_t *begins = work.begins(level), *order = work.plan->orders.data() + clusters.key_order;
   const int padded = work.padded();
   for (int64_t c = cluster_begin; c < cluster_end; ++c) {
     for (int64_t group = 0; group < clusters.groups; ++group) {
       const int64_t column = group * level.count + c;
-      if (level.logits[column] == kMasked) continue;
-      for (int32_t r = level.begins[c]; r < level.begins[c + 1]; ++r) {
-        const float weight = level.weights[group * work.unit->length + r];
+      if (centroids.logits[column] == kMasked) continue;
+      for (int32_t r = begins[c]; r < begins[c + 1]; ++r) {
+        const float weight = centroids.weights[group * work.unit->length + r];
         const int64_t position = order[r];
         AddScaled(work.operand_gradients + column * padded, work.call->scale * weight, work.head_dim(),
                   work.grad_key.at(position));

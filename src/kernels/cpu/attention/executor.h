@@ -10,12 +10,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/attention.h"
+#include "kernels/centroids.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/cpu/attention/bfloat16.h"
 #include "kernels/cpu/attention/workspace.h"
 #include "kernels/dropout.h"
-#include "kernels/plan.h"
+#include "kernels/execution.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer {
 
@@ -148,6 +149,11 @@ struct UnitWork {
   bool in_amx_tiles() const { return amx_tiles != AmxTiles::kNone; }
   int padded() const { return PaddedHeadDim(head_dim(), in_amx_tiles()); }
   const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }
+  // Of a unit with clusters.
+  const PlanClusters& clusters() const { return plan->clusters[unit->clusters]; }
+  const PlanLevel& level(int of) const { return plan->levels[clusters().level_begin + of]; }
+  const int32_t* begins(const PlanLevel& level) const { return plan->orders.data() + level.begins; }
+  const UnitCentroids& centroids() const { return call->centroids->units[unit->clusters]; }
   int64_t token(int64_t position) const { return unit->token_begin + position; }
   float lse(int64_t position) const { return call->lse[token(position) * call->shape.heads + head()]; }
   int32_t GroupBegin(int group) const {

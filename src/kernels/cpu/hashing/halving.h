@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention.h"
 #include "kernels/cpu/hashing/clusters.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer {
 

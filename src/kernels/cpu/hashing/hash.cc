@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/aligned_floats.h"
 #include "kernels/cpu/hashing/clusters.h"
 #include "kernels/cpu/hashing/patterns.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hashing/hash.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h

@@ -2,7 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer {
 

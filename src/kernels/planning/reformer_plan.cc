@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {

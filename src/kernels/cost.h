@@ -1,10 +1,9 @@
-// What attention and models cost: floating-point operations, bytes and parameters, counted from shapes. A multiply-add
-// is two.
+// What attention costs by its spec and the shape of its input alone: floating-point operations and bytes, counted
+// before anything runs. A multiply-add is two.
 #pragma once
 #include <cstdint>
 
 #include "attention/spec.h"
-#include "models/config.h"
 
 namespace lshformer {
 
@@ -47,16 +46,8 @@ AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim
 double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int heads);
 double PaperDenseKflops(int head_dim, int64_t length, int heads);
 
-struct ModelCost {
-  double attention_flops = 0;   // all layers
-  double linear_flops = 0;      // all matrix products of the encoder
-  double head_flops = 0;        // masked-LM head on `labelled` positions; 0 without
-  double activation_bytes = 0;  // forward only, float32: what is alive at the widest place
-  double training_bytes = 0;  // forward and backward of the encoder, float32: activations and their gradients alive at
-                              // once, without weights, their gradients and the head
-  double attention_work_bytes = 0;  // plan and work memory of a forward and backward call (kernels/attention.h)
-  double total_flops() const { return attention_flops + linear_flops + head_flops; }
-};
-ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
+// Plan and work memory of a forward and backward call on one sequence, as WorkBytes states it, for queries and keys
+// that have nothing to do with each other; beyond 65,536 tokens in proportion.
+double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length);
 
 }  // namespace lshformer

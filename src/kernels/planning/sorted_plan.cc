@@ -3,7 +3,7 @@
 // are: one large bucket costs what many small ones do.
 #include <algorithm>
 
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {
