@@ -107,12 +107,12 @@ const AttentionTable& Options(const ClusteredAttention&) {
   return table;
 }
 
-int64_t ShortestHashed(const ClusteredAttention& clustered) {
+int64_t ShortestSparse(const ClusteredAttention& clustered) {
   const int cluster = clustered.cluster.empty() ? kSmallAutoCluster : clustered.cluster.back();
   return (int64_t{clustered.open.back()} + 1) * cluster + 1;
 }
 
-int64_t ShortestToPlan(const ClusteredAttention& clustered) { return ShortestHashed(clustered); }
+int64_t ShortestToPlan(const ClusteredAttention& clustered) { return ShortestSparse(clustered); }
 
 double ScaleOfScores(const ClusteredAttention&, int head_dim) { return RootScale(head_dim); }
 
@@ -161,7 +161,7 @@ int QueryDirections(const ClusteredAttention& clustered, int64_t length) {
   return std::min(QueryCuts(clustered, length), ClusteredAttention::kQueryDirections);
 }
 
-int64_t HashingProducts(const ClusteredAttention& clustered, int64_t length) {
+int64_t SelectionProducts(const ClusteredAttention& clustered, int64_t length) {
   const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
   const int64_t sums = static_cast<int64_t>(2 + levels.size()) * clustered.groups;
   return DepthOf(levels.back().count) + QueryDirections(clustered, length) + sums;

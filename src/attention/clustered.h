@@ -14,7 +14,7 @@ enum class Directions { kRandom, kStored };  // drawn from the seed; tensors of 
 
 struct ClusteredAttention {
   static constexpr const char* kName = "clustered";
-  static constexpr bool kHashes = true;
+  static constexpr bool kSparse = true;
   static constexpr bool kSharesKeys = false;
   // Added to the spread of a cluster, before its logarithm joins the score that clusters are chosen by.
   static constexpr double kSpreadEpsilon = 1e-6;
@@ -38,7 +38,7 @@ struct ClusteredAttention {
 
 const OptionTable<AttentionSpec>& Options(const ClusteredAttention&);
 // (open + 1) · cluster + 1 of the last level: with as many tokens there are clusters that are not opened.
-int64_t ShortestHashed(const ClusteredAttention& clustered);
+int64_t ShortestSparse(const ClusteredAttention& clustered);
 int64_t ShortestToPlan(const ClusteredAttention& clustered);
 double ScaleOfScores(const ClusteredAttention& clustered, int head_dim);
 
@@ -65,6 +65,6 @@ int QueryCuts(const ClusteredAttention& clustered, int64_t length);
 int QueryDirections(const ClusteredAttention& clustered, int64_t length);
 // Products of a token's vectors that sorting queries and keys and summing clusters up take: one with every direction,
 // and for every group one with its mean, one share in a key's and for each level one in a value's.
-int64_t HashingProducts(const ClusteredAttention& clustered, int64_t length);
+int64_t SelectionProducts(const ClusteredAttention& clustered, int64_t length);
 
 }  // namespace lshformer

@@ -9,9 +9,9 @@ const AttentionTable& Options(const DenseAttention&) {
   return table;
 }
 
-int64_t ShortestHashed(const DenseAttention&) { return kNeverHash; }
+int64_t ShortestSparse(const DenseAttention&) { return kNeverSparse; }
 
-int64_t ShortestToPlan(const DenseAttention&) { return kNeverHash; }
+int64_t ShortestToPlan(const DenseAttention&) { return kNeverSparse; }
 
 double ScaleOfScores(const DenseAttention&, int head_dim) { return RootScale(head_dim); }
 

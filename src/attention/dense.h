@@ -10,14 +10,14 @@ struct AttentionSpec;
 
 struct DenseAttention {
   static constexpr const char* kName = "dense";
-  static constexpr bool kHashes = false;
+  static constexpr bool kSparse = false;
   static constexpr bool kSharesKeys = false;
 
   bool operator==(const DenseAttention&) const = default;
 };
 
 const OptionTable<AttentionSpec>& Options(const DenseAttention&);
-int64_t ShortestHashed(const DenseAttention&);
+int64_t ShortestSparse(const DenseAttention&);
 int64_t ShortestToPlan(const DenseAttention&);
 double ScaleOfScores(const DenseAttention&, int head_dim);
 

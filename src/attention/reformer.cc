@@ -81,7 +81,7 @@ const AttentionTable& Options(const ReformerAttention&) {
   return table;
 }
 
-int64_t ShortestHashed(const ReformerAttention& reformer) { return int64_t{reformer.chunk} + 1; }
+int64_t ShortestSparse(const ReformerAttention& reformer) { return int64_t{reformer.chunk} + 1; }
 
 int64_t ShortestToPlan(const ReformerAttention& reformer) {
   int64_t chunks = 2;

@@ -14,7 +14,7 @@ enum class ScoreScale { kNone, kSqrtD };  // of the scores: q·k, or q·k / √d
 
 struct ReformerAttention {
   static constexpr const char* kName = "reformer";
-  static constexpr bool kHashes = true;
+  static constexpr bool kSparse = true;
   static constexpr bool kSharesKeys = true;
   // The score of a query with its own key: it sees itself where it sees nothing else.
   static constexpr double kSelfScore = -1e5;
@@ -35,7 +35,7 @@ struct ReformerAttention {
 };
 
 const OptionTable<AttentionSpec>& Options(const ReformerAttention&);
-int64_t ShortestHashed(const ReformerAttention& reformer);              // chunk + 1: one chunk is the whole sequence
+int64_t ShortestSparse(const ReformerAttention& reformer);              // chunk + 1: one chunk is the whole sequence
 int64_t ShortestToPlan(const ReformerAttention& reformer);              // CheckWindow throws below
 double ScaleOfScores(const ReformerAttention& reformer, int head_dim);  // 1 without `scale`
 

@@ -78,13 +78,13 @@ const AttentionTable& Options(const SimHashAttention&) {
   return table;
 }
 
-int64_t ShortestHashed(const SimHashAttention& simhash) {
+int64_t ShortestSparse(const SimHashAttention& simhash) {
   if (simhash.pairs != Pairs::kSorted) return 0;
   return int64_t{simhash.chunk} * (1 + std::min(simhash.look_back, simhash.look_ahead)) + 1;
 }
 
 int64_t ShortestToPlan(const SimHashAttention& simhash) {
-  return std::min<int64_t>(ShortestHashed(simhash), kNeverHash);
+  return std::min<int64_t>(ShortestSparse(simhash), kNeverSparse);
 }
 
 double ScaleOfScores(const SimHashAttention&, int head_dim) { return RootScale(head_dim); }

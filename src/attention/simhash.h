@@ -17,7 +17,7 @@ enum class Pairs {
 
 struct SimHashAttention {
   static constexpr const char* kName = "simhash";
-  static constexpr bool kHashes = true;
+  static constexpr bool kSparse = true;
   static constexpr bool kSharesKeys = false;
 
   int bands = 2;        // hyperplanes per hash function, 1 … 62; 0: auto, by the sequence's own length
@@ -35,7 +35,7 @@ struct SimHashAttention {
 
 const OptionTable<AttentionSpec>& Options(const SimHashAttention&);
 // With sorted pairs the shortest that some window does not hold whole.
-int64_t ShortestHashed(const SimHashAttention& simhash);
+int64_t ShortestSparse(const SimHashAttention& simhash);
 int64_t ShortestToPlan(const SimHashAttention& simhash);
 double ScaleOfScores(const SimHashAttention& simhash, int head_dim);
 

@@ -56,7 +56,7 @@ void ReadTunedLengths(const Json& object, std::string_view where, AttentionSpec&
       Fail("{}: unknown key \"{}\"{}", inside, Shown(key), Suggestion(key, {"forward", "forward_backward", "machine"}));
     const bool never = item.is_string() && item.get<std::string>() == "never";
     (key == "forward" ? tuned.forward : tuned.forward_backward) =
-        never ? kNeverHash : static_cast<int>(GetInt(value, key, inside, 0, kMaxLength));
+        never ? kNeverSparse : static_cast<int>(GetInt(value, key, inside, 0, kMaxLength));
   }
   if (!tuned.forward && !tuned.forward_backward)
     Fail("{}: expected \"forward\" or \"forward_backward\", got neither", inside);
@@ -67,7 +67,7 @@ Json WriteTunedLengths(const AttentionSpec& from) {
   if (!from.tuned) return nullptr;
   Json tuned = Json::object();
   const auto add = [&tuned](const char* key, const std::optional<int>& length) {
-    if (length) tuned[key] = *length == kNeverHash ? Json("never") : Json(*length);
+    if (length) tuned[key] = *length == kNeverSparse ? Json("never") : Json(*length);
   };
   add("forward", from.tuned->forward);
   add("forward_backward", from.tuned->forward_backward);
@@ -173,8 +173,8 @@ std::string ShortName(const AttentionSpec& spec) {
   return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);
 }
 
-bool Hashes(const AttentionSpec& spec) {
-  return OfKind(spec, [](const auto& kind) { return kind.kHashes; });
+bool IsSparse(const AttentionSpec& spec) {
+  return OfKind(spec, [](const auto& kind) { return kind.kSparse; });
 }
 
 bool SharesKeys(const AttentionSpec& spec) {
@@ -291,7 +291,7 @@ Json WithKeyChanged(const Json& object, const std::string& key, const Json& valu
 int MinLength(const AttentionSpec& spec) {
   if (spec.min_length != kAutoLength) return spec.min_length;
   // A spec of our own making that asks for what was not measured: exact attention is always right.
-  if (!spec.tuned) return kNeverHash;
+  if (!spec.tuned) return kNeverSparse;
   return std::max(spec.tuned->forward.value_or(0), spec.tuned->forward_backward.value_or(0));
 }
 
@@ -307,15 +307,15 @@ auto LeastOfHeads(const AttentionSpec& spec, const F& f) {
 
 }  // namespace
 
-int ShortestHashed(const AttentionSpec& spec) {
-  if (!spec.heads.empty()) return LeastOfHeads(spec, [](const auto& head) { return ShortestHashed(head); });
-  const int64_t least = OfKind(spec, [](const auto& kind) { return ShortestHashed(kind); });
-  return static_cast<int>(std::min<int64_t>(std::max<int64_t>(MinLength(spec), least), kNeverHash));
+int ShortestSparse(const AttentionSpec& spec) {
+  if (!spec.heads.empty()) return LeastOfHeads(spec, [](const auto& head) { return ShortestSparse(head); });
+  const int64_t least = OfKind(spec, [](const auto& kind) { return ShortestSparse(kind); });
+  return static_cast<int>(std::min<int64_t>(std::max<int64_t>(MinLength(spec), least), kNeverSparse));
 }
 
-bool UsesHash(const AttentionSpec& spec, int length) {
-  const int shortest = ShortestHashed(spec);
-  return shortest != kNeverHash && length >= shortest;
+bool IsSparseAt(const AttentionSpec& spec, int length) {
+  const int shortest = ShortestSparse(spec);
+  return shortest != kNeverSparse && length >= shortest;
 }
 
 int64_t ShortestToPlan(const AttentionSpec& spec) {

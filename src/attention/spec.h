@@ -22,7 +22,7 @@ namespace lshformer {
 enum class Resample { kCall, kNever };  // new planes or rotations at every training step, or the same for ever
 
 inline constexpr int kAutoLength = -1;        // a min_length "auto": by the lengths that `tune` measured
-inline constexpr int kNeverHash = INT32_MAX;  // a length that no sequence reaches; "never" in tuned_lengths
+inline constexpr int kNeverSparse = INT32_MAX;  // a length that no sequence reaches; "never" in tuned_lengths
 
 // What `lshformer tune` measured: from how many tokens on hashing is faster than the kind's exact form. They are
 // numbers of the config, so that a model computes the same on every machine.
@@ -69,7 +69,7 @@ const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer",
 // For people, of what a kind's settings are mostly about: "16 × 4" (clusters of 16 keys, 4 of them opened), "128/16 ×
 // 4/3" (two levels), "16 × 4, window 7", "64 × 4, bundles of 64", "exact"; of other kinds the name.
 std::string ShortName(const AttentionSpec& spec);
-bool Hashes(const AttentionSpec& spec);      // whether it has anything but an exact form
+bool IsSparse(const AttentionSpec& spec);    // whether it has anything but an exact form
 bool SharesKeys(const AttentionSpec& spec);  // whether keys are the queries: there is no key projection
 double ScaleOfScores(const AttentionSpec& spec, int head_dim);  // what multiplies q·k: 1/√head_dim, or the kind's own
 
@@ -117,9 +117,9 @@ Json WithKeyChanged(const Json& object, const std::string& key, const Json& valu
 // that was hashed in training is hashed when the model is used.
 int MinLength(const AttentionSpec& spec);
 // The shortest sequence that is hashed: MinLength, and not less than what the kind can hash; of heads the least.
-// kNeverHash where none is.
-int ShortestHashed(const AttentionSpec& spec);
-bool UsesHash(const AttentionSpec& spec, int length);  // length ≥ ShortestHashed
+// kNeverSparse where none is.
+int ShortestSparse(const AttentionSpec& spec);
+bool IsSparseAt(const AttentionSpec& spec, int length);  // length ≥ ShortestSparse
 // The shortest sequence that can be planned hashed, whatever min_length says; the same for all longer ones.
 int64_t ShortestToPlan(const AttentionSpec& spec);
 

@@ -37,17 +37,17 @@ constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionOptions& options,
           const Json& machine, AttentionOperands& operands) {
-  std::vector<HashProjections> projections;  // drawn before the clock runs
+  std::vector<Projections> projections;  // drawn before the clock runs
   for (const Variant& variant : variants)
-    projections.push_back(DrawHashProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
+    projections.push_back(DrawProjections(variant.spec, operands.shape(), /*layer=*/0, /*step=*/0));
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
     runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
-    const AttentionPlanPtr plan = operands.Plan(variants[v].spec, projections[v]);
-    const AttentionCounts counts = Counts(*plan);
+    const PlannedAttention planned = operands.Plan(variants[v].spec, projections[v]);
+    const AttentionCounts counts = Counts(*planned.plan);
     const double flops = (kForwardFlops + (backward ? kBackwardFlops : 0)) * options.head_dim *
                          static_cast<double>(counts.pairs_computed);
     Json row = {
@@ -65,7 +65,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
     const Operands multiplied = MultipliedAs(variants[v].operands);
-    row["work_bytes"] = backward ? WorkBytes(*plan, multiplied) : ForwardWorkBytes(*plan, multiplied);
+    row["work_bytes"] = backward ? WorkBytes(planned, multiplied) : ForwardWorkBytes(planned, multiplied);
     AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);
     rows.push_back(std::move(row));
   }

@@ -6,7 +6,7 @@
 
 #include "attention/spec_changes.h"
 #include "jobs/measure.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 
 namespace lshformer {
 

@@ -34,7 +34,7 @@ struct Crossing {
     Comparison times;
   };
   bool cannot_tell = false;   // the longest length was too noisy to say that hashing does not pay
-  int length = kNeverHash;    // shortest length measured from which on hashing paid at every length measured
+  int length = kNeverSparse;  // shortest length measured from which on hashing paid at every length measured
   std::vector<Point> points;  // all that was measured, by length
 };
 
@@ -44,7 +44,7 @@ std::vector<int> Ladder(int shortest, int longest);
 // Climbs the ladder until hashing has paid on two steps in a row, then halves the gap below the first of them until it
 // is under a sixteenth of the length or eight tokens. One decision for all longer sequences: a length where hashing
 // pays below one where it does not is no crossing. A length that cannot be told is measured up to three times.
-// kNeverHash where it does not pay on the last step.
+// kNeverSparse where it does not pay on the last step.
 Crossing FindCrossing(int shortest, int longest, const std::function<Comparison(int)>& measure);
 
 }  // namespace lshformer

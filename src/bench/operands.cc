@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "kernels/operator.h"
 #include "ops/attention.h"
 
 namespace lshformer {
@@ -14,28 +15,30 @@ AttentionOperands::AttentionOperands(int64_t length, int64_t batch, int heads, i
   lse_.resize(static_cast<size_t>(shape().tokens() * heads_));
 }
 
-AttentionPlanPtr AttentionOperands::Plan(const AttentionSpec& spec, const HashProjections& projections) const {
+PlannedAttention AttentionOperands::Plan(const AttentionSpec& spec, const Projections& projections) const {
   return BuildPlan(spec, shape(), Input(0), Input(1), projections);
 }
 
-void AttentionOperands::Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout,
+void AttentionOperands::Run(const AttentionSpec& spec, const Projections& projections, bool backward, float dropout,
                             Operands operands) {
-  const AttentionPlanPtr plan = Plan(spec, projections);
-  AttentionForward forward;
-  forward.shape = shape();
-  forward.query = Input(0);
-  forward.key = Input(1);
-  forward.value = Input(2);
-  forward.out = Output(0);
-  forward.lse = lse_.data();
-  forward.scale = static_cast<float>(ScaleOfScores(spec, head_dim_));
-  forward.plan = plan.get();
-  forward.operands = MultipliedAs(operands);
-  if (dropout > 0) forward.dropout = {dropout, StreamKey(seed_, 0, 0, 0, Purpose::kAttentionDropout), {}};
-  RunAttentionForward(forward);
+  OperatorCall call;
+  call.spec = &spec;
+  call.tokens = shape().tokens();
+  call.shape = shape();
+  call.query = Input(0);
+  if (!SharesKeys(spec)) call.key = Input(1);
+  call.value = Input(2);
+  call.out = Output(0);
+  call.lse = lse_.data();
+  call.operands = MultipliedAs(operands);
+  call.projections = &projections;
+  call.count = false;
+  if (dropout > 0) call.dropout = {dropout, StreamKey(seed_, 0, 0, 0, Purpose::kAttentionDropout), {}};
+  const PlannedAttention planned = RunOperator(call).planned;
   if (!backward) return;
   if (!inputs_[3].memory) Draw(3);
-  RunAttentionBackward({forward, Input(3), Output(1), Output(2), Output(3)});
+  RunOperatorBackward(
+      {call, planned, Input(3), Output(1), SharesKeys(spec) ? HeadTensor<float>{} : Output(2), Output(3)});
 }
 
 HeadTensor<float> AttentionOperands::Output(int i) {

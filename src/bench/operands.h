@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "base/json.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
+#include "kernels/plan.h"
 #include "kernels/work_memory.h"
 
 namespace lshformer {
@@ -19,10 +22,10 @@ class AttentionOperands {
   AttentionOperands& operator=(const AttentionOperands&) = delete;
 
   AttentionShape shape() const { return {cu_seqlens_, heads_, head_dim_}; }
-  AttentionPlanPtr Plan(const AttentionSpec& spec, const HashProjections& projections) const;
+  PlannedAttention Plan(const AttentionSpec& spec, const Projections& projections) const;
   // Hashes, plans and runs the forward; with `backward` also the backward. `dropout` of the probabilities, 0: none.
   // Products are MultipliedAs(operands).
-  void Run(const AttentionSpec& spec, const HashProjections& projections, bool backward, float dropout = 0,
+  void Run(const AttentionSpec& spec, const Projections& projections, bool backward, float dropout = 0,
            Operands operands = Operands::kFloat32);
 
  private:
@@ -42,7 +45,7 @@ class AttentionOperands {
   std::vector<float> lse_;
 };
 
-// What products of attention are made of where a model's are `operands`: on matrix tiles float32 may be made of parts,
+// What products of attention are made of where a model's are `operands`: on AMX tiles float32 may be made of parts,
 // or rounded (kernels/matmul_precision.h).
 Operands MultipliedAs(Operands operands);
 

@@ -40,12 +40,12 @@ Json WithoutTunedLengths(Json config) {
 Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int length, bool backward,
                    const TuneOptions& options) {
   AttentionSpec exact = hashed;
-  ForEachSpec(exact, [](AttentionSpec& spec) { spec.min_length = kNeverHash; });
+  ForEachSpec(exact, [](AttentionSpec& spec) { spec.min_length = kNeverSparse; });
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   AttentionOperands operands(length, /*batch=*/1, heads, head_dim, options.seed);
-  std::vector<HashProjections> draws;
+  std::vector<Projections> draws;
   for (uint32_t layer = 0; layer < kDraws; ++layer)
-    draws.push_back(DrawHashProjections(hashed, operands.shape(), layer, /*step=*/0));
+    draws.push_back(DrawProjections(hashed, operands.shape(), layer, /*step=*/0));
   const float dropout = backward ? static_cast<float>(config.attention_probs_dropout_prob) : 0;
   int calls = 1;
   size_t run = 0;
@@ -54,7 +54,7 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
                                                      operands.Run(exact, {}, backward, dropout, options.operands);
                                                  },
                                                  [&] {
-                                                   const HashProjections& projections = draws[run++ % kDraws];
+                                                   const Projections& projections = draws[run++ % kDraws];
                                                    for (int call = 0; call < calls; ++call)
                                                      operands.Run(hashed, projections, backward, dropout,
                                                                   options.operands);
@@ -88,7 +88,7 @@ void WriteConfig(const std::string& path, const Json& read, const std::vector<At
   WriteFileAtomically(path, config.dump(2) + "\n");
 }
 
-Json LengthJson(int length) { return length == kNeverHash ? Json("never") : Json(length); }
+Json LengthJson(int length) { return length == kNeverSparse ? Json("never") : Json(length); }
 
 }  // namespace
 

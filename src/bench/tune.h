@@ -7,7 +7,7 @@
 #include "attention/spec_changes.h"
 #include "base/json.h"
 #include "bench/tuned_lengths.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 #include "models/config.h"
 
 namespace lshformer {

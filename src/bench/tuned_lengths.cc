@@ -24,7 +24,7 @@ std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& pat
   std::vector<AttentionSpec> specs;
   for (const AttentionSpec& spec : config.attention) {
     const bool known = std::any_of(specs.begin(), specs.end(), [&](auto& other) { return SameWork(spec, other); });
-    if (!Hashes(spec) || known) continue;
+    if (!IsSparse(spec) || known) continue;
     specs.push_back(spec);
     ForEachSpec(specs.back(), [](AttentionSpec& one) {
       one.seed = 0;  // names tell apart what matters

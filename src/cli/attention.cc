@@ -20,14 +20,14 @@ struct AttentionCommandFlags {
   AttentionChanges attention;
 };
 
-void RunAttention(const AttentionCommandFlags& flags) {
+void Run(const AttentionCommandFlags& flags) {
   RefuseInputAsOutput("input", flags.input, flags.output);
   RefuseOtherKind(flags.output, {"safetensors"}, "tensors (.safetensors)");
   std::vector<AttentionSpec> specs(1);
   flags.attention.Apply(specs);
-  const OperatorInput in = ReadOperatorInput(flags.input, specs[0]);
-  const auto run = flags.reference ? RunReferenceOperator : RunOperator;
-  WriteOperatorOutput(flags.output, in, specs[0], run(in, specs[0]));
+  const AttentionInput in = ReadAttentionInput(flags.input, specs[0]);
+  const auto run = flags.reference ? RunReferenceAttention : RunAttention;
+  WriteAttentionOutput(flags.output, in, specs[0], run(in, specs[0]));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void AddAttention(CLI::App& app, CommonFlags& common) {
   command->add_flag("--reference", flags->reference, "the readable double-precision oracle instead of the fast kernels")
       ->group(group);
   AddAttentionFlags(*command, flags->attention);
-  command->callback([flags] { RunAttention(*flags); });
+  command->callback([flags] { Run(*flags); });
 }
 
 }  // namespace lshformer::cli

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/flags.h"
+#include "kernels/isa.h"
 
 namespace lshformer::cli {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/precision.h"
 

@@ -18,7 +18,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/report_error.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "lshformer/version.h"
 #include "ops/memory.h"
 #include "ops/threads.h"

@@ -34,7 +34,7 @@ std::string ResultText(const TuneResult& result) {
                    FormatNumber(times.ratio, 3), FormatNumber(times.ratio_low, 3), FormatNumber(times.ratio_high, 3),
                    std::to_string(times.runs)});
       verdicts += fmt::format("{}, {}: ", tuned.name, direction);
-      verdicts += crossing.length == kNeverHash
+      verdicts += crossing.length == kNeverSparse
                       ? fmt::format("hashing does not pay up to {} tokens\n", crossing.points.back().length)
                       : fmt::format("hashing pays from {} tokens on\n", crossing.length);
     }
@@ -44,11 +44,11 @@ std::string ResultText(const TuneResult& result) {
   out += written.empty() ? "nothing written (--dry_run)" : written + ": \"min_length\": \"auto\"";
   for (size_t layer = 0; layer < config.attention.size(); ++layer) {
     const AttentionSpec& spec = config.attention[layer];
-    if (!Hashes(spec)) continue;
+    if (!IsSparse(spec)) continue;
     const std::string which = config.attention.size() == 1 ? "" : fmt::format("layer {}: ", layer);
-    out += MinLength(spec) == kNeverHash
+    out += MinLength(spec) == kNeverSparse
                ? fmt::format("; {}every sequence {} exact attention", which, written.empty() ? "would get" : "gets")
-               : fmt::format("; {}sequences of {} tokens and more {} hashed", which, ShortestHashed(spec),
+               : fmt::format("; {}sequences of {} tokens and more {} hashed", which, ShortestSparse(spec),
                              written.empty() ? "would be" : "are");
   }
   if (result.trained)

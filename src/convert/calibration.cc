@@ -178,7 +178,7 @@ LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts)
 torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,
                        AttentionCounts* counts) {
   auto options = std::make_shared<AttentionOptions>(site.options);
-  options->spec = spec;
+  options->spec = std::make_shared<const AttentionSpec>(spec);
   options->counts = counts;
   options->drawn = nullptr;
   if (site.visit < directions.size()) options->directions = directions[site.visit];

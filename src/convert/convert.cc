@@ -294,7 +294,7 @@ void Choose(Work& work, QualityMeter& meter) {
   work.report["chosen"] = work.HasBudget() ? Json(work.result.setting) : Json(nullptr);
   work.report["frontier"] = Json::array();
   for (const Candidate& candidate : rows) work.report["frontier"].push_back(ToJson(candidate));
-  const bool drawn = std::any_of(work.result.attention.begin(), work.result.attention.end(), Hashes) &&
+  const bool drawn = std::any_of(work.result.attention.begin(), work.result.attention.end(), IsSparse) &&
                      !AnyStoresDirections(work.result.attention);
   if (drawn && !work.recovered) work.report["seeds"] = Seeds(work, meter);
   work.report["layers"] = Layers(work);

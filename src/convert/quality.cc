@@ -80,7 +80,7 @@ namespace {
 // What runs one attention in the place of another.
 std::function<void()> RunAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions) {
   auto options = std::make_shared<AttentionOptions>(site.options);
-  options->spec = spec;
+  options->spec = std::make_shared<const AttentionSpec>(spec);
   if (site.visit < directions.size()) options->directions = directions[site.visit];
   options->drawn = std::make_shared<DrawnProjections>();
   torch::Tensor in = site.qkv;
@@ -160,13 +160,13 @@ std::vector<std::vector<double>> MassRecall(Model& exact, const CalibrationTexts
   VisitAttention(exact, texts, {text}, "mass recall", [&](const AttentionSite& site) {
     const auto layer = static_cast<size_t>(site.layer);
     auto options = site.options;
-    options.spec = attention[layer];
+    options.spec = std::make_shared<const AttentionSpec>(attention[layer]);
     options.directions = directions.empty() ? StoredDirections{} : directions[site.visit];
     options.drawn = nullptr;
-    const int64_t tokens = std::min<int64_t>(options.cu_seqlens[1], kLongestRecall);
-    options.cu_seqlens = {0, static_cast<int32_t>(tokens)};
+    const int64_t tokens = std::min<int64_t>(options.cu_seqlens()[1], kLongestRecall);
+    options.sequences = std::make_shared<const PackedSequences>(PackedSequences{{0, static_cast<int32_t>(tokens)}, {}});
     std::vector<double> met(heads, 1.0);
-    if (Is<ClusteredAttention>(options.spec)) met = MassMet(site.qkv.narrow(0, 0, tokens), options);
+    if (Is<ClusteredAttention>(*options.spec)) met = MassMet(site.qkv.narrow(0, 0, tokens), options);
     for (size_t head = 0; head < heads; ++head) recall[layer][head] += met[head];
     ++visits[layer];
     return torch::Tensor();

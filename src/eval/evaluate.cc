@@ -81,11 +81,11 @@ class EvaluationLoop {
   // that differ in this, the mean).
   void AddAttention(Json& metrics) const {
     const std::vector<AttentionSpec>& layers = model_.config().attention;
-    const auto is_dense = [](const AttentionSpec& spec) { return ShortestHashed(spec) == kNeverHash; };
+    const auto is_dense = [](const AttentionSpec& spec) { return ShortestSparse(spec) == kNeverSparse; };
     if (std::all_of(layers.begin(), layers.end(), is_dense) || counts_.pairs_total == 0) return;
     int64_t hashed = 0;
     for (const AttentionSpec& spec : layers)
-      for (int64_t i = 0; i < set_.sequences(); ++i) hashed += UsesHash(spec, set_.length(i)) ? 1 : 0;
+      for (int64_t i = 0; i < set_.sequences(); ++i) hashed += IsSparseAt(spec, set_.length(i)) ? 1 : 0;
     metrics["eval_pairs_fraction"] =
         static_cast<double>(counts_.pairs_computed) / static_cast<double>(counts_.pairs_total);
     metrics["eval_hashed_fraction"] =

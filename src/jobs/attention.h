@@ -1,45 +1,47 @@
-// The attention operator alone, on tensors from any framework: a file in, a file out.
+// The attention operator alone, on tensors from any framework: a file in, a file out. The operator: kernels/operator.h.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/counts.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer {
 
 // What the input file holds, checked.
-struct OperatorInput {
+struct AttentionInput {
   int64_t tokens = 0;
   int heads = 0, head_dim = 0;
   // [tokens, heads, head_dim]; grad_output may be empty, key is where queries are the keys
   std::vector<float> query, key, value, grad_output;
   std::vector<int32_t> cu_seqlens;
-  HashProjections projections;         // of the file, else none
-  std::optional<HashBuckets> buckets;  // of queries alone where those are the keys
+  std::optional<Projections> projections;  // of the file, or drawn where it has neither them nor buckets
+  std::optional<Buckets> buckets;          // of the file; of queries alone where those are the keys
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
 };
 
-struct OperatorOutput {
+struct AttentionOutput {
   std::vector<float> out, lse, grad_query, grad_key, grad_value;
-  HashBuckets buckets;
+  Buckets buckets;
   AttentionCounts counts;
 };
 
 // The tensors of a safetensors file: "query", "key" (not for Reformer), "value" f32 [tokens, heads, head_dim],
 // "cu_seqlens" i32 [sequences + 1] (default: one sequence), "grad_output", and instead of seeded hashing "planes" with
 // "coefficients", "rotations", or ready "query_buckets" and "key_buckets". Error naming the tensor.
-OperatorInput ReadOperatorInput(const std::string& path, const AttentionSpec& spec);
+AttentionInput ReadAttentionInput(const std::string& path, const AttentionSpec& spec);
 
 // With the fast kernels in float32. Gradients where there is a grad_output.
-OperatorOutput RunOperator(const OperatorInput& in, const AttentionSpec& spec);
+AttentionOutput RunAttention(const AttentionInput& in, const AttentionSpec& spec);
 // With the readable double-precision oracle, in time and memory of tokens².
-OperatorOutput RunReferenceOperator(const OperatorInput& in, const AttentionSpec& spec);
+AttentionOutput RunReferenceAttention(const AttentionInput& in, const AttentionSpec& spec);
 
 // "output", "lse", the buckets used, the gradients; the counts as decimal strings in the metadata.
-void WriteOperatorOutput(const std::string& path, const OperatorInput& in, const AttentionSpec& spec,
-                         const OperatorOutput& result);
+void WriteAttentionOutput(const std::string& path, const AttentionInput& in, const AttentionSpec& spec,
+                          const AttentionOutput& result);
 
 }  // namespace lshformer

@@ -266,7 +266,7 @@ namespace {
 void CheckComparable(const std::string& folder, const ModelConfig& config) {
   if (!FamilyOf(config).encoder_layers)
     FailOption("compare_exact", "a model of type \"{}\" has no self-attention", config.model_type);
-  if (std::none_of(config.attention.begin(), config.attention.end(), Hashes))
+  if (std::none_of(config.attention.begin(), config.attention.end(), IsSparse))
     FailOption("compare_exact", "there is nothing to compare, {} has exact attention; {} names another", folder,
                OptionName{"attention"});
 }

@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "jobs/build_info.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 
 namespace lshformer {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "eval/cost.h"
+#include "eval/model_cost.h"
 #include "io/weight_files.h"
 #include "jobs/model_source.h"
 #include "models/config.h"
@@ -67,7 +67,7 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
   if (!family.encoder_layers || !family.without_encoder_keys.empty()) return Json::array();
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   variants[0].second.attention = {AttentionSpec{}};
-  if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return Hashes(s); }))
+  if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return IsSparse(s); }))
     variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0]) : "per layer", config);
   Json rows = Json::array();
   for (const int64_t length : lengths) {
@@ -121,8 +121,8 @@ Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, c
   Json hashed_from = Json::array();  // of each attention object
   const bool encoder = FamilyOf(config).encoder_layers;
   for (const AttentionSpec& spec : encoder ? config.attention : std::vector<AttentionSpec>()) {
-    const int shortest = ShortestHashed(spec);
-    hashed_from.push_back(shortest == kNeverHash ? Json("never") : Json(shortest));
+    const int shortest = ShortestSparse(spec);
+    hashed_from.push_back(shortest == kNeverSparse ? Json("never") : Json(shortest));
   }
   return Json{{"config", ToJson(config)},   {"hashed_from", hashed_from},
               {"parameters", parameters},   {"parameters_total", Total(blocks)},

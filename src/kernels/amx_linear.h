@@ -1,4 +1,4 @@
-// y = f(x · Wᵀ + b) in matrix tiles (kernels/cpu/amx/product.h): what PackedLinear does where there are some.
+// y = f(x · Wᵀ + b) in AMX tiles (kernels/cpu/amx/product.h): what PackedLinear does where there are some.
 //
 //   kBFloat16  x and W rounded to bfloat16, products and sums as tiles have them, plus b, f
 //   kInt8      sums of bytes, exact, and from them y as packed_linear.h has it: the bits are those of any other way to
@@ -6,7 +6,7 @@
 //   kFloat32   x and W as sums of parts in bfloat16, as kernels/matmul_precision.h chooses; kernels/split_linear.h
 //
 // b, scales and f are applied to a block of sums that is still in the first cache. A row of y depends on that row of x
-// alone, bit for bit. Work memory of a thread: its rows of x in the low precision, and what tile_product.h takes.
+// alone, bit for bit. Work memory of a thread: its rows of x in the low precision, and what cpu/amx/product.h takes.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,40 +21,40 @@
 
 namespace lshformer {
 
-class RoundedTileLinear;
+class RoundedAmxLinear;
 
-class TileLinear {
+class AmxLinear {
  public:
-  virtual ~TileLinear() = default;
+  virtual ~AmxLinear() = default;
   // x: [rows, in], y: [rows, out], contiguous. At most kMostPackedRows rows.
   virtual void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const = 0;
   // Null but for maps in bfloat16.
-  virtual const RoundedTileLinear* Rounded() const { return nullptr; }
+  virtual const RoundedAmxLinear* Rounded() const { return nullptr; }
 };
 
 // A map in bfloat16. Between two of them rows need never be float32: what one gives rounded is what the other would
 // round to, bit for bit.
-class RoundedTileLinear : public TileLinear {
+class RoundedAmxLinear : public AmxLinear {
  public:
-  RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in);
+  RoundedAmxLinear(AmxTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in);
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override;
   void Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const;
   void Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const;
-  const RoundedTileLinear* Rounded() const override { return this; }
+  const RoundedAmxLinear* Rounded() const override { return this; }
 
  private:
   const BFloat16* RoundedRows(int64_t rows, const float* x) const;
   void Multiply(int64_t rows, const BFloat16* x, const std::function<void(const SumBlock&)>& finish) const;
-  MatrixTiles tiles_;
+  AmxTiles tiles_;
   int64_t in_;
   std::vector<float> bias_;
-  PackedTiles weight_;
+  PackedAmxTiles weight_;
 };
 
 // weight: [out, in], bias: [out], contiguous; both are copied. Null where this map goes without tiles: none are active,
 // or float32 is multiplied as such (kernels/matmul_precision.h), or the weight holds numbers that have no parts.
-std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
-                                                 int64_t out, int64_t in);
+std::unique_ptr<const AmxLinear> MakeAmxLinear(Precision precision, const float* weight, const float* bias, int64_t out,
+                                               int64_t in);
 
 // The products of training, of factors in bfloat16 that lie either way round: in tiles where they are active, else by
 // MultiplyBf16. In tiles a row of c depends on that row of a alone, a weight gradient's too. Work memory there: the

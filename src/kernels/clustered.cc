@@ -51,10 +51,10 @@ ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                          HeadTensor<const float> key, const ClusterDirections& directions) {
+Buckets GroupByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                       HeadTensor<const float> key, const ClusterDirections& directions) {
   const int64_t tokens = shape.tokens();
-  HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
+  Buckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
   const HalvingDirections along(directions, shape);
   const int64_t units = int64_t{shape.sequences()} * shape.heads;
   const int64_t grain = std::max<int64_t>(1, 1024 * units / std::max<int64_t>(1, tokens * shape.heads));
@@ -64,7 +64,7 @@ HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape
       const int head = static_cast<int>(unit % shape.heads);
       const int64_t first = shape.cu_seqlens[unit / shape.heads];
       const auto length = static_cast<int32_t>(shape.cu_seqlens[unit / shape.heads + 1] - first);
-      if (!UsesHash(OfHead(spec, head), length)) continue;
+      if (!IsSparseAt(OfHead(spec, head), length)) continue;
       const int64_t at = head * tokens + first;
       HalveSequence(*ClusteredOf(spec, head), query, key, {first, length}, head, along, halving,
                     buckets.query.data() + at, buckets.key.data() + at);
@@ -73,21 +73,29 @@ HashBuckets HashByHalving(const AttentionSpec& spec, const AttentionShape& shape
   return buckets;
 }
 
-HashProjections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t) {
+Projections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t) {
   return DrawClusterDirections(spec, shape, layer);
 }
 
-bool Suffice(const ClusteredAttention&, const AttentionSpec& spec, const HashProjections& projections,
+bool Suffice(const ClusteredAttention&, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape) {
   const auto* directions = std::get_if<ClusterDirections>(&projections);
   return directions != nullptr && directions->key_depth >= KeyDepth(spec, shape) &&
          directions->query_depth >= QueryDepth(spec, shape);
 }
 
-AttentionPlanPtr Plan(const ClusteredAttention&, const PlanInputs& in) {
-  if (!AnyHash(in.spec, in.shape)) return BuildDensePlan(in.shape);
-  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(in.projections));
+Buckets FindBuckets(const ClusteredAttention&, const PlanInputs& in, const Projections& projections) {
+  return GroupByHalving(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(projections));
+}
+
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Projections& projections) {
+  if (!AnySparse(in.spec, in.shape)) return {BuildDensePlan(in.shape)};
+  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, std::get<ClusterDirections>(projections));
+}
+
+PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return BuildClusteredPlan(in.spec, in.shape, in.query, in.key, buckets.query, buckets.key);
 }
 
 }  // namespace lshformer

@@ -1,4 +1,4 @@
-// What float32 products are made of where there are matrix tiles.
+// What float32 products are made of where there are AMX tiles.
 //
 // A float32 is nearly the sum of two numbers in bfloat16, its parts. So a product of matrices is nearly three products
 // of such parts, or one:

@@ -6,7 +6,7 @@
 //              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (kernels/low_precision.h)
 //
 // A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
-// rows of x in the low precision, and what kernels/matmul.h takes. Where matrix tiles are active when a weight is
+// rows of x in the low precision, and what kernels/matmul.h takes. Where AMX tiles are active when a weight is
 // packed, products go through them (kernels/amx_linear.h) and not through oneDNN; float32's as
 // kernels/matmul_precision.h says.
 #pragma once
@@ -27,12 +27,12 @@ namespace lshformer {
 // threads meet at the end, not after every product. Few rows go through body one piece after another, and the
 // products inside share their work among all threads.
 inline constexpr int64_t kMostPackedRows = 512;
-// tiles: in matrix tiles a pass over a weight takes longer than the products of few rows with it, so a thread's pieces
+// tiles: in AMX tiles a pass over a weight takes longer than the products of few rows with it, so a thread's pieces
 // are as large as they may be.
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t begin, int64_t count)>& body);
 
-class RoundedTileLinear;
-class TileLinear;
+class RoundedAmxLinear;
+class AmxLinear;
 
 class PackedLinear {
  public:
@@ -42,14 +42,14 @@ class PackedLinear {
   // x: [rows, in], y: [rows, out], contiguous.
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   int64_t out() const { return out_; }
-  bool in_tiles() const { return in_tiles_ != nullptr; }
-  const RoundedTileLinear* rounded() const;  // null but for maps in bfloat16 in tiles
+  bool in_amx_tiles() const { return in_amx_tiles_ != nullptr; }
+  const RoundedAmxLinear* rounded() const;  // null but for maps in bfloat16 in tiles
 
  private:
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   Precision precision_;
   int64_t in_, out_;
-  std::unique_ptr<const TileLinear> in_tiles_;  // then the rest is empty
+  std::unique_ptr<const AmxLinear> in_amx_tiles_;  // then the rest is empty
   std::vector<float> bias_, scales_;            // scales_, sums_: kInt8
   std::vector<int32_t> sums_;
   std::unique_ptr<const PackedMatrix> weight_;

@@ -43,23 +43,31 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   return drawn;
 }
 
-HashProjections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step) {
+Projections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
   return DrawReformerRotations(spec, shape, layer, step);
 }
 
-bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const HashProjections& projections,
+bool Suffice(const ReformerAttention& reformer, const AttentionSpec&, const Projections& projections,
              const AttentionShape& shape) {
   const auto* rotations = std::get_if<ReformerRotations>(&projections);
   return rotations != nullptr && rotations->columns >= Columns(reformer, shape);
 }
 
-AttentionPlanPtr Plan(const ReformerAttention&, const PlanInputs& in) {
-  std::vector<int32_t> buckets;
-  if (AnyHash(in.spec, in.shape))
-    buckets = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(in.projections),
-                             /*needed_only=*/true);
-  return BuildReformerPlan(in.spec, in.shape, buckets);
+Buckets FindBuckets(const ReformerAttention&, const PlanInputs& in, const Projections& projections) {
+  return {HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(projections)), {}};
+}
+
+PlannedAttention Plan(const ReformerAttention& reformer, const PlanInputs& in, const Projections& projections) {
+  Buckets buckets;
+  if (AnySparse(in.spec, in.shape))
+    buckets.query = HashByRotation(in.spec, in.shape, in.query, std::get<ReformerRotations>(projections),
+                                   /*needed_only=*/true);
+  return Plan(reformer, in, buckets);
+}
+
+PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return {BuildReformerPlan(in.spec, in.shape, buckets.query)};
 }
 
 }  // namespace lshformer

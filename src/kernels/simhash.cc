@@ -46,22 +46,28 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
   return drawn;
 }
 
-HashProjections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
-                                uint32_t layer, uint64_t step) {
+Projections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step) {
   return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
 }
 
-bool Suffice(const SimHashAttention& simhash, const AttentionSpec&, const HashProjections& projections,
+bool Suffice(const SimHashAttention& simhash, const AttentionSpec&, const Projections& projections,
              const AttentionShape& shape) {
   const auto* planes = std::get_if<SimHashPlanes>(&projections);
   return planes != nullptr && planes->bands >= BandsOf(simhash, shape.longest());
 }
 
-AttentionPlanPtr Plan(const SimHashAttention&, const PlanInputs& in) {
-  if (!AnyHash(in.spec, in.shape)) return BuildDensePlan(in.shape);
-  const HashBuckets buckets =
-      HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(in.projections));
-  return BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key);
+Buckets FindBuckets(const SimHashAttention&, const PlanInputs& in, const Projections& projections) {
+  return HashQueriesAndKeys(in.spec, in.shape, in.query, in.key, std::get<SimHashPlanes>(projections));
+}
+
+PlannedAttention Plan(const SimHashAttention& simhash, const PlanInputs& in, const Projections& projections) {
+  if (!AnySparse(in.spec, in.shape)) return {BuildDensePlan(in.shape)};
+  return Plan(simhash, in, FindBuckets(simhash, in, projections));
+}
+
+PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Buckets& buckets) {
+  return {BuildSimHashPlan(in.spec, in.shape, buckets.query, buckets.key)};
 }
 
 }  // namespace lshformer

@@ -1,4 +1,4 @@
-// Products of float32 through matrix tiles, their factors as sums of parts in bfloat16: a linear map for inference, and
+// Products of float32 through AMX tiles, their factors as sums of parts in bfloat16: a linear map for inference, and
 // the products of training.
 //
 //   x ≈ x₀ + x₁, each the nearest bfloat16 to what is left. W alike.
@@ -26,8 +26,8 @@
 namespace lshformer {
 
 // products: 3 or 1. Null where the weight has a number without parts.
-std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tiles, const float* weight,
-                                                  const float* bias, int64_t out, int64_t in);
+std::unique_ptr<const AmxLinear> MakeSplitLinear(int products, AmxTiles tiles, const float* weight, const float* bias,
+                                                 int64_t out, int64_t in);
 
 // A product of training, of factors that lie either way round: as many products of parts as ProductsInTraining says,
 // else Multiply. Both factors are split in each call. A row of the first factor that holds a number without parts goes

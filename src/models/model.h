@@ -11,7 +11,7 @@
 #include "data/answer_beam.h"
 #include "data/batch.h"
 #include "io/safetensors.h"
-#include "kernels/attention.h"
+#include "kernels/counts.h"
 #include "kernels/precision.h"
 #include "models/family.h"
 #include "nn/forward_context.h"

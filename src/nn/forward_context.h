@@ -27,13 +27,6 @@ enum class DropoutSite : uint32_t {
   kPass = 11,           // what a pass through layers that several passes share reads
 };
 
-// How the rows of a stream fall into sequences, and which these are.
-struct PackedSequences {
-  std::vector<int32_t> cu_seqlens{0};  // [sequences + 1]
-  std::vector<uint64_t> ids;           // [sequences]
-  int count() const { return static_cast<int>(ids.size()); }
-};
-
 // What the attention of one layer is given.
 struct AttentionSite {
   uint32_t visit;            // which of a forward's attentions it is

@@ -49,7 +49,7 @@ void MainDirections::Add(const AttentionSite& site, const Counts& counts) {
     visit = {zeros, zeros.clone(), std::vector<int64_t>(static_cast<size_t>(heads))};
   }
   const torch::Tensor rows = site.qkv.detach().view({site.qkv.size(0), 3, heads, head_dim});
-  const std::vector<int32_t>& borders = site.options.cu_seqlens;
+  const std::vector<int32_t>& borders = site.options.cu_seqlens();
   ForEach(heads, [&](int64_t head) {
     for (size_t b = 0; b + 1 < borders.size(); ++b) {
       const int length = borders[b + 1] - borders[b];

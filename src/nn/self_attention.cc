@@ -33,9 +33,9 @@ void LayerAttention::AppendDirections(std::vector<ParameterSpec>& specs, const E
 LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place)
     : place_(std::move(place)),
       heads_(static_cast<int>(config.num_attention_heads)),
-      spec_(config.layer_attention(place_.layer)),
+      spec_(std::make_shared<const AttentionSpec>(config.layer_attention(place_.layer))),
       dropout_(config.attention_probs_dropout_prob) {
-  if (StoresDirections(spec_))
+  if (StoresDirections(*spec_))
     directions_ = {parameters.Get(DirectionsName(place_.visit, "key")),
                    parameters.Get(DirectionsName(place_.visit, "query"))};
   if (!place_.output_map.empty()) output_map_ = parameters.Get(place_.output_map + ".weight");
@@ -43,7 +43,7 @@ LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConf
 
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
   const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
-                               OnlyMultiplies(spec_, {.cu_seqlens = context.sequences->cu_seqlens});
+                               OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
   return only_multiplies ? RowType(context.precision) : torch::kFloat32;
 }
 
@@ -54,16 +54,15 @@ torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const Forward
   options->spec = spec_;
   options->heads = heads_;
   options->layer = place_.visit;
-  options->planes_step = context.train && spec_.resample == Resample::kCall ? context.step : 0;
+  options->planes_step = context.train && spec_->resample == Resample::kCall ? context.step : 0;
   options->operands = OperandsOf(context.precision);
-  options->cu_seqlens = context.sequences->cu_seqlens;
+  options->sequences = context.sequences;
   options->counts = context.counts;
   options->drawn = drawn_;
   options->directions = directions_;
   if (context.train && dropout_ > 0) {
     options->dropout = dropout_;
     options->dropout_key = StreamKey(context.seed, context.dropout_step, place_.visit, 0, Purpose::kAttentionDropout);
-    options->sequence_ids = context.sequences->ids;
   }
   if (context.attentions != nullptr) context.attentions->push_back(AttentionProbabilities(qkv.detach(), *options));
   if (context.attention_hook != nullptr) {

@@ -43,7 +43,7 @@ class LayerAttention {
                                int64_t layer);
   AttentionPlace place_;
   int heads_;
-  AttentionSpec spec_;
+  std::shared_ptr<const AttentionSpec> spec_;
   StoredDirections directions_;
   torch::Tensor output_map_;
   double dropout_;

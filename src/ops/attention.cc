@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/matmul_precision.h"
+#include "kernels/operator.h"
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
 #include "kernels/ref/simhash_pairs.h"
@@ -20,11 +21,12 @@ using OptionsPtr = std::shared_ptr<const AttentionOptions>;
 
 struct AttentionState : torch::CustomClassHolder {
   OptionsPtr options;
-  AttentionPlanPtr plan;
+  PlannedAttention planned;
 };
 
 AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) {
-  return {options.cu_seqlens, options.heads, static_cast<int>(qkv.size(1) / (PartsOf(options.spec) * options.heads))};
+  return {options.cu_seqlens(), options.heads,
+          static_cast<int>(qkv.size(1) / (PartsOf(*options.spec) * options.heads))};
 }
 
 // Part 0, 1, … of a [T, parts · hidden] tensor: query, key where there is one, value.
@@ -58,9 +60,9 @@ void Overlay(const torch::Tensor& stored, int depth, std::vector<float>& drawn) 
     std::copy_n(values + row * has, std::min<int64_t>(has, depth), drawn.begin() + row * depth);
 }
 
-HashProjections Draw(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step,
-                     const StoredDirections& stored) {
-  HashProjections projections = DrawHashProjections(spec, shape, layer, step);
+Projections Draw(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer, uint64_t step,
+                 const StoredDirections& stored) {
+  Projections projections = DrawProjections(spec, shape, layer, step);
   auto* directions = std::get_if<ClusterDirections>(&projections);
   if (directions == nullptr || As<ClusteredAttention>(spec).directions != Directions::kStored) return projections;
   if (!stored.key.defined() || !stored.query.defined())
@@ -71,27 +73,29 @@ HashProjections Draw(const AttentionSpec& spec, const AttentionShape& shape, uin
 }
 
 // Nothing is drawn where nothing is hashed.
-std::shared_ptr<const HashProjections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
-  if (!AnyHash(options.spec, shape)) return std::make_shared<const HashProjections>();
+std::shared_ptr<const Projections> Numbers(const AttentionOptions& options, const AttentionShape& shape) {
+  if (!AnySparse(*options.spec, shape)) return std::make_shared<const Projections>();
   if (options.drawn)
-    return options.drawn->Get(options.spec, shape, options.layer, options.planes_step, options.directions);
-  return std::make_shared<const HashProjections>(
-      Draw(options.spec, shape, options.layer, options.planes_step, options.directions));
+    return options.drawn->Get(*options.spec, shape, options.layer, options.planes_step, options.directions);
+  return std::make_shared<const Projections>(
+      Draw(*options.spec, shape, options.layer, options.planes_step, options.directions));
 }
 
-// All but the plan.
-AttentionForward ForwardCall(const AttentionOptions& options, const torch::Tensor& qkv, const torch::Tensor& out,
-                             const torch::Tensor& lse) {
-  AttentionForward call;
+// All but what queries and keys are told apart by.
+OperatorCall CallOf(const AttentionOptions& options, const torch::Tensor& qkv, const torch::Tensor& out,
+                    const torch::Tensor& lse) {
+  OperatorCall call;
+  call.spec = options.spec.get();
+  call.tokens = qkv.size(0);
   call.shape = Shape(options, qkv);
   if (IsRounded(qkv)) {
     call.rounded_query = Part<const BFloat16>(qkv, call.shape, 0);
-    call.rounded_key = Key<const BFloat16>(options.spec, qkv, call.shape);
-    call.rounded_value = Value<const BFloat16>(options.spec, qkv, call.shape);
+    call.rounded_key = Key<const BFloat16>(*options.spec, qkv, call.shape);
+    call.rounded_value = Value<const BFloat16>(*options.spec, qkv, call.shape);
   } else {
     call.query = Part<const float>(qkv, call.shape, 0);
-    call.key = Key<const float>(options.spec, qkv, call.shape);
-    call.value = Value<const float>(options.spec, qkv, call.shape);
+    call.key = Key<const float>(*options.spec, qkv, call.shape);
+    call.value = Value<const float>(*options.spec, qkv, call.shape);
   }
   if (IsRounded(out)) {
     call.rounded_out = Whole<BFloat16>(out, call.shape);
@@ -99,29 +103,28 @@ AttentionForward ForwardCall(const AttentionOptions& options, const torch::Tenso
     call.out = Whole<float>(out, call.shape);
   }
   call.lse = lse.data_ptr<float>();
-  call.scale = static_cast<float>(ScaleOfScores(options.spec, call.shape.head_dim));
   call.operands = options.operands;
   if (options.dropout > 0)
-    call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequence_ids};
+    call.dropout = {static_cast<float>(options.dropout), options.dropout_key, options.sequences->ids};
   return call;
 }
 
 // What the readable form takes too: any floating type.
 void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
-  const int parts = PartsOf(options.spec);
+  const int parts = PartsOf(*options.spec);
   if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (parts * options.heads) != 0)
     Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", parts, options.heads, c10::str(qkv.sizes()));
   const int64_t head_dim = qkv.size(1) / (parts * options.heads);
   if (head_dim < 1 || head_dim > 256) Fail("attention: expected head_dim 1 to 256, got {}", head_dim);
-  if (qkv.size(0) != options.cu_seqlens.back())
-    Fail("attention: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.cu_seqlens.back());
-  if (options.dropout > 0 && options.sequence_ids.size() + 1 != options.cu_seqlens.size())
-    Fail("attention: {} sequence ids for {} sequences", options.sequence_ids.size(), options.cu_seqlens.size() - 1);
+  if (qkv.size(0) != options.cu_seqlens().back())
+    Fail("attention: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.cu_seqlens().back());
+  if (options.dropout > 0 && options.sequences->ids.size() + 1 != options.cu_seqlens().size())
+    Fail("attention: {} sequence ids for {} sequences", options.sequences->ids.size(), options.cu_seqlens().size() - 1);
 }
 
 // Whether qkv and the output may be in bfloat16.
 bool MayBeRounded(Operands operands) {
-  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
 }
 
 // The kernels read numbers in rows side by side, where they lie.
@@ -130,7 +133,7 @@ void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
   const bool may_be_rounded = MayBeRounded(options.operands);
   if (options.out_type != torch::kFloat32 && !(options.out_type == torch::kBFloat16 && may_be_rounded))
     Fail("attention: results in {} are for inference in bfloat16 on matrix tiles", c10::toString(options.out_type));
-  const bool rounded = IsRounded(qkv) && may_be_rounded && OnlyMultiplies(options.spec, Shape(options, qkv));
+  const bool rounded = IsRounded(qkv) && may_be_rounded && OnlyMultiplies(*options.spec, Shape(options, qkv));
   if (qkv.scalar_type() != torch::kFloat32 && !rounded)
     Fail("attention: expected float32, got {}", c10::toString(qkv.scalar_type()));
   if (!qkv.device().is_cpu()) Fail("attention: expected a tensor on the CPU, got one on {}", qkv.device().str());
@@ -141,17 +144,19 @@ void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
 
 struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& qkv, OptionsPtr options) {
-    const auto state = c10::make_intrusive<AttentionState>();
     const AttentionShape shape = Shape(*options, qkv);
     torch::Tensor out =
         torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options().dtype(options->out_type));
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options().dtype(torch::kFloat32));
-    AttentionForward call = ForwardCall(*options, qkv, out, lse);
-    state->plan = BuildPlan(options->spec, shape, call.query, call.key, *Numbers(*options, shape));
+    const std::shared_ptr<const Projections> numbers = Numbers(*options, shape);
+    OperatorCall call = CallOf(*options, qkv, out, lse);
+    call.projections = numbers.get();
+    call.count = options->counts != nullptr;
+    OperatorResult result = RunOperator(call);
+    if (options->counts) *options->counts += result.counts;
+    const auto state = c10::make_intrusive<AttentionState>();
+    state->planned = std::move(result.planned);
     state->options = std::move(options);
-    call.plan = state->plan.get();
-    RunAttentionForward(call);
-    if (state->options->counts) *state->options->counts += Counts(*state->plan);
     context->save_for_backward({qkv, out, lse});
     context->saved_data["state"] = c10::IValue::make_capsule(state);
     return out;
@@ -162,14 +167,11 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const torch::Tensor &qkv = saved[0], &out = saved[1], grad_out = grads[0].contiguous();
     const auto* state = static_cast<const AttentionState*>(context->saved_data["state"].toCapsule().get());
     torch::Tensor grad = torch::empty_like(qkv);
-    AttentionBackward call;
-    call.forward = ForwardCall(*state->options, qkv, out, saved[2]);
-    call.forward.plan = state->plan.get();
-    call.grad_out = Whole<const float>(grad_out, call.forward.shape);
-    call.grad_query = Part<float>(grad, call.forward.shape, 0);
-    call.grad_key = Key<float>(state->options->spec, grad, call.forward.shape);
-    call.grad_value = Value<float>(state->options->spec, grad, call.forward.shape);
-    RunAttentionBackward(call);
+    const OperatorCall forward = CallOf(*state->options, qkv, out, saved[2]);
+    const AttentionSpec& spec = *forward.spec;
+    RunOperatorBackward({forward, state->planned, Whole<const float>(grad_out, forward.shape),
+                         Part<float>(grad, forward.shape, 0), Key<float>(spec, grad, forward.shape),
+                         Value<float>(spec, grad, forward.shape)});
     return {grad, {}};
   }
 };
@@ -181,34 +183,34 @@ struct Sequence {
   torch::Tensor query, key;    // [heads, n, head_dim]; no key where they are shared
 
   int64_t length() const { return end - begin; }
-  double Scale() const { return ScaleOfScores(options.spec, static_cast<int>(query.size(2))); }
+  double Scale() const { return ScaleOfScores(*options.spec, static_cast<int>(query.size(2))); }
 };
 
 // Probabilities [heads, n, n] of a sequence, docs/attention.md line by line; of each kind, with what it hashed the
 // batch to.
 struct NoBuckets {};
-NoBuckets Buckets(const DenseAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
+NoBuckets BucketsOf(const DenseAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
 
 torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoBuckets) {
   return torch::softmax(torch::matmul(sequence.query, sequence.key.transpose(1, 2)) * sequence.Scale(), -1);
 }
 
 // [heads, hashes, T] of queries and keys; empty where nothing is hashed.
-HashBuckets Buckets(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+Buckets BucketsOf(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
-  return HashQueriesAndKeys(options.spec, shape, Part<const float>(single, shape, 0),
+  if (!AnySparse(*options.spec, shape)) return {};
+  return HashQueriesAndKeys(*options.spec, shape, Part<const float>(single, shape, 0),
                             Part<const float>(single, shape, 1), std::get<SimHashPlanes>(*Numbers(options, shape)));
 }
 
 // [heads, n, n]: which pairs of one sequence are seen.
-torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
+torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequence, const Buckets& buckets) {
   const int64_t length = sequence.length();
   torch::Tensor seen = torch::empty({sequence.options.heads, length, length}, torch::kBool);
   bool* at = seen.data_ptr<bool>();
   for (int head = 0; head < sequence.options.heads; ++head) {
     const int64_t first = int64_t{head} * simhash.hashes * sequence.tokens + sequence.begin;
-    const ref::SimHashPairs pairs(simhash, sequence.options.spec, static_cast<int>(length),
+    const ref::SimHashPairs pairs(simhash, *sequence.options.spec, static_cast<int>(length),
                                   buckets.query.data() + first, buckets.key.data() + first, sequence.tokens);
     for (int64_t i = 0; i < length; ++i) {
       for (int64_t j = 0; j < length; ++j) *at++ = pairs.Sees(i, j);
@@ -217,8 +219,8 @@ torch::Tensor SeenPairs(const SimHashAttention& simhash, const Sequence& sequenc
   return seen;
 }
 
-torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const HashBuckets& buckets) {
-  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& sequence, const Buckets& buckets) {
+  if (!IsSparseAt(*sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const torch::Tensor &query = sequence.query, &key = sequence.key;
   const torch::Tensor seen = SeenPairs(simhash, sequence, buckets);
@@ -241,10 +243,10 @@ torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& seq
 }
 
 // [heads, rounds, T]; empty where nothing is hashed.
-std::vector<int32_t> Buckets(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+std::vector<int32_t> BucketsOf(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
-  return HashByRotation(options.spec, shape, Part<const float>(single, shape, 0),
+  if (!AnySparse(*options.spec, shape)) return {};
+  return HashByRotation(*options.spec, shape, Part<const float>(single, shape, 0),
                         std::get<ReformerRotations>(*Numbers(options, shape)));
 }
 
@@ -257,7 +259,7 @@ torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& s
   for (int head = 0; head < sequence.options.heads; ++head) {
     const int64_t first = int64_t{head} * reformer.rounds * sequence.tokens + sequence.begin;
     const std::vector<int32_t> counts =
-        ref::MeetingCounts(sequence.options.spec, static_cast<int>(n),
+        ref::MeetingCounts(*sequence.options.spec, static_cast<int>(n),
                            buckets.empty() ? nullptr : buckets.data() + first, sequence.tokens);
     heads.push_back(torch::tensor(counts, torch::kInt32).view({n, n}));
   }
@@ -269,11 +271,11 @@ torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& s
 }
 
 // Groups of queries and clusters of keys, [heads, T]; empty where nothing is hashed.
-HashBuckets Buckets(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
+Buckets BucketsOf(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
-  if (!AnyHash(options.spec, shape)) return {};
-  return HashByHalving(options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
-                       std::get<ClusterDirections>(*Numbers(options, shape)));
+  if (!AnySparse(*options.spec, shape)) return {};
+  return GroupByHalving(*options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
+                        std::get<ClusterDirections>(*Numbers(options, shape)));
 }
 
 // Numbers of one sequence as the readable form of clustered attention takes them.
@@ -283,14 +285,14 @@ struct ClusteredNumbers {
   AttentionShape shape;
   ref::Inputs in;
 
-  ClusteredNumbers(const Sequence& sequence, const HashBuckets& buckets)
+  ClusteredNumbers(const Sequence& sequence, const Buckets& buckets)
       : query(Wide(sequence.query)),
         key(Wide(sequence.key)),
         groups(Own(sequence, buckets.query)),
         clusters(Own(sequence, buckets.key)),
         cu_seqlens{0, static_cast<int32_t>(sequence.length())},
         shape{cu_seqlens, sequence.options.heads, static_cast<int>(sequence.query.size(2))},
-        in{shape, sequence.options.spec, query, key, key, sequence.Scale(), groups, clusters, {}} {}
+        in{shape, *sequence.options.spec, query, key, key, sequence.Scale(), groups, clusters, {}} {}
   ClusteredNumbers(const ClusteredNumbers&) = delete;
   ClusteredNumbers& operator=(const ClusteredNumbers&) = delete;
 
@@ -311,8 +313,8 @@ struct ClusteredNumbers {
 };
 
 // What a centroid gets is shared out to its keys; numbers alone, without gradients.
-torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const HashBuckets& buckets) {
-  if (!UsesHash(sequence.options.spec, static_cast<int>(sequence.length())))
+torch::Tensor Probabilities(const ClusteredAttention& clustered, const Sequence& sequence, const Buckets& buckets) {
+  if (!IsSparseAt(*sequence.options.spec, static_cast<int>(sequence.length())))
     return Probabilities(DenseAttention{}, sequence, {});
   const int64_t n = sequence.length();
   const int heads = sequence.options.heads;
@@ -331,18 +333,18 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   CheckShape(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
-  const int parts = PartsOf(options.spec);
+  const int parts = PartsOf(*options.spec);
   const torch::Tensor heads = qkv.view({qkv.size(0), parts, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   const auto visit_all = [&](const auto& kind) {
-    const auto buckets = Buckets(kind, options, single);
+    const auto buckets = BucketsOf(kind, options, single);
     for (int b = 0; b < shape.sequences(); ++b) {
-      const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];
+      const int64_t begin = options.cu_seqlens()[b], end = options.cu_seqlens()[b + 1];
       const torch::Tensor mine = heads.slice(2, begin, end);  // [parts, heads, n, head_dim]
       const Sequence sequence{options, qkv.size(0), begin, end, mine[0], parts == 3 ? mine[1] : torch::Tensor()};
       visit(Probabilities(kind, sequence, buckets), mine[parts - 1]);
     }
   };
-  std::visit(visit_all, options.spec.kind);
+  std::visit(visit_all, options.spec->kind);
 }
 
 }  // namespace
@@ -354,14 +356,14 @@ int64_t StoredDirections::version() const {
   return changes;
 }
 
-std::shared_ptr<const HashProjections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
-                                                             uint32_t layer, uint64_t step,
-                                                             const StoredDirections& stored) {
+std::shared_ptr<const Projections> DrawnProjections::Get(const AttentionSpec& spec, const AttentionShape& shape,
+                                                         uint32_t layer, uint64_t step,
+                                                         const StoredDirections& stored) {
   const std::lock_guard lock(mutex_);
   if (spec.resample == Resample::kNever) step = 0;  // as those who draw have it
   const int64_t version = stored.version();
   if (!projections_ || step_ != step || version_ != version || !Suffice(*projections_, spec, shape)) {
-    projections_ = std::make_shared<const HashProjections>(Draw(spec, shape, layer, step, stored));
+    projections_ = std::make_shared<const Projections>(Draw(spec, shape, layer, step, stored));
     step_ = step;
     version_ = version;
   }
@@ -376,7 +378,7 @@ Operands OperandsOf(Precision precision) {
       return Operands::kBFloat16;
     case Precision::kInt8:
       // Float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
-      return ActiveMatrixTiles() != MatrixTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
+      return ActiveAmxTiles() != AmxTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:
@@ -401,10 +403,10 @@ std::vector<double> MassMet(const torch::Tensor& qkv, const AttentionOptions& op
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
   const torch::Tensor heads = single.view({qkv.size(0), 3, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
-  const HashBuckets buckets = Buckets(As<ClusteredAttention>(options.spec), options, single);
+  const Buckets buckets = BucketsOf(As<ClusteredAttention>(*options.spec), options, single);
   std::vector<double> met(shape.heads, 0.0);
   for (int b = 0; b < shape.sequences(); ++b) {
-    const int64_t begin = options.cu_seqlens[b], end = options.cu_seqlens[b + 1];
+    const int64_t begin = options.cu_seqlens()[b], end = options.cu_seqlens()[b + 1];
     const torch::Tensor mine = heads.slice(2, begin, end);
     const ClusteredNumbers numbers({options, qkv.size(0), begin, end, mine[0], mine[1]}, buckets);
     ParallelFor(shape.heads, /*grain=*/1, [&](int64_t first, int64_t last) {

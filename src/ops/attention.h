@@ -1,10 +1,13 @@
-// Self-attention over packed sequences with gradients, on the kernels of kernels/attention.h.
+// Self-attention over packed sequences with gradients, on the operator of kernels/operator.h.
 #pragma once
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/counts.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #include "kernels/precision.h"
 #include "ops/torch.h"
 
@@ -27,33 +30,41 @@ inline constexpr int64_t kStoredQueryDirections = ClusteredAttention::kQueryDire
 class DrawnProjections {
  public:
   // The spec, but for what does not concern hashing, heads, head_dim and layer are those of the first call.
-  std::shared_ptr<const HashProjections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
-                                             uint64_t step, const StoredDirections& stored = {});
+  std::shared_ptr<const Projections> Get(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer,
+                                         uint64_t step, const StoredDirections& stored = {});
 
  private:
   std::mutex mutex_;
   uint64_t step_ = 0;
   int64_t version_ = 0;                                 // of the stored directions
-  std::shared_ptr<const HashProjections> projections_;  // null: nothing yet
+  std::shared_ptr<const Projections> projections_;      // null: nothing yet
+};
+
+// How the rows of a stream fall into sequences, and which these are; one for all layers of a batch.
+struct PackedSequences {
+  std::vector<int32_t> cu_seqlens{0};  // [sequences + 1]
+  std::vector<uint64_t> ids;           // [sequences]; of attention, where there is dropout
+  int count() const { return static_cast<int>(ids.size()); }
 };
 
 struct AttentionOptions {
-  AttentionSpec spec;
+  std::shared_ptr<const AttentionSpec> spec = std::make_shared<const AttentionSpec>();  // shared by a layer's calls
   int heads = 1;
-  uint32_t layer = 0;  // planes, rotations and directions are drawn from (spec.seed, layer, head, planes_step)
+  uint32_t layer = 0;  // planes, rotations and directions are drawn from (spec->seed, layer, head, planes_step)
   uint64_t planes_step = 0;
   double dropout = 0;        // probability, on the probabilities of seen pairs
   uint64_t dropout_key = 0;  // StreamKey(…, Purpose::kAttentionDropout)
   Operands operands = Operands::kFloat32;
-  std::vector<int32_t> cu_seqlens{0};
-  std::vector<uint64_t> sequence_ids;       // [sequences], where there is dropout
+  std::shared_ptr<const PackedSequences> sequences = std::make_shared<const PackedSequences>();
   AttentionCounts* counts = nullptr;        // added to
   std::shared_ptr<DrawnProjections> drawn;  // or null: drawn anew
   StoredDirections directions = {};         // where the spec asks for stored ones
   torch::ScalarType out_type = torch::kFloat32;
+
+  const std::vector<int32_t>& cu_seqlens() const { return sequences->cu_seqlens; }
 };
 
-// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where matrix tiles are active; float32 on tiles
+// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where AMX tiles are active; float32 on tiles
 // is split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
 
@@ -61,8 +72,8 @@ Operands OperandsOf(Precision precision);
 int PartsOf(const AttentionSpec& spec);
 
 // qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim] of
-// options.out_type. Without gradients, with bfloat16 operands in matrix tiles, that may be kBFloat16, and where
-// OnlyMultiplies (kernels/attention.h) so may qkv: rounded as maps and kernels round, which changes no other bit.
+// options.out_type. Without gradients, with bfloat16 operands in AMX tiles, that may be kBFloat16, and where
+// OnlyMultiplies (kernels/execution.h) so may qkv: rounded as maps and kernels round, which changes no other bit.
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

@@ -132,7 +132,7 @@ torch::Tensor Joined(const std::vector<torch::Tensor>& parts) {
 
 struct Linear::Packed {
   Precision precision;
-  MatrixTiles tiles;                                     // that were active
+  AmxTiles tiles;                                        // that were active
   MatmulPrecision matmul_precision;                      // alike
   std::vector<std::pair<const void*, uint32_t>> source;  // storage and version of every weight and bias
   std::shared_ptr<const PackedLinear> linear;
@@ -152,7 +152,7 @@ std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) co
     for (const torch::Tensor& part : *group) source.emplace_back(part.data_ptr(), part._version());
   const std::lock_guard lock(cache_->mutex);
   const auto& known = cache_->packed;
-  const MatrixTiles tiles = ActiveMatrixTiles();
+  const AmxTiles tiles = ActiveAmxTiles();
   const MatmulPrecision matmul_precision = ActiveMatmulPrecision();
   if (known && known->precision == precision && known->tiles == tiles && known->matmul_precision == matmul_precision &&
       known->source == source)
@@ -185,7 +185,7 @@ torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision)
 
 torch::ScalarType RowType(Precision precision) {
   const bool rounded =
-      !torch::GradMode::is_enabled() && precision == Precision::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+      !torch::GradMode::is_enabled() && precision == Precision::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
   return rounded ? torch::kBFloat16 : torch::kFloat32;
 }
 
@@ -228,8 +228,8 @@ torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const t
     Fail("linear: {} outputs for a map of {} inputs", width, second.weights_[0].size(1));
   const torch::Tensor from = x.contiguous();
   torch::Tensor y = torch::empty({rows, out}, from.options());
-  const RoundedTileLinear *first_rounded = one->linear->rounded(), *second_rounded = two->linear->rounded();
-  ForPiecesOfRows(rows, one->linear->in_tiles(), [&](int64_t begin, int64_t count) {
+  const RoundedAmxLinear *first_rounded = one->linear->rounded(), *second_rounded = two->linear->rounded();
+  ForPiecesOfRows(rows, one->linear->in_amx_tiles(), [&](int64_t begin, int64_t count) {
     const float* x_rows = from.data_ptr<float>() + begin * in;
     float *y_rows = y.data_ptr<float>() + begin * out,
           *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));

@@ -16,17 +16,17 @@ class PackedLinear;
 // x: [rows, in]; weights: [out_i, in]; biases: [out_i]; y: [rows, Σ out_i]. float32, contiguous.
 //
 // A row of y depends on that row of x alone, bit for bit (kernels/matmul.h). Without gradients the weights are used in
-// oneDNN's own layout or in that of matrix tiles (kernels/packed_linear.h), packed on the first call and again whenever
+// oneDNN's own layout or in that of AMX tiles (kernels/packed_linear.h), packed on the first call and again whenever
 // a weight's version counter or storage, the precision or the tiles in force changed or a call with gradients came
 // between. Whoever writes weights through raw pointers
 // outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from
 // several threads.
 //
-// On matrix tiles rows may go from map to map, and through attention, in bfloat16 (RowType): x as it would be rounded,
+// On AMX tiles rows may go from map to map, and through attention, in bfloat16 (RowType): x as it would be rounded,
 // or y rounded for whoever would round it, so that no bit of a result behind them changes.
 //
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
-// afresh in each call, in matrix tiles where some are active; sums, results and gradients are float32, and so are the
+// afresh in each call, in AMX tiles where some are active; sums, results and gradients are float32, and so are the
 // weights that an optimizer keeps. Those of kFloat32 are what kernels/matmul_precision.h says. kInt8 has no gradients:
 // Error.
 class Linear {
@@ -56,7 +56,7 @@ class Linear {
   std::shared_ptr<Cache> cache_;
 };
 
-// What rows between two maps may be: kBFloat16 where both round them, without gradients, in matrix tiles; else
+// What rows between two maps may be: kBFloat16 where both round them, without gradients, in AMX tiles; else
 // kFloat32.
 torch::ScalarType RowType(Precision precision);
 

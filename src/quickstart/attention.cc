@@ -28,14 +28,14 @@ class Variant {
   Variant(const AttentionSpec& spec, AttentionOperands& sequence, int64_t length, int heads, int head_dim)
       : spec_(spec), sequence_(sequence) {
     timing_.length = length;
-    const bool hashed = Hashes(spec);
+    const bool hashed = IsSparse(spec);
     double pairs = 0, total = 0;
     for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
-      draws_.push_back(DrawHashProjections(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));
-      const AttentionPlanPtr plan = sequence.Plan(spec, draws_.back());
-      pairs += static_cast<double>(Counts(*plan).pairs_computed);
-      total += static_cast<double>(Counts(*plan).pairs_total);
-      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(*plan, MultipliedAs(Operands::kFloat32)));
+      draws_.push_back(DrawProjections(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));
+      const PlannedAttention planned = sequence.Plan(spec, draws_.back());
+      pairs += static_cast<double>(Counts(*planned.plan).pairs_computed);
+      total += static_cast<double>(Counts(*planned.plan).pairs_total);
+      timing_.work_bytes = std::max(timing_.work_bytes, ForwardWorkBytes(planned, MultipliedAs(Operands::kFloat32)));
     }
     timing_.cost = CostOfAttention(spec, heads, head_dim, length, pairs / total);
     sequence_.Run(spec_, draws_[0], /*backward=*/false);  // touches all memory once
@@ -48,7 +48,7 @@ class Variant {
   double sample_ms() const { return sample_ms_; }  // about
 
   void Sample() {
-    const HashProjections& projections = draws_[next_++ % draws_.size()];
+    const Projections& projections = draws_[next_++ % draws_.size()];
     for (int call = 0; call < calls_; ++call) sequence_.Run(spec_, projections, /*backward=*/false);
   }
 
@@ -61,7 +61,7 @@ class Variant {
  private:
   const AttentionSpec& spec_;
   AttentionOperands& sequence_;
-  std::vector<HashProjections> draws_;
+  std::vector<Projections> draws_;
   size_t next_ = 0;
   int calls_ = 1;
   double sample_ms_ = 0;

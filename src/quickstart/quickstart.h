@@ -8,8 +8,8 @@
 #include "attention/spec.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
-#include "eval/cost.h"
 #include "jobs/measure.h"
+#include "kernels/cost.h"
 #include "report/table.h"
 
 namespace lshformer {

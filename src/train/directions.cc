@@ -8,11 +8,11 @@ void RefreshDirections(Model& model, const std::function<PackedBatch(int64_t num
   const torch::NoGradGuard no_grad;
   MainDirections found;
   const AttentionHook add = [&](const AttentionSite& site) {
-    const AttentionSpec& layer = site.options.spec;
+    const AttentionSpec& layer = *site.options.spec;
     if (StoresDirections(layer))
       found.Add(site, [&](int head, int length) {
         const AttentionSpec& spec = OfHead(layer, head);
-        return Is<ClusteredAttention>(spec) && UsesHash(spec, length);
+        return Is<ClusteredAttention>(spec) && IsSparseAt(spec, length);
       });
     return torch::Tensor();  // what it computes stays its own
   };

@@ -47,7 +47,7 @@ TEST(ParseAttentionSpec, Defaults) {
   EXPECT_EQ(
       ToJson(clustered).dump(),
       R"({"type":"clustered","cluster":"auto","open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
-  EXPECT_EQ(ShortestHashed(clustered), 81);
+  EXPECT_EQ(ShortestSparse(clustered), 81);
 }
 
 TEST(ParseAttentionSpec, Bundles) {
@@ -92,7 +92,7 @@ TEST(ParseAttentionSpec, LevelsByTheLength) {
   const auto clusters = [](int open, int64_t length) {
     AttentionSpec spec = Parse(R"("clustered")");
     As<ClusteredAttention>(spec).open = {open};
-    EXPECT_EQ(ShortestHashed(spec), (open + 1) * 16 + 1);
+    EXPECT_EQ(ShortestSparse(spec), (open + 1) * 16 + 1);
     const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(spec), length);
     return std::pair(levels.size(), levels.back().cluster);
   };
@@ -111,14 +111,14 @@ TEST(ParseAttentionSpec, LevelsOfClusters) {
   EXPECT_EQ(As<ClusteredAttention>(two).open, (std::vector<int>{4, 3}));
   EXPECT_THAT(ToJson(two).dump(), HasSubstr(R"("cluster":[128,16],"open":[4,3],)"));
   EXPECT_EQ(Parse(ToJson(two).dump()), two);
-  EXPECT_EQ(ShortestHashed(two), 65);
+  EXPECT_EQ(ShortestSparse(two), 65);
   EXPECT_EQ(ShortName(two), "128/16 × 4/3");
   EXPECT_EQ(As<ClusteredAttention>(Parse(R"({"type":"clustered","cluster":[128,16]})")).open, (std::vector<int>{4, 4}));
   EXPECT_EQ(Parse(R"({"type":"clustered","cluster":[16],"open":[4]})"), Parse(R"({"type":"clustered","cluster":16})"));
   const AttentionSpec automatic = Parse(R"({"type":"clustered","cluster":"auto","open":3})");
   EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
   EXPECT_EQ(ShortName(automatic), "auto × 3");
-  EXPECT_EQ(ShortestHashed(automatic), 65);
+  EXPECT_EQ(ShortestSparse(automatic), 65);
   const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
   const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
   EXPECT_EQ(error(R"("cluster":0)"), size + "0");
@@ -282,36 +282,36 @@ TEST(ParseAttentionSpec, RefusesValuesOutOfRange) {
   EXPECT_EQ(error(R"("seed":1.5)"), R"("seed": expected 0 to 18446744073709551615, got 1.5)");
 }
 
-TEST(UsesHash, FromMinLengthOn) {
+TEST(IsSparseAt, FromMinLengthOn) {
   AttentionSpec spec;
   spec.min_length = 4;
-  EXPECT_FALSE(UsesHash(spec, 100));  // dense
+  EXPECT_FALSE(IsSparseAt(spec, 100));  // dense
   spec.kind = SimHashAttention{};
-  EXPECT_FALSE(UsesHash(spec, 3));
-  EXPECT_TRUE(UsesHash(spec, 4));
+  EXPECT_FALSE(IsSparseAt(spec, 3));
+  EXPECT_TRUE(IsSparseAt(spec, 4));
   spec.min_length = 0;
-  EXPECT_TRUE(UsesHash(spec, 0));
+  EXPECT_TRUE(IsSparseAt(spec, 0));
   spec.kind = ReformerAttention{};
-  EXPECT_FALSE(UsesHash(spec, 64));  // one chunk
-  EXPECT_TRUE(UsesHash(spec, 65));
+  EXPECT_FALSE(IsSparseAt(spec, 64));  // one chunk
+  EXPECT_TRUE(IsSparseAt(spec, 65));
   spec.min_length = 100;
-  EXPECT_FALSE(UsesHash(spec, 99));
-  EXPECT_TRUE(UsesHash(spec, 100));
+  EXPECT_FALSE(IsSparseAt(spec, 99));
+  EXPECT_TRUE(IsSparseAt(spec, 100));
 }
 
-TEST(UsesHash, NotWhereEveryWindowOfSortedPairsHoldsTheWholeSequence) {
+TEST(IsSparseAt, NotWhereEveryWindowOfSortedPairsHoldsTheWholeSequence) {
   AttentionSpec spec;
   spec.kind = SimHashAttention{};
   As<SimHashAttention>(spec).pairs = Pairs::kSorted;
   As<SimHashAttention>(spec).chunk = 10;
   As<SimHashAttention>(spec).look_ahead = 2;
-  EXPECT_FALSE(UsesHash(spec, 20));  // both chunks are one back or one ahead
-  EXPECT_TRUE(UsesHash(spec, 21));
+  EXPECT_FALSE(IsSparseAt(spec, 20));  // both chunks are one back or one ahead
+  EXPECT_TRUE(IsSparseAt(spec, 21));
   As<SimHashAttention>(spec).look_back = 0;
-  EXPECT_FALSE(UsesHash(spec, 10));
-  EXPECT_TRUE(UsesHash(spec, 11));
+  EXPECT_FALSE(IsSparseAt(spec, 10));
+  EXPECT_TRUE(IsSparseAt(spec, 11));
   As<SimHashAttention>(spec).look_back = As<SimHashAttention>(spec).look_ahead = 1 << 20;
-  EXPECT_FALSE(UsesHash(spec, 10'000'000));
+  EXPECT_FALSE(IsSparseAt(spec, 10'000'000));
 }
 
 TEST(BandsOf, GrowWithTheLengthUnlessGiven) {
@@ -340,30 +340,30 @@ TEST(BandsOf, GrowWithTheLengthUnlessGiven) {
 TEST(MinLength, AutoIsTheLargestLengthTuned) {
   const auto lengths = [](const std::string& tuned) {
     const AttentionSpec spec = Parse(R"({"type":"simhash","min_length":"auto","tuned_lengths":{)" + tuned + "}}");
-    EXPECT_EQ(MinLength(spec), ShortestHashed(spec));
+    EXPECT_EQ(MinLength(spec), ShortestSparse(spec));
     return MinLength(spec);
   };
   EXPECT_EQ(lengths(R"("forward":200,"forward_backward":350)"), 350);
   EXPECT_EQ(lengths(R"("forward":400,"forward_backward":350)"), 400);
   EXPECT_EQ(lengths(R"("forward":400)"), 400);
   EXPECT_EQ(lengths(R"("forward_backward":30)"), 30);
-  EXPECT_EQ(lengths(R"("forward":200,"forward_backward":"never")"), kNeverHash);
+  EXPECT_EQ(lengths(R"("forward":200,"forward_backward":"never")"), kNeverSparse);
 }
 
 TEST(MinLength, AutoPicksForEachSequence) {
   AttentionSpec spec =
       Parse(R"({"type":"simhash","min_length":"auto","tuned_lengths":{"forward":200,"forward_backward":350}})");
-  EXPECT_FALSE(UsesHash(spec, 349));
-  EXPECT_TRUE(UsesHash(spec, 350));
+  EXPECT_FALSE(IsSparseAt(spec, 349));
+  EXPECT_TRUE(IsSparseAt(spec, 350));
   spec.kind = ReformerAttention{};
   As<ReformerAttention>(spec).chunk = 400;
-  EXPECT_EQ(ShortestHashed(spec), 401);
-  EXPECT_FALSE(UsesHash(spec, 400));
-  EXPECT_TRUE(UsesHash(spec, 401));
-  spec.tuned->forward = kNeverHash;
-  EXPECT_FALSE(UsesHash(spec, INT32_MAX));
+  EXPECT_EQ(ShortestSparse(spec), 401);
+  EXPECT_FALSE(IsSparseAt(spec, 400));
+  EXPECT_TRUE(IsSparseAt(spec, 401));
+  spec.tuned->forward = kNeverSparse;
+  EXPECT_FALSE(IsSparseAt(spec, INT32_MAX));
   spec.tuned.reset();  // asked for, but not there: exact
-  EXPECT_FALSE(UsesHash(spec, 1'000'000));
+  EXPECT_FALSE(IsSparseAt(spec, 1'000'000));
 }
 
 TEST(MinLength, ANumberWinsOverWhatWasTuned) {

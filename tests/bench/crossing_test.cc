@@ -83,15 +83,15 @@ TEST(FindCrossing, IsFoundToASixteenth) {
 TEST(FindCrossing, AlwaysAndNever) {
   EXPECT_EQ(Find(16, 512, [](int) { return true; }).length, 16);
   EXPECT_EQ(Find(16, 512, [](int) { return true; }).points.size(), 2U);
-  EXPECT_EQ(Find(16, 512, [](int) { return false; }).length, kNeverHash);
+  EXPECT_EQ(Find(16, 512, [](int) { return false; }).length, kNeverSparse);
   EXPECT_EQ(Find(16, 512, [](int length) { return length == 512; }).length, 512);
   EXPECT_EQ(Find(16, 512, [](int length) { return length >= 400; }).length, 400);
   EXPECT_EQ(Find(16, 16, [](int) { return true; }).length, 16);
-  EXPECT_EQ(Find(16, 16, [](int) { return false; }).length, kNeverHash);
+  EXPECT_EQ(Find(16, 16, [](int) { return false; }).length, kNeverSparse);
 }
 
 TEST(FindCrossing, ALuckyStepIsNoCrossing) {
-  EXPECT_EQ(Find(16, 512, [](int length) { return length == 64; }).length, kNeverHash);
+  EXPECT_EQ(Find(16, 512, [](int length) { return length == 64; }).length, kNeverSparse);
   const Crossing later = Find(16, 1024, [](int length) { return length == 32 || length >= 256; });
   EXPECT_GT(later.length, 128);
   EXPECT_LE(later.length, 256);
@@ -132,7 +132,7 @@ TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
         As<ReformerAttention>(spec).wrap = wrap;
         As<ReformerAttention>(spec).chunk = 20;
         const int shortest = static_cast<int>(ShortestToMeasure(spec));
-        EXPECT_TRUE(UsesHash(spec, shortest));
+        EXPECT_TRUE(IsSparseAt(spec, shortest));
         EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), shortest));
         if (shortest > As<ReformerAttention>(spec).chunk + 1) {
           EXPECT_THROW(CheckWindow(As<ReformerAttention>(spec), shortest - 1), Error);

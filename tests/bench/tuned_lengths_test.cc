@@ -50,18 +50,18 @@ TEST(Tuning, TheLengthsThatTimingsGiveAreSet) {
   EXPECT_LE(spec.tuned->forward_backward, 320);
   EXPECT_EQ(spec.tuned->machine, "here");
   const int shortest = std::max(*spec.tuned->forward, *spec.tuned->forward_backward);
-  EXPECT_TRUE(UsesHash(spec, shortest));
-  EXPECT_FALSE(UsesHash(spec, shortest - 1));
+  EXPECT_TRUE(IsSparseAt(spec, shortest));
+  EXPECT_FALSE(IsSparseAt(spec, shortest - 1));
 }
 
 TEST(Tuning, WhereHashingNeverPaysEverySequenceIsExact) {
   const AttentionSpec spec = Tune(Config("\"simhash\""), "both", PaysFrom(16, 100'000))[0];
   EXPECT_EQ(spec.tuned->forward, 16);
-  EXPECT_EQ(spec.tuned->forward_backward, kNeverHash);
-  EXPECT_FALSE(UsesHash(spec, 512));
+  EXPECT_EQ(spec.tuned->forward_backward, kNeverSparse);
+  EXPECT_FALSE(IsSparseAt(spec, 512));
   // A longer table may have a crossing; --max_length bounds the search.
   EXPECT_EQ(Tune(Config("\"simhash\"", 2048), "forward", PaysFrom(1024, 1))[0].tuned->forward, 1024);
-  EXPECT_EQ(Tune(Config("\"simhash\"", 2048), "forward", PaysFrom(1024, 1), 900)[0].tuned->forward, kNeverHash);
+  EXPECT_EQ(Tune(Config("\"simhash\"", 2048), "forward", PaysFrom(1024, 1), 900)[0].tuned->forward, kNeverSparse);
 }
 
 TEST(Tuning, OneDirectionLeavesTheOtherAlone) {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 #include "util/command.h"
 
 namespace lshformer::cli {

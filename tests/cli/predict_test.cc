@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/random_models.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "util/command.h"
 
@@ -159,7 +160,7 @@ TEST_F(PredictTest, LowPrecision) {
   EXPECT_THAT(with({"--bf16", "--int8"}).err, HasSubstr("--bf16 and --int8: expected one of them"));
 }
 
-// Without matrix tiles the words for float32 products are all `highest`, which one line says.
+// Without AMX tiles the words for float32 products are all `highest`, which one line says.
 TEST_F(PredictTest, Float32MatmulPrecision) {
   const std::vector<std::string> isas = SupportedIsas();
   const std::string isa = isas.front() == "amx" ? isas[1] : isas.front();

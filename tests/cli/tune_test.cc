@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "bench/crossing.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
 
@@ -122,7 +122,7 @@ TEST_F(TuneTest, JsonHasEveryPoint) {
       return Comparison{};
     };
     const int length = FindCrossing(33, 200, measured).length;
-    EXPECT_EQ(crossing["length"], length == kNeverHash ? Json("never") : Json(length));
+    EXPECT_EQ(crossing["length"], length == kNeverSparse ? Json("never") : Json(length));
     const Json& written = out["attention"]["tuned_lengths"][crossing["direction"].get<std::string>()];
     EXPECT_EQ(written, crossing["length"]);
     EXPECT_EQ(crossing["points"][0]["length"], 33);  // one chunk is exact

@@ -6,7 +6,6 @@
 
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
-#include "kernels/plan.h"
 
 namespace lshformer::testing {
 namespace {

@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/attention_specs.h"
+#include "kernels/counts.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
+#include "kernels/plan.h"
 #include "kernels/ref/attention.h"
 #include "util/rounding.h"
 
@@ -25,11 +29,11 @@ struct AttentionCase {
   AttentionSpec spec;
   float scale = 0;                                 // 0: 1/√head_dim
   std::vector<float> query, key, value, grad_out;  // [tokens, heads, head_dim]
-  HashBuckets buckets;
+  Buckets buckets;
   float dropout = 0;
   std::vector<uint64_t> sequence_ids;
   Operands operands = Operands::kFloat32;
-  bool in_tiles = false;  // the kernels' products go through matrix tiles; for the bounds
+  bool in_amx_tiles = false;  // the kernels' products go through AMX tiles; for the bounds
 
   AttentionShape shape() const { return {cu_seqlens, heads, head_dim}; }
   int64_t tokens() const { return cu_seqlens.back(); }
@@ -40,7 +44,7 @@ struct AttentionCase {
   bool operator==(const AttentionCase& other) const {
     const auto all = [](const AttentionCase& c) {
       return std::tie(c.cu_seqlens, c.heads, c.head_dim, c.spec, c.scale, c.query, c.key, c.value, c.grad_out,
-                      c.buckets.query, c.buckets.key, c.dropout, c.sequence_ids, c.operands, c.in_tiles);
+                      c.buckets.query, c.buckets.key, c.dropout, c.sequence_ids, c.operands, c.in_amx_tiles);
     };
     return all(*this) == all(other);
   }
@@ -151,15 +155,15 @@ struct AttentionResult {
   }
 };
 
-inline AttentionPlanPtr PlanOf(const AttentionCase& c) {
+inline PlannedAttention PlanOf(const AttentionCase& c) {
   if (Is<ClusteredAttention>(c.spec)) {
     const int64_t row = int64_t{c.heads} * c.head_dim;
     return BuildClusteredPlan(c.spec, c.shape(), {c.query.data(), row, c.head_dim}, {c.key.data(), row, c.head_dim},
                               c.buckets.query, c.buckets.key);
   }
-  if (c.SharedKeys()) return BuildReformerPlan(c.spec, c.shape(), c.buckets.query);
-  return Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
-                                    : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key);
+  if (c.SharedKeys()) return {BuildReformerPlan(c.spec, c.shape(), c.buckets.query)};
+  return {Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
+                                     : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key)};
 }
 
 inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) {
@@ -172,14 +176,14 @@ inline AttentionResult RunKernels(const AttentionCase& c, bool backward = true) 
     return HeadTensor<float>{x.data(), token_stride, c.head_dim};
   };
   const auto none = [](auto tensor) { return decltype(tensor){}; };
-  const AttentionPlanPtr plan = PlanOf(c);
+  const PlannedAttention planned = PlanOf(c);
   AttentionResult result;
-  result.counts = Counts(*plan);
+  result.counts = Counts(*planned.plan);
   result.lse.assign(c.tokens() * c.heads, NAN);
-  const AttentionForward forward{c.shape(),   in(c.query),     c.SharedKeys() ? none(in(c.key)) : in(c.key),
-                                 in(c.value), out(result.out), result.lse.data(),
-                                 c.Scale(),   plan.get(),      c.Dropout(),
-                                 c.operands};
+  const AttentionForward forward{c.shape(),   in(c.query),        c.SharedKeys() ? none(in(c.key)) : in(c.key),
+                                 in(c.value), out(result.out),    result.lse.data(),
+                                 c.Scale(),   planned.plan.get(), planned.centroids.get(),
+                                 c.Dropout(), c.operands};
   RunAttentionForward(forward);
   if (backward) {
     RunAttentionBackward({forward, in(c.grad_out), out(result.grad_query),
@@ -219,7 +223,7 @@ inline OracleResult RunOracle(const AttentionCase& c) {
 //   dQ, dK: u·(2 + max F)·G·max|k|·scale·(1 + Σ_i p_ij): ∂loss/∂s itself, and the output in dO·out; Reformer's keys: u
 //   more, and a·2u·√d·(dK) by way of the normalisation
 //
-// Matrix tiles: exp is off by 2⁻¹³ of itself, as if a score were off by as much.
+// AMX tiles: exp is off by 2⁻¹³ of itself, as if a score were off by as much.
 struct Bounds {
   std::vector<double> out, lse, grad_query, grad_key, grad_value;
 };
@@ -315,7 +319,7 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
       }
       const double dots = c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head);
       const double score =
-          eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots + (c.in_tiles ? 0x1p-13 : 0);
+          eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots + (c.in_amx_tiles ? 0x1p-13 : 0);
       const double fill = c.fill() != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();

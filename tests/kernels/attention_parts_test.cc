@@ -1,4 +1,4 @@
-// Attention in matrix tiles with each factor in two parts (Operands::kTwoParts), in the tiles' model; and the model
+// Attention in AMX tiles with each factor in two parts (Operands::kTwoParts), in the tiles' model; and the model
 // beside the instructions, where there are some.
 #include <gtest/gtest.h>
 
@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -17,9 +18,9 @@ namespace {
 
 class InModel : public ::testing::Test {
  protected:
-  void SetUp() override { UseTileModel(true); }
+  void SetUp() override { UseAmxModel(true); }
   void TearDown() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     ForceIsa("auto");
     SetThreads(HardwareThreads());
   }
@@ -52,7 +53,7 @@ TEST_P(TwoParts, IsNearFloat32) {
     for (const int head_dim : kSanitized ? std::vector{33} : std::vector{1, 33, 64}) {
       SCOPED_TRACE(::testing::Message() << isa << ", head_dim " << head_dim);
       ForceIsa(isa);
-      UseTileModel(true);
+      UseAmxModel(true);
       AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, head_dim);
       c.dropout = isa == SupportedIsas().front() ? 0 : 0.3f;
       const AttentionResult parts = Run(c, Operands::kTwoParts), whole = Run(c, Operands::kFloat32),
@@ -120,15 +121,15 @@ TEST_F(InModel, TwoPartsOfASequenceThatAllThreadsShare) {
 
 // The instructions give what the model gives, forward and backward.
 TEST_P(TwoParts, IsTheSameInTheModelAndTheInstructions) {
-  if (!WhyNoTiles().empty()) GTEST_SKIP() << WhyNoTiles();
+  if (!WhyNoAmx().empty()) GTEST_SKIP() << WhyNoAmx();
   for (const Operands operands : {Operands::kBFloat16, Operands::kTwoParts}) {
     for (const float dropout : {0.0f, 0.3f}) {
       AttentionCase c = RandomCase(GetParam(), {1, 31, 64, 65, 197}, 2, 40);
       c.dropout = dropout;
-      UseTileModel(true);
+      UseAmxModel(true);
       const AttentionResult model = Run(c, operands);
-      UseTileModel(false);
-      ASSERT_EQ(ActiveMatrixTiles(), MatrixTiles::kInstructions);
+      UseAmxModel(false);
+      ASSERT_EQ(ActiveAmxTiles(), AmxTiles::kInstructions);
       const AttentionResult instructions = Run(c, operands);
       EXPECT_EQ(instructions.out, model.out) << Name(operands);
       EXPECT_EQ(instructions.lse, model.lse) << Name(operands);
@@ -142,9 +143,9 @@ TEST_P(TwoParts, IsTheSameInTheModelAndTheInstructions) {
 TEST(AttentionInParts, NeedsTiles) {
   ForceIsa(SupportedIsas().back());
   EXPECT_FALSE(Supports(Operands::kTwoParts));
-  UseTileModel(true);
+  UseAmxModel(true);
   EXPECT_TRUE(Supports(Operands::kTwoParts));
-  UseTileModel(false);
+  UseAmxModel(false);
   ForceIsa("auto");
 }
 

@@ -6,7 +6,7 @@
 
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
-#include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {

@@ -13,6 +13,7 @@
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {
@@ -118,14 +119,14 @@ TEST_F(BFloat16, PairsOfATransposedTile) {
   }
 }
 
-// Attention: in vectors, and in the model of matrix tiles.
+// Attention: in vectors, and in the model of AMX tiles.
 class BFloat16Attention : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    UseTileModel(GetParam());
+    UseAmxModel(GetParam());
     if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   }
-  void TearDown() override { UseTileModel(false); }
+  void TearDown() override { UseAmxModel(false); }
 };
 INSTANTIATE_TEST_SUITE_P(Products, BFloat16Attention, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "tile_model" : "vectors"; });
@@ -176,9 +177,9 @@ TEST_F(BFloat16, AnotherInstructionSetIsRefused) {
 
 TEST_P(BFloat16Attention, TakesLessWorkMemory) {
   const std::vector<int32_t> borders{0, 4096};
-  const AttentionPlanPtr plan = BuildDensePlan({borders, 2, 64});
-  EXPECT_LT(ForwardWorkBytes(*plan, Operands::kBFloat16), 0.7 * ForwardWorkBytes(*plan));
-  EXPECT_LT(WorkBytes(*plan, Operands::kBFloat16), WorkBytes(*plan));
+  const PlannedAttention planned{BuildDensePlan({borders, 2, 64})};
+  EXPECT_LT(ForwardWorkBytes(planned, Operands::kBFloat16), 0.7 * ForwardWorkBytes(planned));
+  EXPECT_LT(WorkBytes(planned, Operands::kBFloat16), WorkBytes(planned));
 }
 
 }  // namespace

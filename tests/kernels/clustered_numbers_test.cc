@@ -8,7 +8,11 @@
 
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/isa.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer::testing {
 namespace {
@@ -112,12 +116,12 @@ TEST(EqualClusters, ALaterLargerOneMovesThemBack) {
   AttentionSpec spec = WithAlways(Clustered(16, 4, 4), 2, true, true);
   AttentionCase c = RandomCase(spec, {257}, 1, 16, 23);
   for (auto* tensor : {&c.query, &c.key}) std::fill(tensor->begin(), tensor->end(), 0.0f);
-  c.buckets = HashByHalving(spec, c.shape(), {c.query.data(), 16, 16}, {c.key.data(), 16, 16},
-                            DrawClusterDirections(spec, c.shape(), 0));
+  c.buckets = GroupByHalving(spec, c.shape(), {c.query.data(), 16, 16}, {c.key.data(), 16, 16},
+                             DrawClusterDirections(spec, c.shape(), 0));
   for (const std::string& isa : SupportedIsas()) {
     SCOPED_TRACE(isa);
     ForceIsa(isa);
-    const AttentionPlanPtr plan = PlanOf(c);
+    const AttentionPlanPtr plan = PlanOf(c).plan;
     for (int p = 0; p < 4; ++p) EXPECT_EQ(plan->query_buckets[p * 257], (std::array{8, 0, 1, 2})[p]);
     ExpectAlike(RunKernels(c, false).out, RunOracle(c).outputs.out, Tolerance(c), "out");
   }

@@ -13,7 +13,11 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -98,7 +102,7 @@ TEST_P(Clustering, StridesChangeNothing) {
   const auto in = [&](const std::vector<float>& x) {
     return HeadTensor<const float>{x.data() + 1, width, tokens * width};
   };
-  const AttentionPlanPtr plan =
+  const PlannedAttention planned =
       BuildClusteredPlan(c.spec, c.shape(), in(query), in(key), c.buckets.query, c.buckets.key);
   std::vector<float> out(c.query.size()), lse(tokens * c.heads);
   RunAttentionForward({c.shape(),
@@ -108,7 +112,8 @@ TEST_P(Clustering, StridesChangeNothing) {
                        {out.data(), c.heads * c.head_dim, c.head_dim},
                        lse.data(),
                        c.Scale(),
-                       plan.get(),
+                       planned.plan.get(),
+                       planned.centroids.get(),
                        c.Dropout(),
                        c.operands});
   EXPECT_EQ(out, want.out);
@@ -176,7 +181,7 @@ TEST(ClusteredThreads, ChangeNothing) {
         WithAlways(Levels({800, 200, 100}, {2, 2, 6}, 2), 2, true, true)}) {
     AttentionCase c = RandomCase(spec, {100, 2400, 37}, 1, 8, 7);
     c.dropout = 0.1f;
-    const AttentionPlanPtr plan = PlanOf(c);
+    const AttentionPlanPtr plan = PlanOf(c).plan;
     EXPECT_GE(plan->units[1].visited_pairs, 1'000'000);
     SetThreads(1);
     const AttentionResult one = RunKernels(c);
@@ -274,7 +279,7 @@ TEST(ClusteredLimits, ClustersOfOneKeyAreExactAttention) {
 }
 
 TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
-  EXPECT_EQ(ShortestHashed(Levels({}, {4}, 4)), 81);
+  EXPECT_EQ(ShortestSparse(Levels({}, {4}, 4)), 81);
   for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({64, 16}, {2, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const AttentionCase c = RandomCase(spec, {80, 7}, 2, 16, 10);
@@ -282,7 +287,7 @@ TEST(ClusteredLimits, ShortSequencesAreExactBitForBit) {
     dense.spec = AttentionSpec{};
     EXPECT_TRUE(RunKernels(c) == RunKernels(dense));
     EXPECT_EQ(RunKernels(c, false).counts.pairs_computed, RunKernels(dense, false).counts.pairs_computed);
-    EXPECT_EQ(ShortestHashed(spec), 81);
+    EXPECT_EQ(ShortestSparse(spec), 81);
     // One token more is approximate, but near.
     const AttentionCase longer = RandomCase(spec, {81}, 2, 16, 10);
     ExpectNearOracle(longer, RunKernels(longer));
@@ -329,8 +334,8 @@ TEST(ClusteredLimits, NumbersThatAreNoneStayInTheirSequence) {
       std::fill_n(bad.query.begin() + 23 * 16, 5, x);
       const AttentionResult got = RunKernels(bad);
       EXPECT_TRUE(std::equal(got.out.begin() + 100 * 16, got.out.end(), want.out.begin() + 100 * 16)) << x;
-      const HashBuckets labels = HashByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
-                                               DrawClusterDirections(spec, bad.shape(), 0));
+      const Buckets labels = GroupByHalving(spec, bad.shape(), {bad.query.data(), 16, 8}, {bad.key.data(), 16, 8},
+                                            DrawClusterDirections(spec, bad.shape(), 0));
       EXPECT_LT(*std::max_element(labels.key.begin(), labels.key.end()), 14);
     }
   }
@@ -421,7 +426,7 @@ TEST(Halving, ByHand) {
   const AttentionShape shape{cu_seqlens, 1, 1};
   const std::vector<float> x{3, 1, 2, 7, 5, 6, 4};
   const ClusterDirections along{2, 1, {1, -1}, {1}};  // the second level sorts downwards
-  const HashBuckets got = HashByHalving(spec, shape, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
+  const Buckets got = GroupByHalving(spec, shape, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
   EXPECT_EQ(got.key, (std::vector<int32_t>{0, 0, 0, 1, 2, 1, 2}));
   EXPECT_EQ(got.query, (std::vector<int32_t>{0, 0, 0, 1, 1, 1, 0}));
 }
@@ -433,7 +438,7 @@ TEST(Halving, BundlesByHand) {
   const std::vector<int32_t> cu_seqlens{0, 7};
   const std::vector<float> x{3, 1, 2, 7, 5, 6, 4};
   const ClusterDirections along{3, 3, {1, 1, 1}, {1, -1, 1}};
-  const HashBuckets got = HashByHalving(spec, {cu_seqlens, 1, 1}, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
+  const Buckets got = GroupByHalving(spec, {cu_seqlens, 1, 1}, {x.data(), 1, 1}, {x.data(), 1, 1}, along);
   // Below 3: 3, 1, 2, cut downwards below rank 2: 3, 2 | 1. The others downwards below rank 5: 7, 6 | 5, 4, each cut
   // upwards, at 4 and ⌈35/6⌉ = 6.
   EXPECT_EQ(got.query, (std::vector<int32_t>{0, 1, 0, 3, 5, 2, 4}));
@@ -454,9 +459,9 @@ TEST(Halving, AgreesWithTheOracleAndKeepsTies) {
     }
     const std::vector<double> query = Wide(c.query), key = Wide(c.key);
     const ref::Inputs in{c.shape(), spec, query, key, key, 1.0, {}, {}, {}};
-    const HashBuckets want = ref::HashByHalving(in, along);
+    const Buckets want = ref::GroupByHalving(in, along);
     const int64_t row = 24;
-    const HashBuckets got = HashByHalving(spec, c.shape(), {c.query.data(), row, 12}, {c.key.data(), row, 12}, along);
+    const Buckets got = GroupByHalving(spec, c.shape(), {c.query.data(), row, 12}, {c.key.data(), row, 12}, along);
     EXPECT_EQ(got.key, want.key);
     EXPECT_EQ(got.query, want.query);
   }
@@ -481,7 +486,7 @@ TEST(ClusteredMemory, GrowsWithTokens) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const auto bytes = [&](int length) {
       const AttentionCase c = RandomCase(spec, {length}, 1, 32, 17);
-      return static_cast<double>(WorkBytes(*PlanOf(c)));
+      return static_cast<double>(WorkBytes(PlanOf(c)));
     };
     SetThreads(1);
     EXPECT_LT(bytes(16384) / bytes(1024), 17.0);

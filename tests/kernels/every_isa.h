@@ -6,20 +6,21 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/attention.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
 
 using SpecAndIsa = std::tuple<AttentionSpec, std::string>;
 
-// Stand for operands in bfloat16: in vectors of AVX-512, in matrix tiles by their instructions, and by their model on
+// Stand for operands in bfloat16: in vectors of AVX-512, in AMX tiles by their instructions, and by their model on
 // the best instruction set and on the least.
-inline const std::string kBFloat16Name = "bfloat16", kTilesName = "tiles", kTileModelName = "tile_model",
-                         kLeastTileModelName = "least_tile_model";
+inline const std::string kBFloat16Name = "bfloat16", kAmxName = "tiles", kAmxModelName = "tile_model",
+                         kLeastAmxModelName = "least_tile_model";
 
 inline std::string BestAvx512() {
   for (const std::string& isa : SupportedIsas()) {
@@ -32,24 +33,24 @@ class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
  protected:
   void SetUp() override {
     const std::string& isa = std::get<1>(GetParam());
-    const bool model = isa == kTileModelName || isa == kLeastTileModelName;
-    operands_ = model || isa == kTilesName || isa == kBFloat16Name ? Operands::kBFloat16 : Operands::kFloat32;
+    const bool model = isa == kAmxModelName || isa == kLeastAmxModelName;
+    operands_ = model || isa == kAmxName || isa == kBFloat16Name ? Operands::kBFloat16 : Operands::kFloat32;
     if (operands_ == Operands::kFloat32) ForceIsa(isa);
     if (isa == kBFloat16Name) ForceIsa(BestAvx512());
-    if (isa == kLeastTileModelName) ForceIsa(SupportedIsas().back());
-    UseTileModel(model);
-    if (isa == kTilesName && ActiveMatrixTiles() != MatrixTiles::kInstructions) GTEST_SKIP() << WhyNoTiles();
+    if (isa == kLeastAmxModelName) ForceIsa(SupportedIsas().back());
+    UseAmxModel(model);
+    if (isa == kAmxName && ActiveAmxTiles() != AmxTiles::kInstructions) GTEST_SKIP() << WhyNoAmx();
     if (!Supports(operands_)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   }
   void TearDown() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     ForceIsa("auto");
   }
   const AttentionSpec& spec() const { return std::get<0>(GetParam()); }
   // The case with the operands to be tested; its numbers are rounded to them, so that the oracle gets the same.
   AttentionCase WithOperands(AttentionCase c) const {
     c.operands = operands_;
-    c.in_tiles = operands_ == Operands::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+    c.in_amx_tiles = operands_ == Operands::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
     if (operands_ == Operands::kBFloat16) RoundToBFloat16(c);
     return c;
   }
@@ -60,8 +61,8 @@ class IsaFixture : public ::testing::TestWithParam<SpecAndIsa> {
 
 inline std::vector<std::string> IsasAndBFloat16() {
   std::vector<std::string> names = SupportedIsas();
-  names.insert(names.end(), {kBFloat16Name, kTilesName, kTileModelName});
-  if (!kSanitized) names.push_back(kLeastTileModelName);  // else the model's memory is seen once
+  names.insert(names.end(), {kBFloat16Name, kAmxName, kAmxModelName});
+  if (!kSanitized) names.push_back(kLeastAmxModelName);  // else the model's memory is seen once
   return names;
 }
 

@@ -8,7 +8,9 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
-#include "kernels/plan.h"
+#include "kernels/counts.h"
+#include "kernels/hashing.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {
@@ -20,7 +22,7 @@ AttentionSpec Hashing(int bands, int hashes, int table_size, uint64_t seed = 0) 
   return spec;
 }
 
-HashBuckets HashCase(const AttentionCase& c, const SimHashPlanes& planes) {
+Buckets HashCase(const AttentionCase& c, const SimHashPlanes& planes) {
   const int64_t stride = int64_t{c.heads} * c.head_dim;
   return HashQueriesAndKeys(c.spec, c.shape(), {c.query.data(), stride, c.head_dim}, {c.key.data(), stride, c.head_dim},
                             planes);
@@ -48,7 +50,7 @@ TEST(SimHashLaw, CollisionsFollowTheExactLaw) {
       c.query.insert(c.query.end(), {1, 0, 0});
       c.key.insert(c.key.end(), {static_cast<float>(std::cos(law.angle)), 0, static_cast<float>(std::sin(law.angle))});
     }
-    const HashBuckets buckets = HashCase(c, DrawSimHashPlanes(c.spec, c.heads, c.head_dim, 0, 0));
+    const Buckets buckets = HashCase(c, DrawSimHashPlanes(c.spec, c.heads, c.head_dim, 0, 0));
     int collisions = 0;
     for (int trial = 0; trial < law.trials; ++trial) {
       bool any = false;
@@ -98,7 +100,7 @@ TEST(SimHashBits, AreTheSameOnEveryInstructionSetAndThreadCount) {
       ForceIsa(isa);
       for (const int threads : {1, 3}) {
         SetThreads(threads);
-        const HashBuckets buckets = HashCase(c, planes);
+        const Buckets buckets = HashCase(c, planes);
         for (int head = 0; head < c.heads; ++head) {
           for (int hash = 0; hash < As<SimHashAttention>(c.spec).hashes; ++hash) {
             for (int64_t t = 0; t < c.tokens(); ++t) {
@@ -124,7 +126,7 @@ TEST(SimHashBits, AgreeWithTheOracleAwayFromThePlanes) {
     const SimHashPlanes planes = DrawSimHashPlanes(c.spec, c.heads, c.head_dim, 0, 0);
     const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
     const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
-    const HashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
+    const Buckets want = ref::Hash(in, planes), got = HashCase(c, planes);
     EXPECT_EQ(got.query, want.query);
     EXPECT_EQ(got.key, want.key);
   }
@@ -188,12 +190,12 @@ void ExpectPatternsOfTheLengthsOwnBands(const AttentionCase& c) {
   EXPECT_EQ(planes.bands, BandsOf(As<SimHashAttention>(c.spec), 700));
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
   const ref::Inputs in{c.shape(), c.spec, query, key, value, 1, {}, {}, {}};
-  const HashBuckets want = ref::Hash(in, planes), got = HashCase(c, planes);
+  const Buckets want = ref::Hash(in, planes), got = HashCase(c, planes);
   EXPECT_EQ(got.query, want.query);
   EXPECT_EQ(got.key, want.key);
   for (size_t b = 0; b + 1 < c.cu_seqlens.size(); ++b) {
     const AttentionCase alone = Alone(c, b);
-    const HashBuckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
+    const Buckets own = HashCase(alone, PlanesOf(alone));  // fewer planes are drawn
     for (int64_t row = 0; row < int64_t{c.heads} * As<SimHashAttention>(c.spec).hashes; ++row) {
       for (int64_t i = 0; i < alone.tokens(); ++i) {
         const int32_t bucket = own.query[row * alone.tokens() + i];
@@ -238,21 +240,22 @@ TEST(SignPatterns, ComeInGrayOrder) {
 TEST(SignPatterns, DoNotDependOnThreads) {
   const AttentionCase c = RandomCase(SortedHash(0, 2), {5000, 3, 900}, 3, 40, 29);
   SetThreads(1);
-  const HashBuckets one = HashCase(c, PlanesOf(c));
+  const Buckets one = HashCase(c, PlanesOf(c));
   SetThreads(3);
-  const HashBuckets three = HashCase(c, PlanesOf(c));
+  const Buckets three = HashCase(c, PlanesOf(c));
   SetThreads(HardwareThreads());
   EXPECT_EQ(one.query, three.query);
   EXPECT_EQ(one.key, three.key);
 }
 
 // 2 · bands · d · 2N · hashes · heads, in thousands: the grid of the BERT-LSH paper for N = 10, d = 64, 2 heads.
-TEST(HashFlops, FollowTheGridOfThePaper) {
+TEST(SelectionFlops, FollowTheGridOfThePaper) {
   const std::array<double, 4> one_hash{10.24, 20.48, 30.72, 40.96};
   for (int bands = 2; bands <= 8; bands += 2) {
     for (int hashes = 1; hashes <= 4; ++hashes) {
       const AttentionCase c = RandomCase(Hashing(bands, hashes, 64), {10}, 2, 64, 25);
-      EXPECT_DOUBLE_EQ(static_cast<double>(Counts(*PlanOf(c)).hash_flops) / 1000, one_hash[bands / 2 - 1] * hashes);
+      EXPECT_DOUBLE_EQ(static_cast<double>(Counts(*PlanOf(c).plan).selection_flops) / 1000,
+                       one_hash[bands / 2 - 1] * hashes);
     }
   }
 }
@@ -275,7 +278,7 @@ TEST(ExpectedPairs, OfTheReferenceModeAreThePapers) {
   for (int draw = 0; draw < kDraws; ++draw) {
     c.spec.seed = draw;
     c.buckets = HashCase(c, DrawSimHashPlanes(c.spec, 2, 20, 0, 0));
-    const auto pairs = static_cast<double>(Counts(*PlanOf(c)).pairs_computed);
+    const auto pairs = static_cast<double>(Counts(*PlanOf(c).plan).pairs_computed);
     sum += pairs;
     squares += pairs * pairs;
   }

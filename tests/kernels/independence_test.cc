@@ -7,7 +7,10 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "kernels/execution.h"
+#include "kernels/packed_heads.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -53,7 +56,7 @@ TEST_P(Independence, ThreadsChangeNothing) {
   if (one_hash) As<SimHashAttention>(busy).table_size = 2;
   AttentionCase c = WithOperands(RandomCase(busy, {100, length, 37}, 1, 8, 7));
   c.dropout = 0.1f;
-  const AttentionPlanPtr plan = PlanOf(c);
+  const AttentionPlanPtr plan = PlanOf(c).plan;
   ASSERT_EQ(plan->units.size(), 3u);
   EXPECT_GE(plan->units[1].visited_pairs, 1'000'000);
   EXPECT_GE(plan->units[1].visited_pairs, 3 * (plan->units[0].visited_pairs + plan->units[2].visited_pairs));
@@ -87,9 +90,10 @@ TEST_P(Independence, StridesChangeNothing) {
     return HeadTensor<float>{outputs[i].data() + 1, width, tokens * width};
   };
   std::vector<float> lse(tokens * c.heads);
-  const AttentionPlanPtr plan = PlanOf(c);
-  const AttentionForward forward{c.shape(),  in(0),     in(1),      in(2),       out(0),
-                                 lse.data(), c.Scale(), plan.get(), c.Dropout(), c.operands};
+  const PlannedAttention planned = PlanOf(c);
+  const AttentionForward forward{
+      c.shape(),   in(0),     in(1), in(2), out(0), lse.data(), c.Scale(), planned.plan.get(), planned.centroids.get(),
+      c.Dropout(), c.operands};
   RunAttentionForward(forward);
   RunAttentionBackward({forward, in(3), out(1), out(2), out(3)});
   if (c.SharedKeys()) outputs[2].clear();

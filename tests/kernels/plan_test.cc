@@ -18,7 +18,12 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
+#include "kernels/counts.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
+#include "kernels/packed_heads.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -50,7 +55,7 @@ TEST_P(EveryPlan, VisitsEveryPairThatCountsOnce) {
     AttentionSpec spec = GetParam();
     if (Is<SimHashAttention>(spec)) As<SimHashAttention>(spec).table_size = table_size;
     const AttentionCase c = RandomCase(spec, {1, 150, 0, 64}, 2, 8, 41);
-    const AttentionPlanPtr plan = PlanOf(c);
+    const AttentionPlanPtr plan = PlanOf(c).plan;
     for (const Unit& unit : plan->units) {
       std::map<std::pair<int32_t, int32_t>, int> visits;
       std::vector<int> rows(unit.length);
@@ -95,13 +100,13 @@ TEST(PlanWork, IsNearWhatWasAskedFor) {
   constexpr int kLength = 4096;
   for (const Pairs pairs : {Pairs::kFull, Pairs::kReference}) {
     AttentionCase c = RandomCase(SimHash(pairs, Fill::kZero, 1, 1), {kLength}, 1, 8, 42);
-    EXPECT_LE(PlanOf(c)->units[0].visited_pairs, 1.02 * kLength * kLength);
+    EXPECT_LE(PlanOf(c).plan->units[0].visited_pairs, 1.02 * kLength * kLength);
     c = RandomCase(SimHash(pairs, Fill::kZero, 1, 4), {kLength}, 1, 8, 43);
-    EXPECT_LE(PlanOf(c)->units[0].visited_pairs, 0.26 * 1.06 * kLength * kLength);
+    EXPECT_LE(PlanOf(c).plan->units[0].visited_pairs, 0.26 * 1.06 * kLength * kLength);
     c = RandomCase(SimHash(pairs, Fill::kZero, 1, 1'000'000'000), {kLength}, 1, 8, 44);
-    EXPECT_LE(PlanOf(c)->units[0].visited_pairs, int64_t{kTileRows} * kLength);
+    EXPECT_LE(PlanOf(c).plan->units[0].visited_pairs, int64_t{kTileRows} * kLength);
     for (int i = 0; i < kLength; ++i) c.buckets.query[i] = c.buckets.key[i] = 7 * i;
-    EXPECT_LE(PlanOf(c)->units[0].visited_pairs, int64_t{kTileRows} * kLength);
+    EXPECT_LE(PlanOf(c).plan->units[0].visited_pairs, int64_t{kTileRows} * kLength);
   }
 }
 
@@ -112,13 +117,13 @@ TEST(PlanWork, OfSortedPairsDoesNotDependOnTheBuckets) {
     AttentionSpec spec = Sorted(Fill::kZero, hashes);
     As<SimHashAttention>(spec).chunk = 64;
     AttentionCase c = RandomCase(spec, {kLength}, 1, 8, 44);
-    const int64_t visited = PlanOf(c)->units[0].visited_pairs;
+    const int64_t visited = PlanOf(c).plan->units[0].visited_pairs;
     EXPECT_LE(visited, int64_t{3} * 64 * kLength * hashes);
     EXPECT_GE(visited, int64_t{3} * 64 * (kLength - 128) * hashes);
     c.buckets.query.assign(c.buckets.query.size(), 3);  // all in one
-    EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, visited);
+    EXPECT_EQ(PlanOf(c).plan->units[0].visited_pairs, visited);
     c.buckets.key.assign(c.buckets.key.size(), 3);
-    EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, visited);
+    EXPECT_EQ(PlanOf(c).plan->units[0].visited_pairs, visited);
   }
 }
 
@@ -126,9 +131,9 @@ TEST(PlanWork, OfSortedPairsDoesNotDependOnTheBuckets) {
 TEST(PlanWork, OfPairsAlwaysSeenIsLinear) {
   constexpr int kLength = 8192;
   AttentionCase c = RandomCase(Sorted(Fill::kNone, 1), {kLength}, 1, 8, 47);
-  const int64_t without = PlanOf(c)->units[0].visited_pairs;
+  const int64_t without = PlanOf(c).plan->units[0].visited_pairs;
   c.spec = WithAlways(c.spec, 10, true, true);
-  EXPECT_LE(PlanOf(c)->units[0].visited_pairs - without, int64_t{kLength} * (2 * 10 + kTileRows + 2 + 2));
+  EXPECT_LE(PlanOf(c).plan->units[0].visited_pairs - without, int64_t{kLength} * (2 * 10 + kTileRows + 2 + 2));
 }
 
 int64_t AddressSpace() {
@@ -154,7 +159,7 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   std::array<std::vector<float>, 4> outputs;
   for (std::vector<float>& output : outputs) output.resize(c.query.size());
   std::vector<float> lse(c.tokens() * c.heads);
-  const int64_t stated = backward ? WorkBytes(*PlanOf(c), c.operands) : ForwardWorkBytes(*PlanOf(c), c.operands);
+  const int64_t stated = backward ? WorkBytes(PlanOf(c), c.operands) : ForwardWorkBytes(PlanOf(c), c.operands);
   const int64_t before = AddressSpace();
   rlimit limit{};
   limit.rlim_cur = limit.rlim_max = before + stated + kMargin;
@@ -162,9 +167,18 @@ void RunWithinWorkBytes(const AttentionCase& c, int threads, bool backward) {
   const int64_t stride = int64_t{c.heads} * c.head_dim;
   const auto in = [&](const std::vector<float>& x) { return HeadTensor<const float>{x.data(), stride, c.head_dim}; };
   const auto out = [&](int i) { return HeadTensor<float>{outputs[i].data(), stride, c.head_dim}; };
-  const AttentionPlanPtr plan = PlanOf(c);
-  const AttentionForward forward{c.shape(),  in(c.query), in(c.key),  in(c.value), out(0),
-                                 lse.data(), c.Scale(),   plan.get(), {},          c.operands};
+  const PlannedAttention planned = PlanOf(c);
+  const AttentionForward forward{c.shape(),
+                                 in(c.query),
+                                 in(c.key),
+                                 in(c.value),
+                                 out(0),
+                                 lse.data(),
+                                 c.Scale(),
+                                 planned.plan.get(),
+                                 planned.centroids.get(),
+                                 {},
+                                 c.operands};
   RunAttentionForward(forward);
   if (backward) RunAttentionBackward({forward, in(c.grad_out), out(1), out(2), out(3)});
   std::exit(0);
@@ -220,25 +234,25 @@ TEST_P(WorkMemory, IsWhatWorkBytesStates) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of its own: other tests may have left threads
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
-  EXPECT_LT(ForwardWorkBytes(*PlanOf(c)), WorkBytes(*PlanOf(c)));
+  EXPECT_LT(ForwardWorkBytes(PlanOf(c)), WorkBytes(PlanOf(c)));
   if (Is<SimHashAttention>(memory.spec) || !Supports(Operands::kBFloat16)) return;
   c.operands = Operands::kBFloat16;
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/true), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(RunWithinWorkBytes(c, threads, /*backward=*/false), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(WorkMemoryInTiles, IsWhatWorkBytesStates) {
+TEST(WorkMemoryInAmxTiles, IsWhatWorkBytesStates) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer reserves address space of its own";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   AttentionCase c = LongCase({"", AttentionSpec{}, 1500, 2, 256});
-  UseTileModel(true);
+  UseAmxModel(true);
   for (const Operands operands : {Operands::kBFloat16, Operands::kTwoParts}) {
     c.operands = operands;
     for (const bool backward : {true, false})
       EXPECT_EXIT(RunWithinWorkBytes(c, /*threads=*/2, backward), ::testing::ExitedWithCode(0), "") << Name(operands);
   }
-  EXPECT_GT(ForwardWorkBytes(*PlanOf(c), Operands::kTwoParts), ForwardWorkBytes(*PlanOf(c), Operands::kBFloat16));
-  UseTileModel(false);
+  EXPECT_GT(ForwardWorkBytes(PlanOf(c), Operands::kTwoParts), ForwardWorkBytes(PlanOf(c), Operands::kBFloat16));
+  UseAmxModel(false);
 }
 
 TEST_P(WorkMemory, OfLongSequencesIsLinear) {
@@ -246,7 +260,7 @@ TEST_P(WorkMemory, OfLongSequencesIsLinear) {
   memory.length = 65536, memory.heads = 2, memory.head_dim = 64;
   SetThreads(threads);
   const AttentionCase c = LongCase(memory);
-  EXPECT_LE(WorkBytes(*PlanOf(c)), int64_t{256} << 20);
+  EXPECT_LE(WorkBytes(PlanOf(c)), int64_t{256} << 20);
 }
 
 // Dense attention over 65,536 tokens would take minutes; 4,096 × 4,096 scores would be 64 MiB, four times the margin.
@@ -270,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(WorkMemoryOfTinyCalls, IsTiny) {
   const std::vector<int32_t> lengths{0, 10};
-  EXPECT_LE(WorkBytes(*BuildDensePlan({lengths, 2, 64})), int64_t{1} << 20);
+  EXPECT_LE(WorkBytes({BuildDensePlan({lengths, 2, 64})}), int64_t{1} << 20);
 }
 
 TEST(Isa, IsForcedByName) {

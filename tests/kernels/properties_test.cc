@@ -24,7 +24,7 @@ AttentionCase DrawCase() {
   AttentionSpec spec = *rc::gen::elementOf(AllSpecs());
   const int table_size = *rc::gen::element(1, 2, 7, 1000);
   if (Is<SimHashAttention>(spec)) As<SimHashAttention>(spec).table_size = table_size;
-  spec.min_length = Hashes(spec) ? *rc::gen::element(0, 64) : 0;
+  spec.min_length = IsSparse(spec) ? *rc::gen::element(0, 64) : 0;
   const int heads = *rc::gen::inRange(1, 4), head_dim = *rc::gen::element(1, 5, 16, 33);
   AttentionCase c = RandomCase(spec, lengths, heads, head_dim, *rc::gen::inRange(0, 1000));
   c.dropout = *rc::gen::element(0.0f, 0.2f);
@@ -78,7 +78,7 @@ TEST(AttentionProperty, PaddingDoesNotMatter) {
     const auto in = [&](const std::vector<float>& x) {
       return HeadTensor<const float>{x.data() + shift, token_stride, head_stride};
     };
-    const AttentionPlanPtr plan = PlanOf(c);
+    const PlannedAttention planned = PlanOf(c);
     RunAttentionForward({c.shape(),
                          in(query),
                          in(key),
@@ -86,7 +86,8 @@ TEST(AttentionProperty, PaddingDoesNotMatter) {
                          {out.data() + shift, token_stride, head_stride},
                          lse.data(),
                          c.Scale(),
-                         plan.get(),
+                         planned.plan.get(),
+                         planned.centroids.get(),
                          c.Dropout()});
     const std::vector<float> expected = spread(want.out);
     const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
+#include "kernels/counts.h"
 #include "kernels/every_isa.h"
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -77,7 +79,7 @@ TEST(ReformerPlan, VisitsWhatTheOracleMeets) {
     for (const int chunk : {1, 5, 16, 64, 70}) {
       As<ReformerAttention>(spec).chunk = chunk;
       const AttentionCase c = RandomCase(spec, {1, 150, 0, chunk + 1, 64}, 2, 8, 61);
-      const AttentionPlanPtr plan = PlanOf(c);
+      const AttentionPlanPtr plan = PlanOf(c).plan;
       int64_t pairs = 0;
       for (const Unit& unit : plan->units) {
         std::vector<int32_t> visits(int64_t{unit.length} * unit.length);
@@ -136,9 +138,9 @@ TEST(ReformerPlan, WorkIsLinearWhateverTheBuckets) {
     AttentionSpec spec = Reformer(2);
     As<ReformerAttention>(spec).chunk = 64;
     AttentionCase c = RandomCase(spec, {length}, 1, 8, 63);
-    const int64_t random = PlanOf(c)->units[0].visited_pairs;
+    const int64_t random = PlanOf(c).plan->units[0].visited_pairs;
     std::fill(c.buckets.query.begin(), c.buckets.query.end(), 3);
-    EXPECT_EQ(PlanOf(c)->units[0].visited_pairs, random);
+    EXPECT_EQ(PlanOf(c).plan->units[0].visited_pairs, random);
     EXPECT_EQ(random, int64_t{2} * length * 128);
   }
 }

@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/attention_specs.h"
+#include "kernels/isa.h"
 #include "kernels/ref/reformer.h"
 
 namespace lshformer::testing {
@@ -177,7 +178,7 @@ TEST(RotationFlops, AreThoseOfTheProducts) {
   const AttentionCase c = HashedCase(Hashing(3, {4, 6}), {16, 100}, 2, 24, 78);
   AttentionCase ready = c;
   ready.buckets.query = HashCase(c, Draw(c));
-  EXPECT_EQ(Counts(*PlanOf(ready)).hash_flops, 2 * 5 * 24 * 100 * 3 * 2);
+  EXPECT_EQ(Counts(*PlanOf(ready).plan).selection_flops, 2 * 5 * 24 * 100 * 3 * 2);
 }
 
 }  // namespace

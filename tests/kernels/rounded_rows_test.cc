@@ -1,4 +1,4 @@
-// Rows in bfloat16 in place of float32, in matrix tiles: an output is the one in float32, rounded, and inputs give what
+// Rows in bfloat16 in place of float32, in AMX tiles: an output is the one in float32, rounded, and inputs give what
 // the numbers give that they were rounded from. Bit for bit.
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   const Rows query(c, c.query), key(c, c.key), value(c, c.value);
   Rows out(c, {});
   std::vector<float> lse(c.tokens() * c.heads, NAN);
-  const AttentionPlanPtr plan = PlanOf(c);
+  const PlannedAttention planned = PlanOf(c);
   AttentionForward call;
   call.shape = c.shape();
   const auto exact = [&](const std::vector<float>& x) {
@@ -66,7 +66,8 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   call.rounded_out = {out.numbers.data(), out.row + kGap, c.head_dim};
   call.lse = lse.data();
   call.scale = c.Scale();
-  call.plan = plan.get();
+  call.plan = planned.plan.get();
+  call.centroids = planned.centroids.get();
   call.dropout = c.Dropout();
   call.operands = c.operands;
   RunAttentionForward(call);
@@ -96,14 +97,14 @@ class RoundedRows : public IsaFixture {
     IsaFixture::TearDown();
   }
 };
-std::vector<std::string> EveryTiles() {
-  std::vector<std::string> names{kTilesName, kTileModelName};
-  if (!kSanitized) names.push_back(kLeastTileModelName);
+std::vector<std::string> EveryAmx() {
+  std::vector<std::string> names{kAmxName, kAmxModelName};
+  if (!kSanitized) names.push_back(kLeastAmxModelName);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(EveryMode, RoundedRows,
                          ::testing::Combine(::testing::ValuesIn(FewerIfSanitized(Specs(), 3)),
-                                            ::testing::ValuesIn(EveryTiles())),
+                                            ::testing::ValuesIn(EveryAmx())),
                          NameOfSpecAndIsa);
 
 // Numbers that have to be rounded: not as WithOperands has them.
@@ -135,7 +136,7 @@ TEST_P(RoundedRows, NumbersThatAreNotFiniteAreRoundedToo) {
 class RoundedInputs : public RoundedRows {};
 INSTANTIATE_TEST_SUITE_P(Exact, RoundedInputs,
                          ::testing::Combine(::testing::Values(AttentionSpec{}),
-                                            ::testing::Values(kTilesName, kTileModelName, kLeastTileModelName)),
+                                            ::testing::Values(kAmxName, kAmxModelName, kLeastAmxModelName)),
                          NameOfSpecAndIsa);
 
 TEST_P(RoundedInputs, GiveWhatUnroundedOnesGive) {
@@ -172,7 +173,7 @@ TEST_P(RoundedInputs, ThreadsChangeNothing) {
 }
 
 TEST(RoundedRowsOfKinds, ThreadsChangeNothing) {
-  UseTileModel(true);
+  UseAmxModel(true);
   for (AttentionSpec spec : {SimHash(Pairs::kFull, Fill::kNone, 3), Reformer(2)}) {
     SetChunk(spec, 500);
     AttentionCase c = Unrounded(spec, {30, 1250}, 8);
@@ -184,11 +185,11 @@ TEST(RoundedRowsOfKinds, ThreadsChangeNothing) {
     EXPECT_EQ(RunRounded(c, Inputs::kFloat32), one) << NameOf(spec);
     SetThreads(HardwareThreads());
   }
-  UseTileModel(false);
+  UseAmxModel(false);
 }
 
-TEST(RoundedRowsWithoutTiles, AreRefused) {
-  if (ActiveMatrixTiles() != MatrixTiles::kNone) GTEST_SKIP() << "this machine has tiles";
+TEST(RoundedRowsWithoutAmx, AreRefused) {
+  if (ActiveAmxTiles() != AmxTiles::kNone) GTEST_SKIP() << "this machine has tiles";
   AttentionCase c = RandomCase(AttentionSpec{}, {5}, 1, 8);
   for (const Inputs inputs : {Inputs::kFloat32, Inputs::kBFloat16}) EXPECT_THROW(RunRounded(c, inputs), Error);
 }

@@ -65,7 +65,7 @@ class GoldenTest : public ::testing::TestWithParam<const char*> {
  protected:
   void TearDown() override {
     SetMatmulPrecision(MatmulPrecision::kHighest);
-    UseTileModel(false);
+    UseAmxModel(false);
   }
   testing::GoldenTensors expected_{Folder(GetParam()) + "/expected.safetensors"};
 };
@@ -150,15 +150,15 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
   const ModelPtr model = LoadModel(folder, task, 0, true);
   const torch::NoGradGuard no_grad;
   const torch::Tensor want = model->Forward(batch, {}).last_hidden_state;
-  for (const bool tile_model : {true, false}) {
+  for (const bool amx_model : {true, false}) {
     for (const auto& [precision, least] : {std::pair(Precision::kBFloat16, 0.999), {Precision::kInt8, 0.99}}) {
-      SCOPED_TRACE(std::string(Name(precision)) + (tile_model ? ", in the model of matrix tiles" : ""));
-      if (!tile_model && !SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
-      UseTileModel(tile_model);
+      SCOPED_TRACE(std::string(Name(precision)) + (amx_model ? ", in the model of matrix tiles" : ""));
+      if (!amx_model && !SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
+      UseAmxModel(amx_model);
       model->set_precision(precision);
       ExpectNear(want, batch, least, *model);
       ExpectSameByWayOfFloat32(batch, *model);
-      UseTileModel(false);
+      UseAmxModel(false);
     }
   }
 }
@@ -171,7 +171,7 @@ TEST_P(GoldenTest, Float32ByPartsIsNear) {
   const PackedBatch batch = ReadBatch(folder + "/batch.jsonl", task, config);
   const torch::NoGradGuard no_grad;
   const torch::Tensor plain = LoadModel(folder, task, 0, true)->Forward(batch, {}).last_hidden_state;
-  UseTileModel(true);
+  UseAmxModel(true);
   for (const auto& [precision, tolerance] :
        {std::pair(MatmulPrecision::kHighest, 1e-4), {MatmulPrecision::kHigh, 2e-4}}) {
     SCOPED_TRACE(Name(precision));

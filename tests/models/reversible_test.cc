@@ -181,7 +181,7 @@ struct ExactModel {
   Tensor Attend(const Tensor& x, const std::string& prefix) const {
     AttentionOptions options;
     options.heads = static_cast<int>(config.num_attention_heads);
-    options.cu_seqlens = batch->tokens.cu_seqlens;
+    options.sequences = std::make_shared<const PackedSequences>(PackedSequences{batch->tokens.cu_seqlens, {}});
     std::vector<Tensor> parts;
     for (const char* part : {"query", "key", "value"}) parts.push_back(Map(x, prefix + ".attention.self." + part));
     return Map(SelfAttentionReference(torch::cat(parts, 1), options), prefix + ".attention.output.dense");

@@ -79,7 +79,7 @@ struct Exact {
     for (const char* part : {".query", ".key", ".value"}) parts.push_back(Map(x, at + part));
     AttentionOptions options;
     options.heads = static_cast<int>(config.num_attention_heads);
-    options.cu_seqlens = context.sequences->cu_seqlens;
+    options.sequences = context.sequences;
     return SelfAttentionReference(torch::cat(parts, 1), options);
   }
   Tensor operator()(Tensor x) const {

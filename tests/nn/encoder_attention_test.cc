@@ -58,9 +58,9 @@ class EncoderAttentionTest : public ::testing::Test {
       parameters_[std::string(name) + ".bias"] = torch::randn({40});
     }
   }
-  void SetUp() override { UseTileModel(true); }
+  void SetUp() override { UseAmxModel(true); }
   void TearDown() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     SetAllThreads(HardwareThreads());
   }
   ForwardContext Context() const {

@@ -25,7 +25,9 @@ torch::Tensor Rows(const std::vector<int>& lengths, int64_t seed) {
 AttentionOptions Options(const std::vector<int>& lengths) {
   AttentionOptions options;
   options.heads = kHeads;
-  for (const int length : lengths) options.cu_seqlens.push_back(options.cu_seqlens.back() + length);
+  PackedSequences sequences;
+  for (const int length : lengths) sequences.cu_seqlens.push_back(sequences.cu_seqlens.back() + length);
+  options.sequences = std::make_shared<const PackedSequences>(std::move(sequences));
   return options;
 }
 

@@ -8,12 +8,14 @@
 
 #include "kernels/attention_specs.h"
 #include "ops/attention.h"
+#include "ops/sequences.h"
 #include "ops/torch.h"
 
 namespace lshformer {
 namespace {
 
 using testing::NameOf;
+using testing::Sequences;
 using torch::Tensor;
 
 constexpr int kHeads = 2, kHeadDim = 8;
@@ -24,26 +26,26 @@ std::vector<int32_t> CuSeqlens(const std::vector<int>& lengths) {
   return cu_seqlens;
 }
 
-std::vector<float> Drawn(const HashProjections& numbers) {
+std::vector<float> Drawn(const Projections& numbers) {
   const auto* planes = std::get_if<SimHashPlanes>(&numbers);
   return planes ? planes->planes : std::get<ReformerRotations>(numbers).rotations;
 }
 
 class DrawnProjectionsTest : public ::testing::TestWithParam<AttentionSpec> {
  protected:
-  std::shared_ptr<const HashProjections> Get(const std::vector<int>& lengths, uint64_t step) {
+  std::shared_ptr<const Projections> Get(const std::vector<int>& lengths, uint64_t step) {
     const std::vector<int32_t> cu_seqlens = CuSeqlens(lengths);
     return drawn_->Get(GetParam(), {cu_seqlens, kHeads, kHeadDim}, /*layer=*/3, step);
   }
   // Output and gradient.
   std::pair<Tensor, Tensor> Attend(const std::vector<int>& lengths, uint64_t step, bool keep) {
     auto options = std::make_shared<AttentionOptions>();
-    options->spec = GetParam();
+    options->spec = std::make_shared<const AttentionSpec>(GetParam());
     options->heads = kHeads, options->layer = 3, options->planes_step = step;
-    options->cu_seqlens = CuSeqlens(lengths);
+    options->sequences = Sequences(CuSeqlens(lengths));
     if (keep) options->drawn = drawn_;
     torch::manual_seed(static_cast<uint64_t>(lengths.size()));
-    const Tensor qkv = torch::randn({options->cu_seqlens.back(), PartsOf(GetParam()) * kHeads * kHeadDim});
+    const Tensor qkv = torch::randn({options->cu_seqlens().back(), PartsOf(GetParam()) * kHeads * kHeadDim});
     qkv.requires_grad_(true);
     const Tensor out = SelfAttention(qkv, options);
     out.square().sum().backward();

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
 #include "kernels/cpu/rows/blocks.h"
+#include "kernels/isa.h"
 #include "kernels/low_precision.h"
 #include "ops/numbers.h"
 #include "ops/torch.h"

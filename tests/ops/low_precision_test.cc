@@ -12,14 +12,16 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/numbers.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 #include "util/rounding.h"
@@ -30,6 +32,7 @@ namespace {
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Random;
+using testing::Sequences;
 using testing::ToFloat;
 using testing::WithinRounding;
 using torch::Tensor;
@@ -39,8 +42,8 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 #define NEEDS(precision) \
   if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)
 
-// The best instruction set without matrix tiles.
-std::string BestWithoutTiles() {
+// The best instruction set without AMX tiles.
+std::string BestWithoutAmx() {
   for (const std::string& isa : SupportedIsas()) {
     if (isa != "amx") return isa;
   }
@@ -66,20 +69,20 @@ struct Layer {
   std::vector<float> x, weight, bias;
 };
 
-// By what this machine has, or by the software model of matrix tiles, which any machine runs.
+// By what this machine has, or by the software model of AMX tiles, which any machine runs.
 struct Way {
   Precision precision;
-  bool tile_model = false;
+  bool amx_model = false;
 };
 
 class LowPrecisionTest : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    UseTileModel(GetParam().tile_model);
-    if (!GetParam().tile_model) NEEDS(precision());
+    UseAmxModel(GetParam().amx_model);
+    if (!GetParam().amx_model) NEEDS(precision());
   }
   ~LowPrecisionTest() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     SetAllThreads(HardwareThreads());
   }
   Precision precision() const { return GetParam().precision; }
@@ -89,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionTest,
                                            Way{Precision::kFloat32, true}, Way{Precision::kBFloat16, true},
                                            Way{Precision::kInt8, true}),
                          [](const auto& info) {
-                           return std::string(Name(info.param.precision)) +
-                                  (info.param.tile_model ? "_tile_model" : "");
+                           return std::string(Name(info.param.precision)) + (info.param.amx_model ? "_tile_model" : "");
                          });
 
 // A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two.
@@ -176,21 +178,21 @@ TEST_P(LowPrecisionTest, NotFiniteRows) {
   }
 }
 
-// Without matrix tiles the code for them is not entered: the bits are those of oneDNN's product.
+// Without AMX tiles the code for them is not entered: the bits are those of oneDNN's product.
 TEST(LowPrecisionWays, TilesOnlyWhereTheyAreActive) {
   const Shape shape{33, 50};
   const Layer layer(shape, 20);
   for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
     if (!SupportsProducts(precision)) continue;
     const bool low = precision != Precision::kFloat32;
-    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(),
-              low && ActiveMatrixTiles() != MatrixTiles::kNone);  // too small for float32
-    UseTileModel(true);
-    EXPECT_EQ(layer.Packed(precision, shape).in_tiles(), low);
-    UseTileModel(false);
+    EXPECT_EQ(layer.Packed(precision, shape).in_amx_tiles(),
+              low && ActiveAmxTiles() != AmxTiles::kNone);  // too small for float32
+    UseAmxModel(true);
+    EXPECT_EQ(layer.Packed(precision, shape).in_amx_tiles(), low);
+    UseAmxModel(false);
   }
   NEEDS(Precision::kBFloat16);
-  ForceIsa(BestWithoutTiles());
+  ForceIsa(BestWithoutAmx());
   std::vector<BFloat16> x(layer.x.size()), w(layer.weight.size());
   RoundRows(layer.x.data(), shape.in, 20, shape.in, x.data());
   RoundRows(layer.weight.data(), shape.in, shape.out, shape.in, w.data());
@@ -205,16 +207,16 @@ TEST(LowPrecisionWays, TilesOnlyWhereTheyAreActive) {
 // Sums of bytes are exact, so that 8-bit layers give the same bits by every way.
 TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
   NEEDS(Precision::kInt8);
-  ForceIsa(BestWithoutTiles());
+  ForceIsa(BestWithoutAmx());
   for (const Shape& shape : kShapes) {
     const int64_t rows = 37;
     Layer layer(shape, rows);
     layer.x[3] = kNaN;
     std::vector<float> want(rows * shape.out), got(want.size());
     layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), want.data(), UnaryFunction::kGelu);
-    UseTileModel(true);
+    UseAmxModel(true);
     layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), got.data(), UnaryFunction::kGelu);
-    UseTileModel(false);
+    UseAmxModel(false);
     EXPECT_EQ(std::memcmp(got.data() + shape.out, want.data() + shape.out, (rows - 1) * shape.out * sizeof(float)), 0)
         << shape.out << " from " << shape.in;
     EXPECT_TRUE(std::all_of(got.begin(), got.begin() + shape.out, [](float y) { return std::isnan(y); }));
@@ -224,18 +226,18 @@ TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
 
 // Attention between 8-bit layers is in bfloat16 where there are tiles; between float32's as MatmulPrecision says.
 TEST(LowPrecisionWays, OperandsOfAttention) {
-  ForceIsa(BestWithoutTiles());
+  ForceIsa(BestWithoutAmx());
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kFloat32);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
   EXPECT_EQ(OperandsOf(Precision::kBFloat16), Operands::kBFloat16);
-  UseTileModel(true);
+  UseAmxModel(true);
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kBFloat16);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
   SetMatmulPrecision(MatmulPrecision::kHigh);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kTwoParts);
   SetMatmulPrecision(MatmulPrecision::kMedium);  // one product of rounded factors is what attention in bfloat16 does
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kBFloat16);
-  UseTileModel(false);
+  UseAmxModel(false);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
   SetMatmulPrecision(MatmulPrecision::kHighest);
   ForceIsa("auto");
@@ -244,16 +246,16 @@ TEST(LowPrecisionWays, OperandsOfAttention) {
 // A weight is packed again where tiles come or go.
 TEST(LowPrecisionWays, PackedAgainWhenTilesChange) {
   NEEDS(Precision::kBFloat16);
-  ForceIsa(BestWithoutTiles());
+  ForceIsa(BestWithoutAmx());
   const torch::NoGradGuard no_grad;
   const Linear linear({torch::randn({24, 70})}, {torch::randn({24})});
   const Tensor x = torch::randn({5, 70}), plain = linear(x, Precision::kBFloat16);
-  EXPECT_FALSE(linear.packed()->in_tiles());
-  UseTileModel(true);
-  const Tensor in_tiles = linear(x, Precision::kBFloat16);
-  EXPECT_TRUE(linear.packed()->in_tiles());
-  UseTileModel(false);
-  EXPECT_LT(RelativeError(in_tiles, plain), 1e-6);
+  EXPECT_FALSE(linear.packed()->in_amx_tiles());
+  UseAmxModel(true);
+  const Tensor in_amx_tiles = linear(x, Precision::kBFloat16);
+  EXPECT_TRUE(linear.packed()->in_amx_tiles());
+  UseAmxModel(false);
+  EXPECT_LT(RelativeError(in_amx_tiles, plain), 1e-6);
   EXPECT_TRUE(torch::equal(linear(x, Precision::kBFloat16), plain));
   ForceIsa("auto");
 }
@@ -295,16 +297,16 @@ TEST(LowPrecisionLinear, GradientsAreNearThoseOfFloat32) {
 }
 
 TEST(LowPrecisionLinear, GradientsInTilesAreNearThoseOfFloat32) {
-  UseTileModel(true);
+  UseAmxModel(true);
   ExpectGradientsNearThoseOfFloat32();
-  UseTileModel(false);
+  UseAmxModel(false);
 }
 
 // Sums of small whole numbers are exact, so that all three products are those of float32 bit for bit; and a row's are
 // its own.
 TEST(LowPrecisionLinear, ProductsOfTrainingInTiles) {
   torch::manual_seed(2);
-  UseTileModel(true);
+  UseAmxModel(true);
   for (const auto& [rows, out, in] : {std::tuple{1, 1, 1}, {33, 17, 70}, {64, 48, 32}, {45, 96, 31}}) {
     SCOPED_TRACE(::testing::Message() << rows << " rows, " << out << " from " << in);
     const auto whole = [](at::IntArrayRef sizes) { return torch::randint(-8, 9, sizes).to(torch::kFloat32); };
@@ -323,7 +325,7 @@ TEST(LowPrecisionLinear, ProductsOfTrainingInTiles) {
                               last = run(some.slice(0, rows - 1), grads.slice(0, rows - 1), Precision::kBFloat16);
     for (const size_t i : {0, 1}) EXPECT_TRUE(torch::equal(last[i], all[i].slice(0, rows - 1))) << "tensor " << i;
   }
-  UseTileModel(false);
+  UseAmxModel(false);
 }
 
 TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {
@@ -344,9 +346,9 @@ TEST(LowPrecisionLinear, PackedAgainWhenThePrecisionChanges) {
 class TwoMaps : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (GetParam()) UseTileModel(true);
+    if (GetParam()) UseAmxModel(true);
   }
-  void TearDown() override { UseTileModel(false); }
+  void TearDown() override { UseAmxModel(false); }
 };
 INSTANTIATE_TEST_SUITE_P(LowPrecisionLinear, TwoMaps, ::testing::Bool(),
                          [](const auto& way) { return way.param ? "tile_model" : "plain"; });
@@ -362,7 +364,7 @@ TEST_P(TwoMaps, InARow) {
       const Tensor want = second(first.Then(UnaryFunction::kGelu, x, precision), precision);
       const Tensor got = first.Then(UnaryFunction::kGelu, second, x, precision);
       // Before it is rounded to bfloat16, GELU is computed as far as that keeps it.
-      const bool rounded = precision == Precision::kBFloat16 && ActiveMatrixTiles() != MatrixTiles::kNone;
+      const bool rounded = precision == Precision::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
       if (!rounded) {
         EXPECT_TRUE(torch::equal(got, want)) << rows << " rows";
       } else if (rows > 0) {
@@ -390,7 +392,7 @@ TEST(LowPrecisionLinear, Int8HasNoGradients) {
       HasSubstr("int8 has no gradients"));
 }
 
-// The parameter: in the model of matrix tiles.
+// The parameter: in the model of AMX tiles.
 class LowPrecisionCrossEntropy : public ::testing::TestWithParam<bool> {
  protected:
   struct Result {
@@ -407,7 +409,7 @@ class LowPrecisionCrossEntropy : public ::testing::TestWithParam<bool> {
     loss.backward();
     return {loss, {in[0].grad(), in[1].grad(), in[2].grad()}};
   }
-  void TearDown() override { UseTileModel(false); }
+  void TearDown() override { UseAmxModel(false); }
 };
 INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionCrossEntropy, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "in_tiles" : "without_tiles"; });
@@ -417,16 +419,16 @@ TEST_P(LowPrecisionCrossEntropy, NearFloat32) {
   for (const int64_t rows : {int64_t{7}, int64_t{40}, kCrossEntropyRows + 3})
     for (const int64_t words : {30, 2051}) {
       const Result want = Run(rows, words, Precision::kFloat32);
-      UseTileModel(GetParam());
+      UseAmxModel(GetParam());
       const Result got = Run(rows, words, Precision::kBFloat16);
-      UseTileModel(false);
+      UseAmxModel(false);
       EXPECT_NEAR(got.loss.item<double>(), want.loss.item<double>(), 2e-3 * want.loss.item<double>());
       for (int i = 0; i < 3; ++i) EXPECT_LT(RelativeError(got.grads[i], want.grads[i]), 2 * kBf16Error) << i;
     }
 }
 
 TEST(LowPrecisionCrossEntropyInTiles, IsInTilesAndTheSameOnAnyNumberOfThreads) {
-  UseTileModel(true);
+  UseAmxModel(true);
   const int threads = Threads();
   SetThreads(1);
   torch::manual_seed(3);
@@ -440,7 +442,7 @@ TEST(LowPrecisionCrossEntropyInTiles, IsInTilesAndTheSameOnAnyNumberOfThreads) {
   SetThreads(3);
   EXPECT_TRUE(torch::equal(gradient(Precision::kBFloat16), alone));
   SetThreads(threads);
-  UseTileModel(false);
+  UseAmxModel(false);
   // Where the processor has tiles oneDNN goes through them too.
   if (!SupportsProducts(Precision::kBFloat16) || SupportedIsas().front() == "amx") return;
   EXPECT_FALSE(torch::equal(gradient(Precision::kBFloat16), alone)) << "tiles sum even and odd terms apart";
@@ -456,10 +458,10 @@ TEST(SelfAttention, InBFloat16IsNearFloat32) {
     std::vector<Tensor> outs, grads;
     for (const Operands operands : {Operands::kFloat32, Operands::kBFloat16}) {
       auto options = std::make_shared<AttentionOptions>();
-      options->spec = spec;
+      options->spec = std::make_shared<const AttentionSpec>(spec);
       options->heads = 2;
       options->operands = operands;
-      options->cu_seqlens = {0, 100, 150};
+      options->sequences = Sequences({0, 100, 150});
       const Tensor qkv = torch::tensor(values).view({150, -1}).slice(1, 0, PartsOf(spec) * 48).clone();
       qkv.requires_grad_(true);
       outs.push_back(SelfAttention(qkv, options));

@@ -1,4 +1,4 @@
-// Float32 products in matrix tiles: how a number is split, what the products err by against double, which rows go
+// Float32 products in AMX tiles: how a number is split, what the products err by against double, which rows go
 // through multiply-add, and when it is chosen.
 #include "kernels/matmul_precision.h"
 
@@ -13,15 +13,16 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/low_precision.h"
 #include "kernels/packed_linear.h"
+#include "ops/amx_model.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/numbers.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
-#include "ops/tile_model.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -32,9 +33,10 @@ using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
-using testing::InTileModel;
+using testing::InAmxModel;
+using testing::Sequences;
 using testing::ToFloat;
-using MatmulPrecisionTest = InTileModel;
+using MatmulPrecisionTest = InAmxModel;
 
 std::vector<float> Random(int64_t count, uint64_t key, bool positive = false) {
   std::vector<float> values(static_cast<size_t>(count));
@@ -58,14 +60,14 @@ struct Map {
   std::vector<float> InTiles(MatmulPrecision precision, std::optional<UnaryFunction> function = {}) const {
     SetMatmulPrecision(precision);
     const PackedLinear linear = Packed();
-    EXPECT_TRUE(linear.in_tiles());
+    EXPECT_TRUE(linear.in_amx_tiles());
     return Run(linear, function);
   }
   std::vector<float> ByMultiplyAdd(std::optional<UnaryFunction> function = {}) const {
-    UseTileModel(false);
+    UseAmxModel(false);
     const PackedLinear linear = Packed();
-    EXPECT_FALSE(linear.in_tiles());
-    UseTileModel(true);
+    EXPECT_FALSE(linear.in_amx_tiles());
+    UseAmxModel(true);
     return Run(linear, function);
   }
   int64_t rows, out, in;
@@ -294,10 +296,10 @@ TEST_F(MatmulPrecisionTest, WeightsWithoutParts) {
   for (const MatmulPrecision precision : {MatmulPrecision::kHigh, MatmulPrecision::kMedium}) {
     SetMatmulPrecision(precision);
     Map map(3, 70, 100);
-    EXPECT_TRUE(map.Packed().in_tiles());
+    EXPECT_TRUE(map.Packed().in_amx_tiles());
     for (const float number : {1e-35f, kInfinity, kNaN, 0x1p127f}) {
       map.weight[133] = number;
-      EXPECT_FALSE(map.Packed().in_tiles()) << number;
+      EXPECT_FALSE(map.Packed().in_amx_tiles()) << number;
     }
   }
 }
@@ -314,13 +316,13 @@ TEST_F(MatmulPrecisionTest, LinearFollowsTheSetting) {
   SetMatmulPrecision(MatmulPrecision::kHighest);
   EXPECT_TRUE(torch::equal(linear(x), highest));
   // Without tiles every word is float32's multiply-add.
-  UseTileModel(false);
+  UseAmxModel(false);
   const torch::Tensor fused = linear(x);
   EXPECT_TRUE(torch::equal(highest, fused));
   for (const MatmulPrecision precision : {MatmulPrecision::kHigh, MatmulPrecision::kMedium}) {
     SetMatmulPrecision(precision);
     EXPECT_TRUE(torch::equal(linear(x), fused));
-    EXPECT_FALSE(linear.packed()->in_tiles());
+    EXPECT_FALSE(linear.packed()->in_amx_tiles());
   }
 }
 
@@ -334,7 +336,7 @@ TEST_F(MatmulPrecisionTest, HighestIsTheSameWithTilesAndWithout) {
       auto options = std::make_shared<AttentionOptions>();
       options->heads = 4;
       options->operands = OperandsOf(Precision::kFloat32);
-      options->cu_seqlens = {0, 300};
+      options->sequences = Sequences({0, 300});
       return SelfAttention(qkv, options);
     };
     const std::vector<torch::Tensor> leaves{x.clone().requires_grad_(true), w.clone().requires_grad_(true),
@@ -346,7 +348,7 @@ TEST_F(MatmulPrecisionTest, HighestIsTheSameWithTilesAndWithout) {
     return std::vector<torch::Tensor>{asked, trained.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
   };
   const std::vector<torch::Tensor> in_model = run();
-  UseTileModel(false);
+  UseAmxModel(false);
   const std::vector<torch::Tensor> without = run();
   ForceIsa("auto");
   const std::vector<torch::Tensor> by_instructions = run();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "ops/threads.h"
 #include "ops/torch.h"
 

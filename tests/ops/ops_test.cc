@@ -13,6 +13,7 @@
 #include "ops/linear.h"
 #include "ops/op_checks.h"
 #include "ops/row_ops.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "ops/torch.h"
 #include "util/errors.h"
@@ -26,6 +27,7 @@ using testing::ExpectGradientsOf;
 using testing::ExpectSameAsReference;
 using ::testing::HasSubstr;
 using testing::Normal;
+using testing::Sequences;
 using torch::Tensor;
 
 constexpr UnaryFunction kFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu,
@@ -280,10 +282,10 @@ TEST(AttentionTest, EveryModeAgreesWithTheComposedForm) {
   for (const AttentionSpec& spec : AttentionSpecs()) {
     SCOPED_TRACE(ToJson(spec).dump());
     auto options = std::make_shared<AttentionOptions>();
-    options->spec = spec;
+    options->spec = std::make_shared<const AttentionSpec>(spec);
     options->heads = 2;
     options->layer = 3;
-    options->cu_seqlens = {0, 1, 40, 42, 75};
+    options->sequences = Sequences({0, 1, 40, 42, 75});
     ExpectSameAsReference([&](const auto& in) { return SelfAttention(in[0], options); },
                           [&](const auto& in) { return SelfAttentionReference(in[0], *options); },
                           {Normal({75, PartsOf(spec) * 2 * 16}, 1)}, 2e-5);
@@ -296,13 +298,12 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
   for (const AttentionSpec& spec : AttentionSpecs()) {
     SCOPED_TRACE(ToJson(spec).dump());
     auto options = std::make_shared<AttentionOptions>();
-    options->spec = spec;
+    options->spec = std::make_shared<const AttentionSpec>(spec);
     options->heads = kHeads;
     options->layer = 3;
     options->dropout = 0.3;
     options->dropout_key = 77;
-    options->cu_seqlens = {0, 1, 40, 42, kTokens};
-    options->sequence_ids = {9, 4, 7, 1000};
+    options->sequences = Sequences({0, 1, 40, 42, kTokens}, {9, 4, 7, 1000});
     const Tensor qkv = Normal({kTokens, PartsOf(spec) * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
     const Tensor weight = Normal({kTokens, kWidth}, 2).to(torch::kFloat32);
     const Tensor out = SelfAttention(qkv, options);
@@ -313,19 +314,13 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
     const bool shared_keys = PartsOf(spec) == 2;
     const Tensor query = part(0), key = part(1), value = part(shared_keys ? 1 : 2), slopes = weight.to(torch::kFloat64);
     const auto span = [](const Tensor& x) { return std::span<const double>(x.data_ptr<double>(), x.numel()); };
-    const AttentionShape shape{options->cu_seqlens, kHeads, kHeadDim};
-    ref::Inputs in{shape,
-                   options->spec,
-                   span(query),
-                   span(key),
-                   span(value),
-                   ScaleOfScores(spec, kHeadDim),
-                   {},
-                   {},
-                   {0.3f, options->dropout_key, options->sequence_ids}};
-    HashBuckets buckets;
-    if (Is<SimHashAttention>(options->spec)) {
-      buckets = ref::Hash(in, DrawSimHashPlanes(options->spec, kHeads, kHeadDim, options->layer, 0, shape.longest()));
+    const AttentionShape shape{options->cu_seqlens(), kHeads, kHeadDim};
+    ref::Inputs in{shape,     spec,        span(query),
+                   span(key), span(value), ScaleOfScores(spec, kHeadDim),
+                   {},        {},          {0.3f, options->dropout_key, options->sequences->ids}};
+    Buckets buckets;
+    if (Is<SimHashAttention>(spec)) {
+      buckets = ref::Hash(in, DrawSimHashPlanes(spec, kHeads, kHeadDim, options->layer, 0, shape.longest()));
     } else if (shared_keys) {
       buckets.query = ref::HashByRotation(in, DrawReformerRotations(spec, shape, options->layer, 0));
     }
@@ -350,13 +345,14 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
 TEST(AttentionTest, ComposedFormHasRightGradients) {
   for (const AttentionSpec& spec : AttentionSpecs()) {
     AttentionOptions options;
-    options.spec = spec;
     options.heads = 2;
     const auto cut = [](auto& kind) {
       if constexpr (requires { kind.chunk; }) kind.chunk = std::min(kind.chunk, 3);  // several
     };
-    std::visit(cut, options.spec.kind);
-    options.cu_seqlens = {0, 1, 9};
+    AttentionSpec several = spec;
+    std::visit(cut, several.kind);
+    options.spec = std::make_shared<const AttentionSpec>(several);
+    options.sequences = Sequences({0, 1, 9});
     ExpectGradientsOf([&](const auto& in) { return SelfAttentionReference(in[0], options); },
                       {Normal({9, PartsOf(spec) * 2 * 4}, 1)});
   }
@@ -366,7 +362,7 @@ TEST(AttentionTest, ComposedFormHasRightGradients) {
 TEST(AttentionTest, RefusesWhatTheKernelsDoNotTake) {
   auto options = std::make_shared<AttentionOptions>();
   options->heads = 2;
-  options->cu_seqlens = {0, 9};
+  options->sequences = Sequences({0, 9});
   const auto error = [&](const Tensor& qkv) { return ErrorOf([&] { SelfAttention(qkv, options); }); };
   const Tensor single = Normal({9, 24}, 1).to(torch::kFloat32);
   EXPECT_EQ(error(single), "(nothing thrown)");
@@ -381,9 +377,9 @@ TEST(AttentionTest, RefusesWhatTheKernelsDoNotTake) {
 TEST(AttentionTest, MapsAreProbabilities) {
   for (const AttentionSpec& spec : AttentionSpecs()) {
     AttentionOptions options;
-    options.spec = spec;
+    options.spec = std::make_shared<const AttentionSpec>(spec);
     options.heads = 2;
-    options.cu_seqlens = {0, 3, 20};
+    options.sequences = Sequences({0, 3, 20});
     const auto maps = AttentionProbabilities(Normal({20, PartsOf(spec) * 8}, 1), options);
     ASSERT_EQ(maps.size(), 2u);
     EXPECT_EQ(maps[1].sizes(), (std::vector<int64_t>{2, 17, 17}));
@@ -397,12 +393,13 @@ TEST(AttentionTest, MapsAreProbabilities) {
 // Without a window a centroid's probability, shared out to its keys, makes the output; with one it does not quite.
 TEST(AttentionTest, ClusteredMapsAreProbabilitiesAndMakeTheOutput) {
   auto options = std::make_shared<AttentionOptions>();
-  options->spec.kind = ClusteredAttention{.cluster = {4}, .open = {2}, .groups = 3};
+  AttentionSpec spec{.kind = ClusteredAttention{.cluster = {4}, .open = {2}, .groups = 3}};
   options->heads = 2;
   options->layer = 3;
-  options->cu_seqlens = {0, 1, 40, 42, 75};
+  options->sequences = Sequences({0, 1, 40, 42, 75});
   for (const int window : {0, 2}) {
-    options->spec.window = window;
+    spec.window = window;
+    options->spec = std::make_shared<const AttentionSpec>(spec);
     const Tensor qkv = Normal({75, 3 * 2 * 16}, 1).to(torch::kFloat32);
     for (const Tensor& map : AttentionProbabilities(qkv, *options))
       EXPECT_LT((map.sum(-1) - 1).abs().max().item<double>(), 1e-5);
@@ -415,9 +412,10 @@ TEST(AttentionTest, ClusteredMapsAreProbabilitiesAndMakeTheOutput) {
 // Packed q, k, v: the gradients are those of the oracle, which finite differences hold.
 TEST(AttentionTest, ClusteredGradientReachesQueryKeyAndValue) {
   auto options = std::make_shared<AttentionOptions>();
-  options->spec = ParseAttentionSpec({{"type", "clustered"}, {"cluster", 4}, {"open", 2}}, "test");
+  options->spec = std::make_shared<const AttentionSpec>(
+      ParseAttentionSpec({{"type", "clustered"}, {"cluster", 4}, {"open", 2}}, "test"));
   options->heads = 2;
-  options->cu_seqlens = {0, 60};
+  options->sequences = Sequences({0, 60});
   Tensor qkv = Normal({60, 3 * 2 * 16}, 1).to(torch::kFloat32);
   qkv.requires_grad_(true);
   SelfAttention(qkv, options).square().sum().backward();
@@ -429,7 +427,7 @@ TEST(AttentionTest, CountsAreAddedAndShapesChecked) {
   AttentionCounts counts;
   auto options = std::make_shared<AttentionOptions>();
   options->heads = 2;
-  options->cu_seqlens = {0, 3, 7};
+  options->sequences = Sequences({0, 3, 7});
   options->counts = &counts;
   const Tensor qkv = torch::randn({7, 24});
   SelfAttention(qkv, options);

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "util/command.h"
 #include "util/errors.h"

@@ -1,4 +1,4 @@
-// On matrix tiles a linear map, attention and the map behind it hand each other rows in bfloat16: the same bits as by
+// On AMX tiles a linear map, attention and the map behind it hand each other rows in bfloat16: the same bits as by
 // way of float32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
+#include "ops/sequences.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 
@@ -17,13 +18,14 @@ namespace {
 
 using testing::ErrorOf;
 using ::testing::HasSubstr;
+using testing::Sequences;
 using torch::Tensor;
 
 class RoundedRows : public ::testing::Test {
  protected:
-  void SetUp() override { UseTileModel(true); }
+  void SetUp() override { UseAmxModel(true); }
   void TearDown() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     SetAllThreads(HardwareThreads());
   }
   const torch::NoGradGuard no_grad_;
@@ -44,10 +46,10 @@ struct Layer {
       : options(std::make_shared<AttentionOptions>()),
         before(Map(hidden, PartsOf(spec) * hidden)),
         after(Map(hidden, hidden)) {
-    options->spec = spec;
+    options->spec = std::make_shared<const AttentionSpec>(spec);
     options->heads = heads;
     options->operands = Operands::kBFloat16;
-    options->cu_seqlens = std::move(cu_seqlens);
+    options->sequences = Sequences(std::move(cu_seqlens));
   }
   Tensor Attended(const Tensor& x, torch::ScalarType in, torch::ScalarType out) const {
     auto mine = std::make_shared<AttentionOptions>(*options);
@@ -59,7 +61,7 @@ struct Layer {
   }
 };
 
-std::vector<AttentionSpec> HashedSpecs() {
+std::vector<AttentionSpec> SparseSpecs() {
   std::vector<AttentionSpec> specs;
   for (const Pairs pairs : {Pairs::kFull, Pairs::kReference, Pairs::kSorted})
     for (const Fill fill : {Fill::kZero, Fill::kMean, Fill::kNone})
@@ -73,7 +75,7 @@ std::vector<AttentionSpec> HashedSpecs() {
 const std::vector<int32_t> kRagged{0, 3, 3, 73, 74, 204};  // an empty sequence, and one of one token
 
 TEST_F(RoundedRows, OfTheOutputGiveTheSameBits) {
-  for (const AttentionSpec& spec : HashedSpecs()) {
+  for (const AttentionSpec& spec : SparseSpecs()) {
     SCOPED_TRACE(ToJson(spec).dump());
     const Layer layer(spec, kRagged, 40, 2);  // heads of 20 numbers
     const Tensor x = torch::randn({204, 40});
@@ -144,7 +146,7 @@ TEST_F(RoundedRows, AreForInferenceInBFloat16) {
 }
 
 TEST_F(RoundedRows, AreNotReadWhereMoreThanProductsReadThem) {
-  for (const AttentionSpec& spec : HashedSpecs()) {
+  for (const AttentionSpec& spec : SparseSpecs()) {
     const Layer layer(spec, kRagged, 40, 2);
     EXPECT_THAT(ErrorOf([&] {
                   layer(torch::randn({204, 40}), torch::kBFloat16, torch::kFloat32);
@@ -153,8 +155,8 @@ TEST_F(RoundedRows, AreNotReadWhereMoreThanProductsReadThem) {
   }
 }
 
-TEST(RoundedRowsWithoutTiles, AreNone) {
-  if (ActiveMatrixTiles() != MatrixTiles::kNone) GTEST_SKIP() << "this machine has tiles";
+TEST(RoundedRowsWithoutAmx, AreNone) {
+  if (ActiveAmxTiles() != AmxTiles::kNone) GTEST_SKIP() << "this machine has tiles";
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(RowType(Precision::kBFloat16), torch::kFloat32);
 }

@@ -1,4 +1,4 @@
-// The products of training, of float32 in matrix tiles: what they err by against double, what goes through
+// The products of training, of float32 in AMX tiles: what they err by against double, what goes through
 // multiply-add, and what a result depends on.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,21 +11,20 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/split_linear.h"
+#include "ops/amx_model.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/threads.h"
-#include "ops/tile_model.h"
 
 namespace lshformer {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
-using SplitProductTest = testing::InTileModel;
+using SplitProductTest = testing::InAmxModel;
 
 enum class Kind { kForward, kInputGradient, kWeightGradient };
 
@@ -243,9 +242,9 @@ TEST_F(SplitProductTest, LinearInTraining) {
     y.backward(g.slice(0, 0, rows));
     return std::vector<torch::Tensor>{y.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
   };
-  UseTileModel(false);
+  UseAmxModel(false);
   const std::vector<torch::Tensor> fused = run(MatmulPrecision::kHighest), high_without = run(MatmulPrecision::kHigh);
-  UseTileModel(true);
+  UseAmxModel(true);
   SetAllThreads(1);
   const std::vector<torch::Tensor> high = run(MatmulPrecision::kHigh), medium = run(MatmulPrecision::kMedium);
   SetAllThreads(3);
@@ -282,9 +281,9 @@ TEST_F(SplitProductTest, CrossEntropyInTraining) {
     loss.backward();
     return std::vector<torch::Tensor>{loss.detach(), h.grad(), w.grad()};
   };
-  UseTileModel(false);
+  UseAmxModel(false);
   const std::vector<torch::Tensor> fused = run(MatmulPrecision::kHigh);
-  UseTileModel(true);
+  UseAmxModel(true);
   SetAllThreads(1);
   const std::vector<torch::Tensor> alone = run(MatmulPrecision::kHigh);
   SetAllThreads(3);

@@ -13,7 +13,7 @@
 
 #include "base/parallel.h"
 #include "base/progress.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "kernels/updates.h"
 #include "ops/tensor_memory.h"

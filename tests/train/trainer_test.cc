@@ -103,7 +103,7 @@ TEST_F(TrainerTest, Bf16LearnsLikeFloat32) {
   EXPECT_EQ(histories[1], histories[2]) << "the same run twice";
 }
 
-// The same through matrix tiles, forward and backward.
+// The same through AMX tiles, forward and backward.
 TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
   TrainingOptions options = TinyOptions();
   options.learning_rate = 2e-3;
@@ -113,9 +113,9 @@ TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
   for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
     const ModelPtr model = TinyModel(0);
     model->set_precision(precision);
-    UseTileModel(precision == Precision::kBFloat16);
+    UseAmxModel(precision == Precision::kBFloat16);
     histories.push_back(Train(*model, TinyData(64), options, {}, {}).trainer_state["log_history"]);
-    UseTileModel(false);
+    UseAmxModel(false);
   }
   ASSERT_EQ(histories[0].size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
@@ -125,7 +125,7 @@ TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
   EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
 }
 
-// Float32 through matrix tiles by three products of parts: a run is nearer to multiply-add's than to one in bfloat16.
+// Float32 through AMX tiles by three products of parts: a run is nearer to multiply-add's than to one in bfloat16.
 TEST_F(TrainerTest, Float32OfPartsLearnsLikeFloat32) {
   ModelConfig config = testing::TinyConfig(/*dropout=*/0);
   config.hidden_size = 128, config.intermediate_size = 256;
@@ -133,13 +133,13 @@ TEST_F(TrainerTest, Float32OfPartsLearnsLikeFloat32) {
   options.learning_rate = 1e-3;
   options.max_steps = 10;
   options.logging_steps = 5;
-  const auto history = [&](bool in_tiles, MatmulPrecision precision) {
+  const auto history = [&](bool in_amx_tiles, MatmulPrecision precision) {
     const ModelPtr model = CreateModel(config, Task::kMaskedLm, 7);
-    UseTileModel(in_tiles);
+    UseAmxModel(in_amx_tiles);
     SetMatmulPrecision(precision);
     Json log = Train(*model, TinyData(64), options, {}, {}).trainer_state["log_history"];
     SetMatmulPrecision(MatmulPrecision::kHighest);
-    UseTileModel(false);
+    UseAmxModel(false);
     return log;
   };
   const Json fused = history(false, MatmulPrecision::kHighest), high = history(true, MatmulPrecision::kHigh),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
+#include "kernels/isa.h"
 #include "kernels/updates.h"
 
 namespace lshformer {

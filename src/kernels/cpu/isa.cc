@@ -1,13 +1,15 @@
 // Which of the compiled instruction sets runs.
+#include "kernels/isa.h"
+
 #include <hwy/targets.h>
 
 #include <atomic>
 
 #include "base/error.h"
 #include "base/lower_case.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/cpu/attention/bfloat16.h"
+#include "kernels/execution.h"
 
 namespace lshformer {
 namespace {
@@ -27,15 +29,15 @@ std::atomic<int64_t>& AllowedTargets() {
   return targets;
 }
 
-// Matrix tiles are no target of Highway's: "amx" is the best that has them, and a flag.
-const std::string kTilesName = "amx";
-bool HasTiles() {
+// AMX tiles are no target of Highway's: "amx" is the best that has them, and a flag.
+const std::string kAmxName = "amx";
+bool HasAmx() {
   static const bool has =
-      !Targets().empty() && (Targets().front() & (HWY_AVX3 | HWY_AVX3_DL)) != 0 && AskForTiles().granted;
+      !Targets().empty() && (Targets().front() & (HWY_AVX3 | HWY_AVX3_DL)) != 0 && AskForAmx().granted;
   return has;
 }
-std::atomic<bool> tiles_allowed = true;
-std::atomic<bool> tile_model = false;
+std::atomic<bool> amx_allowed = true;
+std::atomic<bool> amx_model = false;
 
 }  // namespace
 
@@ -47,28 +49,28 @@ std::string IsaName(int64_t target) {
 
 std::vector<std::string> SupportedIsas() {
   std::vector<std::string> names;
-  if (HasTiles()) names.push_back(kTilesName);
+  if (HasAmx()) names.push_back(kAmxName);
   for (const int64_t target : Targets()) names.push_back(IsaName(target));
   return names;
 }
 
 std::string ActiveIsa() {
   const int64_t supported = AllowedTargets();
-  if (tiles_allowed && HasTiles()) return kTilesName;
+  if (amx_allowed && HasAmx()) return kAmxName;
   return IsaName(supported & -supported);
 }
 
-std::string WhyNoTiles() {
-  if (HasTiles()) return "";
-  return AskForTiles().granted ? "AVX-512 is not compiled in" : AskForTiles().refusal;
+std::string WhyNoAmx() {
+  if (HasAmx()) return "";
+  return AskForAmx().granted ? "AVX-512 is not compiled in" : AskForAmx().refusal;
 }
 
-MatrixTiles ActiveMatrixTiles() {
-  if (tile_model) return MatrixTiles::kModel;
-  return tiles_allowed && HasTiles() ? MatrixTiles::kInstructions : MatrixTiles::kNone;
+AmxTiles ActiveAmxTiles() {
+  if (amx_model) return AmxTiles::kModel;
+  return amx_allowed && HasAmx() ? AmxTiles::kInstructions : AmxTiles::kNone;
 }
 
-void UseTileModel(bool on) { tile_model = on; }
+void UseAmxModel(bool on) { amx_model = on; }
 
 const char* Name(Operands operands) {
   switch (operands) {
@@ -84,13 +86,13 @@ const char* Name(Operands operands) {
 
 bool Supports(Operands operands) {
   const bool avx512 = (AllowedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;  // the best there are
-  return operands == Operands::kFloat32 || ActiveMatrixTiles() != MatrixTiles::kNone ||
+  return operands == Operands::kFloat32 || ActiveAmxTiles() != AmxTiles::kNone ||
          (operands == Operands::kBFloat16 && avx512 && HasBFloat16Products());
 }
 
 void ForceIsa(const std::string& name) {
   const std::string wanted = LowerCase(name);
-  const bool tiles = (wanted == "auto" || wanted == kTilesName) && HasTiles();  // another asks for no tiles
+  const bool tiles = (wanted == "auto" || wanted == kAmxName) && HasAmx();  // another asks for no tiles
   int64_t mask = wanted == "auto" || tiles ? -1 : 0;
   for (const int64_t target : Targets()) {
     if (IsaName(target) == wanted) mask = target;
@@ -103,7 +105,7 @@ void ForceIsa(const std::string& name) {
   hwy::SetSupportedTargetsForTest(mask == -1 ? 0 : mask);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   AllowedTargets() = AskedTargets();
-  tiles_allowed = tiles;
+  amx_allowed = tiles;
 }
 
 }  // namespace lshformer

@@ -23,7 +23,7 @@ class Unit {
         head_(head),
         begin_(in.shape.cu_seqlens[sequence]),
         length_(in.shape.cu_seqlens[sequence + 1] - begin_),
-        mirrors_(UsesHash(in.spec, static_cast<int>(length_)) && simhash.pairs == Pairs::kReference),
+        mirrors_(IsSparseAt(in.spec, static_cast<int>(length_)) && simhash.pairs == Pairs::kReference),
         pairs_(simhash, in.spec, static_cast<int>(length_), Buckets(in.query_buckets), Buckets(in.key_buckets),
                in.shape.tokens()) {
     if (in.dropout.probability > 0) {
@@ -233,10 +233,29 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
   return std::visit([&](const auto& kind) { return Backward(kind, in, grad_out); }, in.spec.kind);
 }
 
-HashBuckets Hash(const Inputs& in, const SimHashPlanes& planes) {
+namespace {
+
+Buckets Find(const DenseAttention&, const Inputs&, const Projections&) { return {}; }
+Buckets Find(const SimHashAttention&, const Inputs& in, const Projections& projections) {
+  return Hash(in, std::get<SimHashPlanes>(projections));
+}
+Buckets Find(const ReformerAttention&, const Inputs& in, const Projections& projections) {
+  return {HashByRotation(in, std::get<ReformerRotations>(projections)), {}};
+}
+Buckets Find(const ClusteredAttention&, const Inputs& in, const Projections& projections) {
+  return GroupByHalving(in, std::get<ClusterDirections>(projections));
+}
+
+}  // namespace
+
+Buckets FindBuckets(const Inputs& in, const Projections& projections) {
+  return std::visit([&](const auto& kind) { return Find(kind, in, projections); }, in.spec.kind);
+}
+
+Buckets Hash(const Inputs& in, const SimHashPlanes& planes) {
   const auto& simhash = As<SimHashAttention>(in.spec);
   const int head_dim = in.shape.head_dim;
-  HashBuckets buckets;
+  Buckets buckets;
   buckets.query.assign(int64_t{in.shape.heads} * simhash.hashes * in.shape.tokens(), 0);
   buckets.key = buckets.query;
   ForEachUnit(simhash, in, [&](const Unit& unit, int head) {

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer::ref {
 
@@ -40,7 +42,9 @@ Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const doub
 Outputs Forward(const SimHashAttention& simhash, const Inputs& in);
 Gradients Backward(const SimHashAttention& simhash, const Inputs& in, std::span<const double> grad_out);
 
+// FindBuckets (kernels/hashing.h) of in.query and in.key, by each kind's own oracle; none of exact attention.
+Buckets FindBuckets(const Inputs& in, const Projections& projections);
 // The hash of HashQueriesAndKeys with dot products in double: it differs where a float dot product rounds across 0.
-HashBuckets Hash(const Inputs& in, const SimHashPlanes& planes);
+Buckets Hash(const Inputs& in, const SimHashPlanes& planes);
 
 }  // namespace lshformer::ref

@@ -60,7 +60,7 @@ class Unit {
       dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
     }
     if (const ClusteredAttention* own = ClusteredOf(in.spec, head)) clustered_ = *own;
-    if (UsesHash(spec_, length_) && AllFinite(held.query) && AllFinite(held.key)) SumUp();
+    if (IsSparseAt(spec_, length_) && AllFinite(held.query) && AllFinite(held.key)) SumUp();
   }
 
   int32_t length() const { return length_; }
@@ -455,14 +455,14 @@ void Halve(const std::vector<std::vector<double>>& levels, int32_t first, int32_
 
 }  // namespace
 
-HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions) {
+Buckets GroupByHalving(const Inputs& in, const ClusterDirections& directions) {
   const AttentionShape& shape = in.shape;
   const int64_t tokens = shape.tokens();
-  HashBuckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
+  Buckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t first = shape.cu_seqlens[b], length = shape.cu_seqlens[b + 1] - first;
     for (int head = 0; head < shape.heads; ++head) {
-      if (!UsesHash(OfHead(in.spec, head), static_cast<int>(length))) continue;
+      if (!IsSparseAt(OfHead(in.spec, head), static_cast<int>(length))) continue;
       const ClusteredAttention& clustered = *ClusteredOf(in.spec, head);
       const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int taken,
                              int32_t parts, int32_t grouped, std::vector<int32_t>& labels) {

@@ -25,7 +25,7 @@ std::vector<double> ClusteredProbabilities(const ClusteredAttention& clustered, 
 // queries of one sequence under one head.
 double MassMet(const Inputs& in, int sequence, int head);
 
-// HashByHalving with products in double: it differs where two are almost equal.
-HashBuckets HashByHalving(const Inputs& in, const ClusterDirections& directions);
+// GroupByHalving with products in double: it differs where two are almost equal.
+Buckets GroupByHalving(const Inputs& in, const ClusterDirections& directions);
 
 }  // namespace lshformer::ref

@@ -24,7 +24,7 @@ class Meetings {
         length_(length),
         buckets_(buckets),
         stride_(stride),
-        hashed_(UsesHash(spec, length)) {
+        hashed_(IsSparseAt(spec, length)) {
     if (!hashed_) return;
     chunks_of_a_round_ = (length + reformer_.chunk - 1) / reformer_.chunk;
     chunk_of_.resize(int64_t{reformer_.rounds} * length);

@@ -12,7 +12,7 @@ Outputs Forward(const ReformerAttention&, const Inputs& in);
 Gradients Backward(const ReformerAttention&, const Inputs& in, std::span<const double> grad_out);
 
 // How often query i meets key j in one sequence under one head, [length, length]; with count_pairs_once 0 or 1.
-// Buckets: buckets[round · stride + position]; unused where UsesHash is false.
+// Buckets: buckets[round · stride + position]; unused where IsSparseAt is false.
 std::vector<int32_t> MeetingCounts(const AttentionSpec& spec, int length, const int32_t* buckets, int64_t stride);
 
 // The hash of HashByRotation with products in double: it differs where the two largest are almost equal.

@@ -27,7 +27,7 @@ SimHashPairs::SimHashPairs(const SimHashAttention& simhash, const AttentionSpec&
                            const int32_t* query_buckets, const int32_t* key_buckets, int64_t stride)
     : simhash_(simhash),
       spec_(spec),
-      hashed_(query_buckets != nullptr && UsesHash(spec, length)),
+      hashed_(query_buckets != nullptr && IsSparseAt(spec, length)),
       query_buckets_(query_buckets),
       key_buckets_(key_buckets),
       stride_(stride),

@@ -13,7 +13,7 @@ bool AlwaysSees(const AttentionSpec& spec, int64_t length, int64_t query, int64_
 
 class SimHashPairs {
  public:
-  // buckets[hash · stride + position]; null before hashing and unused where UsesHash is false: every pair is seen.
+  // buckets[hash · stride + position]; null before hashing and unused where IsSparseAt is false: every pair is seen.
   SimHashPairs(const SimHashAttention& simhash, const AttentionSpec& spec, int length, const int32_t* query_buckets,
                const int32_t* key_buckets, int64_t stride);
 

@@ -15,16 +15,16 @@
 
 namespace lshformer {
 
-TileShapes WholeTiles() {
-  TileShapes shapes;
-  for (int t = 0; t < kTiles; ++t) {
-    shapes.rows[t] = kTileSide;
-    shapes.row_bytes[t] = kTileRowBytes;
+AmxTileShapes WholeAmxTiles() {
+  AmxTileShapes shapes;
+  for (int t = 0; t < kAmxTileCount; ++t) {
+    shapes.rows[t] = kAmxTileSide;
+    shapes.row_bytes[t] = kAmxTileRowBytes;
   }
   return shapes;
 }
 
-TileAccess AccessFrom(uint32_t features, bool bfloat16_vectors, int error) {
+AmxAccess AccessFrom(uint32_t features, bool bfloat16_vectors, int error) {
   constexpr uint32_t kBFloat16Tiles = 1u << 22, kTileArchitecture = 1u << 24, kInt8Tiles = 1u << 25;
   std::string missing;
   const auto need = [&missing](bool there, const char* name) {
@@ -52,45 +52,45 @@ int RequestPermission() {
 
 // C + A·B of small whole numbers, which every order of the sums gives exactly.
 template <class M>
-std::array<float, kTileSide * kTileSide> KnownProduct() {
-  std::array<uint16_t, kTileSide * kTileRowNumbers> a{}, b{};
-  std::array<float, kTileSide * kTileSide> c{};
+std::array<float, kAmxTileSide * kAmxTileSide> KnownProduct() {
+  std::array<uint16_t, kAmxTileSide * kAmxTileRowNumbers> a{}, b{};
+  std::array<float, kAmxTileSide * kAmxTileSide> c{};
   const auto whole = [](int x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16); };
-  for (int i = 0; i < kTileSide * kTileRowNumbers; ++i) {
+  for (int i = 0; i < kAmxTileSide * kAmxTileRowNumbers; ++i) {
     a[i] = whole(i * 5 % 17 - 8);
     b[i] = whole(i * 7 % 13 - 6);
   }
-  for (int i = 0; i < kTileSide * kTileSide; ++i) c[i] = static_cast<float>(i % 9 - 4);
-  const ConfiguredTiles<M> tiles;
-  M::template Load<0>(c.data(), kTileRowBytes);
-  M::template Load<1>(a.data(), kTileRowBytes);
-  M::template Load<2>(b.data(), kTileRowBytes);
+  for (int i = 0; i < kAmxTileSide * kAmxTileSide; ++i) c[i] = static_cast<float>(i % 9 - 4);
+  const ConfiguredAmxTiles<M> tiles;
+  M::template Load<0>(c.data(), kAmxTileRowBytes);
+  M::template Load<1>(a.data(), kAmxTileRowBytes);
+  M::template Load<2>(b.data(), kAmxTileRowBytes);
   M::template MultiplyBFloat16<0, 1, 2>();
-  M::template Store<0>(c.data(), kTileRowBytes);
+  M::template Store<0>(c.data(), kAmxTileRowBytes);
   return c;
 }
 
-TileAccess Ask() {
+AmxAccess Ask() {
   unsigned eax = 0, ebx = 0, ecx = 0, features = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &features) == 0) features = 0;
-  const TileAccess able = AccessFrom(features, HasBFloat16Products(), 0);
+  const AmxAccess able = AccessFrom(features, HasBFloat16Products(), 0);
   if (!able.granted) return able;
-  const TileAccess access = AccessFrom(features, true, RequestPermission());
+  const AmxAccess access = AccessFrom(features, true, RequestPermission());
   // An emulator or a hypervisor may promise more than it keeps.
-  if (access.granted && KnownProduct<AmxTiles>() != KnownProduct<ModelTiles>())
+  if (access.granted && KnownProduct<AmxInstructions>() != KnownProduct<AmxModel>())
     return {false, "the tile instructions give wrong products here"};
   return access;
 }
 
 }  // namespace
 
-const TileAccess& AskForTiles() {
-  static const TileAccess access = Ask();
+const AmxAccess& AskForAmx() {
+  static const AmxAccess access = Ask();
   return access;
 }
 #else
-const TileAccess& AskForTiles() {
-  static const TileAccess access = {false, "built without the tile instructions"};
+const AmxAccess& AskForAmx() {
+  static const AmxAccess access = {false, "built without the tile instructions"};
   return access;
 }
 #endif

@@ -1,4 +1,4 @@
-// Matrix tiles: sums of products in blocks of up to 16 × 16, by AMX's instructions or by a software model of them.
+// AMX tiles: sums of products in blocks of up to 16 × 16, by AMX's instructions or by a software model of them.
 //
 // A thread has eight tiles, each of up to 16 rows of up to 64 bytes. With C of M rows and N columns of four bytes,
 //
@@ -10,7 +10,7 @@
 // that. Every step rounds to nearest even and takes numbers below 2⁻¹²⁶ for 0, going in and coming out (a result is
 // so small if it is after rounding to 24 bits whatever its exponent), whatever the thread's MXCSR says.
 //
-// A class of tiles (AmxTiles, ModelTiles) has static functions; the numbers of tiles are template arguments, since
+// A class of tiles (AmxInstructions, AmxModel) has static functions; the numbers of tiles are template arguments, since
 // they are part of the instructions. Memory is anywhere, strides are in bytes. Source: Intel's Software Developer's
 // Manual, volume 1, chapter 18, and volume 2, TDPBF16PS, TDPBSSD.
 #pragma once
@@ -20,47 +20,47 @@
 
 namespace lshformer {
 
-inline constexpr int kTiles = 8;
-inline constexpr int kTileSide = 16;        // rows of a tile, and sums in a row
-inline constexpr int kTileRowBytes = 64;    // 16 sums
-inline constexpr int kTileRowNumbers = 32;  // in bfloat16
+inline constexpr int kAmxTileCount = 8;
+inline constexpr int kAmxTileSide = 16;        // rows of a tile, and sums in a row
+inline constexpr int kAmxTileRowBytes = 64;    // 16 sums
+inline constexpr int kAmxTileRowNumbers = 32;  // in bfloat16
 
 // How many rows of how many bytes each tile has: what the instruction that configures reads.
-struct alignas(64) TileShapes {
+struct alignas(64) AmxTileShapes {
   uint8_t palette = 1, start_row = 0;
   uint8_t zeros[14] = {};
-  uint16_t row_bytes[16] = {};  // of the first kTiles
+  uint16_t row_bytes[16] = {};  // of the first kAmxTileCount
   uint8_t rows[16] = {};
 };
-static_assert(sizeof(TileShapes) == 64);
-TileShapes WholeTiles();  // all eight of the largest shape
+static_assert(sizeof(AmxTileShapes) == 64);
+AmxTileShapes WholeAmxTiles();  // all eight of the largest shape
 
 // What 8-bit factors are.
 enum class Signs { kBoth, kFirst, kSecond, kNone };
 
 // Which tiles products in bfloat16 go through at present.
-enum class MatrixTiles { kNone, kInstructions, kModel };
-MatrixTiles ActiveMatrixTiles();
+enum class AmxTiles { kNone, kInstructions, kModel };
+AmxTiles ActiveAmxTiles();
 // Tests alone: the model, on any instruction set. Goes before the instructions.
-void UseTileModel(bool on);
+void UseAmxModel(bool on);
 
 // Whether this process may use the instructions. The kernel is asked once, by the first to call this: what it grants
 // holds for all threads, for processes forked later, and until the end. From then on it refuses alternate signal
 // stacks that are too small for the tiles (11,952 bytes; sigaltstack: ENOMEM), and it grants nothing to a process of
 // which some thread has one (ENOSPC).
-struct TileAccess {
+struct AmxAccess {
   bool granted = false;
   std::string refusal;  // one line, for a report
 };
-const TileAccess& AskForTiles();
+const AmxAccess& AskForAmx();
 // What follows from the CPU's features (CPUID leaf 7, EDX) and from the kernel's answer (0 or errno).
-TileAccess AccessFrom(uint32_t features, bool bfloat16_vectors, int error);
+AmxAccess AccessFrom(uint32_t features, bool bfloat16_vectors, int error);
 
 #if defined(__x86_64__)
 // The instructions. Of the compiler's own functions those of GCC 12 state too little of the memory that they read, and
 // lose stores before them; so these say that they may read and write any. No compiler keeps numbers in tiles by itself.
-struct AmxTiles {
-  static void Configure(const TileShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes) : "memory"); }
+struct AmxInstructions {
+  static void Configure(const AmxTileShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes) : "memory"); }
   static void Release() { asm volatile("tilerelease" ::: "memory"); }
   template <int T>
   static void Zero() {
@@ -93,8 +93,8 @@ struct AmxTiles {
 // The same in plain C++, where there are the instructions tested to be so bit for bit (a NaN may be another). Each
 // thread has its tiles. std::logic_error where the instructions would be illegal: tiles that are not configured, shapes
 // that do not fit.
-struct ModelTiles {
-  static void Configure(const TileShapes& shapes);
+struct AmxModel {
+  static void Configure(const AmxTileShapes& shapes);
   static void Release();
   template <int T>
   static void Zero() {
@@ -130,15 +130,15 @@ float FusedWithoutSubnormals(float a, float b, float sum);
 // A thread's tiles from here to the end of a scope, all of the largest shape. No call into oneDNN or libtorch may come
 // between: they leave a thread's tiles unconfigured.
 template <class M>
-class ConfiguredTiles {
+class ConfiguredAmxTiles {
  public:
-  ConfiguredTiles() {
-    static const TileShapes shapes = WholeTiles();
+  ConfiguredAmxTiles() {
+    static const AmxTileShapes shapes = WholeAmxTiles();
     M::Configure(shapes);
   }
-  ~ConfiguredTiles() { M::Release(); }
-  ConfiguredTiles(const ConfiguredTiles&) = delete;
-  ConfiguredTiles& operator=(const ConfiguredTiles&) = delete;
+  ~ConfiguredAmxTiles() { M::Release(); }
+  ConfiguredAmxTiles(const ConfiguredAmxTiles&) = delete;
+  ConfiguredAmxTiles& operator=(const ConfiguredAmxTiles&) = delete;
 };
 
 }  // namespace lshformer

@@ -17,13 +17,13 @@ namespace lshformer {
 namespace {
 
 struct Tile {
-  uint8_t bytes[kTileSide][kTileRowBytes];  // zeros beyond the tile's shape
+  uint8_t bytes[kAmxTileSide][kAmxTileRowBytes];  // zeros beyond the tile's shape
 };
 
 struct ThreadTiles {
   bool configured = false;
-  TileShapes shapes;
-  alignas(64) Tile tiles[kTiles];
+  AmxTileShapes shapes;
+  alignas(64) Tile tiles[kAmxTileCount];
 };
 
 ThreadTiles& Own() {
@@ -44,7 +44,7 @@ struct ProductShape {
   int rows, columns, words;
 };
 ProductShape ShapeOf(int c, int a, int b) {
-  const TileShapes& shapes = Own().shapes;
+  const AmxTileShapes& shapes = Own().shapes;
   const ProductShape shape{shapes.rows[c], shapes.row_bytes[c] / 4, shapes.row_bytes[a] / 4};
   if (c == a || c == b || a == b) Illegal("a product needs three tiles");
   if (shapes.rows[a] != shape.rows || shapes.rows[b] != shape.words || shapes.row_bytes[b] / 4 != shape.columns ||
@@ -107,10 +107,10 @@ void MultiplyRow(const Tile& a, const Tile& b, int row, const ProductShape& shap
 template <class A, class B>
 void MultiplyBytes(const Tile& a, const Tile& b, const ProductShape& shape, Tile& c) {
   for (int m = 0; m < shape.rows; ++m) {
-    uint32_t sums[kTileSide];
+    uint32_t sums[kAmxTileSide];
     std::memcpy(sums, c.bytes[m], sizeof(sums));
     for (int k = 0; k < shape.words; ++k) {
-      for (int n = 0; n < kTileSide; ++n) {
+      for (int n = 0; n < kAmxTileSide; ++n) {
         int32_t products = 0;
         for (int i = 0; i < 4; ++i)
           products += static_cast<A>(a.bytes[m][4 * k + i]) * static_cast<B>(b.bytes[k][4 * n + i]);
@@ -139,7 +139,7 @@ HWY_NOINLINE void MultiplyInVectors(const Tile& a, const Tile& b, const ProductS
         odd[half] = _mm256_fmadd_ps(high(left), high(right), odd[half]);
       }
     }
-    alignas(32) float sums[kTileSide];
+    alignas(32) float sums[kAmxTileSide];
     for (int half = 0; half < 2; ++half) {
       const __m256 before = _mm256_loadu_ps(reinterpret_cast<const float*>(c.bytes[m] + 32 * half));
       _mm256_store_ps(sums + 8 * half, _mm256_add_ps(before, _mm256_add_ps(even[half], odd[half])));
@@ -169,10 +169,10 @@ float FusedWithoutSubnormals(float a, float b, float sum) {
   return RoundedToFloat(SumRoundedToOdd(WithoutSubnormals(a) * WithoutSubnormals(b), WithoutSubnormals(sum)));
 }
 
-void ModelTiles::Configure(const TileShapes& shapes) {
+void AmxModel::Configure(const AmxTileShapes& shapes) {
   if (shapes.palette != 1) Illegal("a palette that does not exist");
-  for (int t = 0; t < kTiles; ++t) {
-    if (shapes.rows[t] > kTileSide || shapes.row_bytes[t] > kTileRowBytes ||
+  for (int t = 0; t < kAmxTileCount; ++t) {
+    if (shapes.rows[t] > kAmxTileSide || shapes.row_bytes[t] > kAmxTileRowBytes ||
         (shapes.rows[t] == 0) != (shapes.row_bytes[t] == 0))
       Illegal("a shape that no tile has");
   }
@@ -182,24 +182,24 @@ void ModelTiles::Configure(const TileShapes& shapes) {
   std::memset(own.tiles, 0, sizeof(own.tiles));
 }
 
-void ModelTiles::Release() { Own().configured = false; }
+void AmxModel::Release() { Own().configured = false; }
 
-void ModelTiles::Zero(int tile) { std::memset(&Configured(tile), 0, sizeof(Tile)); }
+void AmxModel::Zero(int tile) { std::memset(&Configured(tile), 0, sizeof(Tile)); }
 
-void ModelTiles::Load(int tile, const void* from, ptrdiff_t stride) {
+void AmxModel::Load(int tile, const void* from, ptrdiff_t stride) {
   Tile& to = Configured(tile);
   std::memset(&to, 0, sizeof(to));
   for (int row = 0; row < Own().shapes.rows[tile]; ++row)
     std::memcpy(to.bytes[row], static_cast<const uint8_t*>(from) + row * stride, Own().shapes.row_bytes[tile]);
 }
 
-void ModelTiles::Store(int tile, void* to, ptrdiff_t stride) {
+void AmxModel::Store(int tile, void* to, ptrdiff_t stride) {
   const Tile& from = Configured(tile);
   for (int row = 0; row < Own().shapes.rows[tile]; ++row)
     std::memcpy(static_cast<uint8_t*>(to) + row * stride, from.bytes[row], Own().shapes.row_bytes[tile]);
 }
 
-void ModelTiles::MultiplyBFloat16(int c, int a, int b) {
+void AmxModel::MultiplyBFloat16(int c, int a, int b) {
   Tile &to = Configured(c), &left = Configured(a), &right = Configured(b);
   const ProductShape shape = ShapeOf(c, a, b);
 #if defined(__x86_64__)
@@ -217,7 +217,7 @@ void ModelTiles::MultiplyBFloat16(int c, int a, int b) {
   for (int m = 0; m < shape.rows; ++m) MultiplyRow(left, right, m, shape, to);
 }
 
-void ModelTiles::MultiplyInt8(int c, int a, int b, Signs signs) {
+void AmxModel::MultiplyInt8(int c, int a, int b, Signs signs) {
   Tile &to = Configured(c), &left = Configured(a), &right = Configured(b);
   const ProductShape shape = ShapeOf(c, a, b);
   switch (signs) {

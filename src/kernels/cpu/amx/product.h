@@ -1,9 +1,9 @@
-// Products with a factor that is packed once, in matrix tiles: the linear layers of a model.
+// Products with a factor that is packed once, in AMX tiles: the linear layers of a model.
 //
 //   sums[m][n] = Σ_stretches Σ_pairs Σ_k a_pair.a[m][k] · b_pair.b[k][n]
 //
 // over stretches of the depth, in each over the pairs in their order, k in steps of a tile's row, by the arithmetic of
-// matrix_tiles.h. A stretch is as long as all parts of a panel of b find room for in the first cache (stretch_steps()).
+// amx_tiles.h. A stretch is as long as all parts of a panel of b find room for in the first cache (stretch_steps()).
 // A factor is one matrix, or two that nearly add up to it (a float32 as two bfloat16), the parts; pairs say which parts
 // are multiplied. In bfloat16 sums are float32, of bytes (a unsigned, b signed) they are 32-bit and exact.
 //
@@ -26,24 +26,25 @@
 
 namespace lshformer {
 
-enum class TileNumbers { kBFloat16, kBytes };
+enum class AmxNumbers { kBFloat16, kBytes };
 inline constexpr int kMostParts = 2;
-inline constexpr int kPanelColumns = 2 * kTileSide;  // of the packed factor, side by side; and rows of a block of sums
+inline constexpr int kPanelColumns =
+    2 * kAmxTileSide;  // of the packed factor, side by side; and rows of a block of sums
 
 // The second factor, [depth][columns], in panels of kPanelColumns columns, [panel][part][step][2 tiles][16][64 bytes].
-class PackedTiles {
+class PackedAmxTiles {
  public:
   // parts: [columns][depth] numbers each, so that a column's lie one after another; copied. At most kMostParts.
   // std::bad_alloc.
-  PackedTiles(TileNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns);
+  PackedAmxTiles(AmxNumbers numbers, std::span<const void* const> parts, int64_t depth, int64_t columns);
   // Of bfloat16 that lies row after row, [depth][columns] a part; copied. std::bad_alloc.
-  static PackedTiles OfRows(std::span<const void* const> parts, int64_t depth, int64_t columns);
-  TileNumbers numbers() const { return numbers_; }
+  static PackedAmxTiles OfRows(std::span<const void* const> parts, int64_t depth, int64_t columns);
+  AmxNumbers numbers() const { return numbers_; }
   int parts() const { return parts_; }
   int64_t columns() const { return columns_; }
   int64_t panels() const { return (columns_ + kPanelColumns - 1) / kPanelColumns; }
   int64_t depth_bytes() const { return depth_bytes_; }
-  int64_t steps() const { return (depth_bytes_ + kTileRowBytes - 1) / kTileRowBytes; }
+  int64_t steps() const { return (depth_bytes_ + kAmxTileRowBytes - 1) / kAmxTileRowBytes; }
   int64_t stretch_steps() const;  // at least 1
   int64_t bytes() const;
   const uint8_t* Panel(int64_t panel, int part) const;
@@ -51,12 +52,12 @@ class PackedTiles {
   void Unpack(int part, void* to) const;
 
  private:
-  PackedTiles(TileNumbers numbers, int parts, int64_t depth_bytes, int64_t columns);  // zeros
+  PackedAmxTiles(AmxNumbers numbers, int parts, int64_t depth_bytes, int64_t columns);  // zeros
   int64_t Place(int64_t panel, int part) const;
   // Calls pack(first column, first byte of depth, to) for every tile of a part; columns may be beyond the last.
   template <class Pack>
   void ForEachTile(int part, const Pack& pack);
-  TileNumbers numbers_;
+  AmxNumbers numbers_;
   int parts_;
   int64_t depth_bytes_, columns_;
   hwy::AlignedFreeUniquePtr<uint8_t[]> memory_;
@@ -75,12 +76,12 @@ struct SumBlock {
 };
 
 struct PackedProduct {
-  const PackedTiles* b = nullptr;
+  const PackedAmxTiles* b = nullptr;
   std::array<const void*, kMostParts> a{};  // parts, [rows][depth] each
   int64_t a_stride = 0;                     // bytes from a row to the next
   int64_t rows = 0;
   std::span<const PartPair> pairs;
-  MatrixTiles tiles = MatrixTiles::kNone;  // not kNone
+  AmxTiles tiles = AmxTiles::kNone;  // not kNone
 };
 // Shares the work among threads; finish(block) is called once for each block, on the thread that has just summed it, so
 // that the block is in its first cache. The thread's tiles are in use: finish must call neither oneDNN nor libtorch.

@@ -1,6 +1,4 @@
 // Shares the units of a plan out to threads.
-#include "kernels/attention.h"
-
 #include <hwy/cache_control.h>
 
 #include <algorithm>
@@ -11,6 +9,9 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/cpu/attention/executor.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
+#include "kernels/plan.h"
 
 namespace lshformer {
 
@@ -23,13 +24,11 @@ namespace {
 
 int64_t BytesOf(Operands operands) { return operands == Operands::kFloat32 ? 4 : 2 * Parts(operands); }
 
-MatrixTiles TilesOf(Operands operands) {
-  return operands == Operands::kFloat32 ? MatrixTiles::kNone : ActiveMatrixTiles();
-}
+AmxTiles AmxTilesOf(Operands operands) { return operands == Operands::kFloat32 ? AmxTiles::kNone : ActiveAmxTiles(); }
 
 // Room for so many columns wherever the first of them is, with all of the panels that they lie in.
 int64_t WithWholePanels(int64_t columns) {
-  return (columns + kTilePadding - 1) / kTilePadding * kTilePadding + 2 * kTilePadding;
+  return (columns + kAmxPadding - 1) / kAmxPadding * kAmxPadding + 2 * kAmxPadding;
 }
 
 Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
@@ -43,11 +42,11 @@ Columns OrderOfColumns(const UnitWork& work, const TilePass& pass) {
 
 Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memory, int64_t count) {
   Columns columns = OrderOfColumns(work, pass);
-  if (work.in_tiles()) count = WithWholePanels(count);
+  if (work.in_amx_tiles()) count = WithWholePanels(count);
   const int64_t bytes = count * work.padded() * BytesOf(work.operands);
   columns.operand = memory.Get<uint8_t>(Slot::kColumns, bytes);
-  if (work.in_tiles()) columns.panels = memory.Get<BFloat16Pair>(Slot::kColumnPanels, bytes / 4);
-  if (!work.in_tiles() || work.backward) columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
+  if (work.in_amx_tiles()) columns.panels = memory.Get<BFloat16Pair>(Slot::kColumnPanels, bytes / 4);
+  if (!work.in_amx_tiles() || work.backward) columns.value = memory.Get<uint8_t>(Slot::kColumnValues, bytes);
   columns.not_finite = memory.Get<uint8_t>(Slot::kNotFiniteColumns, count);
   if (work.plan->shared_keys) columns.key_scale = memory.Get<float>(Slot::kKeyScales, count);
   if (work.call->dropout.probability > 0) columns.dropout = memory.Get<DropoutWords>(Slot::kDropoutColumns, count);
@@ -106,7 +105,7 @@ UnitWork WorkOn(const AttentionForward& call, const AttentionBackward* backward,
     work.grad_value = OfUnit(backward->grad_value, unit);
   }
   work.operands = Parts(call.operands) > 1 && !HasParts(work) ? Operands::kFloat32 : call.operands;
-  work.tiles = TilesOf(work.operands);
+  work.amx_tiles = AmxTilesOf(work.operands);
   if (call.dropout.probability > 0) {
     const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
     work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
@@ -153,7 +152,7 @@ int64_t WindowOf(const AttentionPlan& plan, const TilePass& pass) {
 
 void GatherWhole(UnitWork& work, const TilePass& pass) {
   constexpr int64_t kPiece = 1024;
-  static_assert(kPiece % kTilePadding == 0);  // a panel is gathered by one thread
+  static_assert(kPiece % kAmxPadding == 0);  // a panel is gathered by one thread
   work.columns = HoldColumns(work, pass, *work.memory, pass.columns);
   Step(work, pass.columns, kPiece,
        [&](int64_t begin, int64_t end) { GatherColumns(work, pass, work.columns, begin, end); });
@@ -253,7 +252,7 @@ int64_t MostRows(const AttentionPlan& plan, const Unit& unit) {
 // Columns before and after the own ones may stand for positions that those have too: one thread adds them up.
 void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
   if (pass.centroids) {
-    Step(work, work.plan->clusters[work.unit->clusters].levels[pass.level].count, 64,
+    Step(work, work.level(pass.level).count, 64,
          [&](int64_t begin, int64_t end) { AddCentroidGradients(work, pass, begin, end); });
     return;
   }
@@ -271,7 +270,7 @@ void AddAllColumnGradients(const UnitWork& work, const TilePass& pass) {
 void AddUpGradients(UnitWork& work) {
   const int64_t columns = MostColumns(*work.plan, *work.unit), rows = MostRows(*work.plan, *work.unit);
   const int groups = ColumnGroups(work.unit->length);
-  const int64_t held = work.in_tiles() ? WithWholePanels(columns) : columns;
+  const int64_t held = work.in_amx_tiles() ? WithWholePanels(columns) : columns;
   work.operand_gradients = work.memory->Get<float>(Slot::kColumnGradients, held * work.padded());
   work.value_gradients = work.memory->Get<float>(Slot::kValueGradients, held * work.padded());
   work.row_gradients = work.memory->Get<float>(Slot::kRowGradients, (work.shared ? groups : 1) * rows * work.padded());
@@ -333,7 +332,7 @@ void Require(Operands operands) {
 void RunAttentionForward(const AttentionForward& call) {
   Require(call.operands);
   if ((call.rounded_query.data || call.rounded_out.data) &&
-      (call.operands != Operands::kBFloat16 || TilesOf(call.operands) == MatrixTiles::kNone))
+      (call.operands != Operands::kBFloat16 || AmxTilesOf(call.operands) == AmxTiles::kNone))
     Fail("attention: rows in bfloat16 are for products of bfloat16 in matrix tiles");
   ForEachUnit(call, nullptr, RunForward);
 }
@@ -359,10 +358,10 @@ int64_t MostColumnsHeld(const AttentionPlan& plan, const Unit& unit, bool shared
 int64_t UnitFloats(const AttentionPlan& plan, const Unit& unit, int64_t padded, bool shared, bool backward,
                    Operands operands) {
   // Columns, their dropout words, key scales and whether they are finite; row sums and the fill's scores.
-  const bool in_tiles = TilesOf(operands) != MatrixTiles::kNone;
+  const bool in_amx_tiles = AmxTilesOf(operands) != AmxTiles::kNone;
   const int64_t held = backward ? MostColumns(plan, unit) : MostColumnsHeld(plan, unit, shared);
-  const int64_t columns = in_tiles ? held + 3 * kTilePadding * (shared ? Threads() : 1) : held;
-  const int kinds = in_tiles && backward ? 3 : 2;  // of vectors: operands, values, panels of the operands
+  const int64_t columns = in_amx_tiles ? held + 3 * kAmxPadding * (shared ? Threads() : 1) : held;
+  const int kinds = in_amx_tiles && backward ? 3 : 2;  // of vectors: operands, values, panels of the operands
   const int64_t vectors = kinds * padded * BytesOf(operands) / BytesOf(Operands::kFloat32);
   int64_t floats = columns * (vectors + 4) + 2 * int64_t{unit.length};
   if (!backward) floats += Visits(plan, unit) * (padded + 2);
@@ -386,23 +385,24 @@ int64_t TileFloats(int64_t padded, bool backward, Operands operands) {
   // Further parts of rows, of weights.
   of_row += (Parts(operands) - 1) * (backward ? 3 * padded + 2 * kBlockColumns : 2 * padded + kBlockColumns);
   // Rows to be turned round, sums; more weights.
-  if (TilesOf(operands) != MatrixTiles::kNone) of_row += 2 * padded + kBlockColumns;
+  if (AmxTilesOf(operands) != AmxTiles::kNone) of_row += 2 * padded + kBlockColumns;
   return kTileRows * of_row;
 }
 
-int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands operands) {
+int64_t PlanAndWorkBytes(const PlannedAttention& planned, bool backward, Operands operands) {
+  const AttentionPlan& plan = *planned.plan;
   int64_t bytes =
       static_cast<int64_t>(sizeof(int32_t) * (plan.orders.size() + plan.query_buckets.size() + plan.key_buckets.size() +
                                               plan.seen.size() + plan.chunks.size() + plan.key_chunks.size()) +
                            sizeof(Tile) * plan.tiles.size() + sizeof(Segment) * plan.segments.size() +
                            sizeof(BucketRun) * plan.runs.size() + sizeof(TilePass) * plan.passes.size() +
                            sizeof(Unit) * plan.units.size() + sizeof(int32_t) * plan.cu_seqlens.size());
-  for (const Clusters& clusters : plan.clusters) bytes += clusters.Bytes();
+  if (planned.centroids) bytes += planned.centroids->Bytes();
   int64_t total = 0;
   for (const Unit& unit : plan.units) total += Cost(unit);
   std::vector<int64_t> units;  // work memory of each unit that a thread takes alone
   int64_t largest_shared = 0;
-  const int64_t padded = PaddedHeadDim(plan.head_dim, TilesOf(operands) != MatrixTiles::kNone);
+  const int64_t padded = PaddedHeadDim(plan.head_dim, AmxTilesOf(operands) != AmxTiles::kNone);
   for (const Unit& unit : plan.units) {
     const bool shared = IsShared(unit, total, Threads());
     const int64_t floats = UnitFloats(plan, unit, padded, shared, backward, operands);
@@ -421,11 +421,11 @@ int64_t PlanAndWorkBytes(const AttentionPlan& plan, bool backward, Operands oper
 
 }  // namespace
 
-int64_t WorkBytes(const AttentionPlan& plan, Operands operands) {
-  return std::max(PlanAndWorkBytes(plan, false, operands), PlanAndWorkBytes(plan, true, operands));
+int64_t WorkBytes(const PlannedAttention& planned, Operands operands) {
+  return std::max(PlanAndWorkBytes(planned, false, operands), PlanAndWorkBytes(planned, true, operands));
 }
-int64_t ForwardWorkBytes(const AttentionPlan& plan, Operands operands) {
-  return PlanAndWorkBytes(plan, false, operands);
+int64_t ForwardWorkBytes(const PlannedAttention& planned, Operands operands) {
+  return PlanAndWorkBytes(planned, false, operands);
 }
 
 }  // namespace lshformer

@@ -17,7 +17,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention/backward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
-#include "kernels/cpu/attention/matrix_blocks-inl.h"
+#include "kernels/cpu/attention/amx_blocks-inl.h"
 #include "kernels/cpu/attention/products-inl.h"
 #include "kernels/cpu/attention/tile-inl.h"
 
@@ -33,7 +33,7 @@ struct RowGradients {
   alignas(64) float gradient_sum[kTileRows];
   alignas(64) float self_score[kTileRows];  // units of log 2
   float *scores, *gradients;                // [columns][rows padded]
-  // Matrix tiles: what those become, [parts][kBlockColumns] rows of kTileRows, and the gradients in pairs,
+  // AMX tiles: what those become, [parts][kBlockColumns] rows of kTileRows, and the gradients in pairs,
   // [parts][columns / 2][rows padded]; Σ_c ds_cr k_c, [padded][rows].
   BFloat16Pair *weight_rows, *gradient_rows, *gradient_pairs;
   float* transposed;
@@ -86,7 +86,7 @@ void GradientBlock(const Dropout& dropout, RowGradients& tile, const DropoutWord
   }
 }
 
-// The same for matrix tiles: p (for dV) and ds in rows, ds in pairs too. scale: of the scores. kPlain: every pair
+// The same for AMX tiles: p (for dV) and ds in rows, ds in pairs too. scale: of the scores. kPlain: every pair
 // counts, as it stands; otherwise scores and gradients hold p and ds, unrounded, in the end.
 template <class T, bool kPlain>
 void GradientPairs(const Dropout& dropout, RowGradients& tile, const DropoutWords* words, int columns,
@@ -206,7 +206,7 @@ void ClearPaddingRows(const RowGradients& tile, int columns) {
 
 template <class T>
 void BackwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& range, BackwardRows<T>& tile,
-                       const TileBlock& block, bool every_pair, float* row_gradient) {
+                       const AmxBlock& block, bool every_pair, float* row_gradient) {
   const int padded = work.padded(), stride = tile.rows.padded, before = block.begin - block.first;
   const Columns& columns = work.columns;
   MultiplyColumnsByRows(work, tile.rows, columns.OperandAt<T>(block.first, padded), tile.operand, block, tile.scores);
@@ -265,7 +265,7 @@ bool Meets(const UnitWork& work, const Tile& tile, int group) {
   return false;
 }
 
-// Room for what matrix tiles need beside, and the sums at 0.
+// Room for what AMX tiles need beside, and the sums at 0.
 void StartTransposedSums(RowGradients& tile, int padded, int parts) {
   const int64_t pairs = int64_t{kPartOfRows} / 2 * parts;
   Workspace& memory = ThreadWorkspace();
@@ -293,11 +293,11 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   const int64_t row = part * pass.visits * work.unit->length + tile.row_begin;
   float* row_gradient = work.row_gradients + row * padded;
   std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
-  if constexpr (kInTiles<T>) StartTransposedSums(into, padded, T::kParts);
+  if constexpr (kInAmxTiles<T>) StartTransposedSums(into, padded, T::kParts);
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment segment = InGroup(work, work.plan->segments[s], group);
-    if constexpr (kInTiles<T>) {
-      ForEachTileBlock(segment.column_begin, segment.column_end, [&](const TileBlock& block) {
+    if constexpr (kInAmxTiles<T>) {
+      ForEachAmxBlock(segment.column_begin, segment.column_end, [&](const AmxBlock& block) {
         BackwardTileBlock(work, pass, tile, into, block, segment.every_pair, row_gradient);
       });
     } else {
@@ -307,7 +307,7 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
       }
     }
   }
-  if constexpr (kInTiles<T>) AddTransposedSums(into, padded, row_gradient);
+  if constexpr (kInAmxTiles<T>) AddTransposedSums(into, padded, row_gradient);
   std::memcpy(work.row_gradient_sums + row, into.gradient_sum, sizeof(float) * into.rows.count);
 }
 
@@ -315,13 +315,13 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
 
 void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
   const int64_t begin = work.GroupBegin(group), end = work.GroupBegin(group + 1);
-  const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
+  const int64_t held = work.in_amx_tiles() ? (end - begin + kAmxPadding - 1) / kAmxPadding * kAmxPadding : end - begin;
   const size_t bytes = sizeof(float) * held * work.padded();
   std::memset(work.operand_gradients + begin * work.padded(), 0, bytes);
   std::memset(work.value_gradients + begin * work.padded(), 0, bytes);
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
-    [[maybe_unused]] const TilesOf<T> tiles;
+    [[maybe_unused]] const AmxTilesOf<T> tiles;
     for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
       if (Meets(work, work.plan->tiles[t], group)) BackwardTile<T>(work, pass, work.plan->tiles[t], group);
     }
@@ -365,7 +365,7 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
         const T* key = work.columns.OperandAt<T>(c, padded);
         for (int k = 0; k < padded; k += kLanes) {
           auto sum = LoadNumbers(key, k);
-          if constexpr (kInTiles<T>) {
+          if constexpr (kInAmxTiles<T>) {
             for (int part = 1; part < T::kParts; ++part) sum = hn::Add(sum, LoadNumbers(key + part * padded / 2, k));
           }
           hn::Store(sum, Floats(), wide + k);
@@ -381,16 +381,17 @@ void AddColumnGradients(const UnitWork& work, const TilePass& pass, int64_t begi
 
 // Weights are constants here: a key gets its share of what reaches the centroids that it is part of.
 void AddCentroidGradients(const UnitWork& work, const TilePass& pass, int64_t cluster_begin, int64_t cluster_end) {
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const ClusterSums& level = clusters.levels[pass.level];
-  const int32_t* order = work.plan->orders.data() + clusters.key_order;
+  const PlanClusters& clusters = work.clusters();
+  const PlanLevel& level = work.level(pass.level);
+  const LevelCentroids& centroids = work.centroids().levels[pass.level];
+  const int32_t *begins = work.begins(level), *order = work.plan->orders.data() + clusters.key_order;
   const int padded = work.padded();
   for (int64_t c = cluster_begin; c < cluster_end; ++c) {
     for (int64_t group = 0; group < clusters.groups; ++group) {
       const int64_t column = group * level.count + c;
-      if (level.logits[column] == kMasked) continue;
-      for (int32_t r = level.begins[c]; r < level.begins[c + 1]; ++r) {
-        const float weight = level.weights[group * work.unit->length + r];
+      if (centroids.logits[column] == kMasked) continue;
+      for (int32_t r = begins[c]; r < begins[c + 1]; ++r) {
+        const float weight = centroids.weights[group * work.unit->length + r];
         const int64_t position = order[r];
         AddScaled(work.operand_gradients + column * padded, work.call->scale * weight, work.head_dim(),
                   work.grad_key.at(position));

@@ -29,16 +29,16 @@ HWY_INLINE void AddUpKeys(UnitTensor<const float> from, const UnitWork& work, co
   for (int v = 0; v < vectors; ++v) hn::Store(sums[v], d, to + at + v * kLanes);
 }
 
-// What GatherRows does, for a pass of centroids [begin, end): their keys, which the plan made, and the weighted means
-// of their keys' values.
+// What GatherRows does, for a pass of centroids [begin, end): their keys, which were made with the plan, and the
+// weighted means of their keys' values.
 inline void CopyCentroidKeys(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end, float* to,
                              uint8_t* not_finite) {
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const float* keys = clusters.levels[pass.level].keys.data();
+  const UnitCentroids& centroids = work.centroids();
+  const float* keys = centroids.levels[pass.level].keys.data();
   const int padded = work.padded();
   for (int64_t i = begin; i < end; ++i, to += padded) {
-    std::copy_n(keys + i * clusters.stride, clusters.stride, to);
-    std::fill(to + clusters.stride, to + padded, 0.0f);
+    std::copy_n(keys + i * centroids.stride, centroids.stride, to);
+    std::fill(to + centroids.stride, to + padded, 0.0f);
     not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
   }
 }
@@ -46,14 +46,15 @@ inline void CopyCentroidKeys(const UnitWork& work, const TilePass& pass, int64_t
 inline void GatherCentroidValues(const UnitWork& work, const TilePass& pass, int64_t begin, int64_t end, float* to,
                                  uint8_t* not_finite) {
   const UnitTensor<const float> from = work.value;
-  const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-  const ClusterSums& level = clusters.levels[pass.level];
+  const PlanLevel& level = work.level(pass.level);
+  const int32_t *begins = work.begins(level), *order = work.plan->orders.data() + work.clusters().key_order;
+  const float* all_weights = work.centroids().levels[pass.level].weights.data();
   const int padded = work.padded(), head_dim = work.head_dim();
   for (int64_t i = begin; i < end; ++i, to += padded) {
-    const int64_t group = i / level.count, first = level.begins[i % level.count];
-    const auto count = static_cast<int32_t>(level.begins[i % level.count + 1] - first);
-    const int32_t* positions = work.plan->orders.data() + clusters.key_order + first;
-    const float* weights = level.weights.data() + group * work.unit->length + first;
+    const int64_t group = i / level.count, first = begins[i % level.count];
+    const auto count = static_cast<int32_t>(begins[i % level.count + 1] - first);
+    const int32_t* positions = order + first;
+    const float* weights = all_weights + group * work.unit->length + first;
     int k = 0;
     for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
     for (; k + 2 * kLanes <= head_dim; k += 2 * kLanes) AddUpKeys<2>(from, work, positions, weights, count, k, to);
@@ -70,7 +71,7 @@ inline void GatherCentroidValues(const UnitWork& work, const TilePass& pass, int
 // A centroid drops out as a key behind all others would.
 inline int64_t DropoutPosition(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t column) {
   if (!pass.centroids) return columns.position(column);
-  const ClusterSums& level = work.plan->clusters[work.unit->clusters].levels[pass.level];
+  const PlanLevel& level = work.level(pass.level);
   return work.unit->length + level.first + column % level.count;
 }
 

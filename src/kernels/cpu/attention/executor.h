@@ -10,21 +10,22 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/attention.h"
+#include "kernels/centroids.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/cpu/attention/bfloat16.h"
 #include "kernels/cpu/attention/workspace.h"
 #include "kernels/dropout.h"
-#include "kernels/plan.h"
+#include "kernels/execution.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer {
 
 inline constexpr int kBlockColumns = 64;  // columns whose scores are held at a time; see docs/numerics.md, "Tiles"
 inline constexpr int kRowPadding = 16;    // rows of work memory are whole vectors on every instruction set
-// Where products go through matrix tiles, work memory is in whole tiles: rows of numbers, rows of a tile of the plan,
+// Where products go through AMX tiles, work memory is in whole tiles: rows of numbers, rows of a tile of the plan,
 // and columns, of which a block begins at a multiple of this.
-inline constexpr int kTilePadding = kTileRowNumbers;
-static_assert(kBlockColumns % kTilePadding == 0 && kTileRows % kTilePadding == 0);
+inline constexpr int kAmxPadding = kAmxTileRowNumbers;
+static_assert(kBlockColumns % kAmxPadding == 0 && kTileRows % kAmxPadding == 0);
 inline constexpr float kLog2E = 1.44269504088896341f;
 inline constexpr double kLn2 = 0.693147180559945309;
 // Scores are in units of log 2. A pair that does not count gets kMasked; a row that saw nothing has the maximum
@@ -41,8 +42,8 @@ inline constexpr auto kKeyNormEpsilon = static_cast<float>(ReformerAttention::kK
 inline int ColumnGroups(int32_t length) { return length < 1024 ? 1 : length < 4096 ? 2 : 4; }
 
 // What a row of head_dim numbers takes in work memory.
-inline int PaddedHeadDim(int head_dim, bool in_tiles) {
-  const int padding = in_tiles ? kTilePadding : kRowPadding;
+inline int PaddedHeadDim(int head_dim, bool in_amx_tiles) {
+  const int padding = in_amx_tiles ? kAmxPadding : kRowPadding;
   return (head_dim + padding - 1) / padding * padding;
 }
 
@@ -59,14 +60,14 @@ constexpr int HeldRow(int padded) {
 }
 
 // Columns of the pass in work, gathered in its order: all of them, or those that the tile in work meets and some more.
-// Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In matrix tiles `first` is a
-// multiple of kTilePadding, whole panels are held, and the last one ends in zeros. Of two parts each row and each panel
+// Column c lies at c − first. Their numbers are float or pairs in bfloat16 (Operands). In AMX tiles `first` is a
+// multiple of kAmxPadding, whole panels are held, and the last one ends in zeros. Of two parts each row and each panel
 // holds one after the other.
 struct Columns {
   int32_t count = 0;                          // of the pass
   int64_t first = 0;                          // the first one held
   void *operand = nullptr, *value = nullptr;  // [held][padded]
-  // Matrix tiles: panels of the values (forward, which holds no others) or of the operands (backward).
+  // AMX tiles: panels of the values (forward, which holds no others) or of the operands (backward).
   BFloat16Pair* panels = nullptr;
   float* key_scale = nullptr;       // [held] what normalised a shared key; nullptr: keys are their own
   uint8_t* not_finite = nullptr;    // [held] pairs that do not count must be left out, not multiplied by 0
@@ -111,7 +112,7 @@ struct UnitWork {
   const Unit* unit = nullptr;
   Workspace* memory = nullptr;             // of the unit; tiles use the workspace of the thread that runs them
   Operands operands = Operands::kFloat32;  // what its products are made of: of the call, or float32
-  MatrixTiles tiles = MatrixTiles::kNone;  // that they go through
+  AmxTiles amx_tiles = AmxTiles::kNone;    // that they go through
   bool shared = false;                     // all threads work on this unit
   uint64_t dropout_key = 0;                // of this sequence and head
   // Of the call, or copies where many passes go over them: rows of one head lie far apart in a tensor of all.
@@ -145,16 +146,21 @@ struct UnitWork {
 
   int head() const { return unit->head; }
   int head_dim() const { return call->shape.head_dim; }
-  bool in_tiles() const { return tiles != MatrixTiles::kNone; }
-  int padded() const { return PaddedHeadDim(head_dim(), in_tiles()); }
+  bool in_amx_tiles() const { return amx_tiles != AmxTiles::kNone; }
+  int padded() const { return PaddedHeadDim(head_dim(), in_amx_tiles()); }
   const int32_t* seen() const { return plan->seen.data() + int64_t{unit->head} * plan->tokens + unit->token_begin; }
+  // Of a unit with clusters.
+  const PlanClusters& clusters() const { return plan->clusters[unit->clusters]; }
+  const PlanLevel& level(int of) const { return plan->levels[clusters().level_begin + of]; }
+  const int32_t* begins(const PlanLevel& level) const { return plan->orders.data() + level.begins; }
+  const UnitCentroids& centroids() const { return call->centroids->units[unit->clusters]; }
   int64_t token(int64_t position) const { return unit->token_begin + position; }
   float lse(int64_t position) const { return call->lse[token(position) * call->shape.heads + head()]; }
   int32_t GroupBegin(int group) const {
     const int groups = ColumnGroups(unit->length);
     const auto begin = static_cast<int32_t>(int64_t{columns.count} * group / groups);
     // Groups run side by side, and a block of sums in tiles is one thread's.
-    return in_tiles() && group < groups ? begin / kTilePadding * kTilePadding : begin;
+    return in_amx_tiles() && group < groups ? begin / kAmxPadding * kAmxPadding : begin;
   }
 };
 

@@ -10,8 +10,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention/forward.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
+#include "kernels/cpu/attention/amx_blocks-inl.h"
 #include "kernels/cpu/attention/centroids-inl.h"
-#include "kernels/cpu/attention/matrix_blocks-inl.h"
 #include "kernels/cpu/attention/products-inl.h"
 #include "kernels/cpu/attention/row_sums-inl.h"
 #include "kernels/cpu/attention/tile-inl.h"
@@ -62,7 +62,7 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
   }
 }
 
-// The same for matrix tiles: probabilities go to `pairs` [parts][columns / 2][rows], in bfloat16. scale: of the scores,
+// The same for AMX tiles: probabilities go to `pairs` [parts][columns / 2][rows], in bfloat16. scale: of the scores,
 // > 0. kPlain: neither dropout nor a fill is to be heeded, and the scores are not needed again; otherwise they become
 // what the pairs hold, unrounded.
 template <class T, bool kPlain>
@@ -124,9 +124,9 @@ void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int 
                           int stride, float* sums) {
   const Floats d;
   for (int32_t c = begin; c < begin + count; ++c, weights += stride) {
-    const BFloat16Pair* panel = columns.PanelAt<T>(c / kTilePadding * kTilePadding, padded);
+    const BFloat16Pair* panel = columns.PanelAt<T>(c / kAmxPadding * kAmxPadding, padded);
     for (int k = 0; k < padded; ++k) {
-      const BFloat16Pair pair = panel[k * kTilePadding / 2 + c % kTilePadding / 2];
+      const BFloat16Pair pair = panel[k * kAmxPadding / 2 + c % kAmxPadding / 2];
       const auto value = hn::BitCast(d, hn::Set(Words(), c % 2 == 0 ? pair << 16 : pair & 0xFFFF0000));
       for (int r = 0; r < stride; r += kLanes) {
         const auto weight = hn::Load(d, weights + r), sum = hn::Load(d, sums + k * stride + r);
@@ -149,9 +149,9 @@ class ColumnWindow {
   const Columns& For(const Tile& tile) {
     if (work_.window == 0) return work_.columns;
     auto [begin, end] = ColumnsMet(*work_.plan, tile);
-    if (work_.in_tiles()) {  // whole panels
-      begin = begin / kTilePadding * kTilePadding;
-      end = std::min<int64_t>((end + kTilePadding - 1) / kTilePadding * kTilePadding, pass_.columns);
+    if (work_.in_amx_tiles()) {  // whole panels
+      begin = begin / kAmxPadding * kAmxPadding;
+      end = std::min<int64_t>((end + kAmxPadding - 1) / kAmxPadding * kAmxPadding, pass_.columns);
     }
     if (begin < held_.first || begin > end_) {
       held_.first = end_ = begin;
@@ -170,14 +170,14 @@ class ColumnWindow {
   void MoveTo(int64_t begin) {
     // A panel is moved as a whole: its columns do not lie one after another.
     const int64_t skipped = begin - held_.first, held = end_ - begin;
-    const int64_t kept = work_.in_tiles() ? (held + kTilePadding - 1) / kTilePadding * kTilePadding : held;
+    const int64_t kept = work_.in_amx_tiles() ? (held + kAmxPadding - 1) / kAmxPadding * kAmxPadding : held;
     const auto move = [&](void* data, int64_t bytes) {
       if (data) std::memmove(data, static_cast<uint8_t*>(data) + skipped * bytes, kept * bytes);
     };
     WithOperands(work_, [&](auto number) {
       const int64_t row_bytes = int64_t{HeldRow<decltype(number)>(work_.padded())} * sizeof(number);
       move(held_.operand, row_bytes);
-      move(kInTiles<decltype(number)> ? held_.panels : held_.value, row_bytes);
+      move(kInAmxTiles<decltype(number)> ? held_.panels : held_.value, row_bytes);
     });
     move(held_.key_scale, sizeof(*held_.key_scale));
     move(held_.not_finite, sizeof(*held_.not_finite));
@@ -210,7 +210,7 @@ void ForwardBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, 
 
 template <class T>
 void ForwardTileBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
-                      const RowFactors<T>& factors, const Columns& columns, const TileBlock& block, bool every_pair,
+                      const RowFactors<T>& factors, const Columns& columns, const AmxBlock& block, bool every_pair,
                       float* scores, RowState& state) {
   const int padded = work.padded(), stride = rows.padded;
   MultiplyColumnsByRows(work, rows, columns.OperandAt<T>(block.first, padded), factors, block, scores);
@@ -241,19 +241,19 @@ template <class T>
 RowFactors<T> RowFactorsOf(const UnitWork& work, const TilePass& pass, const TileRows& rows) {
   const UnitInput& from = pass.swapped ? work.key : work.query;
   const float scale = work.call->scale * kLog2E;
-  if constexpr (kInTiles<T>) {
+  if constexpr (kInAmxTiles<T>) {
     if (!rows.less && NeedOnlyRounding<T>(from, work))
       return RoundRowFactors<T>(from, work, rows, scale, Slot::kRowsTransposed);
   }
   return GatherRowFactors<T>(from, work, rows, scale, rows.less, Slot::kRows, Slot::kRowsTransposed);
 }
 
-// Rows of a tile that are taken at once. In matrix tiles all that a block works with stays in the first cache with half
+// Rows of a tile that are taken at once. In AMX tiles all that a block works with stays in the first cache with half
 // of them, which pays where there are many blocks.
 template <class T>
 int32_t RowsAtOnce(const AttentionPlan& plan, const Tile& tile) {
   constexpr int32_t kManyColumns = 400;
-  if (!kInTiles<T>) return kTileRows;
+  if (!kInAmxTiles<T>) return kTileRows;
   int32_t columns = 0;
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s)
     columns += plan.segments[s].column_end - plan.segments[s].column_begin;
@@ -272,14 +272,14 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
   RowState state;
   state.accumulator = memory.Get<float>(Slot::kAccumulator, int64_t{kTileRows} * padded);
   BeginRows(work, pass, rows, state);
-  if constexpr (kInTiles<T>) {
+  if constexpr (kInAmxTiles<T>) {
     state.transposed = memory.Get<float>(Slot::kTransposedSums, int64_t{kTileRows} * padded);
     TransposeWords(state.accumulator, padded, rows.padded, padded, state.transposed, rows.padded);
   }
   for (int32_t s = tile.segment_begin; s < tile.segment_end; ++s) {
     const Segment& segment = work.plan->segments[s];
-    if constexpr (kInTiles<T>) {
-      ForEachTileBlock(segment.column_begin, segment.column_end, [&](const TileBlock& block) {
+    if constexpr (kInAmxTiles<T>) {
+      ForEachAmxBlock(segment.column_begin, segment.column_end, [&](const AmxBlock& block) {
         ForwardTileBlock(work, pass, tile, rows, factors, columns, block, segment.every_pair, scores, state);
       });
     } else {
@@ -289,7 +289,7 @@ void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, b
       }
     }
   }
-  if constexpr (kInTiles<T>)
+  if constexpr (kInAmxTiles<T>)
     TransposeWords(state.transposed, rows.padded, padded, rows.padded, state.accumulator, padded);
   if (pass.visits > 1) {
     KeepVisits(work, pass, tile, rows, state);
@@ -335,7 +335,7 @@ void GatherColumnRows(const Gather& gather, const UnitWork& work, const Columns&
 void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& columns, int64_t begin, int64_t end) {
   const int padded = work.padded();
   const UnitInput& keys = pass.swapped || work.plan->shared_keys ? work.query : work.key;
-  const int64_t held = work.in_tiles() ? (end - begin + kTilePadding - 1) / kTilePadding * kTilePadding : end - begin;
+  const int64_t held = work.in_amx_tiles() ? (end - begin + kAmxPadding - 1) / kAmxPadding * kAmxPadding : end - begin;
   std::fill_n(columns.not_finite + (begin - columns.first), held, uint8_t{0});
   const auto operand = [&](int64_t first, int64_t last, float* rows, uint8_t* not_finite) {
     if (pass.centroids) {
@@ -353,7 +353,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
   };
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
-    if constexpr (kInTiles<T>) {
+    if constexpr (kInAmxTiles<T>) {
       auto* operands = &columns.OperandAt<T>(begin, padded)->numbers;
       BFloat16Pair* panels = columns.PanelAt<T>(begin, padded);
       auto* values = columns.value ? &columns.ValueAt<T>(begin, padded)->numbers : nullptr;
@@ -362,7 +362,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
         if (!pass.centroids && !key_scale && NeedOnlyRounding<T>(from, work)) {
           RoundColumns(RoundedRows(from, columns.order), padded, columns, begin, end, to_rows, to_panels);
         } else {
-          GatherColumnsInTiles<T>(rows, work, columns, begin, end, to_rows, to_panels, key_scale);
+          GatherColumnsInAmxTiles<T>(rows, work, columns, begin, end, to_rows, to_panels, key_scale);
         }
       };
       gather(keys, operand, operands, values ? panels : nullptr, columns.key_scale);
@@ -383,7 +383,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
   ColumnWindow window(work, pass);
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
-    [[maybe_unused]] const TilesOf<T> tiles;
+    [[maybe_unused]] const AmxTilesOf<T> tiles;
     for (int64_t t = tile_begin; t < tile_end; ++t) {
       const Tile& tile = work.plan->tiles[t];
       const int32_t rows = RowsAtOnce<T>(*work.plan, tile);

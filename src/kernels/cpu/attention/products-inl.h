@@ -1,5 +1,5 @@
 // The products of forward and backward, which are written once for both kinds of operands (Operands): T is float, or
-// BFloat16Pair. Where T is a TilePair, they go through matrix tiles (matrix_blocks-inl.h).
+// BFloat16Pair. Where T is an AmxPair, they go through AMX tiles (amx_blocks-inl.h).
 //
 //   scores[c][r] = Σ_k columns[c][k] rows[r][k]     sums[r] += Σ_c weights[c][r] columns[c]
 //                                                   sums[c] += Σ_r weights[c][r] rows[r]
@@ -13,8 +13,8 @@
 #include <array>
 #include <type_traits>
 
+#include "kernels/cpu/attention/amx_products-inl.h"
 #include "kernels/cpu/attention/bfloat16.h"
-#include "kernels/cpu/attention/matrix_products-inl.h"
 #include "kernels/cpu/attention/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,22 +26,22 @@ inline constexpr bool kInPairs = std::is_same_v<T, BFloat16Pair>;
 template <class M, class Body>
 HWY_INLINE void WithParts(int parts, const Body& body) {
   if (parts == 2) {
-    body(TilePair<M, 2>());
+    body(AmxPair<M, 2>());
   } else {
-    body(TilePair<M>());
+    body(AmxPair<M>());
   }
 }
 
 // Calls body(T()) with the T that the unit's operands are held in.
 template <class Body>
 HWY_INLINE void WithOperands(const UnitWork& work, const Body& body) {
-  if (work.tiles == MatrixTiles::kModel) {
-    WithParts<ModelTiles>(Parts(work.operands), body);
+  if (work.amx_tiles == AmxTiles::kModel) {
+    WithParts<AmxModel>(Parts(work.operands), body);
     return;
   }
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  if (work.tiles == MatrixTiles::kInstructions) {
-    WithParts<AmxTiles>(Parts(work.operands), body);
+  if (work.amx_tiles == AmxTiles::kInstructions) {
+    WithParts<AmxInstructions>(Parts(work.operands), body);
     return;
   }
   if (work.operands == Operands::kBFloat16) {
@@ -87,7 +87,7 @@ RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, cons
   factors.rows = memory.Get<float>(row_slot, int64_t{kTileRows} * padded);
   factors.finite = GatherRows(from, work, rows.positions, 0, rows.count, factors.rows);
   if (less) TakeOffRows(less, rows.count, RoundUp(work.head_dim(), kRowPadding), padded, factors.rows);
-  if constexpr (kInTiles<T>) {
+  if constexpr (kInAmxTiles<T>) {
     std::fill(factors.rows + rows.count * padded, factors.rows + rows.padded * padded, 0.0f);
     const int64_t numbers = int64_t{rows.padded} * padded;
     const auto parts = PartsOfRows<T>(factors.rows, numbers);
@@ -113,7 +113,7 @@ RowFactors<T> GatherRowFactors(const UnitInput& from, const UnitWork& work, cons
 // What AddWeightedRows needs beside.
 template <class T>
 void PairRows(const UnitWork& work, const TileRows& rows, Slot slot, RowFactors<T>& factors) {
-  if constexpr (kInTiles<T>) {
+  if constexpr (kInAmxTiles<T>) {
     const int padded = work.padded();
     const int64_t numbers = int64_t{rows.padded} * padded;
     factors.pairs = ThreadWorkspace().Get<BFloat16Pair>(slot, int64_t{kTileRows} * padded / 2 * T::kParts);
@@ -147,7 +147,7 @@ HWY_INLINE FloatVec LoadNumbers(const BFloat16Pair* row, int n) {
   return LoadFloats(reinterpret_cast<const BFloat16*>(row) + n);
 }
 template <class M, int kParts>
-HWY_INLINE FloatVec LoadNumbers(const TilePair<M, kParts>* row, int n) {
+HWY_INLINE FloatVec LoadNumbers(const AmxPair<M, kParts>* row, int n) {
   return LoadNumbers(&row->numbers, n);
 }
 

@@ -26,7 +26,7 @@ struct RowState {
   alignas(64) float rescale[kTileRows];  // what the block's new maximum makes of the old sums
   alignas(64) float fill[kTileRows];     // score of unseen pairs; kNothing where there are none
   float* accumulator;                    // [rows][padded] Σ exp2(s − maximum) v
-  float* transposed;                     // matrix tiles: [padded][rows] instead, while blocks are worked through
+  float* transposed;                     // AMX tiles: [padded][rows] instead, while blocks are worked through
 };
 
 inline void StartRows(const UnitWork& work, const TileRows& rows, RowState& state) {
@@ -170,7 +170,7 @@ inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& t
     const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
     WriteRow(work, position, inverse, sum);
     // Of rounded scores float32's logarithm, which takes half of the time, is more than enough.
-    const double logarithm = work.in_tiles() ? std::log2(static_cast<float>(denominator)) : std::log2(denominator);
+    const double logarithm = work.in_amx_tiles() ? std::log2(static_cast<float>(denominator)) : std::log2(denominator);
     call.lse[work.token(position) * call.shape.heads + work.head()] =
         nothing ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>((static_cast<double>(state.maximum[r]) + logarithm) * kLn2);

@@ -20,7 +20,8 @@ namespace lshformer::HWY_NAMESPACE {
 struct TileRows {
   int count = 0, padded = 0;    // padded to whole vectors
   bool not_finite = false;      // of the rows gathered so far
-  const float* less = nullptr;  // [Clusters::stride] taken off the rows that scores are made of: their group's mean
+  const float* less =
+      nullptr;  // [UnitCentroids::stride] taken off the rows that scores are made of: their group's mean
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
   std::vector<int32_t> buckets;  // [hash][kTileRows]
@@ -29,16 +30,16 @@ struct TileRows {
 
 inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile& tile, TileRows& rows) {
   rows.count = tile.row_end - tile.row_begin;
-  rows.padded = RoundUp(rows.count, work.in_tiles() ? kTilePadding : kLanes);
+  rows.padded = RoundUp(rows.count, work.in_amx_tiles() ? kAmxPadding : kLanes);
   const int32_t* order = work.plan->Order(pass.row_order);
   for (int r = 0; r < kTileRows; ++r) {  // padding repeats the last row
     const int row = tile.row_begin + (r < rows.count ? r : rows.count - 1);
     rows.positions[r] = order ? order[row] : row;
   }
   if (pass.centroids && tile.segment_begin < tile.segment_end) {
-    const Clusters& clusters = work.plan->clusters[work.unit->clusters];
-    const int32_t group = work.plan->segments[tile.segment_begin].column_begin / clusters.levels[pass.level].count;
-    rows.less = clusters.mean_queries.data() + int64_t{group} * clusters.stride;
+    const UnitCentroids& centroids = work.centroids();
+    const int32_t group = work.plan->segments[tile.segment_begin].column_begin / work.level(pass.level).count;
+    rows.less = centroids.mean_queries.data() + int64_t{group} * centroids.stride;
   }
   const int hashes = pass.RuledHashes();
   const bool windows_of_buckets = (pass.rule & kFirstWindow) && !work.plan->query_buckets.empty();
@@ -186,11 +187,12 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
                            float* scores) {
   const Floats d;
   const AttentionPlan& plan = *work.plan;
-  const Clusters& clusters = plan.clusters[work.unit->clusters];
-  const ClusterSums& level = clusters.levels[pass.level];
+  const PlanLevel& level = work.level(pass.level);
+  const UnitCentroids& centroids = work.centroids();
+  const float* logits = centroids.levels[pass.level].logits.data();
   const int stride = rows.padded;
   for (int c = 0; c < count; ++c) {
-    const float logit = level.logits[begin + c];
+    const float logit = logits[begin + c];
     for (int r = 0; r < stride; r += kLanes) {
       float* at = scores + c * stride + r;
       hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
@@ -205,8 +207,8 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       const int32_t c = opened[p * plan.tokens + position] - first;
       if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
     }
-    for (int64_t n = clusters.change_begins[position]; n < clusters.change_begins[position + 1]; ++n) {
-      const CentroidChange& change = clusters.changes[n];
+    for (int64_t n = centroids.change_begins[position]; n < centroids.change_begins[position + 1]; ++n) {
+      const CentroidChange& change = centroids.changes[n];
       const int32_t c = change.cluster - level.first - first;
       if (c >= 0 && c < count)
         scores[c * stride + r] = change.logit == kMasked ? kMasked : scores[c * stride + r] + change.logit;

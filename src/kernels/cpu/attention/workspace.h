@@ -52,7 +52,7 @@ enum class Slot {
   kGradOutPairs,
   kWeightPairs,
   kColumnPairs,
-  // where products go through matrix tiles
+  // where products go through AMX tiles
   kColumnPanels,
   kNaturalRows,
   kSecondParts,

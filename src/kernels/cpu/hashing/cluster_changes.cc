@@ -48,12 +48,12 @@ void TakeLogarithms(std::vector<CentroidChange>& changes) {
 class MeetingCounter {
  public:
   MeetingCounter(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
-                 int64_t stride, const Clusters& clusters)
-      : call_(call), scores_(scores), opened_(opened), stride_(stride), clusters_(clusters) {}
+                 int64_t stride)
+      : call_(call), scores_(scores), opened_(opened), stride_(stride) {}
 
   // Keys of the clusters that queries opened.
   int64_t KeysOpened() const {
-    const ClusterSums& level = clusters_.levels.back();
+    const CallLevel& level = call_.levels.back();
     int64_t met = 0;
     for (int p = 0; p < level.open; ++p) {
       const int32_t* opened = Opened(level, p);
@@ -65,7 +65,7 @@ class MeetingCounter {
 
   // Queries that did not open a global key's cluster.
   int64_t Beyond(int32_t position) const {
-    const ClusterSums& level = clusters_.levels.back();
+    const CallLevel& level = call_.levels.back();
     int64_t met = call_.length;
     for (int p = 0; p < level.open; ++p) {
       const int32_t* opened = Opened(level, p);
@@ -80,9 +80,9 @@ class MeetingCounter {
       const float* weights = scores_[level].weight.data();
       return std::count_if(weights + begin, weights + end, [](float weight) { return weight != 0; });
     };
-    int64_t met = call_.length * scored(0, 0, clusters_.levels[0].count);
-    for (size_t l = 1; l < clusters_.levels.size(); ++l) {
-      const ClusterSums& above = clusters_.levels[l - 1];
+    int64_t met = call_.length * scored(0, 0, call_.levels[0].count);
+    for (size_t l = 1; l < call_.levels.size(); ++l) {
+      const CallLevel& above = call_.levels[l - 1];
       std::vector<int64_t> of_parent;
       for (int32_t c = 0; c < above.count; ++c)
         of_parent.push_back(scored(l, c * above.children, (c + 1) * above.children));
@@ -96,20 +96,19 @@ class MeetingCounter {
   }
 
  private:
-  const int32_t* Opened(const ClusterSums& level, int p) const { return opened_ + (level.opened_at + p) * stride_; }
+  const int32_t* Opened(const CallLevel& level, int p) const { return opened_ + (level.opened_at + p) * stride_; }
 
   const ClusterCall& call_;
   const std::vector<ClusterScores>& scores_;
   const int32_t* opened_;
   int64_t stride_;
-  const Clusters& clusters_;
 };
 
 // What windows take out of clusters that queries are scored with and did not open.
 class ChangeFinder {
  public:
   ChangeFinder(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened, int64_t stride,
-               Clusters& into)
+               UnitCentroids& into)
       : call_(call),
         scores_(scores),
         opened_(opened),
@@ -117,13 +116,13 @@ class ChangeFinder {
         into_(into),
         key_order_(call.key_order, call.key_order + call.length),
         group_of_(call.length),
-        changed_by_(into.levels.back().first + into.levels.back().count, -1) {
+        changed_by_(call.levels.back().first + call.levels.back().count, -1) {
     key_order_.resize(call.length + kLanes);  // SumOutside
-    for (int g = 0; g < into.groups; ++g)
+    for (int g = 0; g < call.groups; ++g)
       for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of_[call.query_order[i]] = g;
-    cluster_of_.resize(into.levels.size(), std::vector<int32_t>(call.length));
-    for (size_t l = 0; l < into.levels.size(); ++l) {
-      const int32_t leaves = into.levels.back().count / into.levels[l].count;
+    cluster_of_.resize(call.levels.size(), std::vector<int32_t>(call.length));
+    for (size_t l = 0; l < call.levels.size(); ++l) {
+      const int32_t leaves = call.levels.back().count / call.levels[l].count;
       for (int32_t j = 0; j < call.length; ++j)
         cluster_of_[l][j] = leaves == 1 ? call.key_clusters[j] : call.key_clusters[j] / leaves;
     }
@@ -141,7 +140,7 @@ class ChangeFinder {
   }
 
  private:
-  bool IsOpen(const ClusterSums& level, int32_t query, int32_t cluster) const {
+  bool IsOpen(const CallLevel& level, int32_t query, int32_t cluster) const {
     for (int p = 0; p < level.open; ++p)
       if (opened_[(level.opened_at + p) * stride_ + query] == cluster) return true;
     return false;
@@ -150,7 +149,7 @@ class ChangeFinder {
   // The level whose cluster stands for a key; the number of levels where it is in an open one of each.
   size_t LevelOf(int32_t query, int32_t key) const {
     size_t level = 0;
-    while (level < cluster_of_.size() && IsOpen(into_.levels[level], query, cluster_of_[level][key])) ++level;
+    while (level < cluster_of_.size() && IsOpen(call_.levels[level], query, cluster_of_[level][key])) ++level;
     return level;
   }
 
@@ -159,13 +158,13 @@ class ChangeFinder {
     const int32_t low = std::max(0, query - reach), high = std::min(call_.length - 1, query + reach);
     for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
       const bool beyond = position >= 0 && (position < low || position > high);
-      met_ += beyond && !IsOpen(into_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
+      met_ += beyond && !IsOpen(call_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
     }
     for (int32_t j = low; j <= high; ++j) {
       const size_t l = LevelOf(query, j);
       if (l == cluster_of_.size()) continue;
       ++met_;
-      const int32_t cluster = cluster_of_[l][j], number = into_.levels[l].first + cluster;
+      const int32_t cluster = cluster_of_[l][j], number = call_.levels[l].first + cluster;
       if (call_.always.IsGlobal(j) || changed_by_[number] == query) continue;
       changed_by_[number] = query;
       AddChange(query, l, cluster, low, high);
@@ -175,24 +174,24 @@ class ChangeFinder {
   void AddChange(int32_t query, size_t l, int32_t cluster, int32_t low, int32_t high) {
     const int64_t group = group_of_[query];
     const float rest = Rest(group, l, cluster, low, high);
-    const float weight = scores_[l].weight[group * into_.levels[l].count + cluster];
+    const float weight = scores_[l].weight[group * call_.levels[l].count + cluster];
     const bool none = rest * weight <= static_cast<float>(ClusteredAttention::kLeastRest);
-    into_.changes.push_back({into_.levels[l].first + cluster, none ? kMasked : rest});
+    into_.changes.push_back({call_.levels[l].first + cluster, none ? kMasked : rest});
   }
 
   // The share of a cluster's weight that lies on keys outside of [low, high].
   float Rest(int64_t group, size_t l, int32_t cluster, int32_t low, int32_t high) const {
-    const ClusterSums& level = into_.levels[l];
+    const CallLevel& level = call_.levels[l];
     if (level.children == 0) {
       const int32_t begin = level.begins[cluster], count = level.begins[cluster + 1] - begin;
-      return SumOutside(key_order_.data() + begin, level.weights.data() + group * call_.length + begin, count, low,
-                        high);
+      return SumOutside(key_order_.data() + begin, into_.levels[l].weights.data() + group * call_.length + begin, count,
+                        low, high);
     }
     const Floats d;
     const Ints di;
     const auto numbers = hn::Iota(di, 0);
     const int32_t *own = cluster_of_[l].data(), *child_of = cluster_of_[l + 1].data(), first = cluster * level.children;
-    const float* shares = scores_[l + 1].share.data() + group * into_.levels[l + 1].count + first;
+    const float* shares = scores_[l + 1].share.data() + group * call_.levels[l + 1].count + first;
     FloatVec untouched = hn::Zero(d);
     for (int32_t k = 0; k < level.children; k += kLanes) {
       const auto number = hn::Add(numbers, hn::Set(di, first + k));
@@ -214,7 +213,7 @@ class ChangeFinder {
   const std::vector<ClusterScores>& scores_;
   const int32_t* opened_;
   int64_t stride_;
-  Clusters& into_;
+  UnitCentroids& into_;
   std::vector<int32_t> key_order_, group_of_;
   std::vector<int32_t> changed_by_;               // by number: the last query that had a change of a cluster
   std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]
@@ -224,8 +223,8 @@ class ChangeFinder {
 }  // namespace
 
 int64_t Changes(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
-                int64_t stride, Clusters& into) {
-  const MeetingCounter counter(call, scores, opened, stride, into);
+                int64_t stride, UnitCentroids& into) {
+  const MeetingCounter counter(call, scores, opened, stride);
   const int64_t met = counter.CentroidsScored() + counter.KeysOpened();
   if (call.always.reach >= 0) return met + ChangeFinder(call, scores, opened, stride, into).Run();
   into.change_begins.assign(static_cast<size_t>(call.length) + 1, 0);  // centroids' weights are of no global key
@@ -241,7 +240,7 @@ namespace lshformer {
 HWY_EXPORT(Changes);
 
 int64_t FindChanges(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
-                    int64_t stride, Clusters& into) {
+                    int64_t stride, UnitCentroids& into) {
   return HWY_DYNAMIC_DISPATCH(Changes)(call, scores, opened, stride, into);
 }
 

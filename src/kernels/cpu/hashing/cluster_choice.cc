@@ -41,38 +41,38 @@ struct Largest {
 };
 
 // Queries [begin, begin + count) of a group, less its mean, as products take them: transposed[k][r].
-void GatherGroupRows(const ClusterCall& call, const Clusters& clusters, int64_t group, int32_t begin, int32_t count,
-                     float* rows, float* transposed) {
-  const int stride = clusters.stride;
+void GatherGroupRows(const ClusterCall& call, const UnitCentroids& centroids, int64_t group, int32_t begin,
+                     int32_t count, float* rows, float* transposed) {
+  const int stride = call.stride;
   GatherPositions(call.query, call.query_order + begin, count, stride, rows);
-  TakeOffRows(clusters.mean_queries.data() + group * stride, count, stride, stride, rows);
+  TakeOffRows(centroids.mean_queries.data() + group * stride, count, stride, stride, rows);
   TransposeScaled(rows, stride, count, call.head_dim, RoundUp(count, kLanes), call.scale * kLog2E, transposed);
 }
 
 // Of all clusters of the first level.
-void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
+void ChooseOfAll(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores, int32_t* opened,
                  int64_t opened_stride) {
   const Floats d;
-  const int stride = clusters.stride;
-  const ClusterSums& level = clusters.levels.front();
+  const int stride = call.stride;
+  const CallLevel& level = call.levels.front();
   Workspace& memory = ThreadWorkspace();
   float* rows = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * stride);
   float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * stride);
   float* products = memory.Get<float>(Slot::kScores, int64_t{kBlockColumns} * kTileRows);
   const Largest largest{memory.Get<float>(Slot::kSums, int64_t{level.open} * kTileRows),
                         memory.Get<int32_t>(Slot::kUnseenValues, int64_t{level.open} * kTileRows), level.open};
-  for (int g = 0; g < clusters.groups; ++g) {
-    const float* centroids = level.keys.data() + int64_t{g} * level.count * stride;
+  for (int g = 0; g < call.groups; ++g) {
+    const float* keys = centroids.levels.front().keys.data() + int64_t{g} * level.count * stride;
     const float* choice = scores.choice.data() + int64_t{g} * level.count;
     for (int32_t begin = call.group_begins[g]; begin < call.group_begins[g + 1]; begin += kTileRows) {
       const int32_t count = std::min(kTileRows, call.group_begins[g + 1] - begin), padded = RoundUp(count, kLanes);
-      GatherGroupRows(call, clusters, g, begin, count, rows, transposed);
+      GatherGroupRows(call, centroids, g, begin, count, rows, transposed);
       std::fill_n(largest.scores, level.open * kTileRows, kNeverChosen);
       std::fill_n(largest.indices, level.open * kTileRows, -1);
       for (int32_t first = 0; first < level.count; first += kBlockColumns) {
         const int columns = std::min(kBlockColumns, level.count - first);
-        Multiply<Store::kSet, false>({centroids + int64_t{first} * stride, stride}, {transposed, padded},
-                                     {products, padded}, columns, padded, call.head_dim);
+        Multiply<Store::kSet, false>({keys + int64_t{first} * stride, stride}, {transposed, padded}, {products, padded},
+                                     columns, padded, call.head_dim);
         for (int c = 0; c < columns; ++c) {
           if (choice[first + c] == kNeverChosen) continue;
           const FloatVec added = hn::Set(d, choice[first + c]);
@@ -92,18 +92,19 @@ void ChooseOfAll(const ClusterCall& call, const Clusters& clusters, const Cluste
 // i's softmax over all centroids that the cluster's gets.
 class BundleChooser {
  public:
-  BundleChooser(const ClusterCall& call, const Clusters& clusters, const ClusterScores& scores, int32_t* opened,
+  BundleChooser(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores, int32_t* opened,
                 int64_t opened_stride)
       : call_(call),
-        clusters_(clusters),
-        level_(clusters.levels.front()),
+        centroids_(centroids),
+        level_(call.levels.front()),
+        sums_(centroids.levels.front()),
         scores_(scores),
         opened_(opened),
         opened_stride_(opened_stride),
         shares_(level_.count) {
     Workspace& memory = ThreadWorkspace();
-    rows_ = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * clusters.stride);
-    transposed_ = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * clusters.stride);
+    rows_ = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * call.stride);
+    transposed_ = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * call.stride);
     logits_ = memory.Get<float>(Slot::kScores, int64_t{level_.count} * kTileRows);
   }
 
@@ -123,16 +124,16 @@ class BundleChooser {
  private:
   void AddShares(int group, int32_t begin, int32_t count) {
     const Floats d;
-    const int stride = clusters_.stride, padded = RoundUp(count, kLanes);
-    GatherGroupRows(call_, clusters_, group, begin, count, rows_, transposed_);
+    const int stride = call_.stride, padded = RoundUp(count, kLanes);
+    GatherGroupRows(call_, centroids_, group, begin, count, rows_, transposed_);
     const int64_t first = int64_t{group} * level_.count;
-    Multiply<Store::kSet, false>({level_.keys.data() + first * stride, stride}, {transposed_, padded},
-                                 {logits_, padded}, level_.count, padded, call_.head_dim);
+    Multiply<Store::kSet, false>({sums_.keys.data() + first * stride, stride}, {transposed_, padded}, {logits_, padded},
+                                 level_.count, padded, call_.head_dim);
     for (int r = 0; r < padded; r += kLanes) {
       FloatVec largest = hn::Set(d, kMasked);
       for (int32_t c = 0; c < level_.count; ++c) {
         float* at = logits_ + int64_t{c} * padded + r;
-        const float logit = level_.logits[first + c];
+        const float logit = sums_.logits[first + c];
         const FloatVec sum = logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit));
         largest = hn::Max(largest, sum);
         hn::Store(sum, d, at);
@@ -161,7 +162,7 @@ class BundleChooser {
     order_.clear();
     for (int32_t c = 0; c < level_.count; ++c) {
       shares_[c] *= scores_.spread[first + c] + kEpsilon;
-      if (level_.logits[first + c] != kMasked && shares_[c] == shares_[c]) order_.push_back(c);
+      if (sums_.logits[first + c] != kMasked && shares_[c] == shares_[c]) order_.push_back(c);
     }
     const auto open = std::min(order_.size(), static_cast<size_t>(level_.open));
     std::partial_sort(order_.begin(), order_.begin() + static_cast<int64_t>(open), order_.end(),
@@ -172,8 +173,9 @@ class BundleChooser {
   }
 
   const ClusterCall& call_;
-  const Clusters& clusters_;
-  const ClusterSums& level_;
+  const UnitCentroids& centroids_;
+  const CallLevel& level_;
+  const LevelCentroids& sums_;
   const ClusterScores& scores_;
   int32_t* opened_;
   int64_t opened_stride_;
@@ -220,12 +222,13 @@ void DotsOfRows(const float* x, const float* rows, int32_t count, int stride, fl
 // Of those clusters of a level that the clusters opened above it are made of: others for each query.
 class ChildChooser {
  public:
-  ChildChooser(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores, int level,
-               int32_t* opened, int64_t opened_stride)
+  ChildChooser(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
+               int level, int32_t* opened, int64_t opened_stride)
       : call_(call),
-        clusters_(clusters),
-        above_(clusters.levels[level - 1]),
-        level_(clusters.levels[level]),
+        centroids_(centroids),
+        above_(call.levels[level - 1]),
+        level_(call.levels[level]),
+        keys_(centroids.levels[level].keys.data()),
         choice_(scores[level].choice),
         opened_(opened),
         stride_(opened_stride),
@@ -233,13 +236,13 @@ class ChildChooser {
         scores_(int64_t{above_.open} * above_.children + 2 * kLanes) {}
 
   void Run() {
-    const int stride = clusters_.stride;
+    const int stride = call_.stride;
     float* query = ThreadWorkspace().Get<float>(Slot::kRows, stride);
-    for (int g = 0; g < clusters_.groups; ++g) {
+    for (int g = 0; g < call_.groups; ++g) {
       for (int32_t i = call_.group_begins[g]; i < call_.group_begins[g + 1]; ++i) {
         const int32_t position = call_.query_order[i];
         CopyScaled(call_.query + int64_t{position} * stride, 1, stride, query);
-        TakeOffRows(clusters_.mean_queries.data() + int64_t{g} * stride, 1, stride, stride, query);
+        TakeOffRows(centroids_.mean_queries.data() + int64_t{g} * stride, 1, stride, stride, query);
         CopyScaled(query, call_.scale * kLog2E, stride, query);
         Choose(query, g, position);
       }
@@ -259,8 +262,7 @@ class ChildChooser {
     }
     for (int32_t p = 0; p < parents; ++p) {
       const int64_t at = group * level_.count + int64_t{parents_[p]} * children;
-      DotsOfRows(query, level_.keys.data() + at * clusters_.stride, children, clusters_.stride,
-                 scores_.data() + int64_t{p} * children);
+      DotsOfRows(query, keys_ + at * call_.stride, children, call_.stride, scores_.data() + int64_t{p} * children);
       AddChoice(choice_.data() + at, children, scores_.data() + int64_t{p} * children);
     }
     std::fill_n(scores_.data() + int64_t{parents} * children, kLanes, kNeverChosen);
@@ -300,8 +302,9 @@ class ChildChooser {
   }
 
   const ClusterCall& call_;
-  const Clusters& clusters_;
-  const ClusterSums &above_, &level_;
+  const UnitCentroids& centroids_;
+  const CallLevel &above_, &level_;
+  const float* keys_;
   const std::vector<float>& choice_;
   int32_t* opened_;
   int64_t stride_;
@@ -311,16 +314,16 @@ class ChildChooser {
 
 }  // namespace
 
-void Choose(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+void Choose(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
             int32_t* opened, int64_t stride) {
-  const ClusterSums& first = clusters.levels.front();
+  const CallLevel& first = call.levels.front();
   if (!call.bundle_begins.empty()) {
-    BundleChooser(call, clusters, scores.front(), opened, stride).Run();
+    BundleChooser(call, centroids, scores.front(), opened, stride).Run();
     return;
   }
-  if (first.open > 0) ChooseOfAll(call, clusters, scores.front(), opened + first.opened_at * stride, stride);
-  for (size_t level = 1; level < clusters.levels.size(); ++level)
-    ChildChooser(call, clusters, scores, static_cast<int>(level), opened, stride).Run();
+  if (first.open > 0) ChooseOfAll(call, centroids, scores.front(), opened + first.opened_at * stride, stride);
+  for (size_t level = 1; level < call.levels.size(); ++level)
+    ChildChooser(call, centroids, scores, static_cast<int>(level), opened, stride).Run();
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -330,9 +333,9 @@ HWY_AFTER_NAMESPACE();
 namespace lshformer {
 HWY_EXPORT(Choose);
 
-void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+void ChooseClusters(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
                     int32_t* opened, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(Choose)(call, clusters, scores, opened, stride);
+  HWY_DYNAMIC_DISPATCH(Choose)(call, centroids, scores, opened, stride);
 }
 
 }  // namespace lshformer

@@ -98,35 +98,49 @@ HWY_INLINE void WeightedMean(const float* keys, const float* weights, int32_t co
   for (int v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, to + v * kLanes);
 }
 
-// What follows from weight, M and spread.
-void SetLogits(int64_t at, ClusterSums& into, ClusterScores& scores) {
-  constexpr auto kEpsilon = static_cast<float>(ClusteredAttention::kSpreadEpsilon);
-  into.logits[at] = scores.largest[at] + std::log2(scores.weight[at]);
-  scores.choice[at] = into.logits[at] + std::log2(scores.spread[at] + kEpsilon);
-}
+// What is known of the clusters of one size.
+struct LevelSums {
+  const CallLevel& level;
+  LevelCentroids& centroids;
+  ClusterScores& scores;
 
-// The members of `into` and `scores` for group g, of clusters of keys; keys: [length][stride] in order; dots: of each
+  // What follows from weight, M and spread.
+  void SetLogits(int64_t at) const {
+    constexpr auto kEpsilon = static_cast<float>(ClusteredAttention::kSpreadEpsilon);
+    centroids.logits[at] = scores.largest[at] + std::log2(scores.weight[at]);
+    scores.choice[at] = centroids.logits[at] + std::log2(scores.spread[at] + kEpsilon);
+  }
+  void NeverChoose(int64_t at) const {
+    centroids.logits[at] = kMasked;
+    scores.choice[at] = kNeverChosen;
+  }
+};
+
+// The sums of group g, of clusters of keys; keys: [length][stride] in order; dots: of each
 // with the group's mean; work: [length], a vector more.
 void SumUpKeys(const ClusterCall& call, int g, const float* keys, const float* dots, int dots_stride, float* work,
-               int stride, ClusterSums& into, ClusterScores& scores) {
+               const LevelSums& into) {
   const Floats d;
+  const CallLevel& level = into.level;
+  LevelCentroids& centroids = into.centroids;
+  ClusterScores& scores = into.scores;
+  const int stride = call.stride;
   const float factor = call.scale * kLog2E;
   for (int32_t r = 0; r < call.length; ++r) work[r] = factor * dots[r * int64_t{dots_stride}];
-  std::vector<float> largest(into.count);
-  for (int32_t c = 0; c < into.count; ++c)
-    largest[c] = RelativeToLargest(call, c, call.key_order + into.begins[c], into.begins[c + 1] - into.begins[c],
-                                   work + into.begins[c]);
+  std::vector<float> largest(level.count);
+  for (int32_t c = 0; c < level.count; ++c)
+    largest[c] = RelativeToLargest(call, c, call.key_order + level.begins[c], level.begins[c + 1] - level.begins[c],
+                                   work + level.begins[c]);
   for (int32_t r = 0; r < call.length; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
-  for (int32_t c = 0; c < into.count; ++c) {
-    const int32_t begin = into.begins[c], count = into.begins[c + 1] - begin;
-    const int64_t at = int64_t{g} * into.count + c;
-    float* centroid = into.keys.data() + at * stride;
-    float* weights = into.weights.data() + int64_t{g} * call.length + begin;
+  for (int32_t c = 0; c < level.count; ++c) {
+    const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
+    const int64_t at = int64_t{g} * level.count + c;
+    float* centroid = centroids.keys.data() + at * stride;
+    float* weights = centroids.weights.data() + int64_t{g} * call.length + begin;
     const bool scored = std::any_of(call.key_order + begin, call.key_order + begin + count,
                                     [&](int32_t position) { return !call.always.IsGlobal(position); });
     if (!scored) {
-      into.logits[at] = kMasked;
-      scores.choice[at] = kNeverChosen;
+      into.NeverChoose(at);
       continue;
     }
     float total = 0;
@@ -141,47 +155,47 @@ void SumUpKeys(const ClusterCall& call, int g, const float* keys, const float* d
     scores.weight[at] = total;
     scores.largest[at] = largest[c];
     scores.spread[at] = Spread(keys + int64_t{begin} * stride, weights, count, stride, centroid);
-    SetLogits(at, into, scores);
+    into.SetLogits(at);
   }
 }
 
 // The same of clusters of clusters, from the level below: what their keys' sums would be, but for rounding.
-void SumUpChildren(int g, int32_t length, int stride, const ClusterSums& below, ClusterScores& below_scores,
-                   ClusterSums& into, ClusterScores& scores) {
-  for (int32_t c = 0; c < into.count; ++c) {
-    const int64_t at = int64_t{g} * into.count + c, first = int64_t{g} * below.count + c * into.children;
+void SumUpChildren(int g, int32_t length, int stride, const LevelSums& below, const LevelSums& into) {
+  const CallLevel& level = into.level;
+  ClusterScores &scores = into.scores, &below_scores = below.scores;
+  for (int32_t c = 0; c < level.count; ++c) {
+    const int64_t at = int64_t{g} * level.count + c, first = int64_t{g} * below.level.count + c * level.children;
     float largest = kNeverChosen, total = 0;
-    for (int64_t child = first; child < first + into.children; ++child) {
+    for (int64_t child = first; child < first + level.children; ++child) {
       const float own = below_scores.largest[child];
       if (below_scores.weight[child] != 0 && (own > largest || std::isnan(own))) largest = own;
     }
     float* shares = below_scores.share.data() + first;
-    for (int32_t k = 0; k < into.children; ++k) {
+    for (int32_t k = 0; k < level.children; ++k) {
       const float weight = below_scores.weight[first + k];
       shares[k] = weight == 0 ? 0 : weight * std::exp2(below_scores.largest[first + k] - largest);
       total += shares[k];
     }
     if (total == 0) {
-      into.logits[at] = kMasked;
-      scores.choice[at] = kNeverChosen;
+      into.NeverChoose(at);
       continue;
     }
-    for (int32_t k = 0; k < into.children; ++k) shares[k] /= total;
-    const float* centroids = below.keys.data() + first * stride;
-    float* centroid = into.keys.data() + at * stride;
+    for (int32_t k = 0; k < level.children; ++k) shares[k] /= total;
+    const float* centroids = below.centroids.keys.data() + first * stride;
+    float* centroid = into.centroids.keys.data() + at * stride;
     for (int k = 0; k < stride; k += kLanes)
-      WeightedMean<1>(centroids + k, shares, into.children, stride, centroid + k);
+      WeightedMean<1>(centroids + k, shares, level.children, stride, centroid + k);
     scores.weight[at] = total;
     scores.largest[at] = largest;
-    scores.spread[at] = Spread(centroids, shares, into.children, stride, centroid);
-    for (int32_t k = 0; k < into.children; ++k) {
+    scores.spread[at] = Spread(centroids, shares, level.children, stride, centroid);
+    for (int32_t k = 0; k < level.children; ++k) {
       scores.spread[at] += shares[k] * below_scores.spread[first + k];
-      const int32_t child = c * into.children + k;
-      for (int64_t r = int64_t{g} * length + below.begins[child]; r < int64_t{g} * length + below.begins[child + 1];
-           ++r)
-        into.weights[r] = shares[k] * below.weights[r];
+      const int32_t child = c * level.children + k;
+      for (int64_t r = int64_t{g} * length + below.level.begins[child];
+           r < int64_t{g} * length + below.level.begins[child + 1]; ++r)
+        into.centroids.weights[r] = shares[k] * below.centroids.weights[r];
     }
-    SetLogits(at, into, scores);
+    into.SetLogits(at);
   }
 }
 
@@ -210,27 +224,27 @@ bool CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int he
   return hn::AllTrue(d, hn::Eq(apart, hn::Zero(d))) && rest == 0;
 }
 
-void SumUp(const ClusterCall& call, Clusters& into, std::vector<ClusterScores>& scores) {
-  const int stride = into.stride;
+void SumUp(const ClusterCall& call, UnitCentroids& into, std::vector<ClusterScores>& scores) {
+  const int stride = call.stride;
   Workspace& memory = ThreadWorkspace();
-  float* means = memory.Get<float>(Slot::kRows, int64_t{into.groups} * stride);
-  MeanQueries(call, into.groups, stride, means);
-  into.mean_queries.assign(means, means + int64_t{into.groups} * stride);
+  float* means = memory.Get<float>(Slot::kRows, int64_t{call.groups} * stride);
+  MeanQueries(call, call.groups, stride, means);
+  into.mean_queries.assign(means, means + int64_t{call.groups} * stride);
   float* keys = memory.Get<float>(Slot::kColumns, int64_t{call.length} * stride);
   GatherPositions(call.key, call.key_order, call.length, stride, keys);
   // Products of keys with all means.
-  const int groups = RoundUp(into.groups, kLanes);
+  const int groups = RoundUp(call.groups, kLanes);
   float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
   float* dots = memory.Get<float>(Slot::kScores, int64_t{call.length} * groups);
-  TransposeScaled(means, stride, into.groups, stride, groups, 1, transposed);
+  TransposeScaled(means, stride, call.groups, stride, groups, 1, transposed);
   Multiply<Store::kSet, false>({keys, stride}, {transposed, groups}, {dots, groups}, call.length, groups, stride);
   float* work = memory.Get<float>(Slot::kSums, call.length + kLanes);
   std::fill_n(work, call.length + kLanes, 0.0f);
-  for (int g = 0; g < into.groups; ++g) {
-    SumUpKeys(call, g, keys, dots + g, groups, work, stride, into.levels.back(), scores.back());
-    for (size_t level = into.levels.size() - 1; level > 0; --level)
-      SumUpChildren(g, call.length, stride, into.levels[level], scores[level], into.levels[level - 1],
-                    scores[level - 1]);
+  std::vector<LevelSums> levels;
+  for (size_t l = 0; l < call.levels.size(); ++l) levels.push_back({call.levels[l], into.levels[l], scores[l]});
+  for (int g = 0; g < call.groups; ++g) {
+    SumUpKeys(call, g, keys, dots + g, groups, work, levels.back());
+    for (size_t l = levels.size() - 1; l > 0; --l) SumUpChildren(g, call.length, stride, levels[l], levels[l - 1]);
   }
 }
 
@@ -247,13 +261,15 @@ bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length,
   return HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
 }
 
-std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into) {
+std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, UnitCentroids& into) {
+  into.stride = call.stride;
   std::vector<ClusterScores> scores;
-  for (ClusterSums& level : into.levels) {
-    const int64_t centroids = int64_t{into.groups} * level.count;
-    level.keys.assign(centroids * into.stride, 0.0f);
-    level.logits.assign(centroids, 0.0f);
-    level.weights.assign(int64_t{into.groups} * call.length + kRowPadding, 0.0f);
+  for (const CallLevel& level : call.levels) {
+    const int64_t centroids = int64_t{call.groups} * level.count;
+    LevelCentroids& own = into.levels.emplace_back();
+    own.keys.assign(centroids * call.stride, 0.0f);
+    own.logits.assign(centroids, 0.0f);
+    own.weights.assign(int64_t{call.groups} * call.length + kRowPadding, 0.0f);
     const std::vector<float> zeros(centroids + kRowPadding);
     scores.push_back({zeros, zeros, zeros, zeros, zeros});
   }

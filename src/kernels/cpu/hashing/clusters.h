@@ -1,13 +1,14 @@
-// The numbers of clustered attention's plans: projections, clusters' weighted means, which clusters a query opens, and
-// what its window takes out of the others.
+// The numbers of clustered attention (kernels/centroids.h): projections, clusters' weighted means, which clusters a
+// query opens, and what its window takes out of the others.
 #pragma once
 #include <limits>
 #include <span>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/centroids.h"
 #include "kernels/cpu/aligned_floats.h"
-#include "kernels/plan.h"
+#include "kernels/packed_heads.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer {
 
@@ -34,10 +35,18 @@ void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int h
 bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
                     float* to);
 
+// Clusters of one size, and where each one's keys begin in their order.
+struct CallLevel : PlanLevel {
+  const int32_t* begins = nullptr;  // [count + 1]; the base's offset is of no use here
+};
+
 // One sequence under one head.
 struct ClusterCall {
-  const float *query = nullptr, *key = nullptr;  // [length][Clusters::stride], aligned, zeros at the ends of rows
+  const float *query = nullptr, *key = nullptr;  // [length][stride], aligned, zeros at the ends of rows
   int head_dim = 0;
+  int stride = 0;  // of vectors, in whole vectors of 16
+  int32_t groups = 0;
+  std::vector<CallLevel> levels;  // the largest clusters first
   int32_t length = 0;
   float scale = 1;                        // of scores
   const int32_t* key_order = nullptr;     // [length] positions of keys, cluster by cluster
@@ -52,7 +61,7 @@ struct ClusterCall {
 // ClusterScores::choice of a cluster that is never scored.
 inline constexpr float kNeverChosen = -std::numeric_limits<float>::infinity();
 
-// What the choice and the rests of clusters need beside what the plan keeps, [groups][clusters] of a level; there is
+// What the choice and the rests of clusters need beside the centroids, [groups][clusters] of a level; there is
 // room for a vector behind them.
 struct ClusterScores {
   std::vector<float> choice;   // what is added to (q − m)·k̃ where clusters are chosen, units of log 2
@@ -63,15 +72,15 @@ struct ClusterScores {
 };
 
 // Fills in the means of groups and the weights, centroids and logits of clusters, level by level from the last, whose
-// clusters are made of keys; `into` has groups and the levels' counts and begins. Scores [level].
-std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, Clusters& into);
+// clusters are made of keys. Scores [level].
+std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, UnitCentroids& into);
 // opened[(opened_at + p) · stride + position]: the cluster of a level that a query likes p-th best, of those that it is
 // scored with, p < open; −1 where there are no more. Of bundles the same for all queries (docs/attention.md).
-void ChooseClusters(const ClusterCall& call, const Clusters& clusters, const std::vector<ClusterScores>& scores,
+void ChooseClusters(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
                     int32_t* opened, int64_t stride);
 // Fills in the changes, and returns how many keys the queries meet key by key and how many centroids they are scored
 // with, together.
 int64_t FindChanges(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,
-                    int64_t stride, Clusters& into);
+                    int64_t stride, UnitCentroids& into);
 
 }  // namespace lshformer

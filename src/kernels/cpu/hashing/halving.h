@@ -1,10 +1,11 @@
-// Rows cut into parts of equal size by halves (kernels/attention.h, HashByHalving).
+// Rows cut into parts of equal size by halves (kernels/attention.h, GroupByHalving).
 #pragma once
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention.h"
 #include "kernels/cpu/hashing/clusters.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer {
 

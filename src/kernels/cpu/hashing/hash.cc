@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/aligned_floats.h"
 #include "kernels/cpu/hashing/clusters.h"
 #include "kernels/cpu/hashing/patterns.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hashing/hash.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -205,11 +206,11 @@ int64_t TokensAtATime(const SimHashAttention& simhash, int padded) {
 
 }  // namespace
 
-HashBuckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
-                               HeadTensor<const float> key, const SimHashPlanes& planes) {
+Buckets HashQueriesAndKeys(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+                           HeadTensor<const float> key, const SimHashPlanes& planes) {
   const auto& simhash = As<SimHashAttention>(spec);
   const int64_t tokens = shape.tokens();
-  HashBuckets buckets;
+  Buckets buckets;
   if (tokens == 0) return buckets;
   if (SignPatternsAreBuckets(simhash)) return HashSignPatterns(simhash, shape, query, key, planes);
   buckets.query.resize(static_cast<size_t>(shape.heads) * simhash.hashes * tokens);

@@ -141,12 +141,12 @@ std::vector<float> MeanKeys(const AttentionShape& shape, HeadTensor<const float>
 
 }  // namespace
 
-HashBuckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape,
-                             HeadTensor<const float> query, HeadTensor<const float> key, const SimHashPlanes& planes) {
+Buckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape, HeadTensor<const float> query,
+                         HeadTensor<const float> key, const SimHashPlanes& planes) {
   constexpr int64_t kWorthAThread = 4'000'000;  // operations: about 0.1 ms
   const int64_t tokens = shape.tokens();
   const int width = (planes.bands + kPatternVectors - 1) / kPatternVectors * kPatternVectors;
-  HashBuckets buckets;
+  Buckets buckets;
   buckets.query.resize(static_cast<size_t>(shape.heads) * simhash.hashes * tokens);
   buckets.key.resize(buckets.query.size());
   const AlignedFloats packed = Packed(planes, shape.heads, simhash.hashes, shape.head_dim, width);

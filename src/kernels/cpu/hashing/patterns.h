@@ -2,7 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 
 namespace lshformer {
 
@@ -10,7 +11,7 @@ namespace lshformer {
 std::vector<float> MeanRow(HeadTensor<const float> x, int64_t begin, int64_t end, int head, int head_dim);
 
 // HashQueriesAndKeys where sign patterns are buckets.
-HashBuckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape,
-                             HeadTensor<const float> query, HeadTensor<const float> key, const SimHashPlanes& planes);
+Buckets HashSignPatterns(const SimHashAttention& simhash, const AttentionShape& shape, HeadTensor<const float> query,
+                         HeadTensor<const float> key, const SimHashPlanes& planes);
 
 }  // namespace lshformer

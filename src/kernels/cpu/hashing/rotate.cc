@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/aligned_floats.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/hashing/rotate.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -155,7 +156,7 @@ std::vector<int32_t> HashByRotation(const AttentionSpec& spec, const AttentionSh
   std::vector<std::pair<std::array<int, 2>, std::vector<Block>>> groups;  // by bucket count
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t begin = shape.cu_seqlens[b], end = shape.cu_seqlens[b + 1];
-    if (begin == end || (needed_only && !UsesHash(spec, static_cast<int>(end - begin)))) continue;
+    if (begin == end || (needed_only && !IsSparseAt(spec, static_cast<int>(end - begin)))) continue;
     const std::array<int, 2> factors = BucketFactors(reformer, end - begin);
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == factors; });
     if (group == groups.end()) group = groups.insert(group, {factors, {}});

@@ -14,16 +14,16 @@ namespace {
 
 constexpr PartPair kOnePair[] = {{0, 0}};
 
-PackedTiles PackRounded(const float* weight, int64_t out, int64_t in) {
+PackedAmxTiles PackRounded(const float* weight, int64_t out, int64_t in) {
   std::vector<BFloat16> rounded(static_cast<size_t>(out * in));
   RoundRows(weight, in, out, in, rounded.data());
   const void* const part[] = {rounded.data()};
-  return PackedTiles(TileNumbers::kBFloat16, part, in, out);
+  return PackedAmxTiles(AmxNumbers::kBFloat16, part, in, out);
 }
 
-class ByteTileLinear : public TileLinear {
+class ByteAmxLinear : public AmxLinear {
  public:
-  ByteTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+  ByteAmxLinear(AmxTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
       : tiles_(tiles),
         in_(in),
         bias_(bias, bias + out),
@@ -43,20 +43,20 @@ class ByteTileLinear : public TileLinear {
   }
 
  private:
-  PackedTiles Pack(const float* weight, int64_t out) {
+  PackedAmxTiles Pack(const float* weight, int64_t out) {
     std::vector<int8_t> quantized(static_cast<size_t>(out * in_));
     QuantizeWeight(weight, out, in_, quantized.data(), scales_.data(), sums_.data());
     const void* const part[] = {quantized.data()};
-    return PackedTiles(TileNumbers::kBytes, part, in_, out);
+    return PackedAmxTiles(AmxNumbers::kBytes, part, in_, out);
   }
-  MatrixTiles tiles_;
+  AmxTiles tiles_;
   int64_t in_;
   std::vector<float> bias_, scales_;
   std::vector<int32_t> sums_;
-  PackedTiles weight_;
+  PackedAmxTiles weight_;
 };
 
-void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
+void MultiplyInAmxTiles(const ProductOf<BFloat16>& product, AmxTiles tiles) {
   const int64_t rows = product.rows, columns = product.columns, inner = product.inner;
   const auto halves = [](const BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); };
   const BFloat16* a = product.a.data;
@@ -68,8 +68,8 @@ void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
     a_stride = inner;
   }
   const void* const part[] = {product.b.data};
-  const PackedTiles b = product.b.column_stride == 1 ? PackedTiles::OfRows(part, inner, columns)
-                                                     : PackedTiles(TileNumbers::kBFloat16, part, inner, columns);
+  const PackedAmxTiles b = product.b.column_stride == 1 ? PackedAmxTiles::OfRows(part, inner, columns)
+                                                        : PackedAmxTiles(AmxNumbers::kBFloat16, part, inner, columns);
   const int64_t a_bytes = a_stride * static_cast<int64_t>(sizeof(BFloat16));
   MultiplyPacked({&b, {a}, a_bytes, rows, kOnePair, tiles},
                  [&](const SumBlock& block) { FinishBlock(block, product); });
@@ -77,29 +77,29 @@ void MultiplyInTiles(const ProductOf<BFloat16>& product, MatrixTiles tiles) {
 
 }  // namespace
 
-RoundedTileLinear::RoundedTileLinear(MatrixTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
+RoundedAmxLinear::RoundedAmxLinear(AmxTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
     : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
 
-const BFloat16* RoundedTileLinear::RoundedRows(int64_t rows, const float* x) const {
+const BFloat16* RoundedAmxLinear::RoundedRows(int64_t rows, const float* x) const {
   auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
   RoundRows(x, in_, rows, in_, rounded);
   return rounded;
 }
 
-void RoundedTileLinear::Multiply(int64_t rows, const BFloat16* x,
-                                 const std::function<void(const SumBlock&)>& finish) const {
+void RoundedAmxLinear::Multiply(int64_t rows, const BFloat16* x,
+                                const std::function<void(const SumBlock&)>& finish) const {
   MultiplyPacked({&weight_, {x}, in_ * static_cast<int64_t>(sizeof(BFloat16)), rows, kOnePair, tiles_}, finish);
 }
 
-void RoundedTileLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const {
+void RoundedAmxLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const {
   Multiply(rows, x, [&](const SumBlock& block) { FinishBlock(block, bias_.data(), function, weight_.columns(), y); });
 }
 
-void RoundedTileLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
+void RoundedAmxLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
   Run(rows, RoundedRows(rows, x), y, function);
 }
 
-void RoundedTileLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
+void RoundedAmxLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
   Multiply(rows, RoundedRows(rows, x), [&](const SumBlock& block) {
     AddBiasAndApply({.rows = block.rows,
                      .columns = block.columns,
@@ -112,25 +112,25 @@ void RoundedTileLinear::Run(int64_t rows, const float* x, BFloat16* y, std::opti
   });
 }
 
-std::unique_ptr<const TileLinear> MakeTileLinear(Precision precision, const float* weight, const float* bias,
-                                                 int64_t out, int64_t in) {
-  const MatrixTiles tiles = ActiveMatrixTiles();
-  if (tiles == MatrixTiles::kNone) return nullptr;
+std::unique_ptr<const AmxLinear> MakeAmxLinear(Precision precision, const float* weight, const float* bias, int64_t out,
+                                               int64_t in) {
+  const AmxTiles tiles = ActiveAmxTiles();
+  if (tiles == AmxTiles::kNone) return nullptr;
   switch (precision) {
     case Precision::kFloat32:
       break;
     case Precision::kBFloat16:
-      return std::make_unique<const RoundedTileLinear>(tiles, weight, bias, out, in);
+      return std::make_unique<const RoundedAmxLinear>(tiles, weight, bias, out, in);
     case Precision::kInt8:
-      return std::make_unique<const ByteTileLinear>(tiles, weight, bias, out, in);
+      return std::make_unique<const ByteAmxLinear>(tiles, weight, bias, out, in);
   }
   const int products = ProductsOfFloat32(ActiveMatmulPrecision(), in, out, /*tiles=*/true);
   return products == 0 ? nullptr : MakeSplitLinear(products, tiles, weight, bias, out, in);
 }
 
 void MultiplyRounded(const ProductOf<BFloat16>& product) {
-  const MatrixTiles tiles = ActiveMatrixTiles();
-  tiles == MatrixTiles::kNone ? MultiplyBf16(product) : MultiplyInTiles(product, tiles);
+  const AmxTiles tiles = ActiveAmxTiles();
+  tiles == AmxTiles::kNone ? MultiplyBf16(product) : MultiplyInAmxTiles(product, tiles);
 }
 
 void FinishBlock(const SumBlock& block, const float* bias, std::optional<UnaryFunction> function, int64_t columns,

@@ -26,7 +26,7 @@ constexpr double kPackPart = 6, kTurnPart = 24, kRowsOfCall = 128;
 double RoundedUp(int64_t count) { return static_cast<double>((count + kSide - 1) / kSide * kSide); }
 
 // Of one row through tiles, against `inner` · `columns` of multiply-add.
-double CostInTiles(int products, int64_t inner, int64_t columns) {
+double CostInAmxTiles(int products, int64_t inner, int64_t columns) {
   return products * RoundedUp(inner) * RoundedUp(columns) * kTileMultiplyAdd +
          static_cast<double>(inner) * kSplitNumber + static_cast<double>(columns) * kFinishSum;
 }
@@ -37,7 +37,7 @@ double CostInTraining(int products, const MatrixProduct& p) {
   const double rows = p.inner_is_tokens ? static_cast<double>(p.rows) : kRowsOfCall;
   const double second = (kSplitNumber + parts * kPackPart) * static_cast<double>(p.columns) / rows,
                turned = p.inner_is_tokens ? parts * kTurnPart : 0;
-  return CostInTiles(products, p.inner, p.columns) + static_cast<double>(p.inner) * (second + turned);
+  return CostInAmxTiles(products, p.inner, p.columns) + static_cast<double>(p.inner) * (second + turned);
 }
 
 // So many, or 0 for kHighest and where `cost(products)` is not less than that of `inner` · `columns` of multiply-add.
@@ -72,13 +72,14 @@ MatmulPrecision ParseMatmulPrecision(const std::string& name) {
 
 void SetMatmulPrecision(MatmulPrecision precision) { active = precision; }
 MatmulPrecision ActiveMatmulPrecision() {
-  return ActiveMatrixTiles() == MatrixTiles::kNone ? MatmulPrecision::kHighest : active.load();
+  return ActiveAmxTiles() == AmxTiles::kNone ? MatmulPrecision::kHighest : active.load();
 }
 
 int PartsOfProducts(int products) { return products == 3 ? 2 : 1; }
 
 int ProductsOfFloat32(MatmulPrecision precision, int64_t inner, int64_t columns, bool tiles) {
-  return Chosen(precision, inner, columns, tiles, [&](int products) { return CostInTiles(products, inner, columns); });
+  return Chosen(precision, inner, columns, tiles,
+                [&](int products) { return CostInAmxTiles(products, inner, columns); });
 }
 
 int ProductsInTraining(MatmulPrecision precision, const MatrixProduct& product, bool tiles) {

@@ -17,8 +17,8 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
     : precision_(precision), in_(in), out_(out) {
-  in_tiles_ = MakeTileLinear(precision, weight, bias, out, in);
-  if (in_tiles_) return;
+  in_amx_tiles_ = MakeAmxLinear(precision, weight, bias, out, in);
+  if (in_amx_tiles_) return;
   bias_.assign(bias, bias + out);
   // [out, in] seen as the [in, out] factor.
   if (precision == Precision::kFloat32) {
@@ -38,7 +38,7 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
-const RoundedTileLinear* PackedLinear::rounded() const { return in_tiles_ ? in_tiles_->Rounded() : nullptr; }
+const RoundedAmxLinear* PackedLinear::rounded() const { return in_amx_tiles_ ? in_amx_tiles_->Rounded() : nullptr; }
 
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
@@ -54,12 +54,12 @@ void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t,
 }
 
 void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  ForPiecesOfRows(rows, in_tiles(),
+  ForPiecesOfRows(rows, in_amx_tiles(),
                   [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 
 void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  if (in_tiles_) return in_tiles_->Run(rows, x, y, function);
+  if (in_amx_tiles_) return in_amx_tiles_->Run(rows, x, y, function);
   const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());

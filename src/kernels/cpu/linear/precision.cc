@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "kernels/packed_linear.h"
 
 namespace lshformer {

@@ -43,11 +43,11 @@ void ForEachMisfit(const std::vector<uint8_t>& fits, const Visit& visit) {
   }
 }
 
-class SplitTileLinear : public TileLinear {
+class SplitAmxLinear : public AmxLinear {
  public:
   // left: of the weight, further parts behind those that are packed, [kPartsOfFloat − weight.parts()][out][in].
-  SplitTileLinear(int products, MatrixTiles tiles, PackedTiles weight, std::vector<BFloat16> left, const float* bias,
-                  int64_t in)
+  SplitAmxLinear(int products, AmxTiles tiles, PackedAmxTiles weight, std::vector<BFloat16> left, const float* bias,
+                 int64_t in)
       : products_(products),
         tiles_(tiles),
         in_(in),
@@ -93,10 +93,10 @@ class SplitTileLinear : public TileLinear {
   }
 
   int products_;
-  MatrixTiles tiles_;
+  AmxTiles tiles_;
   int64_t in_;
   std::vector<float> bias_;
-  PackedTiles weight_;
+  PackedAmxTiles weight_;
   std::vector<BFloat16> left_;
   mutable std::once_flag made_whole_;
   mutable std::unique_ptr<const PackedMatrix> whole_;
@@ -120,7 +120,7 @@ SplitFactor Split(const float* x, int64_t stride, int64_t rows, int64_t columns,
 }
 
 // Nothing where a number has no parts.
-std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
+std::optional<PackedAmxTiles> PackSecond(const MatrixProduct& p, int parts) {
   const bool by_rows = p.b.column_stride == 1;
   const SplitFactor split =
       by_rows ? Split(p.b.data, p.b.row_stride, p.inner, p.columns, parts, WorkspaceUse::kFilledSecond)
@@ -128,11 +128,11 @@ std::optional<PackedTiles> PackSecond(const MatrixProduct& p, int parts) {
   if (!AllFit(split.fits)) return {};
   const void* const all[] = {split.parts[0], split.parts[1]};
   const auto packed = std::span(all).first(static_cast<size_t>(parts));
-  return by_rows ? PackedTiles::OfRows(packed, p.inner, p.columns)
-                 : PackedTiles(TileNumbers::kBFloat16, packed, p.inner, p.columns);
+  return by_rows ? PackedAmxTiles::OfRows(packed, p.inner, p.columns)
+                 : PackedAmxTiles(AmxNumbers::kBFloat16, packed, p.inner, p.columns);
 }
 
-void MultiplyParts(const MatrixProduct& p, const Parts& a, const PackedTiles& b, int products, MatrixTiles tiles) {
+void MultiplyParts(const MatrixProduct& p, const Parts& a, const PackedAmxTiles& b, int products, AmxTiles tiles) {
   const int64_t row_bytes = p.inner * static_cast<int64_t>(sizeof(BFloat16));
   MultiplyPacked({&b, {a[0], a[1]}, row_bytes, p.rows, PairsOf(products), tiles},
                  [&](const SumBlock& block) { FinishBlock(block, p); });
@@ -147,7 +147,7 @@ MatrixProduct RowsOf(const MatrixProduct& p, int64_t first, int64_t count) {
 }
 
 // At most kPiece rows.
-void MultiplyRows(const MatrixProduct& p, const PackedTiles& b, int products, MatrixTiles tiles) {
+void MultiplyRows(const MatrixProduct& p, const PackedAmxTiles& b, int products, AmxTiles tiles) {
   const int parts = PartsOfProducts(products);
   const SplitFactor a = Split(p.a.data, p.a.row_stride, p.rows, p.inner, parts, WorkspaceUse::kLowFactor);
   ForEachMisfit(a.fits, [&](int64_t first, int64_t count) {  // as zeros, which add nothing to c
@@ -158,9 +158,9 @@ void MultiplyRows(const MatrixProduct& p, const PackedTiles& b, int products, Ma
 }
 
 // At most kPiece tokens.
-void MultiplyTokens(const MatrixProduct& p, int products, MatrixTiles tiles) {
+void MultiplyTokens(const MatrixProduct& p, int products, AmxTiles tiles) {
   const int parts = PartsOfProducts(products);
-  const std::optional<PackedTiles> b = PackSecond(p, parts);
+  const std::optional<PackedAmxTiles> b = PackSecond(p, parts);
   const SplitFactor a = Split(p.a.data, p.a.column_stride, p.inner, p.rows, parts, WorkspaceUse::kLowFactor);
   if (!b || !AllFit(a.fits)) return Multiply(p);
   const int64_t count = p.rows * p.inner, bytes = parts * count * static_cast<int64_t>(sizeof(BFloat16));
@@ -175,8 +175,8 @@ void MultiplyTokens(const MatrixProduct& p, int products, MatrixTiles tiles) {
 }  // namespace
 
 void MultiplyInParts(const MatrixProduct& p) {
-  const MatrixTiles tiles = ActiveMatrixTiles();
-  const int products = ProductsInTraining(ActiveMatmulPrecision(), p, tiles != MatrixTiles::kNone);
+  const AmxTiles tiles = ActiveAmxTiles();
+  const int products = ProductsInTraining(ActiveMatmulPrecision(), p, tiles != AmxTiles::kNone);
   if (products == 0 || p.inner == 0) return Multiply(p);
   if (p.inner_is_tokens) {
     MatrixProduct piece = p;
@@ -189,14 +189,14 @@ void MultiplyInParts(const MatrixProduct& p) {
     }
     return;
   }
-  const std::optional<PackedTiles> b = PackSecond(p, PartsOfProducts(products));
+  const std::optional<PackedAmxTiles> b = PackSecond(p, PartsOfProducts(products));
   if (!b) return Multiply(p);
   for (int64_t row = 0; row < p.rows; row += kPiece)
     MultiplyRows(RowsOf(p, row, std::min(kPiece, p.rows - row)), *b, products, tiles);
 }
 
-std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tiles, const float* weight,
-                                                  const float* bias, int64_t out, int64_t in) {
+std::unique_ptr<const AmxLinear> MakeSplitLinear(int products, AmxTiles tiles, const float* weight, const float* bias,
+                                                 int64_t out, int64_t in) {
   const int64_t numbers = out * in, packed_parts = PartsOfProducts(products);
   std::vector<BFloat16> memory(static_cast<size_t>(kPartsOfFloat * numbers));
   BFloat16* parts[kPartsOfFloat];
@@ -205,9 +205,9 @@ std::unique_ptr<const TileLinear> MakeSplitLinear(int products, MatrixTiles tile
   SplitRows(weight, in, out, in, parts, kLeastExactlySplit, fits.data());
   if (!AllFit(fits)) return nullptr;
   const void* const first[] = {parts[0], parts[1]};
-  return std::make_unique<const SplitTileLinear>(
+  return std::make_unique<const SplitAmxLinear>(
       products, tiles,
-      PackedTiles(TileNumbers::kBFloat16, std::span(first).first(static_cast<size_t>(packed_parts)), in, out),
+      PackedAmxTiles(AmxNumbers::kBFloat16, std::span(first).first(static_cast<size_t>(packed_parts)), in, out),
       std::vector<BFloat16>(memory.begin() + packed_parts * numbers, memory.end()), bias, in);
 }
 

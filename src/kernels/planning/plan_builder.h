@@ -2,9 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/plan.h"
+#include "kernels/planning/plan_arrays.h"
 
 namespace lshformer {
 
@@ -17,7 +19,9 @@ struct UnitParts {
   std::vector<BucketRun> runs;
   std::vector<int32_t> orders;
   std::vector<int32_t> seen;
-  std::vector<Clusters> clusters;  // of a clustered unit, else none
+  PlanClusters clusters;          // of a clustered unit, else of no groups; level_begin, level_end are not set
+  std::vector<PlanLevel> levels;  // of a clustered unit, else none
+  UnitCentroids centroids;        // of those
   int64_t pairs_computed = 0;
 };
 
@@ -59,9 +63,10 @@ void AddExact(UnitParts& parts);
 void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& count, int32_t* order);
 
 // Calls add_passes for every sequence and head of `shape`, by all threads, and lays their parts end to end. `plan` has
-// what the builder knows before: buckets, hashes, hash_flops. piece: tokens whose planning is worth waking a thread.
+// what the builder knows before: buckets, hashes, selection_flops. piece: tokens whose planning is worth waking a
+// thread. centroids: where those of clustered units go.
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
                                 const std::function<void(const AttentionPlan& plan, UnitParts& parts)>& add_passes,
-                                int64_t piece = 8192);
+                                int64_t piece = 8192, Centroids* centroids = nullptr);
 
 }  // namespace lshformer

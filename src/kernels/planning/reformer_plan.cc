@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {
@@ -169,9 +169,9 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
   plan->hashes = reformer.rounds;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    if (!UsesHash(spec, length)) continue;
+    if (!IsSparseAt(spec, length)) continue;
     CheckWindow(reformer, length);
-    plan->counts.hash_flops +=
+    plan->counts.selection_flops +=
         int64_t{2} * RotationColumns(reformer, length) * shape.head_dim * length * reformer.rounds * shape.heads;
   }
   if (!reformer.cross_bucket) plan->query_buckets.assign(buckets.begin(), buckets.end());
@@ -180,7 +180,7 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
   const int64_t tokens = shape.tokens();
   return BuildFromUnits(
       plan, shape, [&spec, &reformer, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
-        if (!UsesHash(spec, parts.unit.length)) {
+        if (!IsSparseAt(spec, parts.unit.length)) {
           AddExactReformer(reformer, parts);
           return;
         }

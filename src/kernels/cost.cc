@@ -1,4 +1,4 @@
-#include "eval/cost.h"
+#include "kernels/cost.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
-#include "ops/attention.h"
+#include "kernels/execution.h"
+#include "kernels/hashing.h"
+#include "kernels/packed_heads.h"
+#include "kernels/plan.h"
 
 namespace lshformer {
 namespace {
 
 constexpr double kSoftmaxFlops = 5;  // a pair: scale, maximum, subtract-and-exp, sum, divide
-constexpr double kFloat = sizeof(float);
 
 }  // namespace
 
@@ -23,7 +24,7 @@ double CollisionProbability(double theta, int bands, int table_size, int hashes)
   return 1 - std::pow(1 - one, hashes);
 }
 
-double AttentionCost::paper_flops() const { return hash_flops > 0 ? hash_flops : score_flops; }
+double AttentionCost::paper_flops() const { return selection_flops > 0 ? selection_flops : score_flops; }
 
 namespace {
 
@@ -46,7 +47,7 @@ double AlwaysSeenPairs(const AttentionSpec& spec, int64_t length) {
 // Products of one query in Reformer's windows, all rounds together, away from the ends of rounds.
 double ReformerPairsOfAQuery(const ReformerAttention& reformer, const AttentionSpec& spec, int64_t length) {
   const double n = static_cast<double>(length), earlier = reformer.causal ? (n + 1) / (2 * n) : 1;
-  if (!UsesHash(spec, static_cast<int>(length))) return n * earlier;
+  if (!IsSparseAt(spec, static_cast<int>(length))) return n * earlier;
   const std::array<int, 2> factors = BucketFactors(reformer, length);
   double window = static_cast<double>(reformer.chunk) * (reformer.look_back + 1 + reformer.look_ahead);
   if (!reformer.cross_bucket) window = std::min(window, n / factors[0] / factors[1]);
@@ -67,11 +68,11 @@ AttentionCost Cost(const ReformerAttention& reformer, const LayerCall& call) {
   AttentionCost cost;
   cost.pairs_total = heads * n * n;
   cost.pairs = length == 0 ? 0 : heads * n * ReformerPairsOfAQuery(reformer, spec, length);
-  if (UsesHash(spec, static_cast<int>(length))) {
+  if (IsSparseAt(spec, static_cast<int>(length))) {
     const double earlier = reformer.causal ? 0.5 : 1,
                  missed = std::max(0.0, 1 - cost.pairs / (heads * n * n * earlier));
     cost.pairs += heads * AlwaysSeenPairs(spec, length) * earlier * missed;
-    cost.hash_flops = 2.0 * RotationColumns(reformer, length) * head_dim * n * reformer.rounds * heads;
+    cost.selection_flops = 2.0 * RotationColumns(reformer, length) * head_dim * n * reformer.rounds * heads;
   }
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
@@ -112,11 +113,11 @@ AttentionCost Cost(const DenseAttention&, const LayerCall& call) {
 
 AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   auto [spec, heads, head_dim, length, share] = call;
-  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
   const double n = static_cast<double>(length), all = heads * n * n;
   AttentionCost cost;
   cost.pairs_total = all;
-  cost.hash_flops = 1000 * PaperHashKflops(BandsOf(simhash, length), head_dim, length, simhash.hashes, heads);
+  cost.selection_flops = 1000 * PaperHashKflops(BandsOf(simhash, length), head_dim, length, simhash.hashes, heads);
   if (share < 0) {
     share = ExpectedShare(simhash, length);
     if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
@@ -138,7 +139,7 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
 // and neighbours and global tokens beyond; sums of clusters are hashing.
 AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   const auto [spec, heads, head_dim, length, share] = call;
-  if (!UsesHash(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
   const double n = static_cast<double>(length), all = heads * n * n;
   const std::vector<ClusterLevel> levels = LevelsOf(clustered, length);
   double centroids = levels.front().count;
@@ -150,7 +151,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   AttentionCost cost;
   cost.pairs_total = all;
   cost.pairs = share < 0 ? heads * n * (centroids + opened + always * (1 - opened / n)) : share * all;
-  cost.hash_flops = 2.0 * static_cast<double>(HashingProducts(clustered, length)) * head_dim * n * heads;
+  cost.selection_flops = 2.0 * static_cast<double>(SelectionProducts(clustered, length)) * head_dim * n * heads;
   cost.dot_products = cost.pairs;
   cost.score_flops = 2.0 * head_dim * cost.dot_products;
   cost.value_flops = (2.0 * head_dim + kSoftmaxFlops) * cost.pairs;
@@ -180,23 +181,23 @@ double PaperDenseKflops(int head_dim, int64_t length, int heads) {
 
 namespace {
 
-AttentionPlanPtr PlanOfRandomKeys(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape) {
-  return BuildDensePlan(shape);
+PlannedAttention PlanOfRandomKeys(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape) {
+  return {BuildDensePlan(shape)};
 }
 
 // With buckets drawn evenly: what they are changes nothing but the order of tokens.
-AttentionPlanPtr PlanOfRandomKeys(const ReformerAttention& reformer, const AttentionSpec& spec,
+PlannedAttention PlanOfRandomKeys(const ReformerAttention& reformer, const AttentionSpec& spec,
                                   const AttentionShape& shape) {
   const std::array<int, 2> factors = BucketFactors(reformer, shape.tokens());
   std::vector<int32_t> buckets(static_cast<size_t>(shape.heads) * reformer.rounds * shape.tokens());
   for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = static_cast<int32_t>(i) % (factors[0] * factors[1]);
-  return BuildReformerPlan(spec, shape, buckets);
+  return {BuildReformerPlan(spec, shape, buckets)};
 }
 
-AttentionPlanPtr PlanOfRandomKeys(const SimHashAttention& simhash, const AttentionSpec& spec,
+PlannedAttention PlanOfRandomKeys(const SimHashAttention& simhash, const AttentionSpec& spec,
                                   const AttentionShape& shape) {
   const int64_t length = shape.tokens();
-  if (!UsesHash(spec, static_cast<int>(length))) return BuildDensePlan(shape);
+  if (!IsSparseAt(spec, static_cast<int>(length))) return {BuildDensePlan(shape)};
   const SimHashPlanes planes = DrawSimHashPlanes(spec, shape.heads, shape.head_dim, /*layer=*/0, /*step=*/0, length);
   PhiloxStream bits(StreamKey(spec.seed, 0, 0, 0, Purpose::kPlanes));
   const int64_t table_size = TableSizeOf(simhash, length);
@@ -213,91 +214,28 @@ AttentionPlanPtr PlanOfRandomKeys(const SimHashAttention& simhash, const Attenti
     return drawn;
   };
   const std::vector<int32_t> query = buckets(), key = buckets();
-  return BuildSimHashPlan(spec, shape, query, key);
+  return {BuildSimHashPlan(spec, shape, query, key)};
 }
 
 // With random queries and keys: what they are changes next to nothing in what is kept.
-AttentionPlanPtr PlanOfRandomKeys(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape) {
+PlannedAttention PlanOfRandomKeys(const ClusteredAttention&, const AttentionSpec& spec, const AttentionShape& shape) {
   PhiloxStream stream(StreamKey(spec.seed, 0, 0, 0, Purpose::kDirections));
   std::vector<float> rows(static_cast<size_t>(shape.tokens()) * shape.heads * shape.head_dim);
   for (float& x : rows) x = static_cast<float>(stream.Uniform() - 0.5);
   const HeadTensor<const float> tensor{rows.data(), int64_t{shape.heads} * shape.head_dim, shape.head_dim};
-  return BuildPlan(spec, shape, tensor, tensor, DrawHashProjections(spec, shape, /*layer=*/0, /*step=*/0));
+  return BuildPlan(spec, shape, tensor, tensor, DrawProjections(spec, shape, /*layer=*/0, /*step=*/0));
 }
 
-// What the kernels state for a plan, with queries and keys that have nothing to do with each other.
+}  // namespace
+
 double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length) {
   constexpr int64_t kPlanned = 65536;  // from here on in proportion
   if (length > kPlanned)
     return AttentionWorkBytes(spec, heads, head_dim, kPlanned) * static_cast<double>(length) / kPlanned;
   const std::vector<int32_t> cu_seqlens{0, static_cast<int32_t>(length)};
   const AttentionShape shape{cu_seqlens, heads, head_dim};
-  const AttentionPlanPtr plan =
-      std::visit([&](const auto& kind) { return PlanOfRandomKeys(kind, spec, shape); }, spec.kind);
-  return static_cast<double>(WorkBytes(*plan));
-}
-
-}  // namespace
-
-namespace {
-
-// Part of the tokens that is in the feed-forward at a time.
-double FeedForwardShare(const ModelConfig& config, double tokens) {
-  const double chunk = static_cast<double>(config.chunk_size_feed_forward);
-  return chunk > 0 && chunk < tokens ? chunk / tokens : 1;
-}
-
-// Floats a token at the widest place of a forward: the residual stream (reversible: two of doubles, and one as floats)
-// beside q, k, v and context, or beside the feed-forward's inner and outer rows.
-double ForwardFloats(const ModelConfig& config, double tokens) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
-  const double stream = (config.reversible ? 5 : 1) * hidden;
-  return stream + std::max(4 * hidden, FeedForwardShare(config, tokens) * inner + hidden);
-}
-
-// Floats a token of the backward, following what ops/ store. An ordinary layer stores its input, q, k, v and the
-// context with its lse, both sums before and results behind LayerNorm, and the feed-forward's rows before and behind
-// its function. A reversible model stores nothing a layer; it has the streams, two gradients and one half of a layer.
-double TrainingFloats(const ModelConfig& config, double tokens) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
-  const double share = FeedForwardShare(config, tokens);
-  const bool pieces = share < 1;
-  double stored = 0, attention = 0;
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const double parts = PartsOf(config.layer_attention(layer)),
-                 inner_layers = static_cast<double>(config.inner_group_num);
-    stored += inner_layers *
-              ((5 + parts) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner));
-    attention = std::max(attention, (5 + 2 * parts) * hidden);
-  }
-  const double embeddings = 2 * static_cast<double>(config.embedding_width());
-  if (!config.reversible) return stored + embeddings + (pieces ? 4 * hidden + share * 3 * inner : 2 * hidden + inner);
-  const double streams = 4 * hidden, gradients = 3 * hidden;
-  const double feed_forward = share * (4 * hidden + 3 * inner) + (pieces ? 2 * hidden : 0);
-  return embeddings + streams + gradients + hidden + std::max(attention, feed_forward);
-}
-
-}  // namespace
-
-ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled) {
-  const double n = static_cast<double>(length), hidden = static_cast<double>(config.hidden_size);
-  const double inner = static_cast<double>(config.intermediate_size), layers = static_cast<double>(config.visits());
-  const double width = static_cast<double>(config.embedding_width());
-  const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
-  ModelCost cost;
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const AttentionSpec& spec = config.layer_attention(layer);
-    cost.attention_flops +=
-        static_cast<double>(config.inner_group_num) * CostOfAttention(spec, heads, head_dim, length).full_flops();
-    if (layer > 0 && spec == config.layer_attention(layer - 1)) continue;
-    cost.attention_work_bytes = std::max(cost.attention_work_bytes, AttentionWorkBytes(spec, heads, head_dim, length));
-  }
-  cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + 2 * hidden * inner);
-  if (config.embedding_size != 0) cost.linear_flops += 2 * n * width * hidden;  // the map from embeddings to layers
-  cost.head_flops = labelled * 2 * width * (hidden + static_cast<double>(config.vocab_size));
-  cost.activation_bytes = kFloat * (n * ForwardFloats(config, n) + labelled * static_cast<double>(config.vocab_size));
-  cost.training_bytes = kFloat * n * TrainingFloats(config, n);
-  return cost;
+  return static_cast<double>(
+      WorkBytes(std::visit([&](const auto& kind) { return PlanOfRandomKeys(kind, spec, shape); }, spec.kind)));
 }
 
 }  // namespace lshformer

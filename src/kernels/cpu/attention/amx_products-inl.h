@@ -1,14 +1,14 @@
-// Products in matrix tiles, and what gives their factors the tiles' layouts. M: AmxTiles or ModelTiles.
+// Products in AMX tiles, and what gives their factors the tiles' layouts. M: AmxInstructions or AmxModel.
 //
 // Three layouts of numbers in bfloat16, all of them 32-bit words that hold two:
 //   rows    [r][k]             as they lie: the first factor, with depth along its rows
 //   pairs   [k / 2][n]         of each two rows: the second factor, with depth down its columns
 //   panels  [c / 32][k][32]    turned round, 32 rows at a time: the first factor, with depth along what were rows
-#if defined(LSHFORMER_MATRIX_PRODUCTS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef LSHFORMER_MATRIX_PRODUCTS_INL
-#undef LSHFORMER_MATRIX_PRODUCTS_INL
+#if defined(LSHFORMER_AMX_PRODUCTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_AMX_PRODUCTS_INL
+#undef LSHFORMER_AMX_PRODUCTS_INL
 #else
-#define LSHFORMER_MATRIX_PRODUCTS_INL
+#define LSHFORMER_AMX_PRODUCTS_INL
 #endif
 
 #include <cstring>
@@ -24,18 +24,18 @@ namespace lshformer::HWY_NAMESPACE {
 
 // Two numbers that M multiplies, or with as many more the two parts of two numbers (Operands::kTwoParts).
 template <class M, int kPartsOfNumber = 1>
-struct TilePair {
+struct AmxPair {
   static constexpr int kParts = kPartsOfNumber;
   BFloat16Pair numbers;
 };
 template <class T>
-inline constexpr bool kInTiles = false;
+inline constexpr bool kInAmxTiles = false;
 template <class M, int kParts>
-inline constexpr bool kInTiles<TilePair<M, kParts>> = true;
+inline constexpr bool kInAmxTiles<AmxPair<M, kParts>> = true;
 template <class T>
 struct MultiplierOfPair;
 template <class M, int kParts>
-struct MultiplierOfPair<TilePair<M, kParts>> {
+struct MultiplierOfPair<AmxPair<M, kParts>> {
   using Type = M;
 };
 template <class T>
@@ -43,9 +43,9 @@ using MultiplierOf = typename MultiplierOfPair<T>::Type;
 
 // The tiles that products of T need configured, nothing where they need none.
 template <class T>
-struct TilesOf {};
+struct AmxTilesOf {};
 template <class M, int kParts>
-struct TilesOf<TilePair<M, kParts>> : ConfiguredTiles<M> {};
+struct AmxTilesOf<AmxPair<M, kParts>> : ConfiguredAmxTiles<M> {};
 
 using Halves = hn::Rebind<uint16_t, Words>;
 using WordVec = hn::Vec<Words>;
@@ -65,7 +65,7 @@ HWY_INLINE FloatVec RestOf(FloatVec x) {
 }
 
 template <class M>
-inline constexpr bool kRoundsInVectors = !std::is_same_v<M, ModelTiles>;
+inline constexpr bool kRoundsInVectors = !std::is_same_v<M, AmxModel>;
 
 // (low[i], high[i]), rounded. Processors with tiles have an instruction; here it is written out, since Highway's target
 // does without AVX512_BF16. It takes numbers below 2⁻¹²⁶ for 0, as the tiles do.
@@ -197,7 +197,7 @@ void TransposeWords(const T* from, ptrdiff_t stride, int rows, int columns, T* t
 }
 
 // C[m][n] (+)= Σ_k A[m][k] B[k][n] in whole tiles. A is in rows or panels, B in pairs.
-struct TileProduct {
+struct AmxProduct {
   const void* a;
   ptrdiff_t a_row, a_depth;  // bytes from one row to the next, and from 32 numbers of depth to the next
   const BFloat16Pair* b;     // [depth / 2][b_stride]
@@ -209,7 +209,7 @@ struct TileProduct {
 };
 
 // The factors of 32 × 32 sums, 32 of the depth at a time.
-struct TileFactors {
+struct AmxFactors {
   const uint8_t* a;
   ptrdiff_t a_row, a_depth;
   const BFloat16Pair* b;
@@ -218,28 +218,28 @@ struct TileFactors {
 
 // Tiles 0 … 3 += a · b; four more tiles hold two of each factor. change(T): before tile T is used.
 template <class M, class Change>
-HWY_INLINE void AddToFourTiles(TileFactors& at, const Change& change) {
+HWY_INLINE void AddToFourTiles(AmxFactors& at, const Change& change) {
   const ptrdiff_t b_bytes = 4 * at.b_stride;
   M::template Load<4>(at.a, at.a_row);
   M::template Load<6>(at.b, b_bytes);
   change(std::integral_constant<int, 0>());
   M::template MultiplyBFloat16<0, 4, 6>();
-  M::template Load<7>(at.b + kTileSide, b_bytes);
+  M::template Load<7>(at.b + kAmxTileSide, b_bytes);
   change(std::integral_constant<int, 1>());
   M::template MultiplyBFloat16<1, 4, 7>();
-  M::template Load<5>(at.a + kTileSide * at.a_row, at.a_row);
+  M::template Load<5>(at.a + kAmxTileSide * at.a_row, at.a_row);
   change(std::integral_constant<int, 2>());
   M::template MultiplyBFloat16<2, 5, 6>();
   change(std::integral_constant<int, 3>());
   M::template MultiplyBFloat16<3, 5, 7>();
   at.a += at.a_depth;
-  at.b += kTileSide * at.b_stride;
+  at.b += kAmxTileSide * at.b_stride;
 }
 
 // Tile T holds one of four quarters of 32 × 32 sums, which begins so far from them.
 template <int T>
 constexpr ptrdiff_t QuarterOffset(ptrdiff_t stride) {
-  return T / 2 * kTileSide * stride + T % 2 * kTileSide;
+  return T / 2 * kAmxTileSide * stride + T % 2 * kAmxTileSide;
 }
 
 template <class M, int T>
@@ -250,12 +250,12 @@ HWY_INLINE void StoreQuarter(float* c, ptrdiff_t stride) {
 // Sums at c, left in tiles 0 … 3. Those at `before` are stored meanwhile (unless it is nullptr), each just before its
 // tile is needed: products would wait if all were stored at once. Small products first.
 template <class M, bool kAdd, int kParts>
-HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const BFloat16Pair* b, const float* c,
+HWY_INLINE void MultiplyFourTiles(const AmxProduct& p, const uint8_t* a, const BFloat16Pair* b, const float* c,
                                   float* before) {
   // Not of p any more: to the compiler every load of a tile may have changed that.
   const ptrdiff_t stride = p.c_stride, a_part = p.a_part, b_part = p.b_part;
   const int depth = p.depth;
-  TileFactors at{a, p.a_row, p.a_depth, b, p.b_stride};
+  AmxFactors at{a, p.a_row, p.a_depth, b, p.b_stride};
   const auto factors_of = [&](int part, int other) {
     at.a = a + part * a_part;
     at.b = b + other * b_part;
@@ -270,22 +270,22 @@ HWY_INLINE void MultiplyFourTiles(const TileProduct& p, const uint8_t* a, const 
       M::template Zero<kTile>();
     }
   });
-  int begin = kTileRowNumbers;
+  int begin = kAmxTileRowNumbers;
   // The parts that together are of order `sum`.
   for (int sum = kParts - 1; sum >= 0; --sum) {
     for (int part = sum; part >= 0; --part, begin = 0) {
       if (begin == 0) factors_of(part, sum - part);
-      for (int k = begin; k < depth; k += kTileRowNumbers) AddToFourTiles<M>(at, [](auto) {});
+      for (int k = begin; k < depth; k += kAmxTileRowNumbers) AddToFourTiles<M>(at, [](auto) {});
     }
   }
 }
 
 template <class M, bool kAdd, int kParts = 1>
-void MultiplyTiles(const TileProduct& p) {
+void MultiplyTiles(const AmxProduct& p) {
   float* before = nullptr;
-  for (int m = 0; m < p.rows; m += 2 * kTileSide) {
+  for (int m = 0; m < p.rows; m += 2 * kAmxTileSide) {
     const uint8_t* a = static_cast<const uint8_t*>(p.a) + m * p.a_row;
-    for (int n = 0; n < p.columns; n += 2 * kTileSide) {
+    for (int n = 0; n < p.columns; n += 2 * kAmxTileSide) {
       float* c = p.c + m * p.c_stride + n;
       MultiplyFourTiles<M, kAdd, kParts>(p, a, p.b + n, c, before);
       before = c;

@@ -1,4 +1,6 @@
-// Matrix tiles: the software model against hand-computed cases and plain sums, the instructions against the model.
+// AMX tiles: the software model against hand-computed cases and plain sums, the instructions against the model.
+#include "kernels/cpu/amx/amx_tiles.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -14,33 +16,32 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/amx/amx_tiles.h"
-
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 #include "base/philox.h"
-#include "kernels/attention.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int kSums = kTileSide * kTileSide;
+constexpr int kSums = kAmxTileSide * kAmxTileSide;
 
 struct TileBytes {
-  alignas(64) uint8_t bytes[kTileSide * kTileRowBytes] = {};
+  alignas(64) uint8_t bytes[kAmxTileSide * kAmxTileRowBytes] = {};
 
   uint32_t Word(int row, int column) const {
     uint32_t word;
-    std::memcpy(&word, bytes + row * kTileRowBytes + 4 * column, sizeof(word));
+    std::memcpy(&word, bytes + row * kAmxTileRowBytes + 4 * column, sizeof(word));
     return word;
   }
   float Sum(int row, int column) const { return std::bit_cast<float>(Word(row, column)); }
   void SetWord(int row, int column, uint32_t word) {
-    std::memcpy(bytes + row * kTileRowBytes + 4 * column, &word, sizeof(word));
+    std::memcpy(bytes + row * kAmxTileRowBytes + 4 * column, &word, sizeof(word));
   }
   void SetSum(int row, int column, float sum) { SetWord(row, column, std::bit_cast<uint32_t>(sum)); }
 };
@@ -49,8 +50,8 @@ uint16_t Upper(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x
 uint32_t Pair(float even, float odd) { return Upper(even) | static_cast<uint32_t>(Upper(odd)) << 16; }
 
 // Tiles 0 (C), 1 (A) and 2 (B) of a product of rows × columns sums over `words` words.
-TileShapes ProductShapes(int rows, int columns, int words) {
-  TileShapes shapes;
+AmxTileShapes ProductShapes(int rows, int columns, int words) {
+  AmxTileShapes shapes;
   const auto set = [&](int tile, int r, int bytes) {
     shapes.rows[tile] = static_cast<uint8_t>(r);
     shapes.row_bytes[tile] = static_cast<uint16_t>(bytes);
@@ -62,24 +63,24 @@ TileShapes ProductShapes(int rows, int columns, int words) {
 }
 
 template <class M>
-TileBytes MultiplyBFloat16(const TileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
+TileBytes MultiplyBFloat16(const AmxTileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
   M::Configure(shapes);
-  M::template Load<0>(c.bytes, kTileRowBytes);
-  M::template Load<1>(a.bytes, kTileRowBytes);
-  M::template Load<2>(b.bytes, kTileRowBytes);
+  M::template Load<0>(c.bytes, kAmxTileRowBytes);
+  M::template Load<1>(a.bytes, kAmxTileRowBytes);
+  M::template Load<2>(b.bytes, kAmxTileRowBytes);
   M::template MultiplyBFloat16<0, 1, 2>();
-  M::template Store<0>(c.bytes, kTileRowBytes);
+  M::template Store<0>(c.bytes, kAmxTileRowBytes);
   M::Release();
   return c;
 }
 template <class M, Signs kSigns>
-TileBytes MultiplyInt8(const TileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
+TileBytes MultiplyInt8(const AmxTileShapes& shapes, const TileBytes& a, const TileBytes& b, TileBytes c) {
   M::Configure(shapes);
-  M::template Load<0>(c.bytes, kTileRowBytes);
-  M::template Load<1>(a.bytes, kTileRowBytes);
-  M::template Load<2>(b.bytes, kTileRowBytes);
+  M::template Load<0>(c.bytes, kAmxTileRowBytes);
+  M::template Load<1>(a.bytes, kAmxTileRowBytes);
+  M::template Load<2>(b.bytes, kAmxTileRowBytes);
   M::template MultiplyInt8<0, 1, 2, kSigns>();
-  M::template Store<0>(c.bytes, kTileRowBytes);
+  M::template Store<0>(c.bytes, kAmxTileRowBytes);
   M::Release();
   return c;
 }
@@ -94,10 +95,10 @@ float OneSum(float c, const std::vector<std::pair<float, float>>& even,
     b.SetWord(static_cast<int>(k), 0, Pair(even[k].second, second.second));
   }
   sums.SetSum(0, 0, c);
-  return MultiplyBFloat16<ModelTiles>(ProductShapes(1, 1, static_cast<int>(even.size())), a, b, sums).Sum(0, 0);
+  return MultiplyBFloat16<AmxModel>(ProductShapes(1, 1, static_cast<int>(even.size())), a, b, sums).Sum(0, 0);
 }
 
-TEST(TileModel, SumsEvenAndOddMembersApart) {
+TEST(AmxModelArithmetic, SumsEvenAndOddMembersApart) {
   EXPECT_EQ(OneSum(10, {{2, 3}}, {{4, 5}}), 36);
   // Alone 1 is lost beside 2²⁵; with its like it is not: (1 + 1 + 1 + 1) + 2²⁵.
   const std::vector<std::pair<float, float>> ones(4, {1, 1});
@@ -107,7 +108,7 @@ TEST(TileModel, SumsEvenAndOddMembersApart) {
   EXPECT_EQ(OneSum(0x1p25f, ones), 0x1p25f + 4);
 }
 
-TEST(TileModel, FusesAndRoundsToNearestEven) {
+TEST(AmxModelArithmetic, FusesAndRoundsToNearestEven) {
   // (1 + 2⁻⁷)² = 1 + 2⁻⁶ + 2⁻¹⁴, to which 2⁻²⁴ is half a last bit: it goes to the even neighbour, below.
   EXPECT_EQ(OneSum(0, {{0x1p-12f, 0x1p-12f}, {1.0078125f, 1.0078125f}}), 1 + 0x1p-6f + 0x1p-14f);
   EXPECT_EQ(OneSum(0, {{0x1.8p-12f, 0x1p-12f}, {1.0078125f, 1.0078125f}}), 1 + 0x1p-6f + 0x1p-14f + 0x1p-23f);
@@ -120,7 +121,7 @@ TEST(TileModel, FusesAndRoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(OneSum(0, {{1, 1}}, {{NAN, 1}})));
 }
 
-TEST(TileModel, TakesSmallNumbersForZero) {
+TEST(AmxModelArithmetic, TakesSmallNumbersForZero) {
   const float least = 0x1p-126f, small = std::bit_cast<float>(0x00400000u);
   EXPECT_EQ(OneSum(0, {{small, 0x1p100f}}), 0);             // a factor
   EXPECT_EQ(OneSum(small, {{least, 1}}), least);            // a sum that goes in
@@ -149,14 +150,14 @@ float AnyNumber(PhiloxStream& stream) {
 TileBytes RandomPairs(PhiloxStream& stream) {
   TileBytes tile;
   for (int i = 0; i < kSums; ++i)
-    tile.SetWord(i / kTileSide, i % kTileSide, Pair(AnyNumber(stream), AnyNumber(stream)));
+    tile.SetWord(i / kAmxTileSide, i % kAmxTileSide, Pair(AnyNumber(stream), AnyNumber(stream)));
   return tile;
 }
 TileBytes RandomSums(PhiloxStream& stream) {
   TileBytes tile;
   for (int i = 0; i < kSums; ++i) {
     const uint32_t lower = static_cast<uint32_t>(stream.Below(1u << 16));
-    tile.SetWord(i / kTileSide, i % kTileSide, std::bit_cast<uint32_t>(AnyNumber(stream)) | lower);
+    tile.SetWord(i / kAmxTileSide, i % kAmxTileSide, std::bit_cast<uint32_t>(AnyNumber(stream)) | lower);
   }
   return tile;
 }
@@ -168,9 +169,11 @@ TileBytes RandomBytes(PhiloxStream& stream) {
 
 void ExpectSameSums(const TileBytes& got, const TileBytes& want) {
   for (int i = 0; i < kSums; ++i) {
-    const float mine = got.Sum(i / kTileSide, i % kTileSide), other = want.Sum(i / kTileSide, i % kTileSide);
+    const float mine = got.Sum(i / kAmxTileSide, i % kAmxTileSide),
+                other = want.Sum(i / kAmxTileSide, i % kAmxTileSide);
     if (std::isnan(mine) && std::isnan(other)) continue;
-    ASSERT_EQ(got.Word(i / kTileSide, i % kTileSide), want.Word(i / kTileSide, i % kTileSide)) << "sum " << i;
+    ASSERT_EQ(got.Word(i / kAmxTileSide, i % kAmxTileSide), want.Word(i / kAmxTileSide, i % kAmxTileSide))
+        << "sum " << i;
   }
 }
 
@@ -186,8 +189,8 @@ void ForShapes(int count, const Visit& visit) {
 }
 
 // The model by the steps that it is defined by, in double and integers, for every shape.
-TEST(TileModel, IsWhatItsStepsSay) {
-  ForShapes(400, [](const TileShapes& shapes, PhiloxStream& stream) {
+TEST(AmxModelArithmetic, IsWhatItsStepsSay) {
+  ForShapes(400, [](const AmxTileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
     TileBytes want = c;
     const auto number = [](uint32_t pair, bool odd) {
@@ -203,12 +206,12 @@ TEST(TileModel, IsWhatItsStepsSay) {
         want.SetSum(m, n, FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, sums[0], sums[1]), c.Sum(m, n)));
       }
     }
-    ExpectSameSums(MultiplyBFloat16<ModelTiles>(shapes, a, b, c), want);
+    ExpectSameSums(MultiplyBFloat16<AmxModel>(shapes, a, b, c), want);
   });
 }
 
-TEST(TileModel, MultipliesEightBitsOfEverySign) {
-  ForShapes(50, [](const TileShapes& shapes, PhiloxStream& stream) {
+TEST(AmxModelArithmetic, MultipliesEightBitsOfEverySign) {
+  ForShapes(50, [](const AmxTileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomBytes(stream), b = RandomBytes(stream), c = RandomBytes(stream);
     const auto expect = [&](const TileBytes& got, bool first_signed, bool second_signed) {
       TileBytes want = c;
@@ -216,8 +219,8 @@ TEST(TileModel, MultipliesEightBitsOfEverySign) {
         for (int n = 0; n < shapes.row_bytes[0] / 4; ++n) {
           int64_t sum = c.Word(m, n);
           for (int k = 0; k < 4 * shapes.rows[2]; ++k) {
-            const uint8_t left = a.bytes[m * kTileRowBytes + k];
-            const uint8_t right = b.bytes[k / 4 * kTileRowBytes + 4 * n + k % 4];
+            const uint8_t left = a.bytes[m * kAmxTileRowBytes + k];
+            const uint8_t right = b.bytes[k / 4 * kAmxTileRowBytes + 4 * n + k % 4];
             sum += (first_signed ? static_cast<int8_t>(left) : int64_t{left}) *
                    (second_signed ? static_cast<int8_t>(right) : int64_t{right});
           }
@@ -226,66 +229,66 @@ TEST(TileModel, MultipliesEightBitsOfEverySign) {
       }
       EXPECT_EQ(std::memcmp(got.bytes, want.bytes, sizeof(want.bytes)), 0) << first_signed << second_signed;
     };
-    expect(MultiplyInt8<ModelTiles, Signs::kBoth>(shapes, a, b, c), true, true);
-    expect(MultiplyInt8<ModelTiles, Signs::kFirst>(shapes, a, b, c), true, false);
-    expect(MultiplyInt8<ModelTiles, Signs::kSecond>(shapes, a, b, c), false, true);
-    expect(MultiplyInt8<ModelTiles, Signs::kNone>(shapes, a, b, c), false, false);
+    expect(MultiplyInt8<AmxModel, Signs::kBoth>(shapes, a, b, c), true, true);
+    expect(MultiplyInt8<AmxModel, Signs::kFirst>(shapes, a, b, c), true, false);
+    expect(MultiplyInt8<AmxModel, Signs::kSecond>(shapes, a, b, c), false, true);
+    expect(MultiplyInt8<AmxModel, Signs::kNone>(shapes, a, b, c), false, false);
   });
 }
 
 // Rounding upwards, and numbers below 2⁻¹²⁶ taken for 0: the thread's own affair.
-TEST(TileModel, DoesNotAskHowTheThreadRounds) {
-  ForShapes(20, [](const TileShapes& shapes, PhiloxStream& stream) {
+TEST(AmxModelArithmetic, DoesNotAskHowTheThreadRounds) {
+  ForShapes(20, [](const AmxTileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
-    const TileBytes want = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    const TileBytes want = MultiplyBFloat16<AmxModel>(shapes, a, b, c);
     std::fesetround(FE_UPWARD);
-    const TileBytes upwards = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    const TileBytes upwards = MultiplyBFloat16<AmxModel>(shapes, a, b, c);
     EXPECT_EQ(std::fegetround(), FE_UPWARD);
     std::fesetround(FE_TONEAREST);
     ExpectSameSums(upwards, want);
 #if defined(__x86_64__)
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before | 0x8040);
-    const TileBytes flushed = MultiplyBFloat16<ModelTiles>(shapes, a, b, c);
+    const TileBytes flushed = MultiplyBFloat16<AmxModel>(shapes, a, b, c);
     _mm_setcsr(before);
     ExpectSameSums(flushed, want);
 #endif
   });
 }
 
-TEST(TileModel, RefusesWhatTheInstructionsRefuse) {
-  ModelTiles::Release();
+TEST(AmxModelArithmetic, RefusesWhatTheInstructionsRefuse) {
+  AmxModel::Release();
   TileBytes memory;
-  EXPECT_THROW(ModelTiles::Zero<0>(), std::logic_error);
-  EXPECT_THROW((ModelTiles::Load<3>(memory.bytes, kTileRowBytes)), std::logic_error);
-  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 1, 2>()), std::logic_error);
-  ModelTiles::Configure(ProductShapes(3, 4, 5));
-  EXPECT_THROW(ModelTiles::Zero<3>(), std::logic_error);
-  EXPECT_NO_THROW((ModelTiles::MultiplyBFloat16<0, 1, 2>()));
-  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 2, 1>()), std::logic_error);
-  EXPECT_THROW((ModelTiles::MultiplyBFloat16<0, 0, 2>()), std::logic_error);
-  TileShapes wrong = ProductShapes(3, 4, 5);
+  EXPECT_THROW(AmxModel::Zero<0>(), std::logic_error);
+  EXPECT_THROW((AmxModel::Load<3>(memory.bytes, kAmxTileRowBytes)), std::logic_error);
+  EXPECT_THROW((AmxModel::MultiplyBFloat16<0, 1, 2>()), std::logic_error);
+  AmxModel::Configure(ProductShapes(3, 4, 5));
+  EXPECT_THROW(AmxModel::Zero<3>(), std::logic_error);
+  EXPECT_NO_THROW((AmxModel::MultiplyBFloat16<0, 1, 2>()));
+  EXPECT_THROW((AmxModel::MultiplyBFloat16<0, 2, 1>()), std::logic_error);
+  EXPECT_THROW((AmxModel::MultiplyBFloat16<0, 0, 2>()), std::logic_error);
+  AmxTileShapes wrong = ProductShapes(3, 4, 5);
   wrong.rows[1] = 17;
-  EXPECT_THROW(ModelTiles::Configure(wrong), std::logic_error);
-  ModelTiles::Release();
+  EXPECT_THROW(AmxModel::Configure(wrong), std::logic_error);
+  AmxModel::Release();
 }
 
-TEST(TileModel, LoadsAndStoresItsShapeAlone) {
-  TileShapes shapes;
+TEST(AmxModelArithmetic, LoadsAndStoresItsShapeAlone) {
+  AmxTileShapes shapes;
   shapes.rows[5] = 3;
   shapes.row_bytes[5] = 12;
-  ModelTiles::Configure(shapes);
+  AmxModel::Configure(shapes);
   TileBytes from, to;
   std::fill(std::begin(from.bytes), std::end(from.bytes), uint8_t{7});
   std::fill(std::begin(to.bytes), std::end(to.bytes), uint8_t{9});
-  ModelTiles::Load<5>(from.bytes, kTileRowBytes);
-  ModelTiles::Store<5>(to.bytes, kTileRowBytes);
-  ModelTiles::Release();
-  for (int i = 0; i < kTileSide * kTileRowBytes; ++i)
-    ASSERT_EQ(to.bytes[i], i / kTileRowBytes < 3 && i % kTileRowBytes < 12 ? 7 : 9) << i;
+  AmxModel::Load<5>(from.bytes, kAmxTileRowBytes);
+  AmxModel::Store<5>(to.bytes, kAmxTileRowBytes);
+  AmxModel::Release();
+  for (int i = 0; i < kAmxTileSide * kAmxTileRowBytes; ++i)
+    ASSERT_EQ(to.bytes[i], i / kAmxTileRowBytes < 3 && i % kAmxTileRowBytes < 12 ? 7 : 9) << i;
 }
 
-TEST(TileAccess, FollowsFromTheProcessorAndTheKernel) {
+TEST(AmxAccess, FollowsFromTheProcessorAndTheKernel) {
   constexpr uint32_t kAll = 1u << 22 | 1u << 24 | 1u << 25;
   EXPECT_TRUE(AccessFrom(kAll, true, 0).granted);
   EXPECT_EQ(AccessFrom(kAll, true, 0).refusal, "");
@@ -298,71 +301,71 @@ TEST(TileAccess, FollowsFromTheProcessorAndTheKernel) {
 }
 
 // What was found out is what the instruction sets and the report of the build say.
-TEST(TileAccess, IsToldByTheInstructionSets) {
+TEST(AmxAccess, IsToldByTheInstructionSets) {
   const std::vector<std::string> isas = SupportedIsas();
-  EXPECT_EQ(isas.front() == "amx", WhyNoTiles().empty());
-  EXPECT_EQ(ActiveMatrixTiles(), isas.front() == "amx" ? MatrixTiles::kInstructions : MatrixTiles::kNone);
+  EXPECT_EQ(isas.front() == "amx", WhyNoAmx().empty());
+  EXPECT_EQ(ActiveAmxTiles(), isas.front() == "amx" ? AmxTiles::kInstructions : AmxTiles::kNone);
   for (const std::string& isa : isas) {
     ForceIsa(isa);
-    EXPECT_EQ(ActiveMatrixTiles() == MatrixTiles::kInstructions, isa == "amx");
+    EXPECT_EQ(ActiveAmxTiles() == AmxTiles::kInstructions, isa == "amx");
     EXPECT_EQ(ActiveIsa(), isa);
   }
   ForceIsa("auto");
-  UseTileModel(true);
-  EXPECT_EQ(ActiveMatrixTiles(), MatrixTiles::kModel);
+  UseAmxModel(true);
+  EXPECT_EQ(ActiveAmxTiles(), AmxTiles::kModel);
   EXPECT_TRUE(Supports(Operands::kBFloat16));
-  UseTileModel(false);
+  UseAmxModel(false);
 }
 
 #if defined(__x86_64__)
-class TileInstructions : public ::testing::Test {
+class AmxTileInstructions : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!AskForTiles().granted) GTEST_SKIP() << AskForTiles().refusal;
+    if (!AskForAmx().granted) GTEST_SKIP() << AskForAmx().refusal;
   }
 };
 
-TEST_F(TileInstructions, AreWhatTheModelSays) {
-  ForShapes(kSanitized ? 10'000 : 1'000'000, [](const TileShapes& shapes, PhiloxStream& stream) {
+TEST_F(AmxTileInstructions, AreWhatTheModelSays) {
+  ForShapes(kSanitized ? 10'000 : 1'000'000, [](const AmxTileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomPairs(stream), b = RandomPairs(stream), c = RandomSums(stream);
-    ExpectSameSums(MultiplyBFloat16<AmxTiles>(shapes, a, b, c), MultiplyBFloat16<ModelTiles>(shapes, a, b, c));
+    ExpectSameSums(MultiplyBFloat16<AmxInstructions>(shapes, a, b, c), MultiplyBFloat16<AmxModel>(shapes, a, b, c));
   });
-  ForShapes(1000, [](const TileShapes& shapes, PhiloxStream& stream) {
+  ForShapes(1000, [](const AmxTileShapes& shapes, PhiloxStream& stream) {
     const TileBytes a = RandomBytes(stream), b = RandomBytes(stream), c = RandomBytes(stream);
     const auto same = [](const TileBytes& x, const TileBytes& y) {
       EXPECT_EQ(std::memcmp(x.bytes, y.bytes, sizeof(x.bytes)), 0);
     };
-    same(MultiplyInt8<AmxTiles, Signs::kBoth>(shapes, a, b, c),
-         MultiplyInt8<ModelTiles, Signs::kBoth>(shapes, a, b, c));
-    same(MultiplyInt8<AmxTiles, Signs::kFirst>(shapes, a, b, c),
-         MultiplyInt8<ModelTiles, Signs::kFirst>(shapes, a, b, c));
-    same(MultiplyInt8<AmxTiles, Signs::kSecond>(shapes, a, b, c),
-         MultiplyInt8<ModelTiles, Signs::kSecond>(shapes, a, b, c));
-    same(MultiplyInt8<AmxTiles, Signs::kNone>(shapes, a, b, c),
-         MultiplyInt8<ModelTiles, Signs::kNone>(shapes, a, b, c));
+    same(MultiplyInt8<AmxInstructions, Signs::kBoth>(shapes, a, b, c),
+         MultiplyInt8<AmxModel, Signs::kBoth>(shapes, a, b, c));
+    same(MultiplyInt8<AmxInstructions, Signs::kFirst>(shapes, a, b, c),
+         MultiplyInt8<AmxModel, Signs::kFirst>(shapes, a, b, c));
+    same(MultiplyInt8<AmxInstructions, Signs::kSecond>(shapes, a, b, c),
+         MultiplyInt8<AmxModel, Signs::kSecond>(shapes, a, b, c));
+    same(MultiplyInt8<AmxInstructions, Signs::kNone>(shapes, a, b, c),
+         MultiplyInt8<AmxModel, Signs::kNone>(shapes, a, b, c));
   });
 }
 
-TEST_F(TileInstructions, JudgeTininessAfterRounding) {
-  const TileShapes shapes = ProductShapes(1, 1, 2);
+TEST_F(AmxTileInstructions, JudgeTininessAfterRounding) {
+  const AmxTileShapes shapes = ProductShapes(1, 1, 2);
   for (const float small : {0x1p-75f, 0x1p-76f}) {
     TileBytes a, b;
     a.SetWord(0, 0, Pair(0x1p-126f, 0));
     a.SetWord(0, 1, Pair(-0x1p-75f, 0));
     b.SetWord(0, 0, Pair(1, 0));
     b.SetWord(1, 0, Pair(small, 0));
-    EXPECT_EQ(MultiplyBFloat16<AmxTiles>(shapes, a, b, {}).Sum(0, 0), small == 0x1p-75f ? 0 : 0x1p-126f);
+    EXPECT_EQ(MultiplyBFloat16<AmxInstructions>(shapes, a, b, {}).Sum(0, 0), small == 0x1p-75f ? 0 : 0x1p-126f);
   }
 }
 
 // Permission is for the process: one that is forked has it.
-TEST_F(TileInstructions, WorkInAForkedProcess) {
+TEST_F(AmxTileInstructions, WorkInAForkedProcess) {
   const pid_t child = fork();
   if (child == 0) {
     TileBytes a, b;
     a.SetWord(0, 0, Pair(2, 3));
     b.SetWord(0, 0, Pair(4, 5));
-    _exit(MultiplyBFloat16<AmxTiles>(ProductShapes(1, 1, 1), a, b, {}).Sum(0, 0) == 23 ? 0 : 1);
+    _exit(MultiplyBFloat16<AmxInstructions>(ProductShapes(1, 1, 1), a, b, {}).Sum(0, 0) == 23 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

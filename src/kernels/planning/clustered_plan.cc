@@ -1,11 +1,13 @@
 // Clustered attention's plans: what the numbers of a unit choose, as passes.
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "kernels/cpu/attention/workspace.h"
 #include "kernels/cpu/hashing/clusters.h"
 #include "kernels/cpu/hashing/halving.h"
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {
@@ -29,38 +31,36 @@ class ClusteredUnit {
   ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_bundles, UnitParts& parts)
       : call_(call), parts_(parts), length_(parts.unit.length) {
     const auto& clustered = As<ClusteredAttention>(spec);
-    clusters_.groups = clustered.groups;
-    clusters_.stride = Stride(call.head_dim);
-    clusters_.key_order = 0;
-    AddLevels(LevelsOf(clustered, length_));
     const int32_t bundles = BundlesOfAGroup(clustered, length_);
-    bundle_begins_ = Begins(query_bundles, length_, clusters_.groups * bundles);
-    for (int32_t group = 0; group <= clusters_.groups; ++group)
+    bundle_begins_ = Begins(query_bundles, length_, clustered.groups * bundles);
+    for (int32_t group = 0; group <= clustered.groups; ++group)
       group_begins_.push_back(bundle_begins_[group * bundles]);
-    bundled_ = clustered.bundle > 1;
     query_groups_.resize(length_);
     for (int32_t i = 0; i < length_; ++i) query_groups_[i] = query_bundles[i] / bundles;
+    parts.clusters.groups = call_.groups = clustered.groups;
+    parts.clusters.key_order = 0;
     parts.unit.always = call_.always = AlwaysSeenOf(spec, length_);
     parts.unit.always.global_rows = call_.always.global_rows = false;
     Order(call.key_clusters);
     Order(query_bundles);
-    call_.key_order = parts.orders.data();
-    call_.query_order = parts.orders.data() + length_;
+    AddLevels(LevelsOf(clustered, length_));
+    if (clustered.bundle > 1) call_.bundle_begins = bundle_begins_;
     call_.group_begins = group_begins_.data();
-    if (bundled_) call_.bundle_begins = bundle_begins_;
+    SetOrders();
   }
 
   // opened[p · stride + position]; written, and kept by the plan.
   void Build(int32_t* opened, int64_t stride) {
-    const std::vector<ClusterScores> scores = SumUpClusters(call_, clusters_);
-    ChooseClusters(call_, clusters_, scores, opened, stride);
-    parts_.pairs_computed = FindChanges(call_, scores, opened, stride, clusters_);
-    const auto levels = static_cast<int>(clusters_.levels.size());
-    bundled_ ? AddBundledPass(opened, stride) : AddOpenedPass(levels - 1, opened, stride);
-    if (bundled_ ? parts_.unit.always.reach >= 0 : parts_.unit.always.Any()) AddNeighboursPass();
+    UnitCentroids& centroids = parts_.centroids;
+    const std::vector<ClusterScores> scores = SumUpClusters(call_, centroids);
+    ChooseClusters(call_, centroids, scores, opened, stride);
+    parts_.pairs_computed = FindChanges(call_, scores, opened, stride, centroids);
+    const auto levels = static_cast<int>(parts_.levels.size());
+    const bool bundled = !call_.bundle_begins.empty();
+    bundled ? AddBundledPass(opened, stride) : AddOpenedPass(levels - 1, opened, stride);
+    if (bundled ? parts_.unit.always.reach >= 0 : parts_.unit.always.Any()) AddNeighboursPass();
     for (int level = levels - 2; level >= 0; --level) AddOpenedPass(level, opened, stride);
     AddCentroidPass();
-    parts_.clusters.push_back(std::move(clusters_));
   }
 
  private:
@@ -69,7 +69,7 @@ class ClusteredUnit {
     int32_t first = 0, opened_at = levels.back().open;
     for (size_t l = 0; l < levels.size(); ++l) {
       const bool last = l + 1 == levels.size();
-      ClusterSums& level = clusters_.levels.emplace_back();
+      PlanLevel& level = parts_.levels.emplace_back();
       level.count = levels[l].count;
       level.first = first;
       level.children = last ? 0 : levels[l].cluster / levels[l + 1].cluster;
@@ -78,12 +78,24 @@ class ClusteredUnit {
       first += level.count;
       if (!last) opened_at += level.open;
     }
-    clusters_.levels.back().begins = Begins(call_.key_clusters, length_, clusters_.levels.back().count);
-    for (size_t l = levels.size() - 1; l > 0; --l) {
-      const ClusterSums& below = clusters_.levels[l];
-      ClusterSums& level = clusters_.levels[l - 1];
-      for (int32_t c = 0; c <= level.count; ++c) level.begins.push_back(below.begins[c * level.children]);
+    std::vector<int32_t> begins = Begins(call_.key_clusters, length_, levels.back().count);
+    for (size_t l = levels.size(); l-- > 0;) {
+      PlanLevel& level = parts_.levels[l];
+      level.begins = static_cast<int64_t>(parts_.orders.size());
+      if (level.children > 0) {
+        for (int32_t c = 1; c <= level.count; ++c) begins[c] = begins[c * level.children];
+        begins.resize(static_cast<size_t>(level.count) + 1);
+      }
+      parts_.orders.insert(parts_.orders.end(), begins.begin(), begins.end());
     }
+  }
+
+  // Where what the call reads of the unit's orders lies: they grow by each pass.
+  void SetOrders() {
+    call_.key_order = parts_.orders.data();
+    call_.query_order = parts_.orders.data() + length_;
+    call_.levels.clear();
+    for (const PlanLevel& level : parts_.levels) call_.levels.push_back({level, parts_.orders.data() + level.begins});
   }
 
   void Order(const int32_t* labels) {
@@ -100,14 +112,17 @@ class ClusteredUnit {
       AddTile(parts_, row, std::min(end, row + step), seen.data(), seen.size());
   }
 
+  // Where a cluster's keys begin, in their order.
+  int32_t BeginOf(const PlanLevel& level, int32_t cluster) const { return parts_.orders[level.begins + cluster]; }
+
   void AddCentroidPass() {
-    const int32_t count = clusters_.levels.front().count;
+    const int32_t count = parts_.levels.front().count;
     TilePass pass;
     pass.centroids = true;
-    pass.columns = clusters_.groups * count;
+    pass.columns = call_.groups * count;
     pass.row_order = length_;
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
-    for (int32_t g = 0; g < clusters_.groups; ++g) {
+    for (int32_t g = 0; g < call_.groups; ++g) {
       const Segment seen{g * count, (g + 1) * count, false};
       AddTiles(group_begins_[g], group_begins_[g + 1], {&seen, 1});
     }
@@ -117,8 +132,7 @@ class ClusteredUnit {
 
   // What each row of a pass below meets: group · count + cluster, of keys the cluster; `none`, behind all others, where
   // a query opened fewer clusters.
-  std::vector<int32_t> WhatRowsMeet(const ClusterSums& level, int32_t none, const int32_t* opened,
-                                    int64_t stride) const {
+  std::vector<int32_t> WhatRowsMeet(const PlanLevel& level, int32_t none, const int32_t* opened, int64_t stride) const {
     std::vector<int32_t> met(static_cast<size_t>(level.open) * length_);
     for (int p = 0; p < level.open; ++p) {
       const int32_t* cluster = opened + (level.opened_at + p) * stride;
@@ -133,10 +147,10 @@ class ClusteredUnit {
   // What clusters of a level that queries opened are made of: keys, or the next level's centroids of the query's group.
   // Rows are (how well a query likes the cluster, query), sorted by what they meet.
   void AddOpenedPass(int of_level, const int32_t* opened, int64_t stride) {
-    const ClusterSums& level = clusters_.levels[of_level];
+    const PlanLevel& level = parts_.levels[of_level];
     if (level.open == 0) return;
     const bool keys = level.children == 0;
-    const int32_t rows = level.open * length_, none = keys ? level.count : clusters_.groups * level.count;
+    const int32_t rows = level.open * length_, none = keys ? level.count : call_.groups * level.count;
     const std::vector<int32_t> met = WhatRowsMeet(level, none, opened, stride);
     TilePass pass;
     pass.visits = level.open;
@@ -162,7 +176,7 @@ class ClusteredUnit {
       int32_t end = row;
       while (end < rows && met[order[end]] == node) ++end;
       Segment seen{node * level.children, (node + 1) * level.children, false};
-      if (keys && node < none) seen = {level.begins[node], level.begins[node + 1], true};
+      if (keys && node < none) seen = {BeginOf(level, node), BeginOf(level, node + 1), true};
       if (node == none) seen = {};
       AddTiles(row, end, {&seen, 1});
       row = end;
@@ -177,7 +191,7 @@ class ClusteredUnit {
 
   // Keys of opened clusters, where a bundle's queries opened the same, and, without a window, global keys beyond.
   void AddBundledPass(const int32_t* opened, int64_t stride) {
-    const ClusterSums& level = clusters_.levels.back();
+    const PlanLevel& level = parts_.levels.back();
     TilePass pass;
     pass.columns = length_;
     pass.column_order = 0;
@@ -215,7 +229,7 @@ class ClusteredUnit {
           seen.push_back({first, last, true});
         }
       };
-      for (const int32_t cluster : met) see(level.begins[cluster], level.begins[cluster + 1]);
+      for (const int32_t cluster : met) see(BeginOf(level, cluster), BeginOf(level, cluster + 1));
       for (size_t g = 0; g < globals.size(); ++g) {
         const auto column = length_ + static_cast<int32_t>(g);
         if (!std::binary_search(met.begin(), met.end(), call_.key_clusters[globals[g]])) see(column, column + 1);
@@ -233,7 +247,7 @@ class ClusteredUnit {
     const int32_t reach = std::max(0, always.reach);
     TilePass pass;
     pass.rule = kAlwaysSeen | kFirstMeeting;
-    pass.hash = clusters_.levels.back().open;
+    pass.hash = parts_.levels.back().open;
     pass.repeated_columns = true;
     pass.column_order = static_cast<int64_t>(parts_.orders.size());
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
@@ -259,18 +273,16 @@ class ClusteredUnit {
   ClusterCall call_;
   UnitParts& parts_;
   int32_t length_;
-  Clusters clusters_;
-  bool bundled_ = false;
   std::vector<int32_t> query_groups_, group_begins_, bundle_begins_, count_;
 };
 
-int64_t HashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
+int64_t SelectionFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     for (int head = 0; head < shape.heads; ++head) {
-      if (!UsesHash(OfHead(spec, head), static_cast<int>(length))) continue;
-      flops += 2 * HashingProducts(*ClusteredOf(spec, head), length) * shape.head_dim * length;
+      if (!IsSparseAt(OfHead(spec, head), static_cast<int>(length))) continue;
+      flops += 2 * SelectionProducts(*ClusteredOf(spec, head), length) * shape.head_dim * length;
     }
   }
   return flops;
@@ -289,31 +301,28 @@ int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
   return most;
 }
 
-}  // namespace
-
-namespace {
-
 // label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
 // queries.
 template <class Label>
-AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
+PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
   auto plan = std::make_shared<AttentionPlan>();
-  plan->counts.hash_flops = HashFlops(spec, shape);
+  auto centroids = std::make_shared<Centroids>();
+  plan->counts.selection_flops = SelectionFlops(spec, shape);
   const int64_t tokens = shape.tokens();
-  if (AnyHash(spec, shape)) {
+  if (AnySparse(spec, shape)) {
     plan->hashes = MostOpened(spec, shape);
     plan->one_key_bucket = true;
     plan->query_buckets.resize(static_cast<size_t>(shape.heads) * plan->hashes * tokens);
     plan->key_buckets.resize(static_cast<size_t>(shape.heads) * tokens);
   }
   int32_t *opened = plan->query_buckets.data(), *clusters = plan->key_buckets.data();
-  return BuildFromUnits(
+  AttentionPlanPtr built = BuildFromUnits(
       plan, shape,
       [&, opened, clusters, tokens](const AttentionPlan& planned, UnitParts& parts) {
         const Unit& unit = parts.unit;
         const AttentionSpec& own = OfHead(spec, unit.head);
-        if (!UsesHash(own, unit.length)) {
+        if (!IsSparseAt(own, unit.length)) {
           AddExact(parts);
           return;
         }
@@ -332,6 +341,7 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
           return;
         }
         call.head_dim = shape.head_dim;
+        call.stride = stride;
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
@@ -340,12 +350,13 @@ AttentionPlanPtr Build(const AttentionSpec& spec, const AttentionShape& shape, H
         ClusteredUnit(own, call, bundles.data(), parts)
             .Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
-      kPiece);
+      kPiece, centroids.get());
+  return {std::move(built), std::move(centroids)};
 }
 
 }  // namespace
 
-AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters) {
   return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall&, int32_t* clusters) {
@@ -355,7 +366,7 @@ AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
   });
 }
 
-AttentionPlanPtr BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
+PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
   const HalvingDirections along(directions, shape);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 
 namespace lshformer::testing {
 namespace {
@@ -34,28 +34,28 @@ bool ProcessorSaysAmx() {
 }
 
 // Each in a process of its own, which has not asked yet.
-class TileAccessTest : public ::testing::Test {
+class AmxAccessTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!ProcessorSaysAmx()) GTEST_SKIP() << "the processor lacks amx_tile";
   }
 };
 
-TEST_F(TileAccessTest, IsRefusedToAProcessWithASmallSignalStack) {
+TEST_F(AmxAccessTest, IsRefusedToAProcessWithASmallSignalStack) {
   EXPECT_EXIT(
       {
         if (UseSignalStack(4096) != 0) _exit(2);
-        const TileAccess& access = AskForTiles();
-        const bool all_else_works = SupportedIsas().front() != "amx" && ActiveMatrixTiles() == MatrixTiles::kNone;
+        const AmxAccess& access = AskForAmx();
+        const bool all_else_works = SupportedIsas().front() != "amx" && ActiveAmxTiles() == AmxTiles::kNone;
         _exit(!access.granted && access.refusal.find("signal stack") != std::string::npos && all_else_works ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
 }
 
 // What the kernel does with threads whose alternate signal stack has no room for the tiles' state.
-TEST_F(TileAccessTest, ThenRefusesSmallSignalStacks) {
+TEST_F(AmxAccessTest, ThenRefusesSmallSignalStacks) {
   const auto exit_after_asking = [](size_t bytes, int expected) {
-    if (!AskForTiles().granted) _exit(2);
+    if (!AskForAmx().granted) _exit(2);
     _exit(UseSignalStack(bytes) == expected ? 0 : 1);
   };
   EXPECT_EXIT(exit_after_asking(8192, ENOMEM), ::testing::ExitedWithCode(0), "");

@@ -1,15 +1,15 @@
-// Blocks of the executor whose products go through matrix tiles: what forward and backward share.
+// Blocks of the executor whose products go through AMX tiles: what forward and backward share.
 //
 // Scores lie transposed here too, [columns][rows]. So the scores' first factor is the columns in rows, their second the
 // tile's rows in pairs, turned round once; sums over columns come out turned round, outᵀ = Vᵀ·P and dQᵀ = Kᵀ·dS, with
 // Vᵀ and Kᵀ in panels; sums over rows, dV = P·dO and dK = dS·Q, take probabilities as they lie. A block begins at a
 // panel. Of its columns those outside of the plan's segment have the score kMasked: zeros in one factor, and where the
 // other may hold no finite number, the product is done without tiles, one pair that counts after another.
-#if defined(LSHFORMER_MATRIX_BLOCKS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef LSHFORMER_MATRIX_BLOCKS_INL
-#undef LSHFORMER_MATRIX_BLOCKS_INL
+#if defined(LSHFORMER_AMX_BLOCKS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_AMX_BLOCKS_INL
+#undef LSHFORMER_AMX_BLOCKS_INL
 #else
-#define LSHFORMER_MATRIX_BLOCKS_INL
+#define LSHFORMER_AMX_BLOCKS_INL
 #endif
 
 #include <algorithm>
@@ -20,9 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 
 // Columns first … first + columns − 1, of which begin … begin + count − 1 are the segment's.
-struct TileBlock {
+struct AmxBlock {
   int32_t first;
-  int columns;  // a multiple of kTilePadding
+  int columns;  // a multiple of kAmxPadding
   int32_t begin;
   int count;
 
@@ -31,47 +31,47 @@ struct TileBlock {
 
 // Calls visit(block) for the blocks that a segment lies in.
 template <class Visit>
-void ForEachTileBlock(int32_t segment_begin, int32_t segment_end, const Visit& visit) {
-  for (int32_t first = segment_begin / kTilePadding * kTilePadding; first < segment_end; first += kBlockColumns) {
+void ForEachAmxBlock(int32_t segment_begin, int32_t segment_end, const Visit& visit) {
+  for (int32_t first = segment_begin / kAmxPadding * kAmxPadding; first < segment_end; first += kBlockColumns) {
     const int32_t begin = std::max(first, segment_begin), end = std::min(first + kBlockColumns, segment_end);
-    visit(TileBlock{first, RoundUp(end - first, kTilePadding), begin, end - begin});
+    visit(AmxBlock{first, RoundUp(end - first, kAmxPadding), begin, end - begin});
   }
 }
 
 // Whether zeros among a block's probabilities must be left out of a product instead of multiplied.
-HWY_INLINE bool HasPairsThatDoNotCount(const TileBlock& block, bool every_pair) {
+HWY_INLINE bool HasPairsThatDoNotCount(const AmxBlock& block, bool every_pair) {
   return !every_pair || !block.IsWhole();
 }
 
 // products[c][r] ← Σ_k columns[c][k] rows[r][k]
 template <class T>
 void MultiplyColumnsByRows(const UnitWork& work, const TileRows& rows, const T* columns, const RowFactors<T>& factors,
-                           const TileBlock& block, float* products) {
+                           const AmxBlock& block, float* products) {
   const int padded = work.padded();
   MultiplyTiles<MultiplierOf<T>, false, T::kParts>(
-      {columns, 2 * padded * T::kParts, kTileRowBytes, &factors.transposed->numbers, rows.padded, products, rows.padded,
-       block.columns, rows.padded, padded, 2 * padded, padded / 2 * rows.padded});
+      {columns, 2 * padded * T::kParts, kAmxTileRowBytes, &factors.transposed->numbers, rows.padded, products,
+       rows.padded, block.columns, rows.padded, padded, 2 * padded, padded / 2 * rows.padded});
 }
 
 // sums[k][r] += Σ_c columns[c][k] weights[c][r], with the columns in panels and the weights in pairs, a part after
 // another.
 template <class T>
-void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const TileBlock& block, const Columns& columns,
+void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const AmxBlock& block, const Columns& columns,
                         const BFloat16Pair* weights, float* sums) {
   const int padded = work.padded();
-  const int part_bytes = padded * kTileRowBytes;
+  const int part_bytes = padded * kAmxTileRowBytes;
   MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
-      {columns.PanelAt<T>(block.first, padded), kTileRowBytes, part_bytes * T::kParts, weights, rows.padded, sums,
+      {columns.PanelAt<T>(block.first, padded), kAmxTileRowBytes, part_bytes * T::kParts, weights, rows.padded, sums,
        rows.padded, padded, rows.padded, block.columns, part_bytes, block.columns / 2 * rows.padded});
 }
 
 // sums[c] += Σ_r weights[c][r] rows[r], with the weights in rows of kTileRows, a part of kBlockColumns after another.
 template <class T>
-void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const TileBlock& block, const BFloat16Pair* weights,
+void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const AmxBlock& block, const BFloat16Pair* weights,
                       const RowFactors<T>& factors, float* sums) {
   const int padded = work.padded();
   MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
-      {weights, 2 * kTileRows, kTileRowBytes, factors.pairs, padded, sums + int64_t{block.first} * padded, padded,
+      {weights, 2 * kTileRows, kAmxTileRowBytes, factors.pairs, padded, sums + int64_t{block.first} * padded, padded,
        block.columns, padded, rows.padded, 2 * kTileRows * kBlockColumns, padded / 2 * rows.padded});
 }
 
@@ -80,7 +80,7 @@ void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const TileBloc
 // their scale, so the scale is applied to all then. Returns the one that is left to apply.
 template <class SelfScore>
 float SetOwnScores(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
-                   const TileBlock& block, bool every_pair, float scale, float* scores, const SelfScore& self_score) {
+                   const AmxBlock& block, bool every_pair, float scale, float* scores, const SelfScore& self_score) {
   const bool own_scores = HasPairsThatDoNotCount(block, every_pair) || (pass.rule & kSelfPenalty) != 0;
   if (!own_scores && scale > 0) return scale;
   const Floats d;
@@ -169,40 +169,40 @@ RowFactors<T> RoundRowFactors(const UnitInput& from, const UnitWork& work, const
   return factors;
 }
 
-// What GatherColumnsInTiles does with such rows, in one pass over them.
+// What GatherColumnsInAmxTiles does with such rows, in one pass over them.
 inline void RoundColumns(const RoundedRows& rows, int padded, const Columns& columns, int64_t begin, int64_t end,
                          BFloat16Pair* to_rows, BFloat16Pair* to_panels) {
   const int words = padded / 2;
   uint8_t* not_finite = columns.not_finite + (begin - columns.first);
-  auto* pairs = ThreadWorkspace().Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTilePadding} * words);
-  for (int64_t first = begin; first < end; first += kTilePadding) {
-    const auto count = static_cast<int>(std::min<int64_t>(kTilePadding, end - first));
+  auto* pairs = ThreadWorkspace().Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kAmxPadding} * words);
+  for (int64_t first = begin; first < end; first += kAmxPadding) {
+    const auto count = static_cast<int>(std::min<int64_t>(kAmxPadding, end - first));
     const int64_t place = first - begin;
-    rows.Prefetch(std::min(first + kTilePadding, end), std::min(first + 2 * kTilePadding, end), padded);
+    rows.Prefetch(std::min(first + kAmxPadding, end), std::min(first + 2 * kAmxPadding, end), padded);
     for (int c = 0; c < count && to_rows; ++c) {
       if (!rows.Store(first + c, padded, NumbersOf(to_rows + (place + c) * words))) not_finite[place + c] = 1;
     }
-    if (to_rows) std::fill_n(to_rows + (place + count) * words, (kTilePadding - count) * words, BFloat16Pair{});
+    if (to_rows) std::fill_n(to_rows + (place + count) * words, (kAmxPadding - count) * words, BFloat16Pair{});
     if (to_panels == nullptr) continue;
     for (int c = 0; c < count; c += 2)
       rows.StorePairs(first + c, c + 1 < count, padded, pairs + c / 2 * padded, not_finite + place + c);
-    std::fill_n(pairs + (count + 1) / 2 * padded, (kTilePadding - count) / 2 * padded, BFloat16Pair{});
-    TransposeWords(pairs, padded, kTilePadding / 2, padded, to_panels + place * words, kTilePadding / 2);
+    std::fill_n(pairs + (count + 1) / 2 * padded, (kAmxPadding - count) / 2 * padded, BFloat16Pair{});
+    TransposeWords(pairs, padded, kAmxPadding / 2, padded, to_panels + place * words, kAmxPadding / 2);
   }
 }
 
 // Gathers columns [begin, end), where begin is a panel's, as rows and as panels (nullptr: not so): gather(first, last,
 // rows, not_finite) as GatherRows does. The last panel ends in zeros. key_scale: normalises them, in float32.
 template <class T, class Gather>
-void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Columns& columns, int64_t begin,
-                          int64_t end, BFloat16Pair* to_rows, BFloat16Pair* to_panels, float* key_scale) {
+void GatherColumnsInAmxTiles(const Gather& gather, const UnitWork& work, const Columns& columns, int64_t begin,
+                             int64_t end, BFloat16Pair* to_rows, BFloat16Pair* to_panels, float* key_scale) {
   using M = MultiplierOf<T>;
   const int padded = work.padded();
   Workspace& memory = ThreadWorkspace();
   float* rows = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * padded);
   auto* pairs = memory.Get<BFloat16Pair>(Slot::kNaturalRows, int64_t{kTileRows} * padded / 2);
   for (int64_t first = begin; first < end; first += kTileRows) {
-    const auto count = static_cast<int>(std::min<int64_t>(kTileRows, end - first)), held = RoundUp(count, kTilePadding);
+    const auto count = static_cast<int>(std::min<int64_t>(kTileRows, end - first)), held = RoundUp(count, kAmxPadding);
     uint8_t* not_finite = columns.not_finite + (first - columns.first);
     gather(first, first + count, rows, not_finite);
     std::fill(rows + count * padded, rows + held * padded, 0.0f);
@@ -220,10 +220,10 @@ void GatherColumnsInTiles(const Gather& gather, const UnitWork& work, const Colu
       const float* numbers = parts[part];
       for (int64_t c = 0; c < held && to_rows; ++c)
         RowsOfPairs<M>(numbers + c * padded, padded, to_rows + (first - begin + c) * words + part * padded / 2);
-      for (int64_t c = 0; c < held && to_panels; c += kTilePadding) {
-        PairsDown<M>(numbers + c * padded, kTilePadding, padded, pairs);
-        TransposeWords(pairs, padded, kTilePadding / 2, padded,
-                       to_panels + (first - begin + c) * words + part * padded * kTilePadding / 2, kTilePadding / 2);
+      for (int64_t c = 0; c < held && to_panels; c += kAmxPadding) {
+        PairsDown<M>(numbers + c * padded, kAmxPadding, padded, pairs);
+        TransposeWords(pairs, padded, kAmxPadding / 2, padded,
+                       to_panels + (first - begin + c) * words + part * padded * kAmxPadding / 2, kAmxPadding / 2);
       }
     }
   }

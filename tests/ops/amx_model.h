@@ -1,4 +1,4 @@
-// Products in matrix tiles on any machine.
+// Products in AMX tiles on any machine.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -6,23 +6,23 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/matmul_precision.h"
 #include "ops/threads.h"
 
 namespace lshformer::testing {
 
 // The model of tiles, on the best instruction set without them, so that the other side is multiply-add.
-class InTileModel : public ::testing::Test {
+class InAmxModel : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::vector<std::string> isas = SupportedIsas();
     ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
-    UseTileModel(true);
+    UseAmxModel(true);
   }
   void TearDown() override {
-    UseTileModel(false);
+    UseAmxModel(false);
     SetMatmulPrecision(MatmulPrecision::kHighest);
     ForceIsa("auto");
     SetAllThreads(HardwareThreads());

@@ -1,4 +1,4 @@
-#include "eval/cost.h"
+#include "kernels/cost.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
-#include "models/model.h"
-#include "ops/tensor_memory.h"
+#include "kernels/counts.h"
+#include "kernels/plan.h"
 
 namespace lshformer {
 namespace {
@@ -44,7 +43,7 @@ TEST(Cost, OfClusters) {
   const AttentionSpec spec = ParseAttentionSpec("clustered", "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 512);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 512 * (32 + 64 + 7 * (1 - 64.0 / 512)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (5 + 2 + 12) * 64 * 512 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (5 + 2 + 12) * 64 * 512 * 2);
   EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 80).pairs, 2 * 80 * 80);  // not hashed
 }
 
@@ -53,7 +52,7 @@ TEST(Cost, OfBundles) {
   const AttentionSpec spec = ParseAttentionSpec({{"type", "clustered"}, {"bundle", 64}, {"window", 0}}, "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (128 + 64 + 2 * (1 - 64.0 / 2048)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 5 + 12) * 64 * 2048 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (7 + 5 + 12) * 64 * 2048 * 2);
 }
 
 // 2,048 tokens: 16 centroids of 128 keys, 4 · 8 of 16 keys, and keys as above.
@@ -62,11 +61,11 @@ TEST(Cost, OfClustersOfClusters) {
       ParseAttentionSpec({{"type", "clustered"}, {"cluster", {128, 16}}, {"open", {4, 3}}}, "test");
   const AttentionCost cost = CostOfAttention(spec, 2, 64, 2048);
   EXPECT_DOUBLE_EQ(cost.pairs, 2 * 2048 * (16 + 32 + 48 + 7 * (1 - 48.0 / 2048)));
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * (7 + 2 + 16) * 64 * 2048 * 2);
 }
 
 TEST(Cost, LongSequencesOfThePaper) {
-  EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).hash_flops, 262144);
+  EXPECT_DOUBLE_EQ(CostOfAttention(SimHash(2, 1, 256), 1, 64, 512).selection_flops, 262144);
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 1, 64, 512).score_flops, 33554432);
   // About 33,217 of the 131,328 pairs i ≤ j collide.
   EXPECT_NEAR(CostOfAttention(SimHash(2, 1, 256, Pairs::kReference), 1, 64, 512).dot_products, 33217, 1);
@@ -76,7 +75,7 @@ TEST(Cost, LongSequencesOfThePaper) {
 TEST(Cost, DotProductsOfThePaper) {
   const AttentionCost cost = CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10);
   EXPECT_NEAR(cost.dot_products, 28.79, 0.005);
-  EXPECT_NEAR((cost.hash_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
+  EXPECT_NEAR((cost.selection_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
   EXPECT_NEAR(cost.score_flops, 128 * cost.dot_products, 1e-9);
   EXPECT_EQ(CostOfAttention({}, 2, 64, 10).dot_products, 200);
   EXPECT_EQ(cost.pairs_total, 200);
@@ -161,7 +160,7 @@ TEST(Cost, ReformerGrowsWithTheLength) {
   const AttentionCost cost = CostOfAttention(Reformer(1), 12, 64, 4096);
   EXPECT_DOUBLE_EQ(cost.pairs, 12.0 * 4096 * 128);
   EXPECT_DOUBLE_EQ(cost.dot_products, cost.pairs);
-  EXPECT_DOUBLE_EQ(cost.hash_flops, 2.0 * 64 * 64 * 4096 * 12);
+  EXPECT_DOUBLE_EQ(cost.selection_flops, 2.0 * 64 * 64 * 4096 * 12);
   EXPECT_DOUBLE_EQ(cost.score_flops, 2.0 * 64 * cost.pairs);
   EXPECT_DOUBLE_EQ(cost.pairs_total, 12.0 * 4096 * 4096);
   EXPECT_DOUBLE_EQ(CostOfAttention(Reformer(3), 12, 64, 4096).pairs, 3 * cost.pairs);
@@ -190,110 +189,6 @@ TEST(Cost, MeasuredShare) {
   EXPECT_DOUBLE_EQ(half.share(), 0.5);
   EXPECT_DOUBLE_EQ(half.pairs, 1e6);
   EXPECT_LT(CostOfAttention(spec, 2, 64, 1000, 0.25).full_flops(), half.full_flops());
-}
-
-ModelConfig Bert(int64_t layers, int64_t hidden, int64_t heads, int64_t inner) {
-  ModelConfig config;
-  config.num_hidden_layers = layers;
-  config.hidden_size = hidden;
-  config.num_attention_heads = heads;
-  config.intermediate_size = inner;
-  return config;
-}
-
-int64_t Total(const ModelConfig& config, Task head, bool without_pooler = false) {
-  int64_t total = 0;
-  for (const auto& [block, count] : ParametersByBlock(config, head))
-    total += without_pooler && block == "pooler" ? 0 : count;
-  return total;
-}
-
-struct SizeCase {
-  int64_t layers, hidden, heads, inner, with_pooler, encoder, masked_lm;
-};
-class Sizes : public ::testing::TestWithParam<SizeCase> {};
-
-TEST_P(Sizes, OfPublishedModels) {
-  const SizeCase& size = GetParam();
-  const ModelConfig config = Bert(size.layers, size.hidden, size.heads, size.inner);
-  EXPECT_EQ(Total(config, Task::kEncoder), size.with_pooler);
-  EXPECT_EQ(Total(config, Task::kEncoder, true), size.encoder);
-  EXPECT_EQ(Total(config, Task::kMaskedLm), size.masked_lm);
-}
-
-INSTANTIATE_TEST_SUITE_P(Bert, Sizes,
-                         ::testing::Values(SizeCase{2, 128, 2, 512, 4385920, 4369408, 4416698},
-                                           SizeCase{4, 256, 4, 1024, 11170560, 11104768, 11201594},
-                                           SizeCase{4, 512, 8, 2048, 28763648, 28500992, 28795194},
-                                           SizeCase{8, 512, 8, 2048, 41373184, 41110528, 41404730},
-                                           SizeCase{12, 768, 12, 3072, 109482240, 108891648, 109514298},
-                                           SizeCase{24, 1024, 16, 4096, 335141888, 334092288, 335174458}));
-
-TEST(Parameters, OfThePapersModel) {
-  ModelConfig config = Bert(2, 128, 2, 512);
-  config.vocab_size = 32000;
-  EXPECT_EQ(Total(config, Task::kMaskedLm), 4607360);
-  EXPECT_EQ(Total(config, Task::kSequenceClassification), 4575362);
-  EXPECT_EQ(Total(config, Task::kEncoder), 4575104);
-  EXPECT_EQ(Total(config, Task::kEncoder, true), 4558592);
-  const auto blocks = ParametersByBlock(config, Task::kSequenceClassification);
-  ASSERT_EQ(blocks.size(), 5u);
-  EXPECT_EQ(blocks[0], std::pair(std::string("embeddings"), int64_t{4162048}));
-  EXPECT_EQ(blocks[1], std::pair(std::string("encoder.layer.0"), int64_t{198272}));
-  EXPECT_EQ(blocks[3], std::pair(std::string("pooler"), int64_t{16512}));
-}
-
-// Matrix products cost two operations per weight and token.
-TEST(ModelCost, LinearLayersFollowTheWeights) {
-  const ModelConfig config = Bert(12, 768, 12, 3072);
-  const double weights = 12 * (4.0 * 768 * 768 + 2.0 * 768 * 3072);
-  EXPECT_DOUBLE_EQ(CostOfForward(config, 512).linear_flops, 2 * 512 * weights);
-  EXPECT_DOUBLE_EQ(CostOfForward(config, 512, 77).head_flops, 77 * 2.0 * 768 * (768 + 30522));
-  EXPECT_DOUBLE_EQ(CostOfForward(config, 512).attention_flops, 12 * CostOfAttention({}, 12, 64, 512).full_flops());
-}
-
-// Nothing that the count calls memory grows with the square of the length.
-TEST(ModelCost, MemoryIsLinearInLength) {
-  ModelConfig config = Bert(2, 128, 2, 512);
-  for (const AttentionSpec& spec : {AttentionSpec{}, SimHash(2, 1, 64)}) {
-    config.attention = {spec};
-    const ModelCost one = CostOfForward(config, 8192), two = CostOfForward(config, 16384);
-    EXPECT_LE(two.activation_bytes + two.attention_work_bytes,
-              2.001 * (one.activation_bytes + one.attention_work_bytes));
-    EXPECT_GT(two.attention_flops, 3.5 * one.attention_flops);
-  }
-}
-
-// What a masked-LM step of one sequence has in tensors at once, gradients of weights left out: asked for one gradient
-// alone, of the embeddings, the backward keeps no other.
-double MeasuredTrainingBytes(const ModelConfig& config, int length) {
-  const ModelPtr model = CreateModel(config, Task::kMaskedLm, 3);
-  PackedBatch batch;
-  AppendSequence(batch, std::vector<int32_t>(length, 7), {}, 0);
-  batch.labels.tokens.assign(length, -100);
-  batch.labels.tokens[0] = 7;
-  const torch::Tensor first = model->NamedParameters()[3].second;
-  EXPECT_EQ(model->NamedParameters()[3].first, "bert.embeddings.LayerNorm.weight");
-  ForwardOptions options;
-  options.train = true;
-  const TensorMemory memory;
-  model->Forward(batch, options).loss.backward({}, c10::nullopt, false, std::vector<torch::Tensor>{first});
-  return static_cast<double>(memory.peak());
-}
-
-TEST(ModelCost, TrainingMemoryIsWhatTensorsTake) {
-  constexpr int kLength = 1024;
-  for (const bool reversible : {false, true})
-    for (const int64_t chunk : {0, 256})
-      for (const int64_t layers : {2, 8}) {
-        ModelConfig config = Bert(layers, 64, 4, 256);
-        config.vocab_size = 50, config.max_position_embeddings = kLength, config.reversible = reversible;
-        config.chunk_size_feed_forward = chunk;
-        if (layers == 8) config.attention[0].kind = ReformerAttention{};
-        const double said = CostOfForward(config, kLength).training_bytes;
-        EXPECT_NEAR(said / MeasuredTrainingBytes(config, kLength), 1, 0.1)
-            << (reversible ? "reversible, " : "ordinary, ") << layers << " layers, pieces of " << chunk;
-      }
 }
 
 }  // namespace

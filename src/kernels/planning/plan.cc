@@ -1,3 +1,4 @@
+// Dense and SimHash plans, and how the parts of units become one plan.
 #include "kernels/plan.h"
 
 #include <algorithm>
@@ -5,7 +6,8 @@
 #include <numeric>
 
 #include "base/parallel.h"
-#include "kernels/plan_builder.h"
+#include "kernels/counts.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 
@@ -200,8 +202,47 @@ void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, Unit
   CountPairs(plan, spec, parts);
 }
 
+// Of one unit, behind those of the units before it; offsets become the plan's.
+void Append(UnitParts& parts, AttentionPlan& plan) {
+  const auto tiles = static_cast<int64_t>(plan.tiles.size());
+  const auto segments = static_cast<int32_t>(plan.segments.size());
+  const auto runs = static_cast<int64_t>(plan.runs.size());
+  const auto orders = static_cast<int64_t>(plan.orders.size());
+  parts.unit.pass_begin = static_cast<int32_t>(plan.passes.size());
+  for (TilePass pass : parts.passes) {
+    if (pass.row_order >= 0) pass.row_order += orders;
+    if (pass.column_order >= 0) pass.column_order += orders;
+    if (pass.visit_places >= 0) pass.visit_places += orders;
+    pass.tile_begin += tiles;
+    pass.tile_end += tiles;
+    pass.run_begin += runs;
+    pass.run_end += runs;
+    plan.passes.push_back(pass);
+  }
+  parts.unit.pass_end = static_cast<int32_t>(plan.passes.size());
+  for (Tile tile : parts.tiles) {
+    tile.segment_begin += segments;
+    tile.segment_end += segments;
+    plan.tiles.push_back(tile);
+  }
+  plan.segments.insert(plan.segments.end(), parts.segments.begin(), parts.segments.end());
+  plan.runs.insert(plan.runs.end(), parts.runs.begin(), parts.runs.end());
+  plan.orders.insert(plan.orders.end(), parts.orders.begin(), parts.orders.end());
+  if (parts.levels.empty()) return;
+  parts.unit.clusters = static_cast<int32_t>(plan.clusters.size());
+  PlanClusters clusters = parts.clusters;
+  clusters.key_order += orders;
+  clusters.level_begin = static_cast<int32_t>(plan.levels.size());
+  for (PlanLevel level : parts.levels) {
+    level.begins += orders;
+    plan.levels.push_back(level);
+  }
+  clusters.level_end = static_cast<int32_t>(plan.levels.size());
+  plan.clusters.push_back(clusters);
+}
+
 // Lays the parts of all units end to end.
-void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
+void Join(AttentionPlan& plan, std::vector<UnitParts>& all, Centroids* centroids) {
   size_t all_tiles = 0, all_segments = 0, all_orders = 0;
   for (const UnitParts& parts : all) {
     all_tiles += parts.tiles.size();
@@ -212,35 +253,8 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all) {
   plan.segments.reserve(all_segments);
   plan.orders.reserve(all_orders);
   for (UnitParts& parts : all) {
-    const auto tiles = static_cast<int64_t>(plan.tiles.size());
-    const auto segments = static_cast<int32_t>(plan.segments.size());
-    const auto runs = static_cast<int64_t>(plan.runs.size());
-    const auto orders = static_cast<int64_t>(plan.orders.size());
-    parts.unit.pass_begin = static_cast<int32_t>(plan.passes.size());
-    for (TilePass pass : parts.passes) {
-      if (pass.row_order >= 0) pass.row_order += orders;
-      if (pass.column_order >= 0) pass.column_order += orders;
-      if (pass.visit_places >= 0) pass.visit_places += orders;
-      pass.tile_begin += tiles;
-      pass.tile_end += tiles;
-      pass.run_begin += runs;
-      pass.run_end += runs;
-      plan.passes.push_back(pass);
-    }
-    parts.unit.pass_end = static_cast<int32_t>(plan.passes.size());
-    for (Tile tile : parts.tiles) {
-      tile.segment_begin += segments;
-      tile.segment_end += segments;
-      plan.tiles.push_back(tile);
-    }
-    plan.segments.insert(plan.segments.end(), parts.segments.begin(), parts.segments.end());
-    plan.runs.insert(plan.runs.end(), parts.runs.begin(), parts.runs.end());
-    plan.orders.insert(plan.orders.end(), parts.orders.begin(), parts.orders.end());
-    for (Clusters& clusters : parts.clusters) {
-      parts.unit.clusters = static_cast<int32_t>(plan.clusters.size());
-      if (clusters.key_order >= 0) clusters.key_order += orders;
-      plan.clusters.push_back(std::move(clusters));
-    }
+    Append(parts, plan);
+    if (!parts.levels.empty()) centroids->units.push_back(std::move(parts.centroids));
     if (!parts.seen.empty()) {
       if (plan.seen.empty()) plan.seen.resize(static_cast<size_t>(plan.heads) * plan.tokens);
       std::copy(parts.seen.begin(), parts.seen.end(),
@@ -261,8 +275,8 @@ void AddExact(UnitParts& parts) {
 }
 
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
-                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes,
-                                int64_t piece) {
+                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes, int64_t piece,
+                                Centroids* centroids) {
   plan->cu_seqlens.assign(shape.cu_seqlens.begin(), shape.cu_seqlens.end());
   plan->heads = shape.heads;
   plan->head_dim = shape.head_dim;
@@ -284,7 +298,7 @@ AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const Atten
   ParallelFor(static_cast<int64_t>(all.size()), grain, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) add_passes(*plan, all[u]);
   });
-  Join(*plan, all);
+  Join(*plan, all, centroids);
   return plan;
 }
 
@@ -298,7 +312,7 @@ int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
   int64_t flops = 0;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int64_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
-    if (UsesHash(spec, static_cast<int>(length)))
+    if (IsSparseAt(spec, static_cast<int>(length)))
       flops += int64_t{4} * BandsOf(simhash, length) * shape.head_dim * length * simhash.hashes * shape.heads;
   }
   return flops;
@@ -312,9 +326,9 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
   plan->hashes = simhash.hashes;
   plan->query_buckets.assign(query_buckets.begin(), query_buckets.end());
   plan->key_buckets.assign(key_buckets.begin(), key_buckets.end());
-  plan->counts.hash_flops = SimHashFlops(spec, shape);
+  plan->counts.selection_flops = SimHashFlops(spec, shape);
   return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
-    if (UsesHash(spec, parts.unit.length)) {
+    if (IsSparseAt(spec, parts.unit.length)) {
       AddSimHashPasses(built, spec, parts);
     } else {
       AddExact(parts);

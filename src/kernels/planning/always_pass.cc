@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {

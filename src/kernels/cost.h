@@ -1,10 +1,9 @@
-// What attention and models cost: floating-point operations, bytes and parameters, counted from shapes. A multiply-add
-// is two.
+// What attention costs by its spec and the shape of its input alone: floating-point operations and bytes, counted
+// before anything runs. A multiply-add is two.
 #pragma once
 #include <cstdint>
 
 #include "attention/spec.h"
-#include "models/config.h"
 
 namespace lshformer {
 
@@ -16,17 +15,18 @@ double CollisionProbability(double theta, int bands, int table_size, int hashes)
 struct AttentionCost {
   // 2 · bands · d · 2n · hashes · heads, the only part that the BERT-LSH paper counts; Reformer: 2 · rotations · d · n
   // · rounds · heads
-  double hash_flops = 0;
+  double selection_flops = 0;
   double score_flops = 0;   // 2 · d per computed product q·k
   double value_flops = 0;   // softmax (about 5 per pair: scale, maximum, exp, sum, divide) and 2 · d per pair for P·V
   double dot_products = 0;  // computed q·k
   double pairs = 0;         // (query, key) whose value is summed pair by pair
   double pairs_total = 0;   // heads · n²
-  double full_flops() const { return hash_flops + score_flops + value_flops; }
-  double paper_flops() const;  // hash_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
+  double full_flops() const { return selection_flops + score_flops + value_flops; }
+  double paper_flops()
+      const;  // selection_flops for SimHash, score_flops for dense, as in the paper's Table 1 and Figure 1
   double share() const { return pairs_total > 0 ? pairs / pairs_total : 0; }
   AttentionCost& operator+=(const AttentionCost& more) {
-    hash_flops += more.hash_flops;
+    selection_flops += more.selection_flops;
     score_flops += more.score_flops;
     value_flops += more.value_flops;
     dot_products += more.dot_products;
@@ -46,16 +46,8 @@ AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim
 double PaperHashKflops(int bands, int head_dim, int64_t length, int hashes, int heads);
 double PaperDenseKflops(int head_dim, int64_t length, int heads);
 
-struct ModelCost {
-  double attention_flops = 0;   // all layers
-  double linear_flops = 0;      // all matrix products of the encoder
-  double head_flops = 0;        // masked-LM head on `labelled` positions; 0 without
-  double activation_bytes = 0;  // forward only, float32: what is alive at the widest place
-  double training_bytes = 0;  // forward and backward of the encoder, float32: activations and their gradients alive at
-                              // once, without weights, their gradients and the head
-  double attention_work_bytes = 0;  // plan and work memory of a forward and backward call (kernels/attention.h)
-  double total_flops() const { return attention_flops + linear_flops + head_flops; }
-};
-ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
+// Plan and work memory of a forward and backward call on one sequence, as WorkBytes states it, for queries and keys
+// that have nothing to do with each other; beyond 65,536 tokens in proportion.
+double AttentionWorkBytes(const AttentionSpec& spec, int heads, int head_dim, int64_t length);
 
 }  // namespace lshformer

@@ -3,7 +3,7 @@
 // are: one large bucket costs what many small ones do.
 #include <algorithm>
 
-#include "kernels/plan_builder.h"
+#include "kernels/planning/plan_builder.h"
 
 namespace lshformer {
 namespace {
@@ -74,7 +74,7 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
   const auto& simhash = As<SimHashAttention>(spec);
   auto plan = std::make_shared<AttentionPlan>();
   plan->hashes = simhash.hashes;
-  plan->counts.hash_flops = SimHashFlops(spec, shape);
+  plan->counts.selection_flops = SimHashFlops(spec, shape);
   // Counting distinct pairs costs a good part of what they do, and only a fill needs it.
   plan->pairs_counted = simhash.hashes == 1 || simhash.fill != Fill::kNone;
   const bool labels = simhash.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
@@ -85,7 +85,7 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
   int32_t *query_chunks = plan->chunks.data(), *key_chunks = plan->key_chunks.data();
   const int64_t tokens = shape.tokens();
   return BuildFromUnits(plan, shape, [=, &spec, &simhash](const AttentionPlan& built, UnitParts& parts) {
-    if (!UsesHash(spec, parts.unit.length)) {
+    if (!IsSparseAt(spec, parts.unit.length)) {
       AddExact(parts);
       return;
     }

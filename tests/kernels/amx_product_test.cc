@@ -1,4 +1,4 @@
-// Products with a packed factor in matrix tiles: against the steps that they are defined by, bit for bit; against
+// Products with a packed factor in AMX tiles: against the steps that they are defined by, bit for bit; against
 // double; what a row may depend on; and what is not finite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/attention.h"
 #include "kernels/cpu/amx/packing.h"
 #include "kernels/cpu/amx/product.h"
+#include "kernels/isa.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {
@@ -68,14 +68,14 @@ std::vector<float> ByTheSteps(const std::vector<const uint16_t*>& a, const std::
       const auto add_step = [&](const PartPair& pair, int64_t begin) {
         const uint16_t *row = a[pair.a] + m * depth, *column = b[pair.b] + n * depth;
         float members[2] = {0, 0};
-        for (int64_t k = begin; k < std::min(depth, begin + kTileRowNumbers); ++k)
+        for (int64_t k = begin; k < std::min(depth, begin + kAmxTileRowNumbers); ++k)
           members[k % 2] = FusedWithoutSubnormals(ToFloat(row[k]), ToFloat(column[k]), members[k % 2]);
         sum = FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, members[0], members[1]), sum);
       };
-      for (int64_t from = 0; from < depth; from += stretch_steps * kTileRowNumbers) {
-        const int64_t to = std::min(depth, from + stretch_steps * kTileRowNumbers);
+      for (int64_t from = 0; from < depth; from += stretch_steps * kAmxTileRowNumbers) {
+        const int64_t to = std::min(depth, from + stretch_steps * kAmxTileRowNumbers);
         for (const PartPair& pair : pairs)
-          for (int64_t step = from; step < to; step += kTileRowNumbers) add_step(pair, step);
+          for (int64_t step = from; step < to; step += kAmxTileRowNumbers) add_step(pair, step);
       }
       sums[static_cast<size_t>(m * columns + n)] = sum;
     }
@@ -83,16 +83,16 @@ std::vector<float> ByTheSteps(const std::vector<const uint16_t*>& a, const std::
   return sums;
 }
 
-class TileProductTest : public ::testing::TestWithParam<MatrixTiles> {
+class AmxProductTest : public ::testing::TestWithParam<AmxTiles> {
  protected:
   void SetUp() override {
-    if (GetParam() == MatrixTiles::kInstructions && ActiveMatrixTiles() != MatrixTiles::kInstructions)
-      GTEST_SKIP() << WhyNoTiles();
+    if (GetParam() == AmxTiles::kInstructions && ActiveAmxTiles() != AmxTiles::kInstructions)
+      GTEST_SKIP() << WhyNoAmx();
   }
   void TearDown() override { SetThreads(HardwareThreads()); }
 };
-INSTANTIATE_TEST_SUITE_P(Tiles, TileProductTest, ::testing::Values(MatrixTiles::kModel, MatrixTiles::kInstructions),
-                         [](const auto& info) { return info.param == MatrixTiles::kModel ? "model" : "instructions"; });
+INSTANTIATE_TEST_SUITE_P(Tiles, AmxProductTest, ::testing::Values(AmxTiles::kModel, AmxTiles::kInstructions),
+                         [](const auto& info) { return info.param == AmxTiles::kModel ? "model" : "instructions"; });
 
 struct Shape {
   int64_t rows, columns, depth;
@@ -102,13 +102,13 @@ const Shape kShapes[] = {
     {1, 1, 1},    {1, 33, 2},    {3, 16, 31}, {15, 17, 32}, {16, 32, 33},  {17, 48, 64},
     {31, 15, 65}, {33, 70, 100}, {70, 5, 96}, {5, 4, 0},    {200, 40, 450}};  // many blocks of rows: in stretches
 
-TEST_P(TileProductTest, IsWhatItsStepsSay) {
+TEST_P(AmxProductTest, IsWhatItsStepsSay) {
   for (const Shape& s : kShapes) {
     SCOPED_TRACE(::testing::Message() << s.rows << " x " << s.columns << " x " << s.depth);
     std::vector<uint16_t> a = RandomNumbers(s.rows * s.depth, 1), b = RandomNumbers(s.columns * s.depth, 2);
     if (s.depth > 3) a[3] = 0x0040, b[2] = 0x8001, a[0] = 0x0100;  // below 2⁻¹²⁶, and near it
     const void* const parts[] = {b.data()};
-    const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
+    const PackedAmxTiles packed(AmxNumbers::kBFloat16, parts, s.depth, s.columns);
     const std::vector<float> want = ByTheSteps({a.data()}, {b.data()}, kOnePair, s.rows, s.columns, s.depth);
     EXPECT_EQ(Sums<float>({&packed, {a.data()}, 2 * s.depth, s.rows, kOnePair, GetParam()}), want);
     std::vector<uint16_t> back(b.size());
@@ -118,12 +118,12 @@ TEST_P(TileProductTest, IsWhatItsStepsSay) {
 }
 
 // In stretches of the depth, of which this has several.
-TEST_P(TileProductTest, AddsUpPairsOfPartsInTheirOrder) {
+TEST_P(AmxProductTest, AddsUpPairsOfPartsInTheirOrder) {
   const Shape s{19, 37, 330};
   const std::vector<uint16_t> a0 = RandomNumbers(s.rows * s.depth, 1), a1 = RandomNumbers(s.rows * s.depth, 2),
                               b0 = RandomNumbers(s.columns * s.depth, 3), b1 = RandomNumbers(s.columns * s.depth, 4);
   const void* const parts[] = {b0.data(), b1.data()};
-  const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
+  const PackedAmxTiles packed(AmxNumbers::kBFloat16, parts, s.depth, s.columns);
   const PartPair pairs[] = {{1, 1}, {0, 1}, {1, 0}, {0, 0}};
   EXPECT_EQ(Sums<float>({&packed, {a0.data(), a1.data()}, 2 * s.depth, s.rows, pairs, GetParam()}),
             ByTheSteps({a0.data(), a1.data()}, {b0.data(), b1.data()}, pairs, s.rows, s.columns, s.depth,
@@ -135,7 +135,7 @@ TEST_P(TileProductTest, AddsUpPairsOfPartsInTheirOrder) {
 }
 
 // Each of `depth` fused steps rounds by at most 2⁻²⁴ of what has been added up so far.
-TEST_P(TileProductTest, AgreesWithDouble) {
+TEST_P(AmxProductTest, AgreesWithDouble) {
   const Shape s{45, 40, 768};
   const std::vector<uint16_t> a = RandomNumbers(s.rows * s.depth, 1), b = RandomNumbers(s.columns * s.depth, 2);
   std::vector<double> exact(static_cast<size_t>(s.rows * s.columns)), bounds(exact.size());
@@ -148,15 +148,15 @@ TEST_P(TileProductTest, AgreesWithDouble) {
       size += std::abs(product);
     }
     // 16 in each of two sums, that of both, and one for each of the steps.
-    bounds[i] = (17 + static_cast<double>(s.depth) / kTileRowNumbers) * 0x1p-24 * size;
+    bounds[i] = (17 + static_cast<double>(s.depth) / kAmxTileRowNumbers) * 0x1p-24 * size;
   }
   const void* const parts[] = {b.data()};
-  const PackedTiles packed(TileNumbers::kBFloat16, parts, s.depth, s.columns);
+  const PackedAmxTiles packed(AmxNumbers::kBFloat16, parts, s.depth, s.columns);
   EXPECT_THAT(Sums<float>({&packed, {a.data()}, 2 * s.depth, s.rows, kOnePair, GetParam()}),
               WithinRounding(exact, bounds));
 }
 
-TEST_P(TileProductTest, SumsOfBytesAreExact) {
+TEST_P(AmxProductTest, SumsOfBytesAreExact) {
   for (const Shape& s : kShapes) {
     const std::vector<uint8_t> a = RandomBytes(s.rows * s.depth, 1), b = RandomBytes(s.columns * s.depth, 2);
     std::vector<int32_t> want(static_cast<size_t>(s.rows * s.columns));
@@ -165,20 +165,20 @@ TEST_P(TileProductTest, SumsOfBytesAreExact) {
         want[i] += a[i / s.columns * s.depth + k] * static_cast<int8_t>(b[i % s.columns * s.depth + k]);
     }
     const void* const parts[] = {b.data()};
-    const PackedTiles packed(TileNumbers::kBytes, parts, s.depth, s.columns);
+    const PackedAmxTiles packed(AmxNumbers::kBytes, parts, s.depth, s.columns);
     EXPECT_EQ(Sums<int32_t>({&packed, {a.data()}, s.depth, s.rows, kOnePair, GetParam()}), want)
         << s.rows << " x " << s.columns << " x " << s.depth;
   }
 }
 
 // Alone, in calls of any size, at any place in them, on any number of threads.
-TEST_P(TileProductTest, RowsDoNotDependOnTheCall) {
+TEST_P(AmxProductTest, RowsDoNotDependOnTheCall) {
   const PartPair two_pairs[] = {{0, 1}, {0, 0}};
   for (const Shape& s : {Shape{300, 100, 96}, Shape{150, 33, 75}, Shape{230, 33, 520}}) {
     const std::vector<uint16_t> a = RandomNumbers(s.rows * s.depth, 1), b = RandomNumbers(s.columns * s.depth, 2);
     const void* const parts[] = {b.data(), a.data()};
     const bool two = s.depth > 500;  // several stretches
-    const PackedTiles packed(TileNumbers::kBFloat16, std::span(parts).first(two ? 2 : 1), s.depth, s.columns);
+    const PackedAmxTiles packed(AmxNumbers::kBFloat16, std::span(parts).first(two ? 2 : 1), s.depth, s.columns);
     const auto pairs = two ? std::span<const PartPair>(two_pairs) : std::span<const PartPair>(kOnePair);
     const auto run = [&](int64_t first, int64_t rows) {
       return Sums<float>({&packed, {a.data() + first * s.depth}, 2 * s.depth, rows, pairs, GetParam()});
@@ -198,7 +198,7 @@ TEST_P(TileProductTest, RowsDoNotDependOnTheCall) {
 }
 
 // What is not finite stays in its row and its column; what lies behind a row's end is not asked for.
-TEST_P(TileProductTest, NotFinite) {
+TEST_P(AmxProductTest, NotFinite) {
   for (const int64_t depth : {int64_t{40}, int64_t{64}}) {
     const int64_t rows = 35, columns = 34, stride = depth + 7;
     std::vector<uint16_t> a(static_cast<size_t>(rows * stride), kNaNBits), b = RandomNumbers(columns * depth, 2);
@@ -206,7 +206,7 @@ TEST_P(TileProductTest, NotFinite) {
     for (int64_t m = 0; m < rows; ++m) std::copy_n(numbers.begin() + m * depth, depth, a.begin() + m * stride);
     const void* const parts[] = {b.data()};
     const auto run = [&] {
-      const PackedTiles packed(TileNumbers::kBFloat16, parts, depth, columns);
+      const PackedAmxTiles packed(AmxNumbers::kBFloat16, parts, depth, columns);
       return Sums<float>({&packed, {a.data()}, 2 * stride, rows, kOnePair, GetParam()});
     };
     const std::vector<float> before = run();
@@ -228,15 +228,15 @@ TEST_P(TileProductTest, NotFinite) {
   }
 }
 
-class TilePackingTest : public ::testing::TestWithParam<std::string> {
+class AmxPackingTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { ForceIsa(GetParam()); }
   void TearDown() override { ForceIsa("auto"); }
 };
-INSTANTIATE_TEST_SUITE_P(Isas, TilePackingTest, ::testing::ValuesIn(SupportedIsas()),
+INSTANTIATE_TEST_SUITE_P(Isas, AmxPackingTest, ::testing::ValuesIn(SupportedIsas()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(TilePackingTest, TurnsHalvesRound) {
+TEST_P(AmxPackingTest, TurnsHalvesRound) {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {32, 16}, {31, 17}, {33, 15}, {70, 100}}) {
     const std::vector<uint16_t> from = RandomNumbers(rows * columns, 1);
     std::vector<uint16_t> to(from.size());
@@ -247,7 +247,7 @@ TEST_P(TilePackingTest, TurnsHalvesRound) {
 }
 
 // A factor by rows is the same in tiles as by columns, and is what it was.
-TEST_P(TilePackingTest, RowsAndColumns) {
+TEST_P(AmxPackingTest, RowsAndColumns) {
   for (const Shape& s : kShapes) {
     const std::vector<uint16_t> rows = RandomNumbers(s.depth * s.columns, 1),
                                 more = RandomNumbers(s.depth * s.columns, 2);
@@ -258,8 +258,8 @@ TEST_P(TilePackingTest, RowsAndColumns) {
     }
     const void *const parts[] = {columns.data(), more_columns.data()}, *const parts_by_rows[] = {rows.data(),
                                                                                                  more.data()};
-    const PackedTiles by_columns(TileNumbers::kBFloat16, parts, s.depth, s.columns),
-        by_rows = PackedTiles::OfRows(parts_by_rows, s.depth, s.columns);
+    const PackedAmxTiles by_columns(AmxNumbers::kBFloat16, parts, s.depth, s.columns),
+        by_rows = PackedAmxTiles::OfRows(parts_by_rows, s.depth, s.columns);
     ASSERT_EQ(by_rows.bytes(), by_columns.bytes());
     EXPECT_EQ(std::memcmp(by_rows.Panel(0, 0), by_columns.Panel(0, 0), by_rows.bytes()), 0)
         << s.columns << " x " << s.depth;
@@ -270,15 +270,15 @@ TEST_P(TilePackingTest, RowsAndColumns) {
   }
 }
 
-TEST(TileProduct, NeedsTiles) {
+TEST(AmxProduct, NeedsTiles) {
   const uint16_t number = 0x3F80;
   const void* const parts[] = {&number};
-  const PackedTiles packed(TileNumbers::kBFloat16, parts, 1, 1);
-  EXPECT_THROW(MultiplyPacked({&packed, {&number}, 2, 1, kOnePair, MatrixTiles::kNone}, [](const SumBlock&) {}),
+  const PackedAmxTiles packed(AmxNumbers::kBFloat16, parts, 1, 1);
+  EXPECT_THROW(MultiplyPacked({&packed, {&number}, 2, 1, kOnePair, AmxTiles::kNone}, [](const SumBlock&) {}),
                std::logic_error);
 }
 
-TEST(TileProduct, RowsOfAGroup) {
+TEST(AmxProduct, RowsOfAGroup) {
   EXPECT_EQ(RowsOfGroup(10, 1536, 24, 1), 32);    // one block
   EXPECT_EQ(RowsOfGroup(512, 1536, 24, 1), 512);  // of BERT base: 768 KB
   EXPECT_EQ(RowsOfGroup(512, 6144, 24, 1), 160);  // its widest: 960 KB
