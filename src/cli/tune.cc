@@ -63,7 +63,8 @@ std::string ResultText(const TuneResult& result) {
 
 void AddTune(CLI::App& app, CommonFlags& common) {
   CLI::App* command = app.add_subcommand(
-      "tune", "measures from which length on hashing beats exact attention here, and writes it into the config");
+      "tune",
+      "measures from which length on sparse attention beats exact attention here, and writes it into the config");
   auto flags = std::make_shared<TuneFlags>();
   const char* group = "Model";
   command
@@ -79,7 +80,7 @@ void AddTune(CLI::App& app, CommonFlags& common) {
   group = "Measuring";
   command
       ->add_option("--direction", flags->options.direction,
-                   "with both, hashing has to pay forward and with the backward too")
+                   "with both, sparse attention has to pay forward and with the backward too")
       ->check(OneOf({"both", "forward", "forward_backward"}))
       ->group(group);
   command
