@@ -52,18 +52,6 @@ bool IntegerProductsAreExact() {
 
 }  // namespace
 
-const char* Name(Precision precision) {
-  switch (precision) {
-    case Precision::kFloat32:
-      break;
-    case Precision::kBFloat16:
-      return "bfloat16";
-    case Precision::kInt8:
-      return "int8";
-  }
-  return "float32";
-}
-
 void RequirePrecision(Precision precision, const char* flag) {
   if (precision == Precision::kInt8) {
     if (!SupportsProducts(precision) || !IntegerProductsAreExact())

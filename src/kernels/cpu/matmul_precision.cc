@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "kernels/cpu/amx/amx_tiles.h"
-#include "kernels/matmul.h"
 
 namespace lshformer {
 namespace {
