@@ -27,9 +27,9 @@ double MeanCrossEntropy(const float* logits, int64_t rows, int64_t columns, cons
 // own tokens. A position at or past the sequence's end is ignored (left out of its mean, starts and ends apart), a
 // negative one is 0. Nothing to average: 0. A sequence's terms do not depend on the others. Sums in double.
 struct SpanCrossEntropyCall {
-  const float* logits = nullptr;                   // [T, 2]
-  std::span<const int32_t> cu_seqlens;             // [B + 1]
-  std::span<const int32_t> starts, ends;           // [B]
+  const float* logits = nullptr;          // [T, 2]
+  std::span<const int32_t> cu_seqlens;    // [B + 1]
+  std::span<const int32_t> starts, ends;  // [B]
 };
 // Returns the loss; gradient: [T, 2], zeros before, or nullptr: not wanted.
 double RunSpanCrossEntropy(const SpanCrossEntropyCall& call, float* gradient);

@@ -2,8 +2,8 @@
 //
 //   loss = 1/n Σ_i (logsumexp(z_i) − z_i[label_i]),   z_i = W · hidden_i + bias
 //
-// hidden: [n, H]; W: [V, H] (the tied word embeddings); bias: [V]; labels in [0, V), one per row; all contiguous. n = 0:
-// loss 0. Gradients are formed at once, in place of the logits: of n × V numbers only one block of at most
+// hidden: [n, H]; W: [V, H] (the tied word embeddings); bias: [V]; labels in [0, V), one per row; all contiguous. n =
+// 0: loss 0. Gradients are formed at once, in place of the logits: of n × V numbers only one block of at most
 // kCrossEntropyRows rows is ever held, which is the work memory.
 //
 // T: float, or numbers that the caller has rounded to bfloat16: products then take hidden, W and the gradient of z

@@ -12,7 +12,8 @@ namespace lshformer {
 
 // y[i] = x[rows[i]]
 void PickRows(const float* x, int64_t columns, std::span<const int32_t> rows, float* y);
-// Its gradient: grad_x[n] = Σ_{i: rows[i] = n} grad_y[i], i ascending; 0 where no row was picked. [source_rows, columns]
+// Its gradient: grad_x[n] = Σ_{i: rows[i] = n} grad_y[i], i ascending; 0 where no row was picked. [source_rows,
+// columns]
 void SumPickedRows(const float* grad_y, int64_t columns, std::span<const int32_t> rows, int64_t source_rows,
                    float* grad_x);
 

@@ -21,9 +21,9 @@ struct LstmDirection {
   int64_t units = 0;  // d
   bool from_last_row = false;
   const float* recurrent = nullptr;  // W_hh [4d, d]
-  float* gates = nullptr;   // [T, 4d]: the sums; where cells are kept, then σ(i), σ(f), tanh(g), σ(o)
-  float* cells = nullptr;   // c [T, d]; or nullptr: not kept
-  float* hidden = nullptr;  // h [T, d]
+  float* gates = nullptr;            // [T, 4d]: the sums; where cells are kept, then σ(i), σ(f), tanh(g), σ(o)
+  float* cells = nullptr;            // c [T, d]; or nullptr: not kept
+  float* hidden = nullptr;           // h [T, d]
   int64_t hidden_stride = 0;
 };
 // Directions of one number of sequences, which run side by side.

@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/functions.h"
 #include "kernels/matmul.h"
 #include "kernels/matmul_precision.h"
-#include "kernels/functions.h"
 
 namespace lshformer {
 
@@ -59,19 +59,19 @@ class PackedLinear {
   template <class X, class Y>
   void RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const;
   Precision precision_;
-  AmxTiles tiles_;                 // that were active when it was packed
+  AmxTiles tiles_;                    // that were active when it was packed
   MatmulPrecision matmul_precision_;  // alike
   int64_t in_, out_;
   std::unique_ptr<const AmxLinear> in_amx_tiles_;  // then the rest is empty
-  std::vector<float> bias_, scales_;            // scales_, sums_: kInt8
+  std::vector<float> bias_, scales_;               // scales_, sums_: kInt8
   std::vector<int32_t> sums_;
   std::unique_ptr<const PackedMatrix> weight_;
 };
 
 // y = second(f(first(x))), by pieces, so that the wide rows between the two are read in the cache where they have just
 // been written; between two maps that round() they are never float32. x: [rows, first.in()], first.out() = second.in().
-void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows, const float* x,
-             float* y);
+void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+             const float* x, float* y);
 
 // Whether maps of this precision, packed now, would round().
 bool MapsRound(Precision precision);

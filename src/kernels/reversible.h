@@ -17,6 +17,7 @@ void ToStream(const float* x, int64_t count, double* stream);        // stream =
 void AddToStream(const float* x, int64_t count, double* stream);     // stream += grid(x)
 void TakeFromStream(const float* x, int64_t count, double* stream);  // stream −= grid(x)
 void StreamToFloat(const double* stream, int64_t count, float* x);   // x = stream, rounded
-void MeanOfStreams(const double* first, const double* second, int64_t count, float* mean);  // ½(first + second), rounded
+void MeanOfStreams(const double* first, const double* second, int64_t count,
+                   float* mean);  // ½(first + second), rounded
 
 }  // namespace lshformer

@@ -1,4 +1,5 @@
-// Row by row: sums over rows, dropout, and layer normalisation (Ba et al. 2016) of a residual sum, forward and backward.
+// Row by row: sums over rows, dropout, and layer normalisation (Ba et al. 2016) of a residual sum, forward and
+// backward.
 //
 // Matrices are [rows, columns], contiguous. A row's result depends on that row alone and never on the number of
 // threads, bit for bit. Sums over rows go through partial sums of 64 rows, added in order: they too are the same for

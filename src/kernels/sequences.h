@@ -1,5 +1,5 @@
-// Along packed sequences of rows, forward and backward: depthwise convolution, the maximum of segments, the mean under a
-// softmax. Matrices are [rows, columns], contiguous; sequence (segment) s has the rows cu[s] to cu[s + 1].
+// Along packed sequences of rows, forward and backward: depthwise convolution, the maximum of segments, the mean under
+// a softmax. Matrices are [rows, columns], contiguous; sequence (segment) s has the rows cu[s] to cu[s + 1].
 //
 // A sequence never sees another, and nothing depends on the number of threads, bit for bit. Throws nothing: borders are
 // checked one level up.

@@ -1,5 +1,6 @@
 // The inner loops of skip-gram with negative sampling (Mikolov et al. 2013; text/words/skip_gram.h), in the widest
-// vectors the processor has, on the calling thread. Rows are kRowMultiple · n numbers long. Throws nothing; no work memory.
+// vectors the processor has, on the calling thread. Rows are kRowMultiple · n numbers long. Throws nothing; no work
+// memory.
 #pragma once
 #include <cstdint>
 

@@ -99,8 +99,7 @@ double RunDecoderLoss(const DecoderLoss<T>& call, const DecoderGradients* gradie
   float* logits = WorkspaceOf(WorkspaceUse::kLogits, block * call.words * sizeof(float));
   double total = 0;
   for (int64_t first = 0; first < rows; first += block)
-    total +=
-        Block(call, first, std::min(block, rows - first), 1.0f / static_cast<float>(rows), logits, gradients);
+    total += Block(call, first, std::min(block, rows - first), 1.0f / static_cast<float>(rows), logits, gradients);
   return total / static_cast<double>(rows);
 }
 

@@ -17,11 +17,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
-    : precision_(precision),
-      tiles_(ActiveAmxTiles()),
-      matmul_precision_(ActiveMatmulPrecision()),
-      in_(in),
-      out_(out) {
+    : precision_(precision), tiles_(ActiveAmxTiles()), matmul_precision_(ActiveMatmulPrecision()), in_(in), out_(out) {
   in_amx_tiles_ = MakeAmxLinear(precision, weight, bias, out, in);
   if (in_amx_tiles_) return;
   bias_.assign(bias, bias + out);
@@ -48,9 +44,7 @@ bool PackedLinear::up_to_date() const {
   return tiles_ == ActiveAmxTiles() && matmul_precision_ == ActiveMatmulPrecision();
 }
 
-bool MapsRound(Precision precision) {
-  return precision == Precision::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
-}
+bool MapsRound(Precision precision) { return precision == Precision::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone; }
 
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
@@ -103,14 +97,13 @@ void PackedLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<
   RunRounded(rows, x, y, function);
 }
 
-void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows, const float* x,
-             float* y) {
+void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+             const float* x, float* y) {
   const int64_t width = first.out();
   const bool rounded = first.rounds() && second.rounds();
   ForPiecesOfRows(rows, first.in_amx_tiles(), [&](int64_t begin, int64_t count) {
     const float* x_rows = x + begin * first.in();
-    float *y_rows = y + begin * second.out(),
-          *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
+    float *y_rows = y + begin * second.out(), *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
     if (rounded) {
       auto* inner_rows = reinterpret_cast<BFloat16*>(inner);
       first.in_amx_tiles_->Rounded()->Run(count, x_rows, inner_rows, function);

@@ -1,5 +1,3 @@
-#include "kernels/precision.h"
-
 #include <algorithm>
 #include <chrono>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -8,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/attention.h"
 #include "kernels/packed_linear.h"
+#include "kernels/precision.h"
 
 namespace lshformer {
 namespace {

@@ -51,8 +51,7 @@ void RunSoftmaxPoolingGradient(const SoftmaxPooling& call, const float* grad_y, 
       }
       mean += p[t] * products[t - begin];
     }
-    for (int64_t t = begin; t < end; ++t)
-      grad_scores[t] = static_cast<float>(p[t] * (products[t - begin] - mean));
+    for (int64_t t = begin; t < end; ++t) grad_scores[t] = static_cast<float>(p[t] * (products[t - begin] - mean));
   });
 }
 
