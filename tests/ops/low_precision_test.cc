@@ -1,19 +1,14 @@
-// Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the products, and what a row of the result
-// may depend on.
-#include "kernels/low_precision.h"
-
+// Linear layers in bfloat16 and in 8-bit integers, the loss and attention in bfloat16: which way they go, and
+// gradients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/decoder_cross_entropy.h"
+#include "kernels/matmul.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
@@ -22,7 +17,6 @@
 #include "ops/threads.h"
 #include "util/errors.h"
 #include "util/numbers.h"
-#include "util/rounding.h"
 
 namespace lshformer {
 namespace {
@@ -30,11 +24,7 @@ namespace {
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Random;
-using testing::ToFloat;
-using testing::WithinRounding;
 using torch::Tensor;
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 #define NEEDS(precision) \
   if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)

@@ -25,7 +25,7 @@ const WeightShape kWeightShapes[] = {{1, 8},     {2, 128},   {3, 7},     {33, 50
                                      {128, 512}, {384, 128}, {512, 128}, {768, 768}};
 
 struct MatmulFactors {
-  MatmulFactors(const Shape& shape, int64_t rows)
+  MatmulFactors(const WeightShape& shape, int64_t rows)
       : shape(shape),
         a(Random(rows * shape.inner, 1)),
         weight(Random(shape.columns * shape.inner, 2)),
@@ -63,7 +63,7 @@ class MatmulTest : public ::testing::Test {
 // not.
 TEST_F(MatmulTest, RowsDoNotDependOnTheCall) {
   constexpr int64_t kRows = 300;
-  for (const Shape& shape : kWeightShapes) {
+  for (const WeightShape& shape : kWeightShapes) {
     SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
     const MatmulFactors operands(shape, kRows);
     for (const bool packed : {false, true}) {
@@ -96,7 +96,7 @@ TEST_F(MatmulTest, RowsDoNotDependOnTheCallWithAvx2) {
 
 // |c − exact| ≤ inner · eps · Σ|a||b|, the bound of any order of summation.
 TEST_F(MatmulTest, AgreesWithDouble) {
-  for (const Shape& shape : kWeightShapes) {
+  for (const WeightShape& shape : kWeightShapes) {
     const int64_t rows = 37;
     const MatmulFactors operands(shape, rows);
     ref::ProductSums exact = ref::Multiply({.rows = rows,
@@ -179,7 +179,7 @@ TEST_F(MatmulTest, WeightGradientsOfAnyNumberOfTokens) {
 // on AMX its preference for bfloat16 hangs on the number of threads. Here two layouts are given, at most one of them
 // the preferred one; read in another, columns would change places.
 TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
-  for (const Shape& shape : {WeightShape{384, 128}, WeightShape{96, 50}}) {
+  for (const WeightShape& shape : {WeightShape{384, 128}, WeightShape{96, 50}}) {
     const int64_t rows = 19;
     const MatmulFactors operands(shape, rows);
     const std::vector<float> want = operands.Product(0, rows, /*packed=*/false);
@@ -204,7 +204,7 @@ TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
 // that are not powers of two, and one that ends inside a vector.
 TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
   constexpr int64_t kRows = 300;
-  for (const Shape& shape : {WeightShape{2304, 40}, {3072, 96}, {2051, 7}, {4096, 24}}) {
+  for (const WeightShape& shape : {WeightShape{2304, 40}, {3072, 96}, {2051, 7}, {4096, 24}}) {
     SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
     const std::vector<float> a = Random(kRows * shape.inner, 1), b = Random(shape.inner * shape.columns, 2);
     const auto product = [&](int64_t first, int64_t rows) {
