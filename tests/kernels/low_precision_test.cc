@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,6 @@
 
 namespace lshformer::testing {
 namespace {
-
-constexpr float kInfiniteNumber = std::numeric_limits<float>::infinity(),
-                kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 class LowPrecisionRowsTest : public EveryIsa {};
 INSTANTIATE_TEST_SUITE_P(Isas, LowPrecisionRowsTest, AllIsas(), NameOfIsa);
@@ -43,7 +39,7 @@ TEST_P(LowPrecisionRowsTest, RoundsToTheNearest) {
     }
   }
   std::vector<BFloat16> nan(2);
-  const std::vector<float> nans{kNoNumber, std::bit_cast<float>(0x7F800001u)};
+  const std::vector<float> nans{kNotANumber, std::bit_cast<float>(0x7F800001u)};
   RoundRows(nans.data(), 2, 1, 2, nan.data());
   EXPECT_TRUE(std::isnan(ToFloat(nan[0])) && std::isnan(ToFloat(nan[1])));
 }
@@ -90,7 +86,7 @@ TEST_P(LowPrecisionRowsTest, QuantizedRowsAreNearTheRow) {
 
 TEST_P(LowPrecisionRowsTest, RowsThatHaveNoScale) {
   std::vector<float> x(4 * 20, 0.0f);
-  x[25] = kNoNumber;
+  x[25] = kNotANumber;
   x[45] = -kInfiniteNumber;
   x[65] = 1e-42f;
   std::vector<uint8_t> q(x.size());
@@ -194,7 +190,7 @@ TEST_P(LowPrecisionRowsTest, PartsAddUpToTheNumber) {
 
 TEST_P(LowPrecisionRowsTest, NumbersWithoutParts) {
   const std::vector<float> without{0x1.fffffep-101f, -1e-38f,         1e-45f,           0x1p127f,
-                                   -3e38f,           kInfiniteNumber, -kInfiniteNumber, kNoNumber};
+                                   -3e38f,           kInfiniteNumber, -kInfiniteNumber, kNotANumber};
   for (const float number : without) {
     for (const int64_t place : {0, 5, 18}) {
       std::vector<float> x(3 * 19, 1.0f);
@@ -213,7 +209,7 @@ TEST_P(LowPrecisionRowsTest, NumbersWithoutParts) {
 // Rows that lie apart; and parts of numbers however small are off by no more than the least float that tiles know.
 TEST_P(LowPrecisionRowsTest, SmallNumbersByTwoParts) {
   const int64_t rows = 3, columns = 21, stride = 40;
-  std::vector<float> x(rows * stride, kNoNumber);
+  std::vector<float> x(rows * stride, kNotANumber);
   PhiloxStream stream(8);
   for (int64_t i = 0; i < rows * columns; ++i)
     x[i / columns * stride + i % columns] =

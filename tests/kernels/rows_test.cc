@@ -66,63 +66,87 @@ TEST_P(RowsTest, DropoutIsThatOfTheOracle) {
     }
 }
 
+// One call's arguments and results, forward and backward.
+struct NormCase {
+  NormCase(int64_t rows, int64_t columns, bool with_residual, float probability)
+      : rows(rows),
+        columns(columns),
+        names(rows),
+        dropout(names.Dropout(probability)),
+        x(Random(rows * columns, 1)),
+        residual(Random(with_residual ? rows * columns : 0, 2)),
+        gamma(Random(columns, 3)),
+        beta(Random(columns, 4)),
+        grad_y(Random(rows * columns, 5)) {}
+  DropoutAddNorm Call() {
+    sum.resize(x.size()), y.resize(x.size());
+    mean.resize(static_cast<size_t>(rows)), inverse_deviation.resize(mean.size());
+    return {.rows = rows,
+            .columns = columns,
+            .x = x.data(),
+            .residual = residual.empty() ? nullptr : residual.data(),
+            .gamma = gamma.data(),
+            .beta = beta.data(),
+            .eps = 1e-3f,
+            .dropout = dropout,
+            .sum = sum.data(),
+            .y = y.data(),
+            .mean = mean.data(),
+            .inverse_deviation = inverse_deviation.data()};
+  }
+  void Run() {
+    RunDropoutAddNorm(Call());
+    grad_x.resize(x.size()), grad_residual.resize(residual.size());
+    grad_gamma.resize(gamma.size()), grad_beta.resize(beta.size());
+    RunDropoutAddNormGradient({.forward = Call(),
+                               .grad_y = grad_y.data(),
+                               .grad_x = grad_x.data(),
+                               .grad_residual = residual.empty() ? nullptr : grad_residual.data(),
+                               .grad_gamma = grad_gamma.data(),
+                               .grad_beta = grad_beta.data()});
+  }
+  int64_t rows, columns;
+  RowNames names;
+  RowDropout dropout;
+  std::vector<float> x, residual, gamma, beta, grad_y;
+  std::vector<float> sum, y, mean, inverse_deviation, grad_x, grad_residual, grad_gamma, grad_beta;
+};
+
 // Bounds: the sum of a row is rounded twice, its mean and deviation are sums over the row; all of that is divided by
 // the deviation, which eps keeps from 0.
+void ExpectIsNorm(NormCase& c) {
+  const std::vector<double> x = Wide(c.x), residual = Wide(c.residual), gamma = Wide(c.gamma), beta = Wide(c.beta),
+                            factors = ref::DropoutFactors(c.dropout, c.rows, c.columns);
+  const ref::NormInputs in{c.rows, c.columns, x, residual, gamma, beta, 1e-3f, factors};
+  const std::vector<double> y = ref::DropoutAddNorm(in);
+  const ref::NormGradients grads = ref::DropoutAddNormGradient(in, Wide(c.grad_y));
+  const double rounding = static_cast<double>(c.columns + 8) * kFloatEps * 8,
+               of_sums = rounding * std::sqrt(static_cast<double>(c.rows + 1));
+  c.Run();
+  EXPECT_THAT(c.y, WithinRounding(y, OfLargest(y, rounding)));
+  EXPECT_THAT(c.grad_x, WithinRounding(grads.x, OfLargest(grads.x, rounding)));
+  if (!c.residual.empty()) {
+    EXPECT_THAT(c.grad_residual, WithinRounding(grads.residual, OfLargest(grads.residual, rounding)));
+  }
+  EXPECT_THAT(c.grad_gamma, WithinRounding(grads.gamma, OfLargest(grads.gamma, of_sums)));
+  EXPECT_THAT(c.grad_beta, WithinRounding(grads.beta, OfLargest(grads.beta, of_sums)));
+}
+
 TEST_P(RowsTest, LayerNorm) {
   for (const int64_t columns : {3, 16, 17, 64, 65})
     for (const int64_t rows : {0, 1, 64, 70})
       for (const bool with_residual : {false, true})
         for (const float probability : {0.0f, 0.3f}) {
           SCOPED_TRACE(::testing::Message() << rows << " x " << columns << ", dropout " << probability);
-          const RowNames names(rows);
-          const int64_t count = rows * columns;
-          const std::vector<float> x = Random(count, 1), residual = Random(with_residual ? count : 0, 2),
-                                   gamma = Random(columns, 3), beta = Random(columns, 4), grad_y = Random(count, 5);
-          const std::vector<double> wide_x = Wide(x), wide_residual = Wide(residual), wide_gamma = Wide(gamma),
-                                    wide_beta = Wide(beta);
-          const RowDropout dropout = names.Dropout(probability);
-          const std::vector<double> factors = ref::DropoutFactors(dropout, rows, columns);
-          const ref::NormInputs in{rows, columns, wide_x, wide_residual, wide_gamma, wide_beta, 1e-3f, factors};
-          std::vector<float> sum(x.size()), y(x.size()), mean(static_cast<size_t>(rows)), inverse(mean);
-          DropoutAddNorm call{.rows = rows,
-                              .columns = columns,
-                              .x = x.data(),
-                              .residual = with_residual ? residual.data() : nullptr,
-                              .gamma = gamma.data(),
-                              .beta = beta.data(),
-                              .eps = 1e-3f,
-                              .dropout = dropout,
-                              .sum = sum.data(),
-                              .y = y.data(),
-                              .mean = mean.data(),
-                              .inverse_deviation = inverse.data()};
-          RunDropoutAddNorm(call);
-          const std::vector<double> want = ref::DropoutAddNorm(in);
-          const double rounding = static_cast<double>(columns + 8) * kFloatEps * 8;
-          EXPECT_THAT(y, WithinRounding(want, OfLargest(want, rounding)));
+          NormCase c(rows, columns, with_residual, probability);
+          ExpectIsNorm(c);
           // In place, and nothing kept: as inference calls it.
-          std::vector<float> in_place = x;
+          std::vector<float> in_place = c.x;
+          DropoutAddNorm call = c.Call();
           call.x = in_place.data(), call.sum = in_place.data(), call.y = in_place.data();
           call.mean = call.inverse_deviation = nullptr;
           RunDropoutAddNorm(call);
-          EXPECT_EQ(in_place, y);
-          call.sum = sum.data(), call.mean = mean.data(), call.inverse_deviation = inverse.data();
-          std::vector<float> grad_x(x.size()), grad_residual(x.size()), grad_gamma(gamma.size()),
-              grad_beta(gamma.size());
-          RunDropoutAddNormGradient({.forward = call,
-                                     .grad_y = grad_y.data(),
-                                     .grad_x = grad_x.data(),
-                                     .grad_residual = with_residual ? grad_residual.data() : nullptr,
-                                     .grad_gamma = grad_gamma.data(),
-                                     .grad_beta = grad_beta.data()});
-          const ref::NormGradients grads = ref::DropoutAddNormGradient(in, Wide(grad_y));
-          EXPECT_THAT(grad_x, WithinRounding(grads.x, OfLargest(grads.x, rounding)));
-          if (with_residual) {
-            EXPECT_THAT(grad_residual, WithinRounding(grads.residual, OfLargest(grads.residual, rounding)));
-          }
-          const double of_sums = rounding * std::sqrt(static_cast<double>(rows + 1));
-          EXPECT_THAT(grad_gamma, WithinRounding(grads.gamma, OfLargest(grads.gamma, of_sums)));
-          EXPECT_THAT(grad_beta, WithinRounding(grads.beta, OfLargest(grads.beta, of_sums)));
+          EXPECT_EQ(in_place, c.y);
         }
 }
 
@@ -180,30 +204,12 @@ TEST(DropoutOfRows, MaskIsAFunctionOfIdentity) {
 
 // Nothing depends on the number of threads, bit for bit: not values, not sums over rows.
 TEST(RowsThreads, ChangeNothing) {
-  constexpr int64_t kRows = 333, kColumns = 70;
-  const RowNames names(kRows);
-  const std::vector<float> x = Random(kRows * kColumns, 1), residual = Random(kRows * kColumns, 2),
-                           gamma = Random(kColumns, 3), beta = Random(kColumns, 4);
   const auto run = [&](int threads) {
     SetThreads(threads);
-    std::vector<float> sum(x.size()), y(x.size()), mean(kRows), inverse(kRows), grad_x(x.size()),
-        grad_residual(x.size()), grad_gamma(kColumns), grad_beta(kColumns);
-    const DropoutAddNorm call{.rows = kRows,
-                              .columns = kColumns,
-                              .x = x.data(),
-                              .residual = residual.data(),
-                              .gamma = gamma.data(),
-                              .beta = beta.data(),
-                              .dropout = names.Dropout(0.2f),
-                              .sum = sum.data(),
-                              .y = y.data(),
-                              .mean = mean.data(),
-                              .inverse_deviation = inverse.data()};
-    RunDropoutAddNorm(call);
-    RunDropoutAddNormGradient(
-        {call, residual.data(), grad_x.data(), grad_residual.data(), grad_gamma.data(), grad_beta.data()});
+    NormCase c(333, 70, /*with_residual=*/true, 0.2f);
+    c.Run();
     SetThreads(HardwareThreads());
-    return std::vector{y, grad_x, grad_residual, grad_gamma, grad_beta};
+    return std::vector{c.y, c.grad_x, c.grad_residual, c.grad_gamma, c.grad_beta};
   };
   const auto alone = run(1);
   EXPECT_EQ(run(2), alone);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@
 namespace lshformer::testing {
 
 inline constexpr double kFloatEps = 0x1p-24;  // a result of float arithmetic is off by so much of itself
+
+inline constexpr float kInfiniteNumber = std::numeric_limits<float>::infinity(),
+                       kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // Normal, times scale.
 inline std::vector<float> Random(int64_t count, uint64_t key, double scale = 1) {

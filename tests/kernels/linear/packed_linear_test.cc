@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/parallel.h"
 #include "kernels/attention.h"
@@ -20,8 +19,6 @@
 
 namespace lshformer::testing {
 namespace {
-
-constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 #define NEEDS(precision) \
   if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)

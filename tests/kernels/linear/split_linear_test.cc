@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/parallel.h"
 #include "kernels/matmul_precision.h"
@@ -17,8 +16,6 @@
 
 namespace lshformer::testing {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using SplitLinearTest = InAmxModel;
 
@@ -109,8 +106,8 @@ TEST_F(SplitLinearTest, RowsWithoutPartsGoThroughMultiplyAdd) {
     SplitMap map(60, 70, 100);
     map.bias = Random(map.out, 3);
     const std::vector<float> before = map.InTiles(precision, UnaryFunction::kGelu);
-    const std::pair<int64_t, float> odd[] = {{0, 1e-35f}, {7, kNaN},    {8, kInfinity},
-                                             {9, 2e38f},  {30, 1e-40f}, {59, -0x1p127f}};
+    const std::pair<int64_t, float> odd[] = {{0, 1e-35f}, {7, kNotANumber}, {8, kInfiniteNumber},
+                                             {9, 2e38f},  {30, 1e-40f},     {59, -0x1p127f}};
     for (const auto& [row, number] : odd) map.x[row * map.in + row % 13] = number;
     const std::vector<float> fused = map.ByMultiplyAdd(UnaryFunction::kGelu),
                              got = map.InTiles(precision, UnaryFunction::kGelu);
@@ -155,7 +152,7 @@ TEST_F(SplitLinearTest, WeightsWithoutParts) {
     SetMatmulPrecision(precision);
     SplitMap map(3, 70, 100);
     EXPECT_TRUE(map.Packed().in_amx_tiles());
-    for (const float number : {1e-35f, kInfinity, kNaN, 0x1p127f}) {
+    for (const float number : {1e-35f, kInfiniteNumber, kNotANumber, 0x1p127f}) {
       map.weight[133] = number;
       EXPECT_FALSE(map.Packed().in_amx_tiles()) << number;
     }

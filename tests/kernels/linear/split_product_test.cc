@@ -7,18 +7,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "kernels/cpu/linear/split_linear.h"
 #include "kernels/matmul_precision.h"
 #include "util/amx_model.h"
+#include "util/numbers.h"
 
 namespace lshformer::testing {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using SplitProductTest = InAmxModel;
 
@@ -160,7 +158,7 @@ TEST_P(SplitProductKindTest, SameOnAnyNumberOfThreads) {
 
 // Numbers without parts in the second factor: all is multiply-add. Those of a weight's gradient: its tokens are.
 TEST_P(SplitProductKindTest, SecondFactorWithoutParts) {
-  for (const float number : {kInfinity, 0x1p127f}) {
+  for (const float number : {kInfiniteNumber, 0x1p127f}) {
     for (const bool accumulate : {false, true}) {
       SplitFactors factors(GetParam(), 260, 258, 300);
       factors.b[1234] = number;
@@ -183,8 +181,9 @@ TEST_F(SplitProductTest, RowsWithoutPartsGoThroughMultiplyAdd) {
         SCOPED_TRACE(::testing::Message() << Name(precision) << (accumulate ? ", added" : ""));
         SplitFactors factors(kind, 1060, 140, 150);  // two pieces
         const std::vector<float> before = factors.Split(precision, accumulate);
-        const std::pair<int64_t, float> odd[] = {{0, 1e-35f},       {7, -kInfinity}, {8, kInfinity},   {9, 2e38f},
-                                                 {1023, -0x1p127f}, {1024, 2e38f},   {1059, kInfinity}};
+        const std::pair<int64_t, float> odd[] = {
+            {0, 1e-35f},       {7, -kInfiniteNumber}, {8, kInfiniteNumber},   {9, 2e38f},
+            {1023, -0x1p127f}, {1024, 2e38f},         {1059, kInfiniteNumber}};
         for (const auto& [row, number] : odd) factors.a[row * factors.inner + row % 13] = number;
         const std::vector<float> fused = factors.MultiplyAdd(accumulate), got = factors.Split(precision, accumulate);
         for (int64_t row = 0; row < factors.rows; ++row) {
