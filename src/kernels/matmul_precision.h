@@ -28,6 +28,9 @@ MatmulPrecision ParseMatmulPrecision(const std::string& name);  // UsageError
 void SetMatmulPrecision(MatmulPrecision precision);
 MatmulPrecision ActiveMatmulPrecision();
 
+// Whether there are AMX tiles to multiply in at present, by their instructions or by the software model of them.
+bool AmxTilesAreActive();
+
 // Of how many products a product of rows of `inner` numbers with a weight of `columns` columns is made: 3, 1, or 0 for
 // fused multiply-add. Of the weight's shape and the instruction set alone, so that a row's result depends on nothing
 // but that row.

@@ -73,7 +73,4 @@ class PackedLinear {
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
              const float* x, float* y);
 
-// Whether maps of this precision, packed now, would round().
-bool MapsRound(Precision precision);
-
 }  // namespace lshformer

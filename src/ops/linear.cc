@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "kernels/linear.h"
 #include "kernels/low_precision.h"
+#include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "kernels/rows.h"
 #include "ops/row_ops.h"
@@ -123,7 +124,8 @@ torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision)
 }
 
 torch::ScalarType RowType(Precision precision) {
-  return !torch::GradMode::is_enabled() && MapsRound(precision) ? torch::kBFloat16 : torch::kFloat32;
+  const bool rounded = !torch::GradMode::is_enabled() && precision == Precision::kBFloat16 && AmxTilesAreActive();
+  return rounded ? torch::kBFloat16 : torch::kFloat32;
 }
 
 torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function,

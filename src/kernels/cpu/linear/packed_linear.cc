@@ -44,8 +44,6 @@ bool PackedLinear::up_to_date() const {
   return tiles_ == ActiveAmxTiles() && matmul_precision_ == ActiveMatmulPrecision();
 }
 
-bool MapsRound(Precision precision) { return precision == Precision::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone; }
-
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
   if (threads > 1 && rows >= threads * kLeastRowsOfThread) {
