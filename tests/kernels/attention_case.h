@@ -19,6 +19,7 @@
 #include "kernels/packed_heads.h"
 #include "kernels/plan.h"
 #include "kernels/ref/attention.h"
+#include "util/numbers.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {
@@ -196,8 +197,6 @@ struct OracleResult {
   ref::Outputs outputs;
   ref::Gradients grads;
 };
-
-inline std::vector<double> Wide(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
 inline OracleResult RunOracle(const AttentionCase& c) {
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);
