@@ -31,7 +31,7 @@ std::array<std::pair<const char*, double*>, 7> FiguresOf(Candidate& candidate) {
            {"time_spread", &candidate.time_spread}}};
 }
 
-Json ToJson(Candidate candidate) {
+Json KeptJson(Candidate candidate) {
   Json layers = Json::array();
   for (const AttentionSpec& layer : candidate.attention) layers.push_back(ToJson(layer));
   Json json{{"name", candidate.name},
@@ -43,7 +43,7 @@ Json ToJson(Candidate candidate) {
   return json;
 }
 
-Candidate ParseCandidate(const Json& json, std::string_view where) {
+Candidate KeptCandidate(const Json& json, std::string_view where) {
   Candidate candidate;
   candidate.name = GetString(json, "name", where);
   candidate.setting = GetString(json, "setting", where);
@@ -73,7 +73,7 @@ Json ConversionRecord(const ConvertOptions& options, const CalibrationTexts& tex
 void KeepChoice(const std::string& folder, const Json& record, const std::vector<Candidate>& rows) {
   MakeFolder(folder);
   Json choice{{"record", record}, {"rows", Json::array()}};
-  for (const Candidate& row : rows) choice["rows"].push_back(ToJson(row));
+  for (const Candidate& row : rows) choice["rows"].push_back(KeptJson(row));
   WriteFileAtomically(ChoicePath(folder), choice.dump(2) + "\n");
 }
 
@@ -84,7 +84,7 @@ std::optional<std::vector<Candidate>> KeptChoice(const std::string& folder, cons
     const Json choice = ReadJsonFile(path);
     if (choice.at("record") != record) return {};
     std::vector<Candidate> rows;
-    for (const Json& row : choice.at("rows")) rows.push_back(ParseCandidate(row, path));
+    for (const Json& row : choice.at("rows")) rows.push_back(KeptCandidate(row, path));
     return rows;
   } catch (const Error&) {  // damaged: as if it were not there
   } catch (const Json::exception&) {

@@ -57,11 +57,11 @@ TEST(Cosine, OfTwoVectors) {
 }
 
 // Texts of these lengths, whose states' means are the rows of `means`.
-struct Run {
+struct RunOnTexts {
   PackedBatch batch;
   ModelOutput output;
 
-  explicit Run(const std::vector<std::vector<float>>& means) {
+  explicit RunOnTexts(const std::vector<std::vector<float>>& means) {
     std::vector<Tensor> states;
     for (size_t text = 0; text < means.size(); ++text) {
       AppendSequence(batch, {1, 2}, {}, text);
@@ -73,7 +73,7 @@ struct Run {
 };
 
 TEST(StateCosines, ComparesTextByTextInOrder) {
-  const Run one({{1, 0}, {0, 2}}), two({{3, 3}}), other_one({{5, 0}, {1, 0}}), other_two({{0, 1}});
+  const RunOnTexts one({{1, 0}, {0, 2}}), two({{3, 3}}), other_one({{5, 0}, {1, 0}}), other_two({{0, 1}});
   StateCosines cosines;
   cosines.Keep(one.batch, one.output), cosines.Keep(two.batch, two.output);
   cosines.Compare(other_one.batch, other_one.output), cosines.Compare(other_two.batch, other_two.output);
@@ -83,7 +83,7 @@ TEST(StateCosines, ComparesTextByTextInOrder) {
 
 TEST(StateCosines, OfZerosAndOfWhatIsNotFinite) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Run kept({{0, 0}, {0, 0}, {1, 0}}), now({{0, 0}, {1, 0}, {nan, 0}});
+  const RunOnTexts kept({{0, 0}, {0, 0}, {1, 0}}), now({{0, 0}, {1, 0}, {nan, 0}});
   StateCosines cosines;
   cosines.Keep(kept.batch, kept.output);
   EXPECT_EQ(testing::ErrorOf([&] { cosines.Compare(now.batch, now.output); }),

@@ -29,7 +29,7 @@ std::vector<double> Expected(const Tensor& states, int32_t begin, int32_t end, P
   return vector;
 }
 
-std::span<const float> Rows(const Tensor& states, int32_t begin, int32_t end) {
+std::span<const float> RowsOfText(const Tensor& states, int32_t begin, int32_t end) {
   return {states.data_ptr<float>() + begin * kWidth, static_cast<size_t>((end - begin) * kWidth)};
 }
 
@@ -42,7 +42,7 @@ TEST(Pooling, IsThePlainLoop) {
     for (size_t b = 0; b + 1 < kBorders.size(); ++b) {
       const std::vector<double> want = Expected(states, kBorders[b], kBorders[b + 1], pooling);
       const std::vector<float> rows =
-          PoolRows(Rows(states, kBorders[b], kBorders[b + 1]), kWidth, pooling, /*normalize=*/false);
+          PoolRows(RowsOfText(states, kBorders[b], kBorders[b + 1]), kWidth, pooling, /*normalize=*/false);
       ASSERT_EQ(rows.size(), static_cast<size_t>(kWidth));
       for (size_t i = 0; i < want.size(); ++i) {
         EXPECT_NEAR(pooled[static_cast<int64_t>(b)][static_cast<int64_t>(i)].item<double>(), want[i], 1e-15) << b;
@@ -78,7 +78,7 @@ TEST(Pooling, ASequenceIsItsOwn) {
 TEST(Pooling, NormalizedVectorsHaveLengthOne) {
   const Tensor states = States();
   for (const Pooling pooling : {Pooling::kNone, Pooling::kCls, Pooling::kMean}) {
-    const std::span<const float> rows = Rows(states, 1, 18);
+    const std::span<const float> rows = RowsOfText(states, 1, 18);
     const std::vector<float> plain = PoolRows(rows, kWidth, pooling, false),
                              unit = PoolRows(rows, kWidth, pooling, true);
     ASSERT_EQ(unit.size(), pooling == Pooling::kNone ? rows.size() : static_cast<size_t>(kWidth));
