@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOurs = ".lshformer-", kStaged = ".part";
+constexpr std::string_view kOurs = ".lshformer-", kStaged = ".part", kUnfinished = ".unfinished";
 constexpr size_t kMostOfName = 200;  // of the 255 that a name may have
 
 // ".lshformer-123-4.tmp" → 123; 0 where there is no process number.
@@ -85,6 +85,11 @@ void RemoveLeftovers(const std::string& folder) {
 std::string StagedName(const std::string& path) {
   const fs::path whole(path);
   return (whole.parent_path() / (StagedStem(whole) + "." + std::to_string(getpid()) + std::string(kStaged))).string();
+}
+
+std::string UnfinishedName(const std::string& path) {
+  const fs::path whole(path);
+  return (whole.parent_path() / (StagedStem(whole) + std::string(kUnfinished))).string();
 }
 
 pid_t RemoveStagedLeftovers(const std::string& path) {

@@ -32,7 +32,8 @@ class Trainee {
   }
 
   void Step() {
-    step_.Accumulate(batch_, LossItems(model_->task(), batch_.labels));
+    step_.Begin({&batch_, 1});
+    step_.Accumulate(batch_);
     step_.Reduce();
     step_.Update(options_.learning_rate);
   }
@@ -48,7 +49,7 @@ class Trainee {
     forward.train = true;
     forward.seed = options_.seed;
     forward.gradient_checkpointing = options_.gradient_checkpointing;
-    forward.head_only = true;  // as TrainingStep
+    forward.head_only = true;  // as HeadLoss
     const TensorMemory memory;
     const torch::Tensor loss = model_->Forward(batch_, forward).loss;
     loss.backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);

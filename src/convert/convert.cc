@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -14,12 +15,14 @@
 #include "convert/choice.h"
 #include "convert/converted_folder.h"
 #include "convert/head_policy.h"
+#include "convert/kept_choice.h"
 #include "convert/quality.h"
 #include "convert/recovery.h"
 #include "eval/evaluate.h"
 #include "io/weight_files.h"
 #include "io/weight_names.h"
 #include "jobs/measure.h"
+#include "jobs/training_display.h"
 #include "models/family.h"
 #include "models/stored_directions.h"
 #include "report/conversion_page.h"
@@ -62,7 +65,8 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
 // What a conversion knows by and by.
 struct Work {
   const ConvertOptions& options;
-  std::string source;  // the folder to read: the model's, or a copy of it with more positions
+  std::string source;           // the folder to read: the model's, or a copy of it with more positions
+  std::string unfinished = "";  // the folder of what is kept while the recovery goes on; "": nothing is
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr exact = {};
   CalibrationTexts texts{};
@@ -259,33 +263,45 @@ std::vector<Candidate> MeasureAll(Work& work, QualityMeter& meter) {
                               work.from,
                               work.options.seed,
                               /*only_clustered=*/!work.options.attention.attention.empty()};
-  work.report["budget"] =
-      budget ? Json{{budget->of == HeadCost::kTime ? "time" : "pairs", budget->share}} : Json(nullptr);
   return budget ? ChooseWithin(field, *budget) : CompareBeside(field, ByLayer(work.wanted, work.exact->config()));
 }
 
-// Trains towards the exact model, and measures what that makes of the conversion.
-void RecoverAnswers(Work& work, QualityMeter& meter) {
+// Trains towards the exact model, and measures what that makes of the conversion. `keep` is called once there is
+// something to go on from.
+void RecoverAnswers(Work& work, QualityMeter& meter, const Json& record, const std::function<void()>& keep) {
   const ConvertOptions& options = work.options;
   work.report["recover_steps"] = options.recover_steps;
   work.report["recover_learning_rate"] = options.learning_rate;
   work.report["cosine_mean_before_recovery"] = work.result.cosine.mean;
-  work.recovered = Recover(*work.exact, work.result.attention, work.directions, *work.tokenizer,
+  const CalibrationTexts texts =
+      ReadTrainingTexts(options.train_file, *work.tokenizer, work.exact->config(), options.max_seq_length);
+  if (!work.unfinished.empty()) keep();
+  TrainerHooks hooks;
+  TrainingDisplay display("recovering");
+  display.AddTo(hooks);
+  work.recovered = Recover(*work.exact, work.result.attention, work.directions, texts,
                            {.steps = options.recover_steps,
-                            .train_file = options.train_file,
-                            .max_seq_length = options.max_seq_length,
                             .learning_rate = options.learning_rate,
                             .precision = options.bf16 ? Precision::kBFloat16 : Precision::kFloat32,
-                            .seed = options.seed});
+                            .seed = options.seed,
+                            .folder = work.unfinished,
+                            .settings = record},
+                           hooks);
   work.result.cosine = meter.CosineOf(*work.recovered);
   CheckFinite(work.result);
 }
 
 void Choose(Work& work, QualityMeter& meter) {
-  std::vector<Candidate> rows = MeasureAll(work, meter);
+  const std::optional<ConversionBudget> budget = BudgetOf(work.options);
+  work.report["budget"] =
+      budget ? Json{{budget->of == HeadCost::kTime ? "time" : "pairs", budget->share}} : Json(nullptr);
+  const bool recovers = work.options.recover_steps > 0;
+  const Json record = recovers ? ConversionRecord(work.options, work.texts) : Json();
+  const std::optional<std::vector<Candidate>> kept = KeptChoice(work.unfinished, record);
+  std::vector<Candidate> rows = kept ? *kept : MeasureAll(work, meter);
   work.result = rows.front();
   CheckFinite(work.result);
-  if (work.options.recover_steps > 0) RecoverAnswers(work, meter);
+  if (recovers) RecoverAnswers(work, meter, record, [&] { KeepChoice(work.unfinished, record, rows); });
   rows.front() = work.result;
   const Json measured = ToJson(work.result);
   for (const char* key :
@@ -437,6 +453,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   std::optional<StagedFolder> staged, extended;
   if (!options.dry_run) {
     staged.emplace(options.output_dir);
+    work.unfinished = staged->unfinished();
   } else if (task) {
     staged.emplace(StagedFolder::Temporary());
   }
@@ -456,6 +473,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   result.page = ConversionPage(work.report);
   result.report = work.report;
   result.figures = NumbersOf(work.report);
+  if (!result.refused.empty() && staged) staged->RemoveUnfinished();
   if (options.dry_run || !result.refused.empty()) return result;
   WriteFileAtomically(staged->path() + "/convert_report.json", work.report.dump(2) + "\n");
   WriteFileAtomically(staged->path() + "/report.html", result.page);

@@ -113,6 +113,15 @@ void WriteConfig(const std::string& source, const FolderChanges& changes, const 
   WriteFileAtomically(tokenizer, settings.dump(2) + "\n");
 }
 
+// Whether something else than `own` is in the folder, which may be missing.
+bool HasOtherFiles(const std::string& folder, const std::string& own) {
+  if (IsEmptyFolder(folder)) return false;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path() != own) return true;
+  return static_cast<bool>(error);
+}
+
 // Status 2 where the name is at fault, 1 where its place is (read-only, full, somebody else's).
 [[noreturn]] void FailToMake(const std::string& shown, const std::error_code& error) {
   const bool name = error == std::errc::filename_too_long || error == std::errc::not_a_directory ||
@@ -146,7 +155,8 @@ StagedFolder::StagedFolder(const std::string& path) {
   const std::string whose = inside_ ? path_ + "/convert" : path_;
   const auto refuse = [&](pid_t holder) { Fail("{} is in use by process {}", shown, holder); };
   if (const pid_t holder = RemoveStagedLeftovers(whose); holder > 0) refuse(holder);
-  if (!IsEmptyFolder(path_)) Fail("{} has files already; name a new folder", shown);
+  unfinished_ = UnfinishedName(whose);
+  if (HasOtherFiles(path_, unfinished_)) Fail("{} has files already; name a new folder", shown);
   for (fs::path parent = fs::path(path_).parent_path(); !fs::exists(parent, error); parent = parent.parent_path())
     made_.push_back(parent.string());
   staged_ = StagedName(whose);
@@ -198,7 +208,13 @@ void StagedFolder::MoveUp() {
   FailOption("output_dir", "{}: {}", Shown(path_, 160), error.message());
 }
 
+void StagedFolder::RemoveUnfinished() {
+  std::error_code ignored;
+  if (!unfinished_.empty()) fs::remove_all(unfinished_, ignored);
+}
+
 void StagedFolder::Commit() {
+  RemoveUnfinished();  // first: behind a finished folder it would never be looked for
   if (inside_) return MoveUp();
   std::error_code error;
   fs::rename(staged_, path_, error);

@@ -13,6 +13,8 @@ namespace lshformer {
 // A folder beside `path` that takes its name once all is in it. Where that is an empty folder, or a link to one, the
 // folder is made in there, and what is in it goes up. Without Commit it is removed again, with the parents that it
 // needed; what processes left that were killed on the way there goes first.
+//
+// What a process that is stopped on the way leaves for the next one stands in a folder of its own, unfinished().
 class StagedFolder {
  public:
   // For copies that are not to stay: a folder in $TMPDIR. Error naming that.
@@ -25,6 +27,9 @@ class StagedFolder {
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
   const std::string& path() const { return staged_; }
+  // Beside path(), under a name that stays the same; made by whoever keeps something there. "" of a temporary folder.
+  const std::string& unfinished() const { return unfinished_; }
+  void RemoveUnfinished();  // Commit does that too
   void Commit();
 
  private:
@@ -32,7 +37,7 @@ class StagedFolder {
   void MoveUp();
   void Remove();
 
-  std::string path_, staged_;
+  std::string path_, staged_, unfinished_;
   bool inside_ = false;            // path_ was there
   int lock_ = -1;                  // on the staged folder, as long as the process lives: it is no leftover
   std::vector<std::string> made_;  // parents that were missing, innermost first

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "models/stored_directions.h"
+#include "nn/pooling.h"
 
 namespace lshformer {
 namespace {
@@ -34,11 +35,11 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
   Progress progress(title, static_cast<int64_t>(numbers.size()), "texts");
   for (const int64_t number : numbers) {
     ThrowIfStopped(title.c_str());
-    const ModelOutput output = model.Forward(TextBatch(texts, number), options);
-    means.push_back(output.last_hidden_state.to(torch::kFloat64).mean(0));
+    const PackedBatch text = TextBatch(texts, number);
+    means.push_back(Pool(model.Forward(text, options).last_hidden_state, text.tokens.cu_seqlens, Pooling::kMean));
     progress.Update(static_cast<int64_t>(means.size()));
   }
-  return torch::stack(means);
+  return torch::cat(means);
 }
 
 QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)

@@ -1,20 +1,23 @@
 #include "convert/recovery.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
-#include "base/progress.h"
-#include "base/signals.h"
-#include "data/sampler.h"
+#include "base/files.h"
 #include "models/stored_directions.h"
-#include "train/optimizer.h"
-#include "train/schedule.h"
+#include "train/checkpoint.h"
 
 namespace lshformer {
 namespace {
 
 constexpr int kBatch = 8;  // texts a step
 constexpr double kWarmup = 0.1;
+// A checkpoint takes as long as about half a step on texts of some hundred tokens; a kill costs so many steps at most.
+constexpr int64_t kSaveSteps = 50, kLoggingSteps = 10;
 
 torch::Tensor DistanceOf(const torch::Tensor& states, const torch::Tensor& wanted) {
   const torch::Tensor target = wanted.detach();
@@ -52,52 +55,99 @@ torch::Tensor AnswerDistance(const ModelOutput& output, const ModelOutput& wante
   return 0.5 * (starts + Divergence(output.end_logits, wanted.end_logits, batch));
 }
 
-}  // namespace
-
-ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
-                 const Tokenizer& tokenizer, const RecoveryOptions& options) {
-  const CalibrationTexts texts =
-      ReadTrainingTexts(options.train_file, tokenizer, exact.config(), options.max_seq_length);
-  const ModelPtr student = WithAttention(*CopyOf(exact), attention, DirectionTensors(directions));
-  for (Model* model : {&exact, student.get()}) model->set_precision(options.precision);
-  NamedTensors parameters;
-  std::vector<ParameterRole> roles;
-  const std::vector<ParameterRole> all = Roles(*student);
-  const NamedTensors named = student->NamedParameters();
-  for (size_t i = 0; i < named.size(); ++i) {
-    if (!all[i].trained) continue;
-    parameters.push_back(named[i]);
-    roles.push_back(all[i]);
-  }
+TrainingOptions TrainingOf(const RecoveryOptions& options) {
   TrainingOptions training;
+  training.per_device_train_batch_size = kBatch;
   training.learning_rate = options.learning_rate;
   training.warmup_ratio = kWarmup;
-  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(training, parameters, roles);
-  const Schedule schedule = MakeSchedule(training, options.steps);
-  ForwardOptions forward;
-  forward.hidden_states = !exact.config().reversible;
-  const bool answers = exact.task() == Task::kQuestionAnswering && texts.pairs;
-  Progress progress("recovering", options.steps, "step");
-  TrainSampler sampler(texts.set.size(), kBatch, /*accumulation=*/1, options.seed);
-  for (int64_t step = 0; step < options.steps; ++step) {
-    ThrowIfStopped("recovering");
-    const PackedBatch packed = MakeBatch(texts.set, sampler.Batches(step).front());
+  training.max_steps = options.steps;
+  training.logging_steps = kLoggingSteps;
+  training.save_steps = kSaveSteps;
+  training.save_total_limit = 1;
+  training.seed = options.seed;
+  return training;
+}
+
+// The checkpoint of this very training, "" if there is none; others go.
+std::string CheckpointOf(const std::string& folder, const Json& settings) {
+  if (folder.empty()) return "";
+  const std::string newest = NewestCheckpoint(folder);
+  if (!newest.empty()) {
+    const std::string path = newest + "/trainer_state.json";
+    if (ParseTrainerState(ReadJsonFile(path), path).run_settings == settings) {
+      RemovePartialCheckpoints(folder);
+      return newest;
+    }
+  }
+  RemoveCheckpoints(folder);
+  return "";
+}
+
+// The trainer with what it tells put into the words of a recovery.
+void TrainTowardsExact(Model& student, const TrainingData& data, const RecoveryOptions& options,
+                       const TrainerPlace& place, const TrainerHooks& hooks, const TrainingLoss& loss) {
+  TrainerHooks watched = hooks;
+  int64_t made = 0;
+  watched.progress = [&](const TrainingProgress& progress) {
+    made = progress.step;
+    if (hooks.progress) hooks.progress(progress);
+  };
+  try {
+    Train(student, data, TrainingOf(options), place, watched, loss);
+  } catch (const Interrupted& stopped) {
+    const char* const name = stopped.signal() == SIGINT ? "SIGINT" : "SIGTERM";
+    if (place.output_dir.empty()) throw Interrupted(stopped.signal(), fmt::format("recovering: stopped by {}", name));
+    throw Interrupted(stopped.signal(),
+                      fmt::format("recovering: stopped by {} after step {} of {}; the same command goes on from there",
+                                  name, made, options.steps));
+  } catch (const Error& error) {
+    std::error_code ignored;
+    if (!place.output_dir.empty() && !HasCheckpoints(place.output_dir))
+      std::filesystem::remove_all(place.output_dir, ignored);  // nothing to go on from
+    Fail("recovering: {}", error.Spelled(kOptionMark));
+  }
+}
+
+}  // namespace
+
+TrainingLoss DistanceToExact(Model& exact, bool answers) {
+  TrainingLoss loss;
+  loss.items = [](Model&, std::span<const PackedBatch> update) {
+    std::vector<TermItems> items;
+    for (const PackedBatch& batch : update) items.push_back({batch.sequences()});
+    return items;
+  };
+  loss.terms = [&exact, answers](Model& student, const PackedBatch& batch, const ForwardOptions&) {
+    const bool reversible = exact.config().reversible;
+    ForwardOptions forward;
+    forward.hidden_states = !reversible;
     ModelOutput wanted;
     {
       const torch::NoGradGuard no_grad;
-      wanted = exact.Forward(packed, forward);
+      wanted = exact.Forward(batch, forward);
     }
-    for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
-    const ModelOutput output = student->Forward(packed, forward);
-    torch::Tensor loss = Distance(output, wanted, exact.config().reversible);
-    if (answers) loss = loss + AnswerDistance(output, wanted, packed);
-    loss.backward();
-    const double norm = GradientNorm(parameters);
-    if (!std::isfinite(norm)) Fail("recovering: the gradient of step {} is not finite", step);
-    optimizer->Step(LearningRate(schedule, step), ClipScale(norm, training.max_grad_norm));
-    progress.Update(step + 1, fmt::format("distance {:.4f}", loss.item<double>()));
-  }
-  for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+    const ModelOutput output = student.Forward(batch, forward);
+    torch::Tensor distance = Distance(output, wanted, reversible);
+    if (answers) distance = distance + AnswerDistance(output, wanted, batch);
+    return std::vector<torch::Tensor>{distance};
+  };
+  return loss;
+}
+
+ModelPtr Recover(Model& exact, const std::vector<AttentionSpec>& attention, const LayerDirections& directions,
+                 const CalibrationTexts& texts, const RecoveryOptions& options, const TrainerHooks& hooks) {
+  const ModelPtr student = WithAttention(*CopyOf(exact), attention, DirectionTensors(directions));
+  for (Model* model : {&exact, student.get()}) model->set_precision(options.precision);
+  TrainerPlace place{.output_dir = options.folder, .resume_from = "", .run_settings = options.settings};
+  place.run_settings["layers"] = ToJson(attention);  // which may hang on times
+  place.run_settings["training texts"] = fmt::format("{:016x}", texts.set.Fingerprint());
+  place.resume_from = CheckpointOf(options.folder, place.run_settings);
+  const TrainingData data{texts.set.size(), [&texts](int64_t, std::span<const int64_t> examples) {
+                            return MakeBatch(texts.set, examples);
+                          }};
+  const bool answers = exact.task() == Task::kQuestionAnswering && texts.pairs;
+  TrainTowardsExact(*student, data, options, place, hooks, DistanceToExact(exact, answers));
+  for (const auto& [name, parameter] : student->NamedParameters()) parameter.mutable_grad().reset();
   for (Model* model : {&exact, student.get()}) model->set_precision(Precision::kFloat32);
   return student;
 }

@@ -14,9 +14,11 @@
 #include "data/answer_beam.h"
 #include "data/sampler.h"
 #include "eval/answer_files.h"
+#include "eval/cosines.h"
 #include "eval/metrics.h"
 #include "eval/squad_score.h"
 #include "models/window_answers.h"
+#include "nn/pooling.h"
 
 namespace lshformer {
 namespace {
@@ -114,8 +116,8 @@ std::vector<int32_t> RowMaxima(const torch::Tensor& logits, int64_t example, int
 }
 
 // Of a task whose loss is one mean.
-void AddLoss(const ModelOutput& output, WeightedMean& loss) {
-  loss.Add(output.terms.front().mean.item<double>(), output.terms.front().items);
+void AddLoss(Task task, const PackedBatch& batch, const ModelOutput& output, WeightedMean& loss) {
+  loss.Add(output.terms.front().item<double>(), LossItems(task, batch.labels).front());
 }
 
 std::string PairKey(PairKind kind, const char* figure) { return fmt::format("eval_{}_{}", NameOf(kind), figure); }
@@ -167,8 +169,7 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     if (pairs) {
       const std::vector<int32_t> best = RowMaxima(output.sentence_pair_logits, first, batch.sequences());  // [B, 2]
       pair_classes.insert(pair_classes.end(), best.begin(), best.end());
-      const LossTerm& term = output.terms.back();
-      pair_loss.Add(term.mean.item<double>(), term.items);
+      pair_loss.Add(output.terms.back().item<double>(), batch.sequences());
     }
     std::vector<int32_t> labels;  // of the labelled positions, in order, as the rows of logits are
     std::copy_if(batch.labels.tokens.begin(), batch.labels.tokens.end(), std::back_inserter(labels),
@@ -176,8 +177,7 @@ Evaluation EvaluateMaskedLm(Model& model, const SequenceSet& set, const Masker& 
     if (labels.empty()) return;
     const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [labelled, V]
     for (size_t i = 0; i < labels.size(); ++i) correct += best[i] == labels[i];
-    const LossTerm& term = output.terms.front();
-    loss.Add(term.mean.item<double>(), term.items);
+    loss.Add(output.terms.front().item<double>(), static_cast<int64_t>(labels.size()));
   });
   if (loss.count() == 0)
     Fail("evaluation: no token was masked; the text is too short for {}", OptionName{"mlm_probability"});
@@ -205,7 +205,7 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
     const auto first = static_cast<int64_t>(evaluation.predictions.size());
     const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [B, labels]
     evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
-    if (set.labelled()) AddLoss(output, loss);
+    if (set.labelled()) AddLoss(model.task(), batch, output, loss);
   });
   if (set.labelled()) {
     evaluation.labelled = loss.count();
@@ -237,7 +237,7 @@ Evaluation EvaluateMultiLabel(Model& model, const SequenceSet& set, const Evalua
       Fail("examples {} to {}: the model's output is not finite", seen, seen + batch.sequences() - 1);
     seen += batch.sequences();
     for (const float logit : all) evaluation.flags.push_back(logit > 0 ? 1 : 0);
-    if (set.has_flags()) AddLoss(output, loss);
+    if (set.has_flags()) AddLoss(model.task(), batch, output, loss);
   });
   if (set.has_flags()) {
     evaluation.labelled = set.size();
@@ -267,7 +267,7 @@ Evaluation EvaluateMultipleChoice(Model& model, const SequenceSet& set, const Ev
       if (!AllFinite(own)) Fail("example {}: the model's output is not finite", evaluation.predictions.size());
       evaluation.predictions.push_back(static_cast<int32_t>(std::max_element(own.begin(), own.end()) - own.begin()));
     }
-    if (set.labelled()) AddLoss(output, loss);
+    if (set.labelled()) AddLoss(model.task(), batch, output, loss);
   });
   if (set.labelled()) {
     evaluation.labelled = loss.count();
@@ -300,7 +300,7 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
       if (!std::isfinite(value)) Fail("example {}: the model's output is not finite", evaluation.values.size());
       evaluation.values.push_back(value);
     }
-    if (set.has_values()) AddLoss(output, loss);
+    if (set.has_values()) AddLoss(model.task(), batch, output, loss);
   });
   if (set.has_values()) {
     evaluation.labelled = loss.count();
@@ -321,15 +321,13 @@ Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::s
   torch::Tensor first;  // [H], of a pair whose second sentence is still to come
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(sentences, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    for (int b = 0; b < batch.sequences(); ++b) {
-      const torch::Tensor rows =
-          output.last_hidden_state.slice(0, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]);
-      const torch::Tensor embedding = rows.to(torch::kDouble).mean(0);  // [n, H] → [H]
+    const torch::Tensor embeddings = Pool(output.last_hidden_state, batch.tokens.cu_seqlens, Pooling::kMean);  // [B, H]
+    for (const torch::Tensor& embedding : embeddings.unbind(0)) {
       if (!first.defined()) {
         first = embedding;
         continue;
       }
-      const double cosine = (first.dot(embedding) / (first.norm() * embedding.norm())).item<double>();
+      const double cosine = Cosine(first, embedding);
       if (!std::isfinite(cosine)) Fail("pair {}: the model's output is not finite", evaluation.values.size());
       evaluation.values.push_back(cosine);
       first.reset();
@@ -389,7 +387,7 @@ AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, 
       result.answers.push_back(search.Finish());
       search = AnswerSearch(answering);
     }
-    if (scored) AddLoss(output, loss);
+    if (scored) AddLoss(model.task(), batch, output, loss);
   });
   if (scored) {
     result.evaluation.labelled = loss.count();

@@ -77,35 +77,6 @@ std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig&
   return scores;
 }
 
-void Normalize(std::span<float> vector) {
-  double square = 0;
-  for (const float x : vector) square += static_cast<double>(x) * x;
-  if (square == 0) return;
-  for (float& x : vector) x = static_cast<float>(x / std::sqrt(square));
-}
-
-// hidden: the text's rows [n, width].
-Embedding Pooled(std::span<const float> hidden, int64_t width, const EmbedOptions& options) {
-  Embedding out{width, options.pooling == Pooling::kNone, {}};
-  if (options.pooling == Pooling::kNone) {
-    out.values.assign(hidden.begin(), hidden.end());
-  } else if (options.pooling == Pooling::kCls) {
-    out.values.assign(hidden.begin(), hidden.begin() + width);
-  } else {
-    const auto rows = static_cast<int64_t>(hidden.size()) / width;
-    for (int64_t column = 0; column < width; ++column) {
-      double sum = 0;
-      for (int64_t row = 0; row < rows; ++row) sum += hidden[static_cast<size_t>(row * width + column)];
-      out.values.push_back(static_cast<float>(sum / static_cast<double>(rows)));
-    }
-  }
-  if (options.normalize) {
-    for (size_t begin = 0; begin < out.values.size(); begin += static_cast<size_t>(width))
-      Normalize({out.values.data() + begin, static_cast<size_t>(width)});
-  }
-  return out;
-}
-
 // A query, or what its input lacks.
 template <class Query, class Make>
 Outcome<Query> Prepared(const Make& make) {
@@ -358,7 +329,9 @@ std::vector<Outcome<Embedding>> Pipeline::Run(std::span<const EmbedQuery> querie
         &query.text, {}, static_cast<int64_t>(query.text.ids.size()), query.options.pooling == Pooling::kCls};
   };
   return RunTexts(queries, sequence, [&](const EmbedQuery& query, std::span<const float> hidden) {
-    return Pooled(hidden, config().hidden_size, query.options);
+    const auto [pooling, normalize] = query.options;
+    const int64_t width = config().hidden_size;
+    return Embedding{width, pooling == Pooling::kNone, PoolRows(hidden, width, pooling, normalize)};
   });
 }
 

@@ -25,13 +25,12 @@
 
 #include "data/answer_search.h"
 #include "models/model.h"
+#include "nn/pooling.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
 
 enum class PredictTask { kFillMask, kTextClassification, kMultipleChoice, kQuestionAnswering, kFeatureExtraction };
-
-enum class Pooling { kNone, kCls, kMean };  // a vector per token; that of [CLS]; the mean over all tokens, specials too
 
 PredictTask ParsePredictTask(const std::string& name);  // OptionError lists the names and suggests the nearest
 Pooling ParsePooling(const std::string& name);

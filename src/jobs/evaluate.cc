@@ -12,6 +12,7 @@
 #include "base/logging.h"
 #include "data/glue.h"
 #include "eval/answer_files.h"
+#include "eval/cosines.h"
 #include "eval/evaluate.h"
 #include "jobs/data/choice_data.h"
 #include "jobs/data/label_data.h"
@@ -25,42 +26,6 @@ namespace lshformer {
 namespace {
 
 constexpr const char* kSimilarity = "sentence-similarity";
-
-// How near a second run over the same data comes to the first: the cosine of the means of each sequence's last hidden
-// states. Of the first run the means alone are kept.
-class StateCosines {
- public:
-  void Keep(const PackedBatch& batch, const ModelOutput& output) {
-    ForEachMean(batch, output, [&](const torch::Tensor& mean) { kept_.push_back(mean); });
-  }
-  void Compare(const PackedBatch& batch, const ModelOutput& output) {
-    ForEachMean(batch, output, [&](const torch::Tensor& mean) {
-      const torch::Tensor before = kept_.at(compared_).to(torch::kFloat64), now = mean.to(torch::kFloat64);
-      const double norms = before.norm().item<double>() * now.norm().item<double>();
-      const double ratio = norms != 0 ? before.dot(now).item<double>() / norms : before.equal(now) ? 1 : 0;
-      const double cosine = ratio > 1 ? 1 : ratio;  // rounded above; NaN stays
-      if (!std::isfinite(cosine)) Fail("sequence {}: the model's output is not finite", compared_);
-      ++compared_;
-      sum_ += cosine;
-      worst_ = std::min(worst_, cosine);
-    });
-  }
-  double mean() const { return sum_ / static_cast<double>(compared_); }
-  double worst() const { return worst_; }
-
- private:
-  template <class Visit>
-  static void ForEachMean(const PackedBatch& batch, const ModelOutput& output, const Visit& visit) {
-    const std::vector<int32_t>& offsets = batch.tokens.cu_seqlens;
-    for (size_t b = 0; b + 1 < offsets.size(); ++b) {
-      const torch::Tensor rows = output.last_hidden_state.slice(0, offsets[b], offsets[b + 1]);  // [n, H]
-      visit(rows.to(torch::kFloat64).mean(0).to(torch::kFloat32));                               // [H]
-    }
-  }
-  std::vector<torch::Tensor> kept_;  // [H] each
-  size_t compared_ = 0;
-  double sum_ = 0, worst_ = 1;
-};
 
 // Whether exact attention has a figure of its own: sizes are the same, times and shares of pairs say nothing of it.
 bool DependsOnAttention(const std::string& key) {

@@ -17,6 +17,7 @@
 #include "jobs/use_matmul_precision.h"
 #include "models/config.h"
 #include "models/stored_directions.h"
+#include "nn/pooling.h"
 #include "text/tokenizer_files.h"
 
 namespace lshformer {
@@ -269,16 +270,6 @@ std::optional<PackedBatch> FirstTexts(const PackedBatch& batch) {
   return first;
 }
 
-// Of each text's mean last hidden state, [texts, H].
-torch::Tensor MeansOfTexts(Model& model, const PackedBatch& batch) {
-  const torch::Tensor states = model.Forward(batch, {}).last_hidden_state;
-  std::vector<torch::Tensor> means;
-  for (int b = 0; b < batch.sequences(); ++b)
-    means.push_back(
-        states.slice(0, batch.tokens.cu_seqlens[b], batch.tokens.cu_seqlens[b + 1]).to(torch::kFloat64).mean(0));
-  return torch::stack(means);
-}
-
 }  // namespace
 
 void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change) {
@@ -291,7 +282,8 @@ void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change)
       return Warn("{}", change.warning);
     const torch::NoGradGuard no_grad;
     const auto means = [&](const std::vector<AttentionSpec>& attention) {
-      return MeansOfTexts(*WithAttention(model, attention), *first);
+      return Pool(WithAttention(model, attention)->Forward(*first, {}).last_hidden_state, first->tokens.cu_seqlens,
+                  Pooling::kMean);
     };
     const double kept = Compare(means(change.made_with), means(now)).mean;
     const int texts = first->sequences();

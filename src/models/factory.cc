@@ -120,6 +120,20 @@ ModelOutput Model::Forward(const PackedBatch& batch, const ForwardOptions& optio
   return output;
 }
 
+ForwardContext Model::ContextOf(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const {
+  ForwardContext context(batch.tokens, batch.sequence_ids);
+  context.train = options.train;
+  context.seed = options.seed;
+  context.step = static_cast<uint64_t>(options.step);
+  context.dropout_step = context.step | static_cast<uint64_t>(options.micro_step) << 40;
+  context.recompute_layers = options.gradient_checkpointing;
+  context.counts = options.counts;
+  context.attention_hook = options.attention_hook;
+  context.precision = precision_;
+  if (options.attentions) context.attentions = &output.attentions;
+  return context;
+}
+
 void SaveModel(const Model& model, const std::string& folder, DType dtype) {
   MakeFolder(folder);
   SaveParameters(model, folder + "/model.safetensors", dtype);

@@ -45,14 +45,10 @@ struct ForwardOptions {
 //   several labels {sequences · labels}; multiple choice: {examples}
 std::vector<int64_t> LossItems(Task task, const Labels& labels);
 
-struct LossTerm {
-  torch::Tensor mean;  // [], undefined where there is no item
-  int64_t items = 0;   // what it is a mean over
-};
-
 struct ModelOutput {
   torch::Tensor loss;                  // [], defined when the batch has labels of the head's kind: the sum of `terms`
-  std::vector<LossTerm> terms;         // as LossItems counts them; empty without labels
+  std::vector<torch::Tensor> terms;    // [] each, the means over what LossItems counts, undefined where that is
+                                       // nothing; empty without labels
   torch::Tensor logits;                // masked LM: [labelled, V] or [T, V]; classification: [B, labels]; multiple
                                        // choice: [B]. Undefined in masked-LM training with labels: there the loss is
                                        // formed without keeping them
@@ -88,6 +84,12 @@ class Model {
 
  protected:
   Model(ModelConfig config, Task task) : config_(std::move(config)), task_(task) {}
+  // What a Run carries from layer to layer; `output` takes the attention maps that are asked for.
+  ForwardContext ContextOf(const PackedBatch& batch, const ForwardOptions& options, ModelOutput& output) const;
+  // Where its layers leave their states; nullptr: nobody asks for them.
+  static std::vector<torch::Tensor>* HiddenStates(const ForwardOptions& options, ModelOutput& output) {
+    return options.hidden_states ? &output.hidden_states : nullptr;
+  }
   ModelConfig config_;
   Task task_;
   Precision precision_ = Precision::kFloat32;

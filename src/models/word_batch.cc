@@ -1,7 +1,6 @@
 #include "models/word_batch.h"
 
 #include "nn/character_window.h"
-#include "ops/span_cross_entropy.h"
 
 namespace lshformer {
 namespace {
@@ -43,15 +42,6 @@ void CheckWordBatch(const PackedBatch& batch, const ModelConfig& config, const W
   CheckStream(streams.question, {"question", longest, "max_position_embeddings", distinct});
   CheckStream(streams.words, {"list of words", INT32_MAX, "the limit", config.vocab_size});
   CheckStream(streams.characters, {"word", kMostCharacters, "the limit", words.character_vocab_size});
-}
-
-void FinishAnswers(const PackedBatch& batch, const torch::Tensor& logits, ModelOutput& output) {
-  output.start_logits = logits.select(1, 0);  // [T]
-  output.end_logits = logits.select(1, 1);    // [T]
-  const Labels& labels = batch.labels;
-  if (labels.start_positions.empty() && labels.end_positions.empty()) return;
-  output.loss = SpanCrossEntropy(logits, batch.tokens.cu_seqlens, labels.start_positions, labels.end_positions);
-  output.terms = {{output.loss, LossItems(Task::kQuestionAnswering, labels).front()}};
 }
 
 }  // namespace lshformer

@@ -37,7 +37,9 @@ Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, cons
 }
 
 torch::Tensor Encoder::operator()(const torch::Tensor& embeddings, const ForwardContext& context,
-                                  std::vector<torch::Tensor>* hidden_states, const torch::Tensor& rows) const {
+                                  std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens) const {
+  const torch::Tensor rows = tokens.empty() ? torch::Tensor() : torch::tensor(tokens, torch::kInt64);
+  if (hidden_states != nullptr) hidden_states->push_back(embeddings);
   if (norm_) {
     const torch::Tensor hidden = RunReversibly(embeddings, context, hidden_states);
     return rows.defined() ? hidden.index_select(0, rows) : hidden;

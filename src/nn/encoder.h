@@ -23,11 +23,12 @@ class Encoder {
   // A parameter that several layers share once, with the number of its uses.
   static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames& names, const EncoderConfig& config);
   Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config);
-  // [T, H] → [T, H], or of `rows` alone where they are defined, [R] → [R, H]: then an ordinary last layer computes no
-  // others behind its attention. hidden_states, where given, gets the states behind each of num_hidden_layers layers;
-  // reversible: the mean of the two streams, of which the result is the LayerNorm.
+  // [T, H] → [T, H], or of these tokens alone, ascending, where there are some: [tokens, H]. Then an ordinary last
+  // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
+  // behind each of num_hidden_layers layers; reversible: the mean of the two streams, of which the result is the
+  // LayerNorm.
   torch::Tensor operator()(const torch::Tensor& embeddings, const ForwardContext& context,
-                           std::vector<torch::Tensor>* hidden_states, const torch::Tensor& rows = {}) const;
+                           std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens = {}) const;
 
  private:
   torch::Tensor RunReversibly(const torch::Tensor& embeddings, const ForwardContext& context,

@@ -1,12 +1,12 @@
-// One update of a model's weights, in three calls:
+// One update of a model's weights, in four calls:
 //
 //   TrainingStep step(model, options);
-//   const std::vector<int64_t> items = step.Items(micro_batches);
-//   for (const PackedBatch& batch : micro_batches) step.Accumulate(batch, items);   // forward, backward
-//   step.Reduce();                                                                  // over processes
-//   step.Update(learning_rate);                                                     // clip, optimizer
+//   step.Begin(micro_batches);                                            // counts their items
+//   for (const PackedBatch& batch : micro_batches) step.Accumulate(batch);   // forward, backward
+//   step.Reduce();                                                        // over processes
+//   step.Update(learning_rate);                                           // clip, optimizer
 //
-// Loss of an update = Σ over the labelled items of all its micro-batches / their number, so that accumulating k batches
+// Loss of an update = Σ over the items of all its micro-batches / their number (loss.h), so that accumulating k batches
 // of n examples equals one batch of k·n (transformers' num_items_in_batch). The two means of pretraining are over
 // different things, tokens and pairs; each is divided by its own number.
 //
@@ -21,6 +21,7 @@
 
 #include "data/batch.h"
 #include "models/model.h"
+#include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/options.h"
 
@@ -29,29 +30,28 @@ namespace lshformer {
 class TrainingStep {
  public:
   // Of `options` it reads the optimizer, max_grad_norm, gradient_checkpointing and the seed. The model must outlive it.
-  TrainingStep(Model& model, const TrainingOptions& options);
+  TrainingStep(Model& model, const TrainingOptions& options, TrainingLoss loss = HeadLoss());
 
-  // The labelled items of all micro-batches of an update, for each term of the loss (LossItems of models/model.h).
-  std::vector<int64_t> Items(std::span<const PackedBatch> batches) const;
+  // Begins an update of these micro-batches. Their items are counted here, and nowhere else.
+  void Begin(std::span<const PackedBatch> batches);
 
-  // Adds the gradient of this micro-batch's share of the update's loss to the parameters' gradients, which the first
-  // call after an update clears. `of_update`: the items of all its micro-batches. Returns the loss so far. Where this
-  // micro-batch's share is not finite, its backward is not run, and there must be no Update. A batch without items adds
-  // nothing.
-  double Accumulate(const PackedBatch& batch, std::span<const int64_t> of_update);
+  // Of the next of them: adds the gradient of its share of the update's loss to the parameters' gradients, which the
+  // first one clears. Returns the loss so far. Where this micro-batch's share is not finite, its backward is not run,
+  // and there must be no Update. A batch without items adds nothing.
+  double Accumulate(const PackedBatch& batch);
 
   // The place between the last Accumulate and Update where training in several processes adds up loss and gradients.
   // There is one process today, which has nothing to add.
   void Reduce() {}
 
-  // Clips the gradients' norm to max_grad_norm, updates the weights, and begins the next step. Returns the norm before
+  // Clips the gradients' norm to max_grad_norm, updates the weights, and ends the update. Returns the norm before
   // clipping; where it is not finite, nothing is changed.
   double Update(double learning_rate);
 
   // Updates made: the number of the next one, which its dropout, planes and rotations are drawn from. A restored
   // optimizer brings its own.
   int64_t updates() const { return optimizer_->steps(); }
-  double loss() const { return loss_; }  // of the step, as far as it was accumulated; 0 after Update
+  double loss() const { return loss_; }  // of the update, as far as it was accumulated; 0 after Update
   // Those that are trained, and what each is.
   const NamedTensors& parameters() const { return parameters_; }
   const std::vector<ParameterRole>& roles() const { return roles_; }
@@ -59,11 +59,14 @@ class TrainingStep {
 
  private:
   Model& model_;
+  TrainingLoss loss_of_;
   NamedTensors parameters_;
   std::vector<ParameterRole> roles_;
   std::unique_ptr<Optimizer> optimizer_;
   double max_grad_norm_;
-  ForwardOptions forward_;  // of the next micro-batch
+  ForwardOptions forward_;        // of the next micro-batch
+  std::vector<TermItems> items_;  // of the update's micro-batches
+  TermItems of_update_;           // their sums
   double loss_ = 0;
 };
 

@@ -56,13 +56,13 @@ class Averaged {
 class Trainer {
  public:
   Trainer(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
-          const TrainerHooks& hooks)
+          const TrainerHooks& hooks, const TrainingLoss& loss)
       : model_(model),
         data_(data),
         options_(options),
         place_(place),
         hooks_(hooks),
-        step_(model, options),
+        step_(model, options, loss),
         sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
         flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(step_.parameters(), step_.roles()))) {
     state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
@@ -140,10 +140,10 @@ class Trainer {
       StopWith(interrupted.signal());
     }
     const std::vector<PackedBatch> batches = Batches(step);
-    const std::vector<int64_t> labelled = step_.Items(batches);
+    step_.Begin(batches);
     for (const PackedBatch& batch : batches) {
       Count(batch);
-      const double sum = step_.Accumulate(batch, labelled);
+      const double sum = step_.Accumulate(batch);
       if (!std::isfinite(sum)) FailDiverged(step + 1, "the loss", sum);
     }
     step_.Reduce();
@@ -353,11 +353,11 @@ class Trainer {
 }  // namespace
 
 TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
-                  const TrainerHooks& hooks) {
+                  const TrainerHooks& hooks, const TrainingLoss& loss) {
   ValidateTrainingOptions(options);
   if (options.refresh_directions_steps > 0 && !AnyStoresDirections(model.config().attention))
     FailOption("refresh_directions_steps", "the model stores no directions (models/stored_directions.h)");
-  return Trainer(model, data, options, place, hooks).Run();
+  return Trainer(model, data, options, place, hooks, loss).Run();
 }
 
 }  // namespace lshformer

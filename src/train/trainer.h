@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "data/batch.h"
 #include "models/model.h"
+#include "train/loss.h"
 #include "train/options.h"
 
 namespace lshformer {
@@ -69,10 +70,11 @@ struct TrainResult {
 
 // refresh_directions_steps asks for a model that stores directions (StoringDirections of models/stored_directions.h):
 // before the updates 0, N, 2N … they are taken from it anew (directions.h).
+// `loss`: what the updates make smaller (loss.h).
 // Errors: a loss or gradient norm that is not finite (names the step and the last good checkpoint; such a state is
 // never saved), a full disk, a checkpoint that does not fit the model. Interrupted after SIGINT or SIGTERM, with a
 // checkpoint written.
 TrainResult Train(Model& model, const TrainingData& data, const TrainingOptions& options, const TrainerPlace& place,
-                  const TrainerHooks& hooks);
+                  const TrainerHooks& hooks, const TrainingLoss& loss = HeadLoss());
 
 }  // namespace lshformer

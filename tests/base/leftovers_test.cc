@@ -120,6 +120,16 @@ TEST(RemoveStagedLeftovers, FoldersOfDeadProcessesThatNobodyHolds) {
 }
 
 // What is made now has a name that is found when its process is gone, and that a file system takes.
+TEST(UnfinishedName, IsBesideTheFolderAndTheSameForAll) {
+  EXPECT_EQ(UnfinishedName("a/out"), "a/.lshformer-out.unfinished");
+  EXPECT_LE(UnfinishedName(std::string(255, 'x')).size(), 255u);
+  // It outlives the process, and so is no leftover.
+  TempFolder folder;
+  folder.Write(".lshformer-out.unfinished/file", "kept");
+  EXPECT_EQ(RemoveStagedLeftovers(folder / "out"), 0);
+  EXPECT_EQ(folder.Read(".lshformer-out.unfinished/file"), "kept");
+}
+
 TEST(StagedName, IsBesideTheFolder) {
   EXPECT_EQ(StagedName("a/out"), "a/.lshformer-out." + std::to_string(getpid()) + ".part");
   EXPECT_LE(StagedName(std::string(255, 'x')).size(), 255u);

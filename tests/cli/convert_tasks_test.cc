@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 
 #include "base/json.h"
 #include "cli/conversion.h"
 #include "io/safetensors.h"
 #include "synth/synth.h"
+#include "util/interrupt.h"
 
 namespace lshformer::cli {
 namespace {
@@ -70,6 +73,87 @@ TEST_F(ConvertTest, TrainingTowardsTheExactModelBringsItCloser) {
   EXPECT_NE(bytes(before), bytes(after));
   // The head of masked words is no part of what was trained, and still there.
   EXPECT_NE(after.Find("cls.predictions.bias"), nullptr);
+}
+
+// The names in a folder that begin so.
+size_t Entries(const std::string& folder, const std::string& begin) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    count += entry.path().filename().string().starts_with(begin) ? 1 : 0;
+  return count;
+}
+
+// Stopped or killed in the middle and repeated, it writes what it would have written, with the attention that was
+// chosen and timed before.
+TEST_F(ConvertTest, TheSameCommandGoesOnWithARecovery) {
+  namespace fs = std::filesystem;
+  const Words recovery{"--budget_pairs", "0.3", "--recover_steps", "150", "--train_file", Texts()};
+  const Json whole = Convert("whole", recovery);
+  const std::string unfinished = folder_ / ".lshformer-out.unfinished";
+  for (const int signal : {SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    Words words = Command("out", recovery);
+    words.insert(words.begin(), LSHFORMER_BINARY);
+    const CommandResult stopped = testing::InterruptCommand(
+        words, signal, [&] { return fs::exists(unfinished + "/checkpoint-50/trainer_state.json"); });
+    ASSERT_EQ(stopped.status, 128 + signal) << stopped.err;
+    if (signal == SIGINT) {
+      EXPECT_THAT(stopped.err, ::testing::MatchesRegex("lshformer: recovering: stopped by SIGINT after step [0-9]+ of "
+                                                       "150; the same command goes on from there\n"));
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "out"));
+    EXPECT_EQ(Entries(unfinished, "checkpoint-"), 1u);
+    const Json kept = ReadJsonFile(unfinished + "/choice.json");
+    const Json report = Convert("out", recovery);
+    for (const char* file : {"model.safetensors", "config.json"})
+      EXPECT_EQ(folder_.Read(std::string("out/") + file), folder_.Read(std::string("whole/") + file)) << file;
+    for (const char* figure :
+         {"cosine_mean", "cosine_mean_before_recovery", "cosine_worst", "pairs_fraction", "layers"})
+      EXPECT_EQ(report[figure], whole[figure]) << figure;
+    ASSERT_EQ(report["frontier"].size(), kept["rows"].size());
+    for (size_t row = 0; row < report["frontier"].size(); ++row)
+      EXPECT_EQ(report["frontier"][row]["time_fraction"], kept["rows"][row]["time_fraction"]);
+    EXPECT_EQ(Entries(folder_.path(), ".lshformer-"), 0u);
+    EXPECT_EQ(Entries(folder_ / "out", ".lshformer-"), 0u);
+    EXPECT_EQ(Entries(folder_ / "out", "checkpoint-"), 0u);
+    fs::remove_all(folder_ / "out");
+  }
+}
+
+// What is left is this command's alone: another one begins anew, in an empty folder too, and takes it away.
+TEST_F(ConvertTest, AnotherCommandDoesNotGoOnWithARecovery) {
+  namespace fs = std::filesystem;
+  fs::create_directory(folder_ / "out");
+  const std::string unfinished = folder_ / "out/.lshformer-convert.unfinished";
+  const Words recovery{"--lsh_open", "1", "--train_file", Texts(), "--recover_steps"};
+  const auto with = [&](const Words& more) {
+    Words all = recovery;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Words words = Command("out", with({"100000"}));
+  words.insert(words.begin(), LSHFORMER_BINARY);
+  const auto stop = [&] {
+    const CommandResult stopped = testing::InterruptCommand(
+        words, SIGTERM, [&] { return fs::exists(unfinished + "/checkpoint-50/trainer_state.json"); });
+    ASSERT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
+    ASSERT_TRUE(fs::exists(unfinished));
+  };
+  stop();
+  Convert("whole", with({"3"}));
+  Convert("out", with({"3"}));
+  EXPECT_EQ(folder_.Read("out/model.safetensors"), folder_.Read("whole/model.safetensors"));
+  EXPECT_EQ(Entries(folder_ / "out", ".lshformer-"), 0u);
+  fs::remove_all(folder_ / "out"), fs::create_directory(folder_ / "out");
+  stop();
+  Convert("out", {"--lsh_open", "1"});  // without a recovery
+  EXPECT_EQ(Entries(folder_ / "out", ".lshformer-"), 0u);
+  // Nothing is kept where nothing is written.
+  fs::remove_all(folder_ / "out"), fs::create_directory(folder_ / "out");
+  EXPECT_EQ(Call(Command("out", with({"60", "--min_quality", "1"}))).status, 1);
+  EXPECT_EQ(Entries(folder_ / "out", ""), 0u);
+  Convert("out", with({"60", "--dry_run"}));
+  EXPECT_EQ(Entries(folder_ / "out", ""), 0u);
 }
 
 // Questions with their contexts, under either name; beside the two in one text, which lacks the [SEP] between them.

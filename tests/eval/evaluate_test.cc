@@ -59,13 +59,13 @@ class FormulaModel : public Model {
         losses.push_back(torch::cross_entropy_loss(
             output.logits.slice(0, batch.labels.cu_choices[e], batch.labels.cu_choices[e + 1]).unsqueeze(0),
             torch::tensor({int64_t{batch.labels.classes[e]}})));
-      if (!losses.empty()) output.terms = {{torch::stack(losses).mean(), batch.examples()}};
+      if (!losses.empty()) output.terms = {torch::stack(losses).mean()};
       return output;
     }
     output.logits = torch::tensor(rows).view({-1, classes}) * factor_;
     if (!labels.empty() && (masked || !batch.labels.classes.empty())) {
       output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels));
-      output.terms = {{output.loss, static_cast<int64_t>(labels.size())}};
+      output.terms = {output.loss};
     }
     if (task() == Task::kPretraining && !batch.labels.classes.empty()) {
       std::vector<float> pairs;
@@ -75,12 +75,11 @@ class FormulaModel : public Model {
       }
       output.sentence_pair_logits = torch::tensor(pairs).view({-1, 2});
       const std::vector<int64_t> classes(batch.labels.classes.begin(), batch.labels.classes.end());
-      output.terms.push_back({torch::cross_entropy_loss(output.sentence_pair_logits, torch::tensor(classes)),
-                              static_cast<int64_t>(classes.size())});
+      output.terms.push_back(torch::cross_entropy_loss(output.sentence_pair_logits, torch::tensor(classes)));
     }
     if (!batch.labels.values.empty()) {
       output.loss = torch::mse_loss(output.logits.squeeze(1), torch::tensor(batch.labels.values));
-      output.terms = {{output.loss, batch.sequences()}};
+      output.terms = {output.loss};
     }
     if (task() == Task::kEncoder) {  // [T, 2]
       std::vector<float> hidden;

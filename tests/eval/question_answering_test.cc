@@ -40,7 +40,7 @@ class FormulaAnswers : public Model {
     output.end_logits = logits.select(1, 1);
     output.loss =
         SpanCrossEntropy(logits, batch.tokens.cu_seqlens, batch.labels.start_positions, batch.labels.end_positions);
-    output.terms = {{output.loss, batch.sequences()}};
+    output.terms = {output.loss};
     return output;
   }
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return {}; }

@@ -63,7 +63,8 @@ TEST(ConditionalAnswersTraining, AnEndBelongsToItsStart) {
   TrainingStep step(*model, options);
   for (uint64_t update = 0; update < 70; ++update) {
     const PackedBatch batch = Questions(100 + update, 24);
-    step.Accumulate(batch, step.Items({&batch, 1}));
+    step.Begin({&batch, 1});
+    step.Accumulate(batch);
     step.Update(5e-3);
   }
   std::vector<bool> none;

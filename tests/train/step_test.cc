@@ -7,12 +7,14 @@
 #include <limits>
 
 #include "train/tiny_run.h"
+#include "util/errors.h"
 
 namespace lshformer {
 namespace {
 
 using ::lshformer::testing::Copies;
 using ::lshformer::testing::Different;
+using ::lshformer::testing::ErrorOf;
 using ::lshformer::testing::TinyBatch;
 using ::lshformer::testing::TinyModel;
 using ::lshformer::testing::TinyOptions;
@@ -30,8 +32,8 @@ std::vector<PackedBatch> MicroBatches(int64_t step) {
   return batches;
 }
 
-// The trainer is these three calls: the same weights, the same losses.
-TEST(TrainingStep, ThreeCallsAreAStepOfTheTrainer) {
+// The trainer is these calls: the same weights, the same losses.
+TEST(TrainingStep, TheCallsAreAStepOfTheTrainer) {
   TrainingOptions options = TinyOptions();
   options.per_device_train_batch_size = 2;
   options.gradient_accumulation_steps = 3;
@@ -51,7 +53,8 @@ TEST(TrainingStep, ThreeCallsAreAStepOfTheTrainer) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(step.updates(), static_cast<int64_t>(i));
     const std::span<const PackedBatch> batches(seen.data() + 3 * i, 3);
-    for (const PackedBatch& batch : batches) step.Accumulate(batch, step.Items(batches));
+    step.Begin(batches);
+    for (const PackedBatch& batch : batches) step.Accumulate(batch);
     step.Reduce();
     losses += step.loss();
     step.Update(kRate);
@@ -73,7 +76,8 @@ TEST(TrainingStep, TheLossIsTheMeanOverAllItems) {
     if (items > 0) sum += model->Forward(batch, {}).loss.item<double>() * items;
   }
   TrainingStep step(*model, TinyOptions());
-  for (const PackedBatch& batch : batches) step.Accumulate(batch, step.Items(batches));
+  step.Begin(batches);
+  for (const PackedBatch& batch : batches) step.Accumulate(batch);
   step.Reduce();
   EXPECT_NEAR(step.loss(), sum / static_cast<double>(all), 1e-6);
   step.Update(kRate);
@@ -84,12 +88,13 @@ TEST(TrainingStep, ABatchWithoutItemsAddsNothing) {
   const ModelPtr model = TinyModel(), other = TinyModel();
   PackedBatch empty = TinyBatch(0, std::vector<int64_t>{3});  // every tenth example has no label
   ASSERT_EQ(LossItems(model->task(), empty.labels)[0], 0);
-  const PackedBatch batch = TinyBatch(0, std::vector<int64_t>{0, 1});
+  const std::vector<PackedBatch> batches{TinyBatch(0, std::vector<int64_t>{0, 1}), empty};
   for (const bool with : {false, true}) {
     TrainingStep step(with ? *model : *other, TinyOptions());
-    const double loss = step.Accumulate(batch, step.Items({&batch, 1}));
+    step.Begin({batches.data(), with ? size_t{2} : size_t{1}});
+    const double loss = step.Accumulate(batches[0]);
     if (with) {
-      EXPECT_EQ(step.Accumulate(empty, step.Items({&batch, 1})), loss);
+      EXPECT_EQ(step.Accumulate(batches[1]), loss);
     }
     step.Reduce();
     step.Update(kRate);
@@ -101,7 +106,8 @@ TEST(TrainingStep, NumbersThatAreNotFiniteChangeNothing) {
   const ModelPtr model = TinyModel();
   const std::vector<PackedBatch> batches = MicroBatches(0);
   TrainingStep step(*model, TinyOptions());
-  step.Accumulate(batches[0], step.Items({batches.data(), 1}));
+  step.Begin({batches.data(), 1});
+  step.Accumulate(batches[0]);
   step.Reduce();
   step.parameters()[1].second.mutable_grad()[0] = std::numeric_limits<float>::infinity();
   const NamedTensors before = Copies(*model);
@@ -114,8 +120,86 @@ TEST(TrainingStep, NumbersThatAreNotFiniteChangeNothing) {
     step.parameters()[1].second.fill_(std::numeric_limits<float>::quiet_NaN());
   }
   TrainingStep next(*model, TinyOptions());
-  EXPECT_TRUE(std::isnan(next.Accumulate(batches[0], next.Items({batches.data(), 1}))));
+  next.Begin({batches.data(), 1});
+  EXPECT_TRUE(std::isnan(next.Accumulate(batches[0])));
   EXPECT_FALSE(next.parameters()[2].second.grad().defined());
+}
+
+// A loss that counts how it is asked.
+struct Asked {
+  int items = 0, terms = 0;
+  std::vector<int64_t> micro_batches;  // that the items were asked for, an update each
+};
+
+TrainingLoss Counted(TrainingLoss loss, Asked& asked) {
+  TrainingLoss counted;
+  counted.items = [loss, &asked](Model& model, std::span<const PackedBatch> update) {
+    ++asked.items;
+    asked.micro_batches.push_back(static_cast<int64_t>(update.size()));
+    return loss.items(model, update);
+  };
+  counted.terms = [loss, &asked](Model& model, const PackedBatch& batch, const ForwardOptions& options) {
+    ++asked.terms;
+    EXPECT_TRUE(options.train);
+    return loss.terms(model, batch, options);
+  };
+  return counted;
+}
+
+// Once an update, with all its micro-batches; no forward where there is nothing to learn from.
+TEST(TrainingLoss, IsAskedForItsItemsOnceAnUpdate) {
+  TrainingOptions options = TinyOptions();
+  options.per_device_train_batch_size = 1;
+  options.gradient_accumulation_steps = 3;
+  options.max_steps = 4;
+  Asked asked;
+  const ModelPtr own = TinyModel(), other = TinyModel();
+  Train(*own, testing::TinyData(10), options, {}, {}, Counted(HeadLoss(), asked));
+  EXPECT_EQ(asked.items, 4);
+  EXPECT_THAT(asked.micro_batches, ::testing::ElementsAre(3, 3, 3, 1)) << "ten batches an epoch";
+  int labelled = 0;
+  for (int64_t example = 0; example < 10; ++example) {
+    const PackedBatch batch = TinyBatch(0, std::vector<int64_t>{example});
+    labelled += LossItems(own->task(), batch.labels)[0] > 0 ? 1 : 0;
+  }
+  EXPECT_LT(labelled, 10);
+  EXPECT_EQ(asked.terms, labelled);
+  Train(*other, testing::TinyData(10), options, {}, {});
+  EXPECT_THAT(Different(Copies(*own), Copies(*other)), IsEmpty()) << "it is the head's own";
+}
+
+// Two terms over different numbers of items: squares of the first states, and of all states. By hand as one batch.
+TEST(TrainingLoss, TermsAreMeansOverTheirOwnItems) {
+  TrainingLoss loss;
+  loss.items = [](Model&, std::span<const PackedBatch> update) {
+    std::vector<TermItems> items;
+    for (const PackedBatch& batch : update) items.push_back({batch.sequences(), batch.tokens.size()});
+    return items;
+  };
+  loss.terms = [](Model& model, const PackedBatch& batch, const ForwardOptions&) {
+    const torch::Tensor states = model.Forward(batch, {}).last_hidden_state;  // [T, H]
+    std::vector<int64_t> first(batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1);
+    return std::vector<torch::Tensor>{states.index_select(0, torch::tensor(first)).square().sum(1).mean(),
+                                      states.square().sum(1).mean()};
+  };
+  const ModelPtr parts = TinyModel(), whole = TinyModel();
+  const std::vector<PackedBatch> batches{TinyBatch(0, std::vector<int64_t>{0}),
+                                         TinyBatch(0, std::vector<int64_t>{1, 2, 3})};
+  const PackedBatch all = TinyBatch(0, std::vector<int64_t>{0, 1, 2, 3});
+  TrainingStep step(*parts, TinyOptions(), loss), once(*whole, TinyOptions(), loss);
+  step.Begin(batches);
+  for (const PackedBatch& batch : batches) step.Accumulate(batch);
+  once.Begin({&all, 1});
+  once.Accumulate(all);
+  EXPECT_NEAR(step.loss(), once.loss(), 1e-6 * once.loss());
+  for (size_t i = 0; i < step.parameters().size(); ++i) {
+    const torch::Tensor &got = step.parameters()[i].second.grad(), &want = once.parameters()[i].second.grad();
+    ASSERT_EQ(got.defined(), want.defined()) << step.parameters()[i].first;
+    if (got.defined()) {
+      EXPECT_TRUE(torch::allclose(got.to_dense(), want.to_dense(), 1e-4, 1e-6)) << step.parameters()[i].first;
+    }
+  }
+  EXPECT_THAT(ErrorOf([&] { step.Accumulate(all); }), ::testing::HasSubstr("the update has 2 micro-batches"));
 }
 
 }  // namespace

@@ -1,51 +1,10 @@
 #include "jobs/predict/predict_record.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <vector>
-
 #include "base/digest.h"
+#include "jobs/model_digest.h"
 #include "jobs/model_source.h"
 
 namespace lshformer {
-namespace {
-
-namespace fs = std::filesystem;
-
-// Weights, config and tokenizer, whatever their kind: all of such endings but what training leaves beside them.
-bool MayDecide(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kEndings{".json", ".txt", ".model", ".safetensors"};
-  constexpr std::array<std::string_view, 5> kLogs{"results", "trainer_state", "training_args", "predictions",
-                                                  "null_odds"};
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](auto ending) { return name.ends_with(ending); }) &&
-         std::none_of(kLogs.begin(), kLogs.end(), [&](auto log) { return name.find(log) != name.npos; });
-}
-
-// In the order of their names; with those in a module's folder of Sentence-Transformers, "1_Pooling".
-std::string DigestOfFolder(const std::string& folder, const std::string& output) {
-  std::vector<std::string> files;
-  const auto add = [&](const fs::path& from) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(from, error))
-      if (entry.is_regular_file(error) && MayDecide(entry.path().filename().string()) &&
-          !fs::equivalent(entry.path(), output, error))
-        files.push_back(entry.path().string());
-  };
-  add(folder);
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_directory(error) && std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0])) != 0)
-      add(entry.path());
-  std::sort(files.begin(), files.end());
-  return DigestOfFiles(files);
-}
-
-}  // namespace
 
 Json PredictRecord(const PredictJob& job) {
   const PredictOptions& options = job.options;
@@ -61,9 +20,9 @@ Json PredictRecord(const PredictJob& job) {
   record.update(AttentionSettings(job.attention));
   for (const Option<AnswerOptions>& option : AnswerTable().options) record[option.name] = option.write(options.answers);
   record["input digest"] = DigestOfFiles({job.text_file.empty() ? job.input : job.text_file});
-  record["model digest"] = DigestOfFolder(job.model_name_or_path, job.output);
+  record["model digest"] = DigestOfModel(job.model_name_or_path, job.output);
   record["tokenizer digest"] =
-      job.tokenizer_name.empty() ? Json() : Json(DigestOfFolder(job.tokenizer_name, job.output));
+      job.tokenizer_name.empty() ? Json() : Json(DigestOfModel(job.tokenizer_name, job.output));
   return record;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/albert/config.h"
+#include "models/token_batch.h"
 
 namespace lshformer {
 namespace {
@@ -42,9 +43,9 @@ EncoderNames LayersOf(const ModelConfig& config) {
 
 HeadNames HeadsOf(const ModelConfig& config) {
   return {.pooler = "albert.pooler",
-          .transform = "predictions.dense",
-          .transform_norm = "predictions.LayerNorm",
-          .decoder_bias = "predictions.bias",
+          .masked_lm = {.transform = "predictions.dense",
+                        .transform_norm = "predictions.LayerNorm",
+                        .decoder_bias = "predictions.bias"},
           .sentence_pairs = "sop_classifier.classifier",
           .conditional_answers = config.own<AlbertConfig>().question_answering_head == AnswerHead::kConditional};
 }
@@ -86,10 +87,12 @@ AlbertModel::AlbertModel(ModelConfig config, Task task, const ParameterMap& para
 ModelOutput AlbertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckTokens(batch, config_);
   ModelOutput output;
-  const ForwardContext context = MakeContext(batch, options, precision_, output);
-  torch::Tensor hidden = embeddings_(batch.tokens, context);                  // [T, E]
-  if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);  // [T, H]
-  heads_(encoder_, hidden, batch, options, context, output);
+  const ForwardContext context = ContextOf(batch, options, output);
+  const std::vector<int64_t> read = heads_.TokensRead(batch, options);
+  torch::Tensor hidden = embeddings_(batch.tokens, context);                                  // [T, E]
+  if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);                  // [T, H]
+  output.last_hidden_state = encoder_(hidden, context, HiddenStates(options, output), read);  // [T, H], [read, H]
+  heads_({output.last_hidden_state, read}, batch, options, context, output);
   return output;
 }
 

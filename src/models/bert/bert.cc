@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/bert/config.h"
+#include "models/token_batch.h"
 
 namespace lshformer {
 
@@ -32,9 +33,9 @@ EncoderNames LayersOf(const ModelConfig& config) {
 
 HeadNames HeadsOf() {
   return {.pooler = "bert.pooler.dense",
-          .transform = "cls.predictions.transform.dense",
-          .transform_norm = "cls.predictions.transform.LayerNorm",
-          .decoder_bias = "cls.predictions.bias",
+          .masked_lm = {.transform = "cls.predictions.transform.dense",
+                        .transform_norm = "cls.predictions.transform.LayerNorm",
+                        .decoder_bias = "cls.predictions.bias"},
           .sentence_pairs = "cls.seq_relationship"};
 }
 
@@ -66,8 +67,11 @@ BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& paramete
 ModelOutput BertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckTokens(batch, config_);
   ModelOutput output;
-  const ForwardContext context = MakeContext(batch, options, precision_, output);
-  heads_(encoder_, embeddings_(batch.tokens, context), batch, options, context, output);
+  const ForwardContext context = ContextOf(batch, options, output);
+  const std::vector<int64_t> read = heads_.TokensRead(batch, options);
+  const torch::Tensor embeddings = embeddings_(batch.tokens, context);                            // [T, H]
+  output.last_hidden_state = encoder_(embeddings, context, HiddenStates(options, output), read);  // [T, H], [read, H]
+  heads_({output.last_hidden_state, read}, batch, options, context, output);
   return output;
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "models/bidaf/config.h"
-#include "models/heads.h"
+#include "models/span_answers.h"
 #include "models/word_batch.h"
 #include "ops/attentive_pooling.h"
 #include "ops/gather_rows.h"
@@ -99,8 +99,8 @@ BidafModel::BidafModel(ModelConfig config, Task task, const ParameterMap& parame
       start_output_(parameters.LinearOf(kStartModelled)),
       end_output_(parameters.LinearOf(kEndModelled)) {}
 
-torch::Tensor BidafModel::Attend(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output,
-                                 bool hidden_states) const {
+torch::Tensor BidafModel::Attend(const PackedBatch& batch, const ForwardContext& context,
+                                 std::vector<torch::Tensor>* hidden_states) const {
   const WordStreams streams(batch);
   const torch::Tensor words = embeddings_(streams, ContextOfWords(streams, context));  // [W, e]
   const ContextsAndQuestions both(streams, context);
@@ -111,12 +111,20 @@ torch::Tensor BidafModel::Attend(const PackedBatch& batch, const ForwardContext&
       both.stream.cu_seqlens);  // [T + J, 2d]
   const int64_t contexts = streams.context.size();
   const torch::Tensor h = encoded.slice(0, 0, contexts), u = encoded.slice(0, contexts);  // [T, 2d], [J, 2d]
-  if (hidden_states) {
-    output.hidden_states.push_back(rows.slice(0, 0, contexts));
-    output.hidden_states.push_back(h);
-  }
+  if (hidden_states != nullptr) hidden_states->insert(hidden_states->end(), {rows.slice(0, 0, contexts), h});
   return ContextQueryAttention(h, streams.context.cu_seqlens, u, streams.question.cu_seqlens, attention_,
                                query_to_context_);
+}
+
+torch::Tensor BidafModel::ModelContext(const torch::Tensor& attended, const ForwardContext& context) const {
+  torch::Tensor modelled = attended;
+  for (size_t layer = 0; layer < modelling_.size(); ++layer) {
+    const DropoutSpec dropout =
+        context.DropoutAt(DropoutSite::kRecurrent, kModellingReads + static_cast<uint32_t>(layer),
+                          config_.hidden_dropout_prob, context.rows);
+    modelled = modelling_[layer](Dropout(modelled, dropout), context.sequences->cu_seqlens);  // [T, 2d]
+  }
+  return modelled;
 }
 
 torch::Tensor BidafModel::Point(const torch::Tensor& attended, const torch::Tensor& modelled,
@@ -147,18 +155,12 @@ torch::Tensor BidafModel::Point(const torch::Tensor& attended, const torch::Tens
 ModelOutput BidafModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckWordBatch(batch, config_, config_.own<BidafConfig>());
   ModelOutput output;
-  const ForwardContext context = MakeContext(batch, options, precision_, output);
-  const torch::Tensor attended = Attend(batch, context, output, options.hidden_states);  // [T, 8d]
-  torch::Tensor modelled = attended;
-  for (size_t layer = 0; layer < modelling_.size(); ++layer) {
-    const DropoutSpec dropout =
-        context.DropoutAt(DropoutSite::kRecurrent, kModellingReads + static_cast<uint32_t>(layer),
-                          config_.hidden_dropout_prob, context.rows);
-    modelled = modelling_[layer](Dropout(modelled, dropout), batch.tokens.cu_seqlens);  // [T, 2d]
-  }
-  if (options.hidden_states) output.hidden_states.insert(output.hidden_states.end(), {attended, modelled});
-  output.last_hidden_state = modelled;
-  FinishAnswers(batch, Point(attended, modelled, context), output);
+  const ForwardContext context = ContextOf(batch, options, output);
+  std::vector<torch::Tensor>* const hidden_states = HiddenStates(options, output);
+  const torch::Tensor attended = Attend(batch, context, hidden_states);  // [T, 8d]
+  output.last_hidden_state = ModelContext(attended, context);            // [T, 2d]
+  if (hidden_states != nullptr) hidden_states->insert(hidden_states->end(), {attended, output.last_hidden_state});
+  FinishAnswers(batch, Point(attended, output.last_hidden_state, context), output);
   return output;
 }
 

@@ -33,8 +33,10 @@ class BidafModel final : public Model {
  private:
   ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override;
   // G of the contexts: [T, 8d].
-  torch::Tensor Attend(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output,
-                       bool hidden_states) const;
+  torch::Tensor Attend(const PackedBatch& batch, const ForwardContext& context,
+                       std::vector<torch::Tensor>* hidden_states) const;
+  // M from G: [T, 2d].
+  torch::Tensor ModelContext(const torch::Tensor& attended, const ForwardContext& context) const;
   // Start and end from G and M: [T, 2].
   torch::Tensor Point(const torch::Tensor& attended, const torch::Tensor& modelled,
                       const ForwardContext& context) const;

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "models/heads.h"
 #include "models/qanet/config.h"
+#include "models/span_answers.h"
 #include "models/word_batch.h"
 #include "nn/word_streams.h"
 #include "ops/gather_rows.h"
@@ -98,8 +98,8 @@ QanetModel::Embedded QanetModel::Embed(const WordStreams& streams, const Forward
   return {encoded.narrow(0, 0, contexts), encoded.narrow(0, contexts, streams.question.size())};
 }
 
-torch::Tensor QanetModel::Logits(const torch::Tensor& resized, const ForwardContext& context, ModelOutput& output,
-                                 std::vector<torch::Tensor>* hidden_states) const {
+std::array<torch::Tensor, 3> QanetModel::Encode(const torch::Tensor& resized, const ForwardContext& context,
+                                                std::vector<torch::Tensor>* hidden_states) const {
   const torch::Tensor signal = PositionSignal(context.rows->positions, resized.size(1));  // [T, H]
   const auto drop = [&](const torch::Tensor& x, uint32_t pass) {
     return Dropout(x, context.DropoutAt(DropoutSite::kPass, pass, config_.hidden_dropout_prob, context.rows));
@@ -107,22 +107,24 @@ torch::Tensor QanetModel::Logits(const torch::Tensor& resized, const ForwardCont
   const torch::Tensor one = passes_[0](drop(resized, 0), signal, context, hidden_states);  // [T, H]
   const torch::Tensor two = passes_[1](one, signal, context, hidden_states);               // [T, H]
   const torch::Tensor three = passes_[2](drop(two, 2), signal, context, hidden_states);    // [T, H]
-  output.last_hidden_state = three;
-  return torch::cat({start_(torch::cat({one, two}, 1)), end_(torch::cat({one, three}, 1))}, 1);
+  return {one, two, three};
 }
 
 ModelOutput QanetModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
   CheckWordBatch(batch, config_, config_.own<QanetConfig>());
   const WordStreams streams(batch);
   ModelOutput output;
-  const ForwardContext context = MakeContext(batch, options, precision_, output);
-  std::vector<torch::Tensor>* hidden_states = options.hidden_states ? &output.hidden_states : nullptr;
+  const ForwardContext context = ContextOf(batch, options, output);
+  std::vector<torch::Tensor>* const hidden_states = HiddenStates(options, output);
   const Embedded embedded = Embed(streams, context, hidden_states);
   const torch::Tensor attended =
       ContextQueryAttention(embedded.context, streams.context.cu_seqlens, embedded.question,
                             streams.question.cu_seqlens, context_query_, QueryToContext::kDoubleSoftmax);  // [T, 4·H]
   const torch::Tensor resized = resizer_(attended, context.precision);                                     // [T, H]
-  FinishAnswers(batch, Logits(resized, context, output, hidden_states), output);
+  const auto [one, two, three] = Encode(resized, context, hidden_states);                                  // [T, H]
+  output.last_hidden_state = three;
+  const torch::Tensor start = start_(torch::cat({one, two}, 1)), end = end_(torch::cat({one, three}, 1));  // [T, 1]
+  FinishAnswers(batch, torch::cat({start, end}, 1), output);
   return output;
 }
 

@@ -16,6 +16,7 @@
 // block (reversible: the mean of the streams). The first attention map is of the embedding encoder: B contexts, then B
 // questions; then one a block and pass, of contexts.
 #pragma once
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,8 +43,9 @@ class QanetModel final : public Model {
   };
   Embedded Embed(const WordStreams& streams, const ForwardContext& context,
                  std::vector<torch::Tensor>* hidden_states) const;
-  torch::Tensor Logits(const torch::Tensor& resized, const ForwardContext& context, ModelOutput& output,
-                       std::vector<torch::Tensor>* hidden_states) const;  // [T, 2]
+  // M_1, M_2 and M_3: [T, H] each.
+  std::array<torch::Tensor, 3> Encode(const torch::Tensor& resized, const ForwardContext& context,
+                                      std::vector<torch::Tensor>* hidden_states) const;
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   WordEmbeddings words_;
   ConvolutionEncoder embedding_encoder_;

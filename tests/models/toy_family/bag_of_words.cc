@@ -67,7 +67,7 @@ class BagOfWords final : public Model {
     if (batch.labels.classes.empty()) return output;
     const std::vector<int64_t> labels(batch.labels.classes.begin(), batch.labels.classes.end());
     output.loss = torch::cross_entropy_loss(output.logits, torch::tensor(labels, torch::kInt64));
-    output.terms = {{output.loss, LossItems(task_, batch.labels).front()}};
+    output.terms = {output.loss};
     return output;
   }
   std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }

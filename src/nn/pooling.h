@@ -1,0 +1,28 @@
+// One vector for the hidden states x_0 … x_{n−1} of a text, rows of H numbers:
+//
+//   none   the rows as they are
+//   cls    x_0
+//   mean   Σ x_i / n, all tokens alike, special ones too
+//
+// Sums are float64. A text without rows has the vector 0 (no model gives one).
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/torch.h"
+
+namespace lshformer {
+
+enum class Pooling { kNone, kCls, kMean };
+
+// Of every sequence of packed states [T, H], float64: [sequences, H], of kNone [T, H]. Gradients go through. A
+// sequence's vector depends on its rows alone, bit for bit.
+torch::Tensor Pool(const torch::Tensor& states, std::span<const int32_t> cu_seqlens, Pooling pooling);
+
+// Of one text's rows [n, width] as they lie in memory, float32: [width], of kNone [n, width]. With `normalize` every
+// vector has length 1, but 0 stays 0. Rows are added up in their order; the other form adds up as torch does, which
+// differs in the last bits of float64.
+std::vector<float> PoolRows(std::span<const float> rows, int64_t width, Pooling pooling, bool normalize);
+
+}  // namespace lshformer
