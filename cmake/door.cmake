@@ -8,7 +8,7 @@ set(LSHFORMER_DOOR
   progress.h        base/progress.h
   signals.h         base/signals.h
   spec.h            attention/spec.h
-  operator.h        kernels/attention.h
+  operator.h        kernels/operator.h
   tokenizer.h       text/tokenizer.h
   model.h           models/model.h
   pipeline.h        infer/pipeline.h
