@@ -36,6 +36,11 @@ ATTENTIONS = {
     "reformer_once": ["--attention", "reformer", "--lsh_chunk", "16", "--lsh_count_pairs_once", "--lsh_scale", "sqrt_d"],
     "reformer_own": ["--attention", "reformer", "--lsh_chunk", "8", "--lsh_cross_bucket", "false", "--lsh_causal",
                      "--lsh_buckets", "4,8"],
+    "clustered": ["--attention", "clustered", "--lsh_cluster", "8", "--lsh_open", "2"],
+    "clustered_levels": ["--attention", "clustered", "--lsh_cluster", "16,4", "--lsh_open", "2,3", "--lsh_window", "2",
+                         "--lsh_global", "cls,sep"],
+    "clustered_bundles": ["--attention", "clustered", "--lsh_cluster", "8", "--lsh_open", "2", "--lsh_bundle", "16",
+                          "--lsh_window", "3"],
     "json": ["--attention", '{"type": "reformer", "chunk": 4, "wrap": false, "window": 1, "seed": 9, "min_length": 12}'],
 }
 TINY = "hidden_size=32,num_hidden_layers=2,num_attention_heads=2,intermediate_size=64,max_position_embeddings=128"

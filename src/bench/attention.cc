@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "bench/operands.h"
+#include "kernels/counts.h"
 #include "kernels/matmul_precision.h"
 #include "models/stored_directions.h"
 

@@ -290,20 +290,23 @@ void CheckLabels(const OperatorCall& call, const ClusteredAttention&, const Buck
 OperatorResult Plan(const OperatorCall& call) {
   const AttentionSpec& spec = *call.spec;
   OperatorResult result;
-  if (call.buckets != nullptr) {
-    result.planned = BuildPlan(spec, call.shape, call.query, call.key, *call.buckets);
-    if (call.keep_buckets) result.buckets = *call.buckets;
+  const auto plan = [&](const auto& from) { return BuildPlan(spec, call.shape, call.query, call.key, from); };
+  if (call.buckets != nullptr || call.tokens == 0) {  // of no tokens there is nothing to find
+    const Buckets none;
+    const Buckets& given = call.buckets != nullptr ? *call.buckets : none;
+    result.planned = plan(given);
+    if (call.keep_buckets) result.buckets = given;
     return result;
   }
-  const bool needed = call.tokens > 0 && (call.keep_buckets || AnySparse(spec, call.shape));
+  const bool needed = call.keep_buckets || AnySparse(spec, call.shape);
   Projections drawn;
   if (needed && call.projections == nullptr) drawn = DrawProjections(spec, call.shape, call.layer, call.step);
   const Projections& projections = call.projections != nullptr ? *call.projections : drawn;
-  if (needed && call.keep_buckets) {
+  if (call.keep_buckets) {
     result.buckets = FindBuckets(spec, call.shape, call.query, call.key, projections);
-    result.planned = BuildPlan(spec, call.shape, call.query, call.key, result.buckets);
+    result.planned = plan(result.buckets);
   } else {
-    result.planned = BuildPlan(spec, call.shape, call.query, call.key, projections);
+    result.planned = plan(projections);
   }
   return result;
 }

@@ -44,8 +44,8 @@ struct OperatorCall {
   HeadTensor<const BFloat16> rounded_query = {}, rounded_key = {}, rounded_value = {};
   HeadTensor<BFloat16> rounded_out = {};
   Operands operands = Operands::kFloat32;
-  AttentionDropout dropout =
-      {};  // probability in [0, 1); sequence_ids [sequences], or empty: their places in the batch
+  // probability in [0, 1); sequence_ids [sequences], or empty: their places in the batch
+  AttentionDropout dropout = {};
 
   // What queries and keys are told apart by: `buckets`, or what is found with `projections`, or with those drawn from
   // (spec->seed, layer, head, step). Of dense attention neither.

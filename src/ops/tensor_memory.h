@@ -5,7 +5,7 @@
 namespace lshformer {
 
 // Counts, while it lives, the bytes of CPU tensors allocated since it was made, on any thread. Tensors from before do
-// not count, nor does their end. One at a time; kernels' work memory is not a tensor (kernels/attention.h states it).
+// not count, nor does their end. One at a time; kernels' work memory is not a tensor (kernels/execution.h states it).
 class TensorMemory {
  public:
   TensorMemory();

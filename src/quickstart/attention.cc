@@ -4,6 +4,7 @@
 
 #include "base/progress.h"
 #include "bench/operands.h"
+#include "kernels/counts.h"
 #include "quickstart/quickstart.h"
 
 namespace lshformer {

@@ -48,7 +48,7 @@ template <class T>
 void MultiplyColumnsByRows(const UnitWork& work, const TileRows& rows, const T* columns, const RowFactors<T>& factors,
                            const AmxBlock& block, float* products) {
   const int padded = work.padded();
-  MultiplyTiles<MultiplierOf<T>, false, T::kParts>(
+  MultiplyAmxTiles<MultiplierOf<T>, false, T::kParts>(
       {columns, 2 * padded * T::kParts, kAmxTileRowBytes, &factors.transposed->numbers, rows.padded, products,
        rows.padded, block.columns, rows.padded, padded, 2 * padded, padded / 2 * rows.padded});
 }
@@ -60,7 +60,7 @@ void AddPanelsByWeights(const UnitWork& work, const TileRows& rows, const AmxBlo
                         const BFloat16Pair* weights, float* sums) {
   const int padded = work.padded();
   const int part_bytes = padded * kAmxTileRowBytes;
-  MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
+  MultiplyAmxTiles<MultiplierOf<T>, true, T::kParts>(
       {columns.PanelAt<T>(block.first, padded), kAmxTileRowBytes, part_bytes * T::kParts, weights, rows.padded, sums,
        rows.padded, padded, rows.padded, block.columns, part_bytes, block.columns / 2 * rows.padded});
 }
@@ -70,7 +70,7 @@ template <class T>
 void AddWeightsByRows(const UnitWork& work, const TileRows& rows, const AmxBlock& block, const BFloat16Pair* weights,
                       const RowFactors<T>& factors, float* sums) {
   const int padded = work.padded();
-  MultiplyTiles<MultiplierOf<T>, true, T::kParts>(
+  MultiplyAmxTiles<MultiplierOf<T>, true, T::kParts>(
       {weights, 2 * kTileRows, kAmxTileRowBytes, factors.pairs, padded, sums + int64_t{block.first} * padded, padded,
        block.columns, padded, rows.padded, 2 * kTileRows * kBlockColumns, padded / 2 * rows.padded});
 }

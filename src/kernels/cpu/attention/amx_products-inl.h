@@ -218,7 +218,7 @@ struct AmxFactors {
 
 // Tiles 0 … 3 += a · b; four more tiles hold two of each factor. change(T): before tile T is used.
 template <class M, class Change>
-HWY_INLINE void AddToFourTiles(AmxFactors& at, const Change& change) {
+HWY_INLINE void AddToFourAmxTiles(AmxFactors& at, const Change& change) {
   const ptrdiff_t b_bytes = 4 * at.b_stride;
   M::template Load<4>(at.a, at.a_row);
   M::template Load<6>(at.b, b_bytes);
@@ -250,8 +250,8 @@ HWY_INLINE void StoreQuarter(float* c, ptrdiff_t stride) {
 // Sums at c, left in tiles 0 … 3. Those at `before` are stored meanwhile (unless it is nullptr), each just before its
 // tile is needed: products would wait if all were stored at once. Small products first.
 template <class M, bool kAdd, int kParts>
-HWY_INLINE void MultiplyFourTiles(const AmxProduct& p, const uint8_t* a, const BFloat16Pair* b, const float* c,
-                                  float* before) {
+HWY_INLINE void MultiplyFourAmxTiles(const AmxProduct& p, const uint8_t* a, const BFloat16Pair* b, const float* c,
+                                     float* before) {
   // Not of p any more: to the compiler every load of a tile may have changed that.
   const ptrdiff_t stride = p.c_stride, a_part = p.a_part, b_part = p.b_part;
   const int depth = p.depth;
@@ -261,7 +261,7 @@ HWY_INLINE void MultiplyFourTiles(const AmxProduct& p, const uint8_t* a, const B
     at.b = b + other * b_part;
   };
   factors_of(kParts - 1, 0);
-  AddToFourTiles<M>(at, [&](auto tile) {
+  AddToFourAmxTiles<M>(at, [&](auto tile) {
     constexpr int kTile = tile;
     if (before != nullptr) StoreQuarter<M, kTile>(before, stride);
     if constexpr (kAdd) {
@@ -275,19 +275,19 @@ HWY_INLINE void MultiplyFourTiles(const AmxProduct& p, const uint8_t* a, const B
   for (int sum = kParts - 1; sum >= 0; --sum) {
     for (int part = sum; part >= 0; --part, begin = 0) {
       if (begin == 0) factors_of(part, sum - part);
-      for (int k = begin; k < depth; k += kAmxTileRowNumbers) AddToFourTiles<M>(at, [](auto) {});
+      for (int k = begin; k < depth; k += kAmxTileRowNumbers) AddToFourAmxTiles<M>(at, [](auto) {});
     }
   }
 }
 
 template <class M, bool kAdd, int kParts = 1>
-void MultiplyTiles(const AmxProduct& p) {
+void MultiplyAmxTiles(const AmxProduct& p) {
   float* before = nullptr;
   for (int m = 0; m < p.rows; m += 2 * kAmxTileSide) {
     const uint8_t* a = static_cast<const uint8_t*>(p.a) + m * p.a_row;
     for (int n = 0; n < p.columns; n += 2 * kAmxTileSide) {
       float* c = p.c + m * p.c_stride + n;
-      MultiplyFourTiles<M, kAdd, kParts>(p, a, p.b + n, c, before);
+      MultiplyFourAmxTiles<M, kAdd, kParts>(p, a, p.b + n, c, before);
       before = c;
     }
   }

@@ -1,4 +1,4 @@
-// Rows cut into parts of equal size by halves (kernels/attention.h, GroupByHalving).
+// Rows cut into parts of equal size by halves (kernels/hashing.h, GroupByHalving).
 #pragma once
 #include <cstdint>
 #include <vector>
