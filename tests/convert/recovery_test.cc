@@ -129,10 +129,11 @@ TEST_F(RecoveryTest, EndsAtTheSameBitsWhereverItIsStopped) {
       int status = 0;
       waitpid(child, &status, 0);
       const std::string where = fmt::format("signal {}, step {}", signal, step);
-      if (signal == SIGKILL)
+      if (signal == SIGKILL) {
         EXPECT_TRUE(WIFSIGNALED(status)) << where;
-      else
+      } else {
         EXPECT_EQ(WEXITSTATUS(status), 77) << where;
+      }
       std::vector<int64_t> steps;
       TrainerHooks hooks;
       hooks.progress = [&](const TrainingProgress& progress) { steps.push_back(progress.step); };

@@ -38,7 +38,7 @@ TEST(Pooling, IsThePlainLoop) {
   for (const Pooling pooling : {Pooling::kCls, Pooling::kMean}) {
     const Tensor pooled = Pool(states, kBorders, pooling);
     ASSERT_EQ(pooled.sizes(), (std::vector<int64_t>{4, kWidth}));
-    ASSERT_EQ(pooled.dtype(), torch::kFloat64);
+    ASSERT_EQ(pooled.scalar_type(), torch::kFloat64);
     for (size_t b = 0; b + 1 < kBorders.size(); ++b) {
       const std::vector<double> want = Expected(states, kBorders[b], kBorders[b + 1], pooling);
       const std::vector<float> rows =
