@@ -42,7 +42,7 @@ if("Highway" IN_LIST LSHFORMER_PACKAGES)
     set_target_properties(Highway::hwy PROPERTIES IMPORTED_LOCATION "${HWY_LIBRARY}"
                           INTERFACE_INCLUDE_DIRECTORIES "${HWY_INCLUDE_DIR}")
     if(HWY_LIBRARY MATCHES "\\.so")
-      set_property(TARGET Highway::hwy PROPERTY INTERFACE_COMPILE_DEFINITIONS HWY_SHARED_DEFINE)
+      set_property(TARGET Highway::hwy PROPERTY INTERFACE_COMPILE_OPTIONS -DHWY_SHARED_DEFINE)
     endif()
   endif()
   set(lshformer_Highway_targets Highway::hwy)
@@ -64,7 +64,7 @@ if("libtorch" IN_LIST LSHFORMER_PACKAGES)
   if(EXISTS "${TORCH_INCLUDE_DIR}/fmt" AND EXISTS "${TORCH_INCLUDE_DIR}/oneapi")
     # A folder with the libraries that upstream compiles into libtorch as well, in versions of its own (fmt, oneDNN):
     # they must not be found before those that are linked.
-    set(torch_headers "${CMAKE_CURRENT_BINARY_DIR}/torch_include")
+    set(torch_headers "${PROJECT_BINARY_DIR}/torch_include")
     file(MAKE_DIRECTORY "${torch_headers}")
     foreach(part torch ATen c10 caffe2)
       file(CREATE_LINK "${TORCH_INCLUDE_DIR}/${part}" "${torch_headers}/${part}" SYMBOLIC)

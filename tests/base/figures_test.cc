@@ -36,8 +36,8 @@ TEST(Figures, OfNoneAreNull) {
 
 TEST(Figures, WhatIsNoNumberIsNamed) {
   EXPECT_EQ(ErrorOf([] { Figures(Json{{"eval_loss", 1}, {"name", "x"}}); }), "name: expected a number, got \"x\"");
-  EXPECT_EQ(ErrorOf([] { Figures(Json::array({1})); }), "expected an object of figures, got [1]");
-  EXPECT_EQ(ErrorOf([] { FiguresOfEach(Json::object()); }), "expected a list of figures, got {}");
+  EXPECT_EQ(ErrorOf([] { Figures(Json::array({1})); }), "expected an object of figures, got a list of 1 value");
+  EXPECT_EQ(ErrorOf([] { FiguresOfEach(Json::object()); }), "expected a list of figures, got an object");
   EXPECT_EQ(ErrorOf([] {
               Figures(Json{{"eval_loss", 1}})["eval_los"];
             }),
