@@ -42,7 +42,7 @@ class AttentionOperands {
   std::vector<float> lse_;
 };
 
-// What products of attention are made of where a model's are `operands`: on AMX float32 may be made of parts,
+// What products of attention are made of where a model's are `operands`: on matrix tiles float32 may be made of parts,
 // or rounded (kernels/matmul_precision.h).
 Operands MultipliedAs(Operands operands);
 

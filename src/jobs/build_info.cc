@@ -44,7 +44,7 @@ Json Libraries() {
               {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
 }
 
-// Highway numbers its instruction sets by bits; AMX tiles are none of them.
+// Highway numbers its instruction sets by bits; matrix tiles are none of them.
 std::vector<std::string> CompiledIsas() {
   std::vector<std::string> names;
   if (HWY_ARCH_X86_64) names.push_back("amx");

@@ -9,7 +9,7 @@ namespace lshformer {
 std::string CpuName();  // as the system names it; "unknown" where it does not
 
 // {"version", "compiler", "build", "threads_backend", "isa": {"active", "available", "compiled", "no_amx"}, "cpu":
-// {"name", "cores", "threads"}, "libraries": {name: version}, "devices": ["cpu"]}; no_amx: why AMX tiles cannot be
+// {"name", "cores", "threads"}, "libraries": {name: version}, "devices": ["cpu"]}; no_amx: why matrix tiles cannot be
 // used, null where they can.
 Json BuildInfo();
 

@@ -5,7 +5,7 @@
 namespace lshformer {
 
 // SetMatmulPrecision for the rest of the process. The first time that another word than `highest` is asked for where no
-// AMX tiles are active, one line of warning says that it is `highest`.
+// matrix tiles are active, one line of warning says that it is `highest`.
 void UseMatmulPrecision(MatmulPrecision precision);
 
 }  // namespace lshformer

@@ -67,7 +67,7 @@ TEST_F(BenchModelTest, OneRowPerDtype) {
   EXPECT_THAT(Bench({"--dtype", "int4"}).err, HasSubstr("--dtype: expected float32, bfloat16 or int8"));
 }
 
-// What is multiplied in, which without AMX is float32 itself.
+// What is multiplied in, which without matrix tiles is float32 itself.
 TEST_F(BenchModelTest, MatmulPrecision) {
   const CommandResult result = Bench({"--lengths", "7", "--float32_matmul_precision", "high"});
   ASSERT_EQ(result.status, 0) << result.err;

@@ -159,7 +159,7 @@ TEST_F(PredictTest, LowPrecision) {
   EXPECT_THAT(with({"--bf16", "--int8"}).err, HasSubstr("--bf16 and --int8: expected one of them"));
 }
 
-// Without AMX the words for float32 products are all `highest`, which one line says.
+// Without matrix tiles the words for float32 products are all `highest`, which one line says.
 TEST_F(PredictTest, Float32MatmulPrecision) {
   const std::vector<std::string> isas = SupportedIsas();
   const std::string isa = isas.front() == "amx" ? isas[1] : isas.front();

@@ -103,7 +103,7 @@ TEST_F(TrainerTest, Bf16LearnsLikeFloat32) {
   EXPECT_EQ(histories[1], histories[2]) << "the same run twice";
 }
 
-// The same on AMX, forward and backward.
+// The same through matrix tiles, forward and backward.
 TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
   TrainingOptions options = TinyOptions();
   options.learning_rate = 2e-3;
@@ -125,7 +125,7 @@ TEST_F(TrainerTest, Bf16InTilesLearnsLikeFloat32) {
   EXPECT_NE(histories[1], histories[0]) << "nothing was rounded";
 }
 
-// Float32 on AMX by three products of parts: a run is nearer to multiply-add's than to one in bfloat16.
+// Float32 through matrix tiles by three products of parts: a run is nearer to multiply-add's than to one in bfloat16.
 TEST_F(TrainerTest, Float32OfPartsLearnsLikeFloat32) {
   ModelConfig config = testing::TinyConfig(/*dropout=*/0);
   config.hidden_size = 128, config.intermediate_size = 256;
