@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What matrix tiles (AMX) bring on this machine, beside other programs, as one table.
+"""What AMX brings on this machine, beside other programs, as one table.
 
     tools/bench_tiles.py --bin build/release/bin/lshformer --model BERT_BASE_DIR [--minilm DIR] [--texts FILE] [--only PART …]
 

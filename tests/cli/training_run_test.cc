@@ -220,7 +220,7 @@ TEST_F(TrainingRunTest, AFinishedRunKeepsTheOptimizersStateIfAsked) {
   EXPECT_EQ(Weights("asked"), Weights("whole"));
 }
 
-// A run keeps the word for its float32 products. Without AMX all words are one, which a line says, one for all
+// A run keeps the word for its float32 products. Without AMX tiles all words are one, which a line says, one for all
 // seeds.
 TEST_F(TrainingRunTest, Float32MatmulPrecisionIsKept) {
   const auto pretrain = [&](const char* output, std::vector<std::string> more) {
