@@ -35,9 +35,17 @@ constexpr std::array kSignatures{
               "packed with xz", "unpack it first (xz -d)"},
     Signature{"\x28\xB5\x2F\xFD"sv, "packed with zstd", "unpack it first (zstd -d)"},
     Signature{"\x04\x22\x4D\x18"sv, "packed with lz4", "unpack it first (lz4 -d)"},
+    Signature{"\x5D\0\0"sv, "packed with lzma", "unpack it first (xz -d)"},
+    Signature{"LZIP\x01"sv, "packed with lzip", "unpack it first (lzip -d)"},
+    Signature{"\x1F\x9D"sv, "packed with compress", "unpack it first (gzip -d)"},
+    Signature{"Rar!\x1A\x07"sv, "a RAR archive", "unpack it first (unrar x)"},
     Signature{"7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "unpack it first (7z x)"},
     Signature{"PK\x03\x04"sv, "a zip archive (torch.save writes such files too)",
               "unpack it first (unzip), or save the model with safetensors"},
+    Signature{"PK\x05\x06"sv, "an empty zip archive", "expected a file with contents"},
+    Signature{"SQLite format 3\0"sv, "a database of SQLite", kTableCure},
+    Signature{"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, "a document of Office (Excel, Word)", kTableCure},
+    Signature{"Obj\x01"sv, "an Avro file", kTableCure},
     Signature{"ARROW1\0\0"sv, "an Arrow (Feather) file", kTableCure},
     Signature{"FEA1\0"sv, "a Feather file", kTableCure},
     Signature{"\xFF\xFF\xFF\xFF\x10\0\0\0"sv, "an Arrow stream", kTableCure},
@@ -62,12 +70,22 @@ bool Agree(const Signature& signature, std::string_view front, size_t bytes) {
   return true;
 }
 
-// Behind its mark Parquet has bytes that no text has.
-bool IsParquet(std::string_view front) {
-  if (!front.starts_with("PAR1")) return false;
-  const std::string_view next = front.substr(4, 4);
+// Parquet's and ORC's marks could begin a text; behind them those have bytes that none has.
+constexpr std::string_view kParquet = "PAR1", kOrc = "ORC";
+constexpr size_t kBehindMark = 4;
+bool IsMarked(std::string_view front, std::string_view mark) {
+  if (!front.starts_with(mark)) return false;
+  const std::string_view next = front.substr(mark.size(), kBehindMark);
   return std::any_of(next.begin(), next.end(),
                      [](char c) { return (c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == '\x7F'; });
+}
+
+// A header of 512 bytes: a name that zeros end, and further on a mark.
+constexpr std::string_view kTar = "ustar";
+constexpr size_t kTarMark = 257, kTarName = 100;
+bool IsTar(std::string_view front) {
+  return front.size() >= kTarMark + kTar.size() && front.substr(kTarMark).starts_with(kTar) &&
+         front.substr(0, kTarMark).find('\0') != front.npos;
 }
 
 // Protocols 2 to 5 begin with their number; an opcode follows that begins a frame, a number or a container.
@@ -102,7 +120,9 @@ void RefuseForeignContent(std::string_view front, std::string_view name, const C
     if (front.size() >= signature.bytes.size() && Agree(signature, front, signature.bytes.size()))
       refuse(signature.what, signature.cure);
   if (!reader.unpacks_gzip && front.starts_with(kGzip)) refuse("packed with gzip", "unpack it first (gzip -d)");
-  if (IsParquet(front)) refuse("a Parquet file", kTableCure);
+  if (IsMarked(front, kParquet)) refuse("a Parquet file", kTableCure);
+  if (IsMarked(front, kOrc)) refuse("an ORC file", kTableCure);
+  if (IsTar(front)) refuse("a tar archive", "unpack it first (tar -xf)");
   if (IsPickle(front)) refuse("a pickle of Python", kWeightsCure);
   if (IsBareUtf16(front)) refuse("UTF-16 text", kUtf16Cure);
   if (!reader.text_of_any_kind && IsHtml(front))
@@ -116,7 +136,10 @@ std::string ReadOwnKind(const std::string& path, uint64_t limit) {
 }
 
 bool MayBecomeForeign(std::string_view front) {
-  if (constexpr std::string_view kMark = "PAR1"; front.size() < 8 && front.starts_with(kMark.substr(0, front.size())))
+  for (const std::string_view mark : {kParquet, kOrc})
+    if (front.size() < mark.size() + kBehindMark && front.starts_with(mark.substr(0, front.size()))) return true;
+  // A name and the zero behind it.
+  if (front.size() < kTarMark + kTar.size() && front.substr(1, kTarName).find('\0') != front.npos && front[0] != '\0')
     return true;
   return std::any_of(kSignatures.begin(), kSignatures.end(), [&](const Signature& signature) {
     return front.size() < signature.bytes.size() && Agree(signature, front, front.size());

@@ -2,8 +2,8 @@
 // Read as text they would be rubbish that goes unnoticed, and read as weights or JSON they give errors that mislead.
 //
 // Known: UTF-16 and UTF-32 (by their marks; UTF-16 without one where its zero bytes leave no doubt), gzip, bzip2, xz,
-// zstd, lz4, 7z, zip (and with it torch.save), pickles, Parquet, Arrow and Feather, HDF5, NumPy's .npy, PDF, Git LFS
-// pointers, and pages of HTML.
+// lzma, lzip, zstd, lz4, compress, tar, 7z, RAR, zip (and with it torch.save and .xlsx), pickles, Parquet, ORC, Avro,
+// Arrow and Feather, SQLite, older files of Office, HDF5, NumPy's .npy, PDF, Git LFS pointers, and pages of HTML.
 #pragma once
 #include <cstddef>
 #include <cstdint>

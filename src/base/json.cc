@@ -139,6 +139,15 @@ class Builder {
     std::unordered_set<std::string> names;
   };
 
+  // The parser's "last read" begins with the last string or number. Behind a stretch of blanks its last word is enough.
+  static std::string_view LastWord(std::string_view read) {
+    constexpr std::string_view kBlanks = " \t\r\n";
+    for (size_t at = 1; at < read.size(); ++at)
+      if (kBlanks.find(read[at - 1]) != read.npos && kBlanks.find(read[at]) != read.npos)
+        return read.substr(std::min(read.find_last_of(kBlanks) + 1, read.size() - 1));
+    return read;
+  }
+
   // nlohmann: "[json.exception.…] parse error at …: syntax error while parsing value - CAUSE; last read: 'TOKEN';
   // expected X".
   static std::string Cause(std::string_view message) {
@@ -155,7 +164,7 @@ class Builder {
     } else if (token.ends_with('\'')) {
       token.remove_suffix(1);
     }
-    std::string cause = fmt::format("{}, near '{}'", Shown(message.substr(0, read), 90), Shown(token, 30));
+    std::string cause = fmt::format("{}, near '{}'", Shown(message.substr(0, read), 90), Shown(LastWord(token), 30));
     if (!expected.empty()) cause += fmt::format(", {}", Shown(expected, 60));
     return cause;
   }

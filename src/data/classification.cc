@@ -16,6 +16,11 @@ namespace {
 
 constexpr int64_t kRowsAtOnce = 8192;  // encoded at once: keeps offsets and copies of texts small
 
+bool IsInteger(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
 }  // namespace
 
 bool AreValues(std::span<const TextTable> tables) {
@@ -25,13 +30,18 @@ bool AreValues(std::span<const TextTable> tables) {
     std::string where() const { return fmt::format("{}:{}", table->path, table->lines[row]); }
     std::string shown() const { return Shown(table->labels[row]); }
   };
-  Place real, name;  // the first of each
-  bool integers = true;
+  Place real, name, large;  // the first of each
+  bool integers = true, strings = false;
   for (const TextTable& table : tables) {
+    strings |= table.names;
     for (size_t row = 0; row < table.labels.size(); ++row) {
       const std::string& label = table.labels[row];
       if (ParseNumber<int64_t>(label)) continue;
       integers = false;
+      if (IsInteger(label)) {
+        if (large.table == nullptr) large = {&table, row};
+        continue;
+      }
       const std::optional<double> number = ParseNumber<double>(label);
       if (!number && name.table == nullptr) name = {&table, row};
       if (number && std::isfinite(*number) && real.table == nullptr) real = {&table, row};
@@ -40,7 +50,10 @@ bool AreValues(std::span<const TextTable> tables) {
   if (real.table != nullptr && name.table != nullptr)
     Fail("{}: label \"{}\" is no number, but {} has {}; expected numbers alone (regression) or names alone (classes)",
          name.where(), name.shown(), real.where(), real.shown());
-  return !integers && name.table == nullptr;
+  if (strings || name.table != nullptr) return false;
+  if (large.table != nullptr)
+    Fail("{}: label \"{}\": expected an integer of 64 bits at most", large.where(), large.shown());
+  return !integers;
 }
 
 std::vector<double> LabelValues(const TextTable& table) {
@@ -49,8 +62,12 @@ std::vector<double> LabelValues(const TextTable& table) {
   for (size_t row = 0; row < table.labels.size(); ++row) {
     const std::optional<double> number = ParseNumber<double>(table.labels[row]);
     values.push_back(number.value_or(NAN));
-    if (!std::isfinite(static_cast<float>(values.back())))
+    const auto value = static_cast<float>(values.back());
+    if (!std::isfinite(value))
       Fail("{}:{}: label \"{}\": expected a finite number", table.path, table.lines[row], Shown(table.labels[row]));
+    if (!std::isfinite(value * value))
+      Fail("{}:{}: label \"{}\": too large to learn, expected -1.8e19 to 1.8e19, whose squares are finite", table.path,
+           table.lines[row], Shown(table.labels[row]));
   }
   return values;
 }
@@ -84,6 +101,12 @@ std::vector<std::string> DiscoverLabels(const TextTable& table) {
 int32_t LabelId(std::string_view label, const std::vector<std::string>& names) {
   const auto found = std::find(names.begin(), names.end(), label);
   if (found != names.end()) return static_cast<int32_t>(found - names.begin());
+  if (const std::optional<int64_t> number = ParseNumber<int64_t>(label)) {
+    const auto same = [&](const std::string& name) { return ParseNumber<int64_t>(name) == number; };
+    const auto first = std::find_if(names.begin(), names.end(), same);
+    if (first != names.end() && std::none_of(first + 1, names.end(), same))
+      return static_cast<int32_t>(first - names.begin());
+  }
   const bool numeric_names = std::any_of(
       names.begin(), names.end(), [](const std::string& name) { return ParseNumber<int64_t>(name).has_value(); });
   const std::optional<int32_t> number = ParseNumber<int32_t>(label);

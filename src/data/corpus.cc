@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <utility>
 
@@ -108,9 +107,7 @@ class SequenceMaker {
 }  // namespace
 
 RowReader::RowReader(const std::string& path, bool line_by_line) : path_(path), line_by_line_(line_by_line) {
-  const std::string extension = DataExtension(path);
-  if (extension == "tsv" || extension == "csv")
-    Fail("{}: a table, expected plain text or JSON lines with \"text\"", path);
+  RefuseTable(path);
   if (IsJsonLines(path))
     rows_.emplace(path, kJsonLineLimits);
   else
@@ -127,8 +124,7 @@ bool RowReader::NextLine() {
 // "text", or what stands for it, over all rows of the file: the first may lack what the others have. A pipe can be read
 // once alone: "" there.
 std::string RowReader::FindTextKey() const {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path_, ignored)) return "";
+  if (!CanBeReadAgain(path_)) return "";
   JsonRows rows(path_, kJsonLineLimits);
   std::string first;
   for (Json row; rows.Next(row);) {

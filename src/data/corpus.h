@@ -17,13 +17,13 @@
 namespace lshformer {
 
 // Rows of one file, plain or gzip. Text: a row is a paragraph (a blank line ends it, its lines are joined by a space)
-// or, with line_by_line, a line; blank ones are left out. JSON (.jsonl, .json, in any form of data/json_rows.h): a row
-// is the string under "text" where any object has that (those before the first that has are left out, with a warning),
-// else under the first key that is no index column and has a string somewhere (not where pairs are asked for). Invalid
-// UTF-8 in raw text becomes U+FFFD and is counted; in JSON it is an error. What may follow a text is the pair: under
-// "text_pair", or, where the first object has "question" and "context" and a pair is asked for, the context of a
-// question, which every object then has.
-// A row is at most kMaximalRow bytes: a longer paragraph goes on in the next row, a longer line is cut (line_by_line).
+// or, with line_by_line, a line; blank ones are left out. JSON (.jsonl, .ndjson, .json, in any form of
+// data/json_rows.h): a row is the string under "text" where any object has that (those before the first that has are
+// left out, with a warning), else under the first key that is no index column and has a string somewhere (not where
+// pairs are asked for). Invalid UTF-8 in raw text becomes U+FFFD and is counted; in JSON it is an error. What may
+// follow a text is the pair: under "text_pair", or, where the first object has "question" and "context" and a pair is
+// asked for, the context of a question, which every object then has. A row is at most kMaximalRow bytes: a longer
+// paragraph goes on in the next row, a longer line is cut (line_by_line).
 class RowReader {
  public:
   static constexpr size_t kMaximalRow = size_t{1} << 20;

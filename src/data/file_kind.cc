@@ -1,9 +1,12 @@
 #include "data/file_kind.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/lower_case.h"
 
 namespace lshformer {
@@ -18,7 +21,23 @@ std::string DataExtension(std::string_view path) {
 
 bool IsJsonLines(std::string_view path) {
   const std::string extension = DataExtension(path);
-  return extension == "jsonl" || extension == "json";
+  return extension == "jsonl" || extension == "json" || extension == "ndjson";
+}
+
+bool IsTable(std::string_view path) {
+  const std::string extension = DataExtension(path);
+  return extension == "tsv" || extension == "csv";
+}
+
+void RefuseTable(const std::string& path) {
+  if (IsTable(path)) Fail("{}: a table, expected plain text or JSON lines with \"text\"", InputName(path));
+}
+
+bool CanBeReadAgain(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
+                         std::filesystem::is_directory(status));
 }
 
 void RefuseOtherKind(const std::string& output, std::initializer_list<std::string_view> own, std::string_view written) {

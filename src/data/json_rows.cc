@@ -54,21 +54,30 @@ bool IsNoValue(std::string_view text, size_t at) {
   return at < text.size() && std::string_view(",]}:").find(text[at]) != std::string_view::npos;
 }
 
-// Of the object at `at`: where its member "data" begins, a list of objects; npos where it has none.
+// Of the object at `at`: where its member "data" begins, a list of objects, or an empty one that has nothing but a
+// "version" beside it; npos where it has none.
 size_t FindData(std::string_view text, size_t at) {
+  size_t empty = text.npos;
+  bool others = false;
   for (at = SkipSpace(text, at + 1); at < text.size() && text[at] == '"'; at = SkipSpace(text, at + 1)) {
     const size_t key = at, key_end = EndOfString(text, at);
     if (key_end == text.npos) return key_end;
     at = SkipSpace(text, key_end);
     if (at == text.size() || text[at] != ':') return text.npos;
     at = SkipSpace(text, at + 1);
-    if (text.substr(key, key_end - key) == "\"data\"" && at < text.size() && text[at] == '[') {
+    const std::string_view name = text.substr(key, key_end - key);
+    if (name == "\"data\"" && at < text.size() && text[at] == '[') {
       const size_t first = SkipSpace(text, at + 1);
-      return first < text.size() && text[first] == '{' ? at : text.npos;
+      if (first < text.size() && text[first] == '{') return at;
+      if (first == text.size() || text[first] != ']') return text.npos;
+      empty = at;
+    } else {
+      others |= name != "\"version\"";
     }
     at = EndOfValue(text, at);
     if (at == text.npos) return at;
     at = SkipSpace(text, at);
+    if (at < text.size() && text[at] == '}' && !others) return empty;
     if (at == text.size() || text[at] != ',') return text.npos;
   }
   return text.npos;
@@ -117,7 +126,7 @@ void JsonRows::KeepWhole() {
     if (text_.size() > kMostBytes)
       Fail("{}: has more than {} bytes, expected so many at most where a row is not a line", name_, kMostBytes);
   }
-  row_line_ = line_number_ = first;
+  row_line_ = line_number_ = first_line_ = first;
 }
 
 void JsonRows::Begin() {
@@ -145,7 +154,7 @@ void JsonRows::Begin() {
     line_ = std::move(only);
     if (more) return;
     form_ = Form::kList;
-    line_number_ = number;
+    line_number_ = first_line_ = number;
     text_ = std::move(line_);
     list_begin_ = data;
   }
@@ -161,7 +170,8 @@ bool JsonRows::Next(Json& row) {
   if (form_ == Form::kOne) {
     form_ = Form::kEnd;
     one_ = true;
-    row = Parse(std::exchange(text_, {}));
+    row = Parse(text_);
+    text_.clear();
     return true;
   }
   if (!std::exchange(has_line_, false) && !NextFullLine()) return false;
@@ -196,16 +206,37 @@ bool JsonRows::NextOfList(Json& row) {
   return true;
 }
 
-// What stands around the list must be JSON as well.
+// What stands around the list must be JSON as well. Its rows, which are, leave their room, so that an error names the
+// place in the file.
 void JsonRows::FinishList() {
   form_ = Form::kEnd;
-  const std::string around = text_.substr(0, list_begin_) + "[]" + text_.substr(at_ + 1);
-  ParseJson(around, name_, limits_);
+  std::replace_if(
+      text_.begin() + static_cast<int64_t>(list_begin_) + 1, text_.begin() + static_cast<int64_t>(at_),
+      [](char c) { return c != '\n'; }, ' ');
+  text_.insert(0, static_cast<size_t>(first_line_ - 1), '\n');
+  ParseJson(text_, name_, limits_);
   text_.clear();
 }
 
+// Blanks in place of what stands before a row that is no line: all of its line, and lines where it has several.
+std::string JsonRows::Before(std::string_view row) const {
+  if (text_.empty() || row.data() < text_.data() || row.data() >= text_.data() + text_.size()) return "";
+  const auto at = static_cast<size_t>(row.data() - text_.data());
+  const size_t newline = at == 0 ? text_.npos : text_.rfind('\n', at - 1);
+  std::string before(newline == text_.npos ? at : at - newline - 1, ' ');
+  if (row.find('\n') != row.npos) before.insert(0, static_cast<size_t>(row_line_ - 1), '\n');
+  return before;
+}
+
 Json JsonRows::Parse(std::string_view text) const {
-  Json row = ParseJson(text, where(), limits_);
+  Json row;
+  try {
+    row = ParseJson(text, where(), limits_);
+  } catch (const Error&) {
+    const std::string before = Before(text);
+    if (before.empty()) throw;
+    row = ParseJson(before + std::string(text), where(), limits_);  // throws with the place in the file
+  }
   if (!row.is_object()) Fail("{}: expected a JSON object, got {}", where(), ShownValue(row));
   return row;
 }

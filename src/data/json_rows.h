@@ -3,7 +3,8 @@
 //   {…}            a line is a row (JSON lines); blank lines are left out
 //   {…}
 //   [{…}, {…}]     a list of rows, on one line or on many
-//   {"data": [{…}, {…}], …}   the same under "data"; other members are ignored
+//   {"data": [{…}, {…}], …}   the same under "data"; other members are ignored. Of an empty list only where it is alone
+//                  or beside a "version"
 //   {…             an object on several lines without such a list: the only row
 //   }
 #pragma once
@@ -26,8 +27,9 @@ class JsonRows {
   // Of a text in memory; errors name `name`.
   JsonRows(std::string text, std::string name, const JsonLimits& of_a_row);
 
-  // The next row; false at the end. Error naming file and line: invalid JSON, a row that is no object, a list without
-  // an end.
+  // The next row; false at the end. Error naming the file and the line where the row begins, or of what stands around
+  // the rows the file and the place: invalid JSON, a row that is no object, a list without an end. Columns are the
+  // file's own, and so are the lines inside a row.
   bool Next(Json& row);
   std::string where() const { return fmt::format("{}:{}", name_, row_line_); }  // where the row begins
   int64_t line_number() const { return row_line_; }
@@ -44,6 +46,7 @@ class JsonRows {
   void KeepWhole();
   bool NextOfList(Json& row);
   void FinishList();
+  std::string Before(std::string_view row) const;
   Json Parse(std::string_view text) const;
 
   std::string name_;
@@ -55,6 +58,7 @@ class JsonRows {
   bool has_line_ = false, has_next_ = false;
   int64_t line_number_ = 0, row_line_ = 0;
   std::string text_;                // what is kept whole
+  int64_t first_line_ = 1;          // of text_
   size_t at_ = 0, list_begin_ = 0;  // in text_
   bool one_ = false;
   bool in_list_ = false;  // behind the first row

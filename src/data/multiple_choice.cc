@@ -1,6 +1,9 @@
 #include "data/multiple_choice.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -73,7 +76,7 @@ class ChoiceReader {
       Fail("{}: expected \"article\" with \"questions\", or \"context\" and \"question\"", where);
     AddContext(object, "context", where);
     const Json& options = ListOf(object, "options", where);
-    if (labelled_ && !HasValue(object, "label")) Fail("{}: \"label\" is missing", where);
+    if (labelled_ && !object.contains("label")) Fail("{}: \"label\" is missing", where);
     AddQuestion(TextOf(object["question"], where + ": \"question\""), options, labelled_ ? object["label"] : Json(),
                 where, where + ": \"label\"");
   }
@@ -124,19 +127,53 @@ class ChoiceReader {
   ChoiceData data_;
 };
 
+// All files of questions below a folder, links followed.
+class FileSearch {
+ public:
+  std::vector<fs::path> Take() { return std::move(files_); }
+
+  void Visit(const fs::path& folder) {
+    struct stat status {};
+    if (stat(folder.c_str(), &status) != 0) FailRead(folder, errno);
+    const std::pair identity(status.st_dev, status.st_ino);
+    // A link to a folder around it has nothing that is not read anyway.
+    if (std::find(around_.begin(), around_.end(), identity) != around_.end()) return;
+    around_.push_back(identity);
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+      Add(entry->path());
+    if (error) FailRead(folder, error.value());
+    around_.pop_back();
+  }
+
+ private:
+  // What has the name of a file of questions, or may be such a folder, is read or refused.
+  void Add(const fs::path& path) {
+    const std::string name = path.filename().string();
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_directory(status)) return Visit(path);
+    if (name.starts_with('.')) return;
+    if (!fs::exists(status)) FailRead(path, error ? error.value() : ENOENT);
+    if (DataExtension(name) != "txt" && !IsJsonLines(name)) return;
+    if (!fs::is_regular_file(status)) Fail("{}: is no regular file", Shown(path.string(), 160));
+    files_.push_back(path);
+  }
+
+  [[noreturn]] static void FailRead(const fs::path& path, int error) {
+    Fail("{}: {}", Shown(path.string(), 160), std::generic_category().message(error));
+  }
+
+  std::vector<fs::path> files_;
+  std::vector<std::pair<dev_t, ino_t>> around_;  // the folders that the one at hand lies in
+};
+
 // Files of questions, by name, RACE's easier ones first.
 std::vector<fs::path> FilesIn(const std::string& folder) {
-  std::vector<fs::path> files;
-  try {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string(), extension = DataExtension(name);
-      const bool known = extension == "txt" || extension == "json" || extension == "jsonl";
-      if (known && !name.starts_with('.') && entry.is_regular_file()) files.push_back(entry.path());
-    }
-  } catch (const fs::filesystem_error& error) {
-    Fail("{}: {}", folder, error.code().message());
-  }
-  if (files.empty()) Fail("{}: has no .txt, .json or .jsonl file", folder);
+  FileSearch search;
+  search.Visit(folder);
+  std::vector<fs::path> files = search.Take();
+  if (files.empty()) Fail("{}: has no .txt, .json, .jsonl or .ndjson file", folder);
   std::sort(files.begin(), files.end());
   std::stable_partition(files.begin(), files.end(),
                         [](const fs::path& file) { return LevelOf(file) == RaceLevel::kMiddle; });

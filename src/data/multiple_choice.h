@@ -41,12 +41,13 @@ struct ChoiceData {
   std::vector<ChoiceQuestion> questions;
 };
 
-// Questions of a file, plain or gzip, or of all .txt, .json and .jsonl files of a folder and the folders in it: by
-// name, those in folders called "middle" before the others. At most `limit` questions (0: all), after which it stops
-// reading. Questions of a file in a folder "middle" or "high" are of that level. Without `labelled` answers are not
-// read. Error naming file and place: not JSON or not of this shape, no questions, numbers of questions, options and
-// answers that differ, fewer than kFewestOptions or more than kMostOptions options, a label that is none of them, a
-// blank article.
+// Questions of a file, plain or gzip, or of all .txt, .json, .jsonl and .ndjson files of a folder and the folders in
+// it, links followed (but not to a folder around them): by name, those in folders called "middle" before the others. At
+// most `limit` questions (0: all), after which it stops reading. Questions of a file in a folder "middle" or "high" are
+// of that level. Without `labelled` answers are not read. Error naming file and place: not JSON or not of this shape,
+// no questions, numbers of questions, options and answers that differ, fewer than kFewestOptions or more than
+// kMostOptions options, a label that is none of them, a blank article; in a folder, hidden names apart, a link that
+// leads nowhere, a folder that cannot be read, and such a name of what is neither a file nor a folder.
 ChoiceData ReadChoices(const std::string& path, bool labelled, int64_t limit = 0);
 
 // RACE's folder of a split: DIR/train, DIR/dev or DIR/test. Error if there is none.

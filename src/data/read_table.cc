@@ -102,7 +102,7 @@ class TableReader {
   }
 
   void AddLabel(std::string_view label, const std::string& where) {
-    if (label.empty() && need_label_) Fail("{}: the label is empty", where);
+    if (label.empty()) Fail("{}: the label is empty", where);
     table_.labels.emplace_back(label);
   }
 
@@ -146,10 +146,18 @@ class RecordTable : TableReader {
       table_.texts.push_back(std::move(fields[static_cast<size_t>(text)]));
       table_.lines.push_back(records_.line_number());
     }
+    SpellIntegers();
     return Finish(table_.skipped > 0 ? "all rows are too short" : "a header alone");
   }
 
  private:
+  // A column of integers is read as numbers: -0 is 0 and 01 is 1.
+  void SpellIntegers() {
+    const auto is_integer = [](const std::string& label) { return ParseNumber<int64_t>(label).has_value(); };
+    if (!std::all_of(table_.labels.begin(), table_.labels.end(), is_integer)) return;
+    for (std::string& label : table_.labels) label = std::to_string(*ParseNumber<int64_t>(label));
+  }
+
   bool IsFirstRow(const std::vector<std::string>& fields) const {
     if (layout_.header.empty() || HasName(fields, layout_.columns.text) || HasName(fields, kLabelColumn)) return false;
     return need_label_ || fields.size() == layout_.header.size();
@@ -242,11 +250,7 @@ class JsonTable : TableReader {
     std::vector<std::string> names, all;
     for (const Column& column : columns_) {
       all.push_back(column.name);
-      // Sets of labels are no text, even where a row has a string in place of its list.
-      const bool sets =
-          column.name == kLabelSetColumn &&
-          std::any_of(column.cells.begin(), column.cells.end(), [](const Cell& cell) { return cell.value.is_array(); });
-      if (column.text && !sets) names.push_back(column.name);
+      if (column.text) names.push_back(column.name);
     }
     TableReader::Choose(names, all, /*label_sets=*/true, Where(0));
     const bool single = table_.columns.label == kLabelColumn || table_.columns.label == kLabelSetColumn;
@@ -313,10 +317,11 @@ class JsonTable : TableReader {
     const bool sets = key == kLabelSetColumn;
     if (sets) FindLabelPlaces();
     const Json* first = nullptr;  // the label of the first row
-    bool told = sets || !need_label_;
+    bool told = sets;
     ForEachRow(key, [&](int64_t row, bool has, const Json& value) {
       if (!has) Fail("{}: no key \"{}\"", Where(row), Shown(key));
       if (sets) return TakeLabelSet(row, value);
+      table_.names |= value.is_string();
       AddLabel(LabelText(row, value), Where(row));
       if (first == nullptr) first = &value;
       if (told || std::string_view(LabelKind(*first)) == LabelKind(value)) return;
@@ -350,6 +355,8 @@ class JsonTable : TableReader {
       if (!label.is_string())
         Fail("{}: \"{}\" has {}, expected names alone, or a 0 or 1 for every label", Where(row), kLabelSetColumn,
              ShownValue(label));
+      if (label.get_ref<const std::string&>().empty())
+        Fail("{}: \"{}\" has an empty label", Where(row), kLabelSetColumn);
       if (HasName(set, label.get_ref<const std::string&>()))
         Fail("{}: \"{}\" has {} twice", Where(row), kLabelSetColumn, ShownValue(label));
       set.push_back(label.get<std::string>());

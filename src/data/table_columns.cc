@@ -48,7 +48,7 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
       columns.pair = "sentence2";
     } else {
       for (const std::string& name : names) {
-        if (name == kLabelColumn || (sets && name == kLabelSetColumn) || IsIndexColumn(name)) continue;
+        if (name == kLabelColumn || name == kLabelSetColumn || IsIndexColumn(name)) continue;
         if (columns.text.empty()) {
           columns.text = name;
         } else if (columns.pair.empty()) {
@@ -58,9 +58,10 @@ TableColumns ChooseColumns(const std::vector<std::string>& names, const std::vec
     }
     if (columns.text.empty()) Fail("{}: no column with text among {}", where, ListOfNames(all));
   }
-  if (need_label && sets) columns.label = kLabelSetColumn;
-  if (columns.label.empty() && (need_label || HasName(all, kLabelColumn))) columns.label = kLabelColumn;
-  if (!need_label && !HasName(all, columns.label)) columns.label.clear();
+  if (!need_label)
+    columns.label.clear();
+  else if (columns.label.empty())
+    columns.label = sets ? kLabelSetColumn : kLabelColumn;
   need(columns.text);
   need(columns.pair);
   need(columns.label);

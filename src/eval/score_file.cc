@@ -7,11 +7,13 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/number.h"
 #include "eval/metrics.h"
 #include "io/gzip.h"
 
@@ -133,6 +135,12 @@ Json ScoreOwnFiles(const std::string& predictions_path, const std::string& refer
     predicted[index] = text;
     places[index] = at;
   });
+  // The table's integers are spelled as numbers.
+  const std::set<std::string> written(references.labels.begin(), references.labels.end());
+  for (std::string& label : predicted)
+    if (const auto number = ParseNumber<int64_t>(label);
+        number && !written.contains(label) && written.contains(std::to_string(*number)))
+      label = std::to_string(*number);
   const bool integers = std::all_of(references.labels.begin(), references.labels.end(), IsInteger);
   // The few references may all be whole numbers where the training data was not; a regression's predictions never are.
   if (AreValues({&references, 1}) || (integers && std::any_of(predicted.begin(), predicted.end(), IsReal)))

@@ -42,6 +42,19 @@ Corpora ReadCorpora(const PretrainOptions& options, bool do_eval, const Tokenize
   return corpora;
 }
 
+std::vector<OptionFile> FilesOf(const PretrainOptions& options) {
+  std::vector<OptionFile> files{{"validation_file", options.validation_file}};
+  for (const std::string& file : options.train_files) files.emplace_back("train_file", file);
+  return files;
+}
+
+// Both sentences of a pair are told apart by their types alone.
+void RequireTypesOfPairs(const std::string& objective, const ModelConfig& config) {
+  if (config.type_vocab_size < 2)
+    FailOption("objective", "{} is of pairs of sentences, which the model does not take (type_vocab_size {})",
+               objective, config.type_vocab_size);
+}
+
 }  // namespace
 
 JobResult RunPretrain(const PretrainOptions& options) {
@@ -50,13 +63,14 @@ JobResult RunPretrain(const PretrainOptions& options) {
   const std::optional<PairKind> pairs = PairsOf(options.objective);
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
-  if (!options.folder.seeds.empty()) return RunEachSeed(options, RunPretrain);
+  if (!options.folder.seeds.empty()) return RunEachSeed(options, FilesOf(options), RunPretrain);
   HeldLog warnings;
   TrainingJob job = BeginTrainingJob("pretraining", options, PretrainTable(), {{"command", "pretrain"}});
   job.warnings = &warnings;
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training);
+  if (pairs) RequireTypesOfPairs(options.objective, job.model->config());
   EvaluateOptions evaluating = Evaluating(job);
   if (pairs) evaluating.pairs = *pairs;
   job.metrics = EvaluationKeys(job.model->config(), job.model->task(), evaluating);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "data/file_kind.h"
 #include "jobs/seed_summary.h"
 #include "report/runs.h"
 
@@ -35,6 +36,13 @@ void CheckFolder(const RunFolder& folder) {
 }
 
 }  // namespace
+
+void RequireReadAgain(const std::vector<OptionFile>& files, std::string_view reader) {
+  for (const auto& [option, path] : files)
+    if (!path.empty() && !CanBeReadAgain(path))
+      FailOption(option, "{} can be read only once, but {} reads it again; expected a regular file", InputName(path),
+                 OptionName{reader});
+}
 
 JobResult RunSeeds(const RunFolder& folder, const std::string& metric, bool dry_run, const RunSeed& run) {
   ValidateOptions(RunFolderTable(), folder);

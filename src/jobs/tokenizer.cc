@@ -51,6 +51,7 @@ void ReadTexts(const std::string& path, const AddTexts& add);
 
 // Hands the lines of a file, or the texts of its rows of JSON, to `add` in blocks of bounded size.
 void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
+  RefuseTable(path);
   if (IsJsonLines(path)) return ReadTexts(path, add);
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
@@ -185,6 +186,9 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
     CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
+  if (!options.jsonl && IsJsonLines(options.input))
+    Warn("{}: each line is read as a text as it stands; {} reads lines of JSON", Shown(options.input, 120),
+         OptionName{"jsonl"});
   LineReader lines(options.input);
   AtomicFile output(options.output);
   const EncodeStatistics statistics = EncodeLines(

@@ -134,6 +134,7 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   LabelTables tables = ReadLabelTables(options, job.do_eval);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kSequenceClassification, *job.tokenizer,
                         options.training, [&](ModelConfig& config) { AgreeOnLabels(tables, config); });
+  if (options.do_predict) RequireWritable(tables);
   const LabelData data = Encode(tables, *job.tokenizer, SequenceLimit(options.max_seq_length, job.model->config()));
   for (const auto& [read, set] :
        {std::pair(&tables.train, &data.train), {&tables.validation, &data.validation}, {&tables.test, &data.test}})
@@ -163,6 +164,16 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   });
 }
 
+std::vector<OptionFile> FilesOf(const TrainOptions& options) {
+  std::vector<OptionFile> files;
+  for (const std::string& file : options.train_files) files.emplace_back("train_file", file);
+  if (options.folder.seeds.empty()) return files;
+  files.emplace_back("validation_file", options.validation_file);
+  files.emplace_back("test_file", options.test_file);
+  files.emplace_back("word_vectors", options.word_vectors);
+  return files;
+}
+
 }  // namespace
 
 JobResult RunTrain(const TrainOptions& given) {
@@ -174,7 +185,9 @@ JobResult RunTrain(const TrainOptions& given) {
   CheckOverrides(options);
   if (!options.question_answering() && MakesVocabulary(options.model))
     FailOption("model_type", "a model that reads words is for {} question-answering", OptionName{"task"});
-  if (!options.folder.seeds.empty()) return RunEachSeed(options, RunTrain);
+  const std::vector<OptionFile> files = FilesOf(options);
+  if (!options.folder.seeds.empty()) return RunEachSeed(options, files, RunTrain);
+  if (MakesVocabulary(options.model)) RequireReadAgain(files, "model_type");  // the words, then the questions
   HeldLog warnings;
   TrainingJob job =
       BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});

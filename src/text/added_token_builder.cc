@@ -1,6 +1,7 @@
 #include "text/added_token_builder.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -32,10 +33,23 @@ void AddedTokenBuilder::SetId(const AddedToken& token) {
          settings_.added_from);
   if (known >= 0) return;
   // In a vocabulary with repeated lines transformers counts the different ones and begins there, on a token's own id.
-  if (vocabulary_.Has(token.id) && token.id < vocabulary_.different())
+  if (vocabulary_.Has(token.id) && token.id < vocabulary_.different()) FailTaken(token);
+  vocabulary_.Set(token.content, token.id);
+}
+
+// The other token is one that was added before, or else the vocabulary's.
+void AddedTokenBuilder::FailTaken(const AddedToken& token) const {
+  const auto before =
+      std::find_if(tokens_.begin(), tokens_.end(), [&](const AddedToken& other) { return other.id == token.id; });
+  if (before == tokens_.end())
     Fail("{}: id {} is that of \"{}\" in the vocabulary, but of \"{}\" in {}", where_, token.id,
          Shown(vocabulary_.Token(token.id), 40), Shown(token.content, 40), settings_.added_from);
-  vocabulary_.Set(token.content, token.id);
+  // A file beside the vocabulary, or a part of the same.
+  const bool part = settings_.added_from.starts_with('"');
+  const std::string from = part ? where_ + ": " + settings_.added_from
+                                : (std::filesystem::path(where_).parent_path() / settings_.added_from).string();
+  Fail("{}: id {} is that of \"{}\" and of \"{}\"", from, token.id, Shown(before->content, 40),
+       Shown(token.content, 40));
 }
 
 int32_t AddedTokenBuilder::AddNamed(AddedToken token) {

@@ -25,6 +25,7 @@ class AddedTokenBuilder {
 
  private:
   void SetId(const AddedToken& token);
+  [[noreturn]] void FailTaken(const AddedToken& token) const;
   void AddByName(const std::vector<std::string>& names);
 
   const TokenizerSettings& settings_;

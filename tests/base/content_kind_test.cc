@@ -24,6 +24,15 @@ struct Foreign {
   const char* cure;
 };
 
+// A header of tar, as far as it is looked at.
+std::string Tar(const std::string& name) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  header.replace(100, 7, "0000644");
+  header.replace(257, 6, "ustar ");
+  return header;
+}
+
 std::vector<Foreign> AllForeign() {
   const std::string wide = "t\0h\0e\0 \0b\0o\0a\0t\0 \0i\0s\0"s, rest(40, 'x');
   return {{"\xFF\xFE" + wide, "UTF-16 text", "iconv -f UTF-16"},
@@ -39,6 +48,17 @@ std::vector<Foreign> AllForeign() {
           {"7z\xBC\xAF\x27\x1C" + rest, "7z archive", "7z x"},
           {"PK\x03\x04" + rest, "zip archive", "unzip"},
           {"\x1F\x8B\x08" + rest, "gzip", "gzip -d"},
+          {"]\0\0\x80\0\xFF"s + rest, "lzma", "xz -d"},
+          {"LZIP\x01\x0C" + rest, "lzip", "lzip -d"},
+          {"\x1F\x9D\x90" + rest, "packed with compress", "gzip -d"},
+          {"Rar!\x1A\x07\x01\0"s + rest, "RAR archive", "unrar x"},
+          {"PK\x05\x06" + std::string(18, '\0'), "empty zip archive", "contents"},
+          {Tar("a/s.csv"), "tar archive", "tar -xf"},
+          {Tar(std::string(100, 'n')), "tar archive", "tar -xf"},
+          {"SQLite format 3\0\x10"s + rest, "database of SQLite", "export"},
+          {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" + rest, "document of Office", "export"},
+          {"Obj\x01\x04\x14" + rest, "Avro", "JSON lines"},
+          {"ORC\x0A\x0B" + rest, "ORC", "JSON lines"},
           {"PAR1\x15\x04" + rest, "Parquet", "JSON lines"},
           {"ARROW1\0\0"s + rest, "Arrow", "JSON lines"},
           {"\x89HDF\r\n\x1A\n" + rest, "HDF5", "safetensors"},
@@ -58,10 +78,30 @@ TEST(ContentKind, IsNamedWithWhatToDo) {
 }
 
 TEST(ContentKind, TextsAreNoneOfThem) {
-  for (const std::string& text :
-       {""s, "a"s, "The boat."s, "\xEF\xBB\xBFmarked"s, "PAR1 is a course"s, "BZh is no word"s, "PK"s, "<p>a</p>"s,
-        "7z"s, "versions differ"s, "version https://example.com"s, "\xD0\x9F\xD1\x80\xD0\xB8"s, "a\0b\0c"s,
-        "{\"text\": 1}"s, std::string(100, '\0'), "\xE2\x82\xAC"s, "ARROW1 is a name"s, "%PD"s})
+  for (const std::string& text : {""s,
+                                  "a"s,
+                                  "The boat."s,
+                                  "\xEF\xBB\xBFmarked"s,
+                                  "PAR1 is a course"s,
+                                  "BZh is no word"s,
+                                  "PK"s,
+                                  "<p>a</p>"s,
+                                  "7z"s,
+                                  "versions differ"s,
+                                  "version https://example.com"s,
+                                  "\xD0\x9F\xD1\x80\xD0\xB8"s,
+                                  "a\0b\0c"s,
+                                  "{\"text\": 1}"s,
+                                  std::string(100, '\0'),
+                                  "\xE2\x82\xAC"s,
+                                  "ARROW1 is a name"s,
+                                  "%PD"s,
+                                  "ORC is a name"s,
+                                  "Obj 1"s,
+                                  "SQLite format 3 is"s,
+                                  "] a"s,
+                                  "Rar! it said"s,
+                                  std::string(257, 'a') + "ustar "})
     EXPECT_NO_THROW(RefuseForeignContent(text, "a")) << text;
 }
 
@@ -82,6 +122,8 @@ TEST(ContentKind, ABeginningMayBecomeForeign) {
   for (size_t size = 0; size < 39; ++size) EXPECT_TRUE(MayBecomeForeign(pointer.substr(0, size))) << size;
   EXPECT_FALSE(MayBecomeForeign(pointer)) << "it has";
   for (const char* text : {"the", "vex", "{", "PL"}) EXPECT_FALSE(MayBecomeForeign(text)) << text;
+  EXPECT_TRUE(MayBecomeForeign(Tar("a").substr(0, 200)));
+  EXPECT_FALSE(MayBecomeForeign(Tar("a"))) << "it has";
 }
 
 TEST(ContentKind, JsonFilesAreLookedAtFirst) {

@@ -97,7 +97,17 @@ TEST_F(TableTest, JsonLines) {
   EXPECT_THAT(pair.pairs, ElementsAre("q"));
 }
 
+// Whatever stands there: nobody reads it.
 TEST_F(TableTest, UnlabelledDataHasNoLabels) {
+  EXPECT_TRUE(Read("b.csv", "text,label\na,\nb,1\n", false).labels.empty());
+  for (const char* label : {"null", "[1]", "{}", "1", "\"\""}) {
+    const TextTable table =
+        Read("b.jsonl", "{\"text\": \"a\", \"label\": " + std::string(label) + "}\n{\"text\": \"b\"}\n", false);
+    EXPECT_THAT(table.texts, ElementsAre("a", "b")) << label;
+    EXPECT_TRUE(table.labels.empty() && table.pairs.empty()) << label;
+  }
+  EXPECT_TRUE(Read("c.jsonl", "{\"text\": \"a\", \"labels\": \"x\"}\n", false).pairs.empty());
+  EXPECT_TRUE(Read("c.csv", "text,labels\na,x\n", false).pairs.empty());
   EXPECT_TRUE(Read("a.tsv", "index\tsentence\n0\ta\n", false).labels.empty());
   EXPECT_TRUE(Read("a.jsonl", "{\"sentence\": \"a\"}\n", false).labels.empty());
 }
@@ -241,6 +251,7 @@ TEST_F(LabelSets, BadOnesAreNamedWithTheirLine) {
   EXPECT_THAT(after(R"({"text": "y", "labels": "a"})"), HasSubstr("a.jsonl:2: \"labels\" is \"a\", expected a list"));
   EXPECT_THAT(after(R"({"text": "y", "labels": [1]})"), HasSubstr("a.jsonl:2: \"labels\" has 1, expected names alone"));
   EXPECT_THAT(after(R"({"text": "y", "labels": ["a", "a"]})"), HasSubstr("a.jsonl:2: \"labels\" has \"a\" twice"));
+  EXPECT_THAT(after(R"({"text": "y", "labels": ["b", ""]})"), HasSubstr("a.jsonl:2: \"labels\" has an empty label"));
   const auto flags = [&](const std::string& list) {
     return Error("f.jsonl", "{\"text\": \"x\", \"labels\": [0, 1]}\n{\"text\": \"y\", \"labels\": " + list + "}\n");
   };
@@ -255,8 +266,11 @@ TEST_F(LabelSets, AStringIsNoSet) {
   EXPECT_THAT(Error("a.jsonl", rows),
               HasSubstr("a.jsonl:1: \"labels\" is \"a\", expected a list of labels; a row's only label stands under"));
   EXPECT_TRUE(Read("a.jsonl", rows, /*need_label=*/false).pairs.empty()) << "no text of what is only asked either";
-  EXPECT_EQ(Read("b.jsonl", "{\"text\": \"x\", \"labels\": \"a\", \"label\": 1}\n").columns.pair, "labels")
-      << "a name like any other beside \"label\"";
+  for (const char* labels : {"\"a\"", "1", "null"})
+    EXPECT_EQ(
+        Read("b.jsonl", "{\"text\": \"x\", \"labels\": " + std::string(labels) + ", \"label\": 1}\n").columns.pair, "")
+        << labels;
+  EXPECT_EQ(Read("b.csv", "text,labels,label\nx,a,1\n").columns.pair, "");
 }
 
 // What warnings an action leaves.
@@ -320,6 +334,37 @@ TextTable TableOf(std::vector<std::string> labels) {
   return table;
 }
 
+// As pandas has them: a column of integers is one of numbers, JSON's strings are what they are.
+TEST_F(TableTest, IntegersAreOneClassHoweverTheyAreSpelled) {
+  for (const char* name : {"a.csv", "a.tsv"}) {
+    const std::string sign = name[2] == 'c' ? "," : "\t";
+    const auto labels = [&](const std::vector<std::string>& written) {
+      std::string rows = "text" + sign + "label\n";
+      for (const std::string& label : written) rows += "x" + sign + label + "\n";
+      return Read(name, rows).labels;
+    };
+    EXPECT_THAT(labels({"-0", "0", "01", "1", "+1", "007"}), ElementsAre("0", "0", "1", "1", "1", "7"));
+    EXPECT_THAT(labels({"-0", "0", "x"}), ElementsAre("-0", "0", "x")) << "names";
+  }
+  EXPECT_THAT(Read("a.jsonl", "{\"text\": \"x\", \"label\": \"01\"}\n{\"text\": \"x\", \"label\": \"1\"}\n").labels,
+              ElementsAre("01", "1"));
+  EXPECT_EQ(LabelId("1", {"01", "02"}), 0) << "a model's names";
+  EXPECT_EQ(LabelId("1", {"0", "001", "01"}), -1) << "either of two";
+}
+
+TEST_F(TableTest, StringsOfJsonAreNames) {
+  const auto values = [&](const std::vector<std::string>& labels) {
+    std::string rows;
+    for (const std::string& label : labels) rows += "{\"text\": \"x\", \"label\": " + label + "}\n";
+    const TextTable table = Read("a.jsonl", rows);
+    return AreValues({&table, 1});
+  };
+  EXPECT_TRUE(values({"1.5", "0.5"}));
+  EXPECT_FALSE(values({"\"1.5\"", "\"0.5\""}));
+  EXPECT_FALSE(values({"\"1.5\"", "0.5"}));
+  EXPECT_FALSE(values({"\"99999999999999999999\"", "\"1\""}));
+}
+
 TEST(Labels, AreSortedAsTextOrByValue) {
   EXPECT_THAT(DiscoverLabels(TableOf({"pos", "neg", "pos", "10", "9"})), ElementsAre("10", "9", "neg", "pos"));
   EXPECT_THAT(DiscoverLabels(TableOf({"10", "9", "-1", "9", "100"})), ElementsAre("-1", "9", "10", "100"));
@@ -345,6 +390,11 @@ TEST(Labels, AreValuesWhereAllAreNumbersAndNotAllIntegers) {
                 are_values({{"3.5", "2"}, {"1", "high"}});
               }),
               HasSubstr("t.tsv:3: label \"high\" is no number, but t.tsv:2 has 3.5"));
+  EXPECT_THAT(ErrorOf([&] {
+                are_values({{"1", "-99999999999999999999"}, {"0"}});
+              }),
+              HasSubstr("t.tsv:3: label \"-99999999999999999999\": expected an integer of 64 bits at most"));
+  EXPECT_FALSE(are_values({{"99999999999999999999", "x"}})) << "names";
 }
 
 TEST(Labels, AsValuesAreFiniteNumbers) {
@@ -354,6 +404,16 @@ TEST(Labels, AsValuesAreFiniteNumbers) {
                   LabelValues(TableOf({"1.5", bad}));
                 }),
                 HasSubstr(std::string("t.tsv:3: label \"") + bad + "\": expected a finite number"));
+}
+
+// A loss is a mean of squares.
+TEST(Labels, AsValuesHaveFiniteSquares) {
+  EXPECT_THAT(LabelValues(TableOf({"1.5", "1e19"})), ElementsAre(1.5, 1e19));
+  for (const char* bad : {"2e19", "-1e38", "99999999999999999999"})
+    EXPECT_THAT(ErrorOf([&] {
+                  LabelValues(TableOf({"1.5", bad}));
+                }),
+                HasSubstr(std::string("t.tsv:3: label \"") + bad + "\": too large to learn"));
 }
 
 // As pandas reads a column of numbers, and with it HF's run_glue.

@@ -1,8 +1,14 @@
 #include "data/file_kind.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
 
 #include "util/errors.h"
+#include "util/temp_folder.h"
 
 namespace lshformer {
 namespace {
@@ -13,7 +19,25 @@ using ::testing::HasSubstr;
 TEST(FileKind, TheExtensionIsInLowerCaseAndWithoutGz) {
   EXPECT_EQ(DataExtension("runs.d/Train.TSV.gz"), "tsv");
   EXPECT_EQ(DataExtension("runs.d/train"), "");
-  EXPECT_TRUE(IsJsonLines("A.JSONL.GZ"));
+  for (const char* name : {"A.JSONL.GZ", "a.json", "a.ndjson", "a.NDJSON.gz"}) EXPECT_TRUE(IsJsonLines(name)) << name;
+  for (const char* name : {"a.txt", "json", "a.ndjson.txt"}) EXPECT_FALSE(IsJsonLines(name)) << name;
+}
+
+TEST(FileKind, ATableIsNoText) {
+  for (const char* name : {"a.csv", "b/A.TSV", "a.Csv.gz"})
+    EXPECT_THAT(ErrorOf([&] { RefuseTable(name); }), HasSubstr(std::string(name) + ": a table, expected plain text"));
+  for (const char* name : {"a.txt", "csv", "-", "a.csv/b"}) EXPECT_NO_THROW(RefuseTable(name)) << name;
+}
+
+TEST(FileKind, PipesAndDevicesAreReadOnce) {
+  testing::TempFolder folder;
+  const std::string file = folder.Write("a.txt", "a"), pipe = folder / "pipe", link = folder / "link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", link);
+  for (const std::string& once : {std::string("-"), pipe, link, std::string("/dev/null")})
+    EXPECT_FALSE(CanBeReadAgain(once)) << once;
+  for (const std::string& again : {file, folder / "missing", std::string(folder / "")})
+    EXPECT_TRUE(CanBeReadAgain(again)) << again;
 }
 
 // Whoever names a file for another program gets no file that it cannot read.

@@ -75,6 +75,28 @@ TEST_F(JsonRowsTest, ErrorsNameTheLineOfTheRow) {
   EXPECT_THAT(Error("{\n\"data\": [{\"a\":1}], \"a\": }"), HasSubstr("a.json: invalid JSON"));
 }
 
+// What is kept whole is told by the line and column of the file, with what stands there.
+TEST_F(JsonRowsTest, PlacesAreThoseOfTheFile) {
+  EXPECT_THAT(Error(R"([{"text":"a","label":"x"},{"text":"b","label":"y"}] junk)"),
+              HasSubstr("a.json: invalid JSON at column 53: invalid literal, near 'j'"));
+  EXPECT_THAT(Error("{\"version\":\"1\",\n\"data\":[\n{\"title\":\"t\",\"paragraphs\":[]}\n]\n} x\n"),
+              HasSubstr("a.json: invalid JSON at line 5, column 3: invalid literal, near 'x'"));
+  EXPECT_THAT(Error("\n\n[\n{\"a\":1}\n]]\n"), HasSubstr("a.json: invalid JSON at line 5, column 2:"));
+  EXPECT_THAT(Error("[{\"a\":1}, {\"a\":}]"), HasSubstr("a.json:1: invalid JSON at column 17:"));
+  EXPECT_THAT(Error("[\n {\"a\":1}, {\"a\":}]"), HasSubstr("a.json:2: invalid JSON at column 17:"));
+  EXPECT_THAT(Error("[\n {\"a\":1},\n {\n  \"a\":}]"), HasSubstr("a.json:3: invalid JSON at line 4, column 7:"));
+  EXPECT_THAT(Error("\n{\n\"a\":}\n"), HasSubstr("a.json:2: invalid JSON at line 3, column 5:"));
+}
+
+TEST_F(JsonRowsTest, AnEmptyListUnderData) {
+  for (const char* text :
+       {"{\"data\":[]}", "{\"version\": \"1\", \"data\": [ ]}\n", "{\n\"data\": [],\n\"version\": 2}"})
+    EXPECT_THAT(Read(text), IsEmpty()) << text;
+  EXPECT_THAT(Read("{\"text\":\"a\",\"data\":[]}"), ElementsAre("1:{\"text\":\"a\",\"data\":[]}"))
+      << "a row of its own";
+  EXPECT_THAT(Error("{\"data\":[]} x"), HasSubstr("a.json: invalid JSON at column 13"));
+}
+
 // A place without a row is told for what stands there, by the line of the comma.
 TEST_F(JsonRowsTest, CommasThatPartNothing) {
   EXPECT_THAT(Error("[{\"a\":1},]"), HasSubstr("a.json:1: a comma too many: expected a row behind it, got ']'"));

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
@@ -75,7 +78,51 @@ TEST(ReadChoices, AFolderHasLevelsAndAnOrder) {
   EXPECT_EQ(ReadChoices(folder / "dev/middle/9.txt", true).questions[0].level, RaceLevel::kMiddle);
   EXPECT_THAT(ErrorOf([&] { RacePath(folder.path(), Split::kTrain); }), HasSubstr("/train: no such folder"));
   folder.Write("none/readme.md", "x");
-  EXPECT_THAT(ErrorOf([&] { ReadChoices(folder / "none", true); }), HasSubstr("has no .txt, .json or .jsonl file"));
+  EXPECT_THAT(ErrorOf([&] { ReadChoices(folder / "none", true); }),
+              HasSubstr("has no .txt, .json, .jsonl or .ndjson file"));
+}
+
+// Data sets are often put together of links.
+TEST(ReadChoices, AFolderIsReadThroughItsLinks) {
+  const TempFolder folder;
+  const auto line = [](const char* question) {
+    return fmt::format(R"({{"context": "a", "question": "{}", "options": ["x", "y"], "label": 0}})", question);
+  };
+  folder.Write("real/2.ndjson", line("h2"));
+  folder.Write("other/3.jsonl", line("l3"));
+  folder.Write("d/middle/1.txt", line("m1"));
+  std::filesystem::create_symlink("../real", folder / "d/high");
+  std::filesystem::create_symlink("../other/3.jsonl", folder / "d/3.json");
+  std::filesystem::create_symlink("..", folder / "d/middle/up");  // around itself
+  std::filesystem::create_symlink("d", folder / "link");
+  std::filesystem::create_symlink("nowhere", folder / "d/.hidden.txt");
+  for (const char* name : {"d", "link"}) {
+    const ChoiceData data = ReadChoices(folder / name, true);
+    ASSERT_EQ(data.questions.size(), 3u) << name;
+    EXPECT_EQ(data.questions[0].text, "m1");
+    EXPECT_EQ(data.questions[1].text, "l3");
+    EXPECT_EQ(data.questions[2].text, "h2");
+    EXPECT_EQ(data.questions[2].level, RaceLevel::kHigh) << "the name of the link";
+  }
+}
+
+// Nothing is left out in silence.
+TEST(ReadChoices, WhatCannotBeReadInAFolderIsNamed) {
+  const TempFolder folder;
+  folder.Write("d/1.txt", OneLine(kRace));
+  const auto error = [&] { return ErrorOf([&] { ReadChoices(folder / "d", true); }); };
+  const auto with_link = [&](const char* name, const char* target) {
+    std::filesystem::create_symlink(target, folder / name);
+    const std::string text = error();
+    std::filesystem::remove(folder / name);
+    return text;
+  };
+  EXPECT_THAT(with_link("d/3.txt", "nowhere"), HasSubstr("d/3.txt: No such file"));
+  EXPECT_THAT(with_link("d/high", "nowhere"), HasSubstr("d/high: No such file"));
+  EXPECT_THAT(with_link("d/self", "self"), HasSubstr("d/self: Too many levels"));
+  EXPECT_THAT(with_link("d/null.json", "/dev/null"), HasSubstr("d/null.json: is no regular file"));
+  ASSERT_EQ(mkfifo((folder / "d/a.txt").c_str(), 0600), 0);
+  EXPECT_THAT(error(), HasSubstr("d/a.txt: is no regular file"));
 }
 
 TEST(ReadChoices, SaysWhatIsWrongAndWhere) {
@@ -93,7 +140,9 @@ TEST(ReadChoices, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(line("[\"x\", 3]"), HasSubstr("a.jsonl:1: options[1]: expected a string, got 3"));
   for (const char* label : {"2", "-1", "\"C\"", "\"AB\"", "\"1\"", "0.5", "true", "18446744073709551615", "[0]"})
     EXPECT_THAT(line("[\"x\", \"y\"]", label), HasSubstr("\"label\": expected 0 to 1 or \"A\" to \"B\", got "));
-  EXPECT_THAT(line("[\"x\", \"y\"]", "null"), HasSubstr("a.jsonl:1: \"label\" is missing"));
+  EXPECT_THAT(line("[\"x\", \"y\"]", "null"), HasSubstr("\"label\": expected 0 to 1 or \"A\" to \"B\", got null"));
+  EXPECT_THAT(error(R"({"context": "c", "question": "q", "options": ["x", "y"]})"),
+              HasSubstr("a.jsonl:1: \"label\" is missing"));
   EXPECT_THAT(line("[\"x\", \"y\"]", "0", "\" \""), HasSubstr("a.jsonl:1: \"context\" is blank"));
   EXPECT_THAT(line("[\"x\", \"y\"]", "0", "3"), HasSubstr("\"context\": expected a string, got 3"));
   EXPECT_THAT(error(R"({"context": "c", "question": " ", "options": ["x", ""], "label": 0})"),

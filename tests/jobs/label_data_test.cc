@@ -112,6 +112,20 @@ TEST_F(LabelDataTest, SetsOfLabels) {
   EXPECT_THAT(ErrorOf([&] { ReadLabelTables(options, true); }), HasSubstr("a.jsonl:1: no column \"label\""));
 }
 
+// A file of predictions has a row a line, and commas between the labels of a row that has several.
+TEST_F(LabelDataTest, LabelsThatAFileOfPredictionsCannotHold) {
+  LabelTables tables;
+  const auto error = [&](const char* label, bool several) {
+    tables.labels = {"x", label};
+    tables.multi_label = several;
+    return ErrorOf([&] { RequireWritable(tables); });
+  };
+  EXPECT_THAT(error("y,z", true), StartsWith("do_predict: the label \"y,z\" has a comma"));
+  EXPECT_THAT(error("y\nz", true), HasSubstr("has a line end"));
+  EXPECT_THAT(error("y\nz", false), HasSubstr("has a line end"));
+  EXPECT_EQ(error("y,z", false), "(nothing thrown)");
+}
+
 // Flags are in the order of a checkpoint's labels, where there are as many.
 TEST_F(LabelDataTest, FlagsHaveTheNamesOfTheModel) {
   const TrainOptions options = Options({folder_.Write("a.jsonl", R"({"text": "x", "labels": [0, 1, 1]})")});

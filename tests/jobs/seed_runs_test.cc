@@ -233,6 +233,18 @@ TEST_F(SeedsTest, ADryRunPlansOneRunAndCountsThem) {
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
+// The second run would find nothing left, after the first was trained.
+TEST_F(SeedsTest, WhatCanBeReadOnlyOnceIsRefused) {
+  const std::string file = folder_.Write("a.txt", "a");
+  const auto error = [&](const std::string& path) {
+    return ErrorOf([&] { RequireReadAgain({{"train_file", file}, {"test_file", path}}, "seeds"); });
+  };
+  EXPECT_THAT(error("-"), StartsWith("test_file: stdin can be read only once, but seeds reads it again"));
+  EXPECT_THAT(error("/dev/null"), StartsWith("test_file: /dev/null can be read only once"));
+  for (const std::string& path : {std::string(), file, folder_ / "missing", folder_.path()})
+    EXPECT_EQ(error(path), "(nothing thrown)") << path;
+}
+
 TEST_F(SeedsTest, WrongOptionsAreNamed) {
   EXPECT_THAT(ErrorOf([&] { Run(Seeds({1, 2, 1})); }), StartsWith("seeds: 1 stands there twice"));
   EXPECT_THAT(ErrorOf([&] { Run(Seeds({1}, "out/seed-1/checkpoint-5")); }),

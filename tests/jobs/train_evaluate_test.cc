@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "jobs/evaluate.h"
 #include "jobs/predict/predict.h"
+#include "jobs/pretrain.h"
 #include "jobs/train.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
@@ -131,6 +134,33 @@ TEST_F(TrainEvaluateTest, AModelOfOneTypeTakesNoSecondText) {
   options.validation_file = options.train_files[0];
   EXPECT_THAT(ErrorOf([&] { RunTrain(options); }),
               HasSubstr("pairs.jsonl:2: has a second text (\"sentence2\"), the model takes none (type_vocab_size 1)"));
+}
+
+// Known before the text is read, which here is none.
+TEST_F(TrainEvaluateTest, AModelOfOneTypeIsNotPretrainedOnPairs) {
+  PretrainOptions options;
+  options.model = Options().model;
+  options.model.config_overrides += ",type_vocab_size=1";
+  options.folder.output_dir = folder_ / "run";
+  options.train_files = {folder_.Write("empty.txt", "")};
+  options.training.max_steps = 1;
+  for (const char* objective : {"mlm+nsp", "mlm+sop"}) {
+    options.objective = objective;
+    EXPECT_THAT(ErrorOf([&] { RunPretrain(options); }),
+                AllOf(StartsWith("objective: " + std::string(objective)), HasSubstr("type_vocab_size 1")));
+  }
+}
+
+// In a test file nobody reads labels, whatever stands there.
+TEST_F(TrainEvaluateTest, TestFilesNeedNoLabels) {
+  TrainOptions options = Options();
+  options.do_predict = true;
+  options.training.max_steps = 1;
+  options.test_file =
+      folder_.Write("test.jsonl", "{\"sentence\": \"good a\", \"label\": null}\n{\"sentence\": \"bad\"}\n");
+  RunTrain(options);
+  const std::string predicted = ReadFile(folder_ / "run/predict_results.txt");
+  EXPECT_EQ(std::count(predicted.begin(), predicted.end(), '\n'), 3) << predicted;
 }
 
 TEST_F(TrainEvaluateTest, ContradictionsAreRefusedBeforeAnyWork) {

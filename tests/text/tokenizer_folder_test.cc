@@ -92,6 +92,8 @@ TEST(TokenizerFolderTest, AddedTokensJsonGivesIds) {
   EXPECT_EQ(Load(files)->Token(20), "") << "a hole";
   files["added_tokens.json"] = R"({"lake": 30})";
   EXPECT_THAT(LoadError(files), HasSubstr("\"lake\" has id 7 in the vocabulary, but 30 in added_tokens.json"));
+  files["added_tokens.json"] = R"({"kay": 18, "yak": 18})";
+  EXPECT_THAT(LoadError(files), HasSubstr("/added_tokens.json: id 18 is that of \"kay\" and of \"yak\""));
   files["added_tokens.json"] = R"({"kay": "18"})";
   EXPECT_THAT(LoadError(files), HasSubstr("added_tokens.json: expected an id for \"kay\""));
   files["added_tokens.json"] = R"({"kay": 99999999999})";

@@ -292,6 +292,15 @@ void RequireTypes(const std::vector<TextTable>& tables, const SequenceSet& set, 
              table.lines[row], Shown(table.columns.pair), config.type_vocab_size);
 }
 
+void RequireWritable(const LabelTables& tables) {
+  for (const std::string& label : tables.labels) {
+    const size_t found = label.find_first_of(tables.multi_label ? ",\n\r" : "\n\r");
+    if (found != label.npos)
+      FailOption("do_predict", "the label \"{}\" has a {}, which parts labels in predict_results.txt", Shown(label),
+                 label[found] == ',' ? "comma" : "line end");
+  }
+}
+
 void AgreeOnLabels(LabelTables& tables, ModelConfig& config) {
   if (tables.regression) {
     if (config.labels.size() != 1) config.labels.clear();

@@ -37,6 +37,10 @@ EvaluateLabelled EvaluationOf(const LabelTables& tables);
 // Error naming file and line where a row's second text has a type that the model does not know (type_vocab_size 1).
 void RequireTypes(const std::vector<TextTable>& tables, const SequenceSet& set, const ModelConfig& config);
 
+// OptionError of do_predict where a label has what parts labels in a file of predictions: a line end, and where a row
+// has several a comma.
+void RequireWritable(const LabelTables& tables);
+
 // Keeps the first rows of all tables together; 0: all.
 void LimitAll(std::vector<TextTable>& tables, int64_t rows);
 

@@ -230,6 +230,13 @@ void CheckQuestion(const PredictJob& job) {
                OptionName{"context"});
 }
 
+// Which is what the option says, but hardly what was meant.
+void WarnOfLinesAsTexts(const std::string& path) {
+  if (IsJsonLines(path))
+    Warn("{}: each line is read as a text as it stands; {} reads lines of JSON", Shown(path, 120), OptionName{"input"});
+  if (IsTable(path)) Warn("{}: each line of the table is read as a text as it stands", Shown(path, 120));
+}
+
 // A file or one text or question, of the task's kind.
 void CheckInput(const PredictJob& job) {
   RefuseNames(job);
@@ -277,7 +284,7 @@ void CheckOutput(const PredictJob& job, const OutputPlace& place) {
   if (input.empty()) FailOption("resume", "is for {} or {}", OptionName{"input"}, OptionName{"text_file"});
   if (place.direct)
     FailOption("resume", "needs {} that is a regular file, got {}", OptionName{"output"}, OutputName(job.output));
-  if (!IsRegularFile(input) && (input == "-" || std::filesystem::exists(input)))
+  if (!CanBeReadAgain(input))
     FailOption("resume", "needs {} that can be read again, got {}", OptionName{LinesOption(job)}, InputName(input));
 }
 
@@ -323,11 +330,10 @@ void RefusePlainText(const PredictJob& job) {
     return;
   }
   if (head.are_lines()) return;
-  const std::string extension = DataExtension(job.input);
-  const char* found = head.first[0] == '['                       ? "a JSON list"
-                      : head.begins_object()                     ? "an object over several lines"
-                      : extension == "csv" || extension == "tsv" ? "a table, not lines of JSON"
-                                                                 : "not lines of JSON";
+  const char* found = head.first[0] == '['   ? "a JSON list"
+                      : head.begins_object() ? "an object over several lines"
+                      : IsTable(job.input)   ? "a table, not lines of JSON"
+                                             : "not lines of JSON";
   const bool asks = job.options.task == PredictTask::kQuestionAnswering,
              chooses = job.options.task == PredictTask::kMultipleChoice;
   if (asks || chooses)
@@ -348,6 +354,7 @@ void RunPredict(const PredictJob& job) {
   CheckPrecision(job.options.precision);
   if (job.options.task == PredictTask::kFeatureExtraction) WarnOfUnusedModules(job.model_name_or_path);
   RefusePlainText(job);
+  WarnOfLinesAsTexts(job.text_file);
   std::optional<UnfinishedOutput> output;
   KeptLines kept;
   if (!place.direct) output.emplace(job.output, place);
