@@ -1,6 +1,6 @@
 // The house keeps its floors: a folder of src/ includes only layers that src/CMakeLists.txt lets it depend on, directly
 // or through another, and links none that it does not use; only layers marked TORCH know of libtorch, only kernels know
-// of oneDNN.
+// of oneDNN and of what stands below kernels/cpu/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +93,8 @@ std::vector<std::string> Violations(const Layers& layers, const std::string& lay
       continue;  // written by CMake, for every layer
     } else if (!fs::exists(source_folder / include.path)) {
       found.push_back(where + " is not a path below src/");
+    } else if (include.path.starts_with("kernels/cpu/") && layer != "kernels") {
+      found.push_back(where + " is the kernels' own: " + layer + " includes kernels/*.h");
     } else if (folder != layer && !below.contains(folder)) {
       found.push_back(where + ": " + layer + " does not depend on " + folder);
     }
@@ -141,6 +143,7 @@ TEST(IncludeRules, FindWhatBreaksThem) {
   EXPECT_THAT(violations("base", "#include \"json.h\""), ElementsAre(HasSubstr("not a path below src/")));
   EXPECT_THAT(violations("io", "#include <torch/torch.h>"), ElementsAre(HasSubstr("io is not TORCH")));
   EXPECT_THAT(violations("ops", "#include <torch/torch.h>"), IsEmpty());
+  EXPECT_THAT(violations("ops", "#include \"kernels/cpu/isa.cc\""), ElementsAre(HasSubstr("is the kernels' own")));
 }
 
 TEST(IncludeRules, HoldInEverySource) {

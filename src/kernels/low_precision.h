@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "kernels/matmul.h"
-#include "kernels/rows.h"
+#include "base/bfloat16.h"
+#include "kernels/functions.h"
 
 namespace lshformer {
 
@@ -14,9 +14,9 @@ namespace lshformer {
 // x: [rows, columns] with row stride x_stride; out: contiguous.
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out);
 
-// x as the sum of parts, each the nearest bfloat16 to what those before it leave (kernels/split_linear.h). x: [rows,
-// columns] with row stride x_stride; parts: of each as many, contiguous. fits[row]: 1, or 0 where a number of the row
-// is neither 0 nor least ≤ |x| < 2¹²⁷.
+// x as the sum of parts, each the nearest bfloat16 to what those before it leave (kernels/cpu/linear/split_linear.h).
+// x: [rows, columns] with row stride x_stride; parts: of each as many, contiguous. fits[row]: 1, or 0 where a number of
+// the row is neither 0 nor least ≤ |x| < 2¹²⁷.
 void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
                float least, uint8_t* fits);
 // So many parts add up to x exactly where it has at least this size: its least bit is one of float's normal numbers.

@@ -1,6 +1,6 @@
 // Products of matrices through oneDNN: float32, bfloat16 with float32 sums, and 8-bit integers with exact sums.
 //
-//   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])
+//   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])          (kernels/matrix.h)
 //
 // A row of c depends on that row of a alone: not on how many rows the call has, where the row stands, nor on the number
 // of threads, bit for bit. Where oneDNN's implementation does not promise that, rows go through it in blocks of one
@@ -16,30 +16,11 @@
 #include <vector>
 
 #include "base/bfloat16.h"
+#include "kernels/matrix.h"
 #include "kernels/precision.h"
 
 namespace lshformer {
 
-// A matrix of `rows` × `columns` numbers; element (i, j) at data[i · row_stride + j · column_stride]. One stride is 1.
-template <class T>
-struct MatrixOf {
-  const T* data = nullptr;
-  int64_t row_stride = 0, column_stride = 1;
-};
-using MatrixView = MatrixOf<float>;
-
-template <class T>
-struct ProductOf {
-  int64_t rows = 0, columns = 0, inner = 0;
-  MatrixOf<T> a;                // [rows, inner]
-  MatrixOf<T> b;                // [inner, columns]
-  const float* bias = nullptr;  // [columns]
-  float* c = nullptr;           // [rows, columns], row stride c_stride
-  int64_t c_stride = 0;
-  bool accumulate = false;       // add to c
-  bool inner_is_tokens = false;  // a weight gradient: rows need not be independent of the call
-};
-using MatrixProduct = ProductOf<float>;
 void Multiply(const MatrixProduct& product);
 // Needs a CPU with such instructions (SupportsProducts).
 void MultiplyBf16(const ProductOf<BFloat16>& product);

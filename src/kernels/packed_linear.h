@@ -16,8 +16,9 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/functions.h"
 #include "kernels/matmul.h"
-#include "kernels/rows.h"
+#include "kernels/matmul_precision.h"
 
 namespace lshformer {
 
@@ -31,7 +32,7 @@ inline constexpr int64_t kMostPackedRows = 512;
 // are as large as they may be.
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t begin, int64_t count)>& body);
 
-class RoundedAmxLinear;
+enum class AmxTiles;  // kernels/cpu/amx/amx_tiles.h
 class AmxLinear;
 
 class PackedLinear {
@@ -41,18 +42,35 @@ class PackedLinear {
   ~PackedLinear();
   // x: [rows, in], y: [rows, out], contiguous.
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  // With rows in bfloat16 on one side, of a map that rounds(): what another such map gives rounded is what this one
+  // would round to, bit for bit; before it is rounded GELU is computed as far as bfloat16 keeps it.
+  void Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const;
+  void Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const;
+  int64_t in() const { return in_; }
   int64_t out() const { return out_; }
   bool in_amx_tiles() const { return in_amx_tiles_ != nullptr; }
-  const RoundedAmxLinear* rounded() const;  // null but for maps in bfloat16 in tiles
+  bool rounds() const;  // maps in bfloat16 in tiles
+  // Whether a weight packed now would go the same way: through the same tiles or none, by the same MatmulPrecision.
+  bool up_to_date() const;
 
  private:
+  friend void RunBoth(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  template <class X, class Y>
+  void RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const;
   Precision precision_;
+  AmxTiles tiles_;                    // that were active when it was packed
+  MatmulPrecision matmul_precision_;  // alike
   int64_t in_, out_;
   std::unique_ptr<const AmxLinear> in_amx_tiles_;  // then the rest is empty
-  std::vector<float> bias_, scales_;            // scales_, sums_: kInt8
+  std::vector<float> bias_, scales_;               // scales_, sums_: kInt8
   std::vector<int32_t> sums_;
   std::unique_ptr<const PackedMatrix> weight_;
 };
+
+// y = second(f(first(x))), by pieces, so that the wide rows between the two are read in the cache where they have just
+// been written; between two maps that round() they are never float32. x: [rows, first.in()], first.out() = second.in().
+void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+             const float* x, float* y);
 
 }  // namespace lshformer

@@ -1,20 +1,14 @@
-// Elementwise and row-wise kernels on plain pointers (Highway), forward and backward.
+// Row by row: sums over rows, dropout, and layer normalisation (Ba et al. 2016) of a residual sum, forward and
+// backward.
 //
 // Matrices are [rows, columns], contiguous. A row's result depends on that row alone and never on the number of
 // threads, bit for bit. Sums over rows go through partial sums of 64 rows, added in order: they too are the same for
-// any number of threads. Work memory: those partial sums.
+// any number of threads. Throws nothing: shapes are checked one level up. Work memory: those partial sums.
 #pragma once
 #include <cstdint>
 #include <span>
 
 namespace lshformer {
-
-enum class UnaryFunction { kGelu, kGeluNew, kRelu, kTanh, kSilu, kSigmoid };
-
-// out = f(x). kGelu: x·Φ(x), relative error of Φ ≤ 2e-7. kGeluNew: ½x(1 + tanh(√(2/π)(x + 0.044715x³))). out may be x.
-void ApplyFunction(UnaryFunction function, std::span<const float> x, float* out);
-// grad_x = grad_out · f′(x). grad_x may be grad_out.
-void ApplyDerivative(UnaryFunction function, std::span<const float> x, const float* grad_out, float* grad_x);
 
 // sums[c] = Σ_rows x[row · row_stride + c].
 void SumRows(const float* x, int64_t row_stride, int64_t rows, int64_t columns, float* sums);
@@ -56,12 +50,5 @@ struct DropoutAddNormGradient {
   float* grad_beta = nullptr;
 };
 void RunDropoutAddNormGradient(const DropoutAddNormGradient& call);
-
-// Softmax cross-entropy, row by row; label < 0: the row is ignored (loss 0, gradient 0).
-// loss[row] = logsumexp(logits[row]) − logits[row, label].
-void CrossEntropy(const float* logits, int64_t rows, int64_t columns, const int32_t* labels, float* loss, float* lse);
-// Columns [first, first + columns) of the gradient, in place of the logits: scale · (softmax − one-hot(label)).
-void CrossEntropyGradient(float* logits, int64_t row_stride, int64_t rows, int64_t first, int64_t columns,
-                          const int32_t* labels, const float* lse, float scale);
 
 }  // namespace lshformer

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/rows.h"
+#include "kernels/functions.h"
 
 namespace lshformer {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/philox.h"
+#include "kernels/position_signal.h"
 #include "ops/depthwise_convolution.h"
 #include "ops/gather_rows.h"
 #include "ops/recompute.h"
@@ -86,20 +86,9 @@ bool Skipped(const ForwardContext& context, uint32_t sublayer, double probabilit
 }  // namespace
 
 torch::Tensor PositionSignal(const std::vector<int32_t>& positions, int64_t width) {
-  const int64_t half = width / 2;
   const int64_t length = positions.empty() ? 0 : *std::max_element(positions.begin(), positions.end()) + 1;
-  const double step = std::log(1e4) / static_cast<double>(std::max<int64_t>(1, half - 1));
-  torch::Tensor table = torch::zeros({length, width});  // an odd width has a column of zeros
-  float* values = table.data_ptr<float>();
-  ParallelFor(length, /*grain=*/64, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      for (int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(t) * std::exp(-static_cast<double>(i) * step);
-        values[t * width + i] = static_cast<float>(std::sin(angle));
-        values[t * width + half + i] = static_cast<float>(std::cos(angle));
-      }
-    }
-  });
+  torch::Tensor table = torch::empty({length, width});
+  WritePositionSignal(length, width, table.data_ptr<float>());
   const torch::NoGradGuard no_grad;
   return GatherRows(table, positions);
 }

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/ref/clustered.h"
 #include "kernels/ref/reformer.h"
@@ -121,7 +120,7 @@ void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
 
 // Whether qkv and the output may be in bfloat16.
 bool MayBeRounded(Operands operands) {
-  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && ActiveAmxTiles() != AmxTiles::kNone;
+  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && AmxTilesAreActive();
 }
 
 // The kernels read numbers in rows side by side, where they lie.
@@ -376,7 +375,7 @@ Operands OperandsOf(Precision precision) {
       return Operands::kBFloat16;
     case Precision::kInt8:
       // Float32 keeps what can be kept, but where tiles make bfloat16 several times as fast.
-      return ActiveAmxTiles() != AmxTiles::kNone ? Operands::kBFloat16 : Operands::kFloat32;
+      return AmxTilesAreActive() ? Operands::kBFloat16 : Operands::kFloat32;
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:

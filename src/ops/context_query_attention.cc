@@ -26,7 +26,7 @@ struct ContextQueryOp : torch::autograd::Function<ContextQueryOp> {
             .context_weight = arguments[2].data_ptr<float>(),
             .query_weight = arguments[3].data_ptr<float>(),
             .product_weight = arguments[4].data_ptr<float>(),
-            .maximum = borders.kind == QueryToContext::kMaximum};
+            .kind = borders.kind};
   }
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& c, const torch::Tensor& q,
                                const torch::Tensor& context_weight, const torch::Tensor& query_weight,

@@ -14,11 +14,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/context_query.h"
 #include "ops/torch.h"
 
 namespace lshformer {
-
-enum class QueryToContext { kDoubleSoftmax, kMaximum };
 
 struct ContextQueryWeights {
   torch::Tensor context;  // w_c  [d]

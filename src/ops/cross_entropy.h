@@ -1,13 +1,10 @@
 // The masked-LM loss without keeping logits: decoder and softmax cross-entropy in one op.
 //
-//   loss = 1/n Σ_i (logsumexp(z_i) − z_i[label_i]),   z_i = W · hidden_i + bias
+//   loss = 1/n Σ_i (logsumexp(z_i) − z_i[label_i]),   z_i = W · hidden_i + bias (kernels/decoder_cross_entropy.h)
 //
 // hidden: [n, H]; W: [V, H] (the tied word embeddings); bias: [V]; labels in [0, V), one per row. n = 0: loss 0.
-// Where gradients are wanted they are formed at once, in place of the logits, and kept until the backward asks for
-// them: of n × V numbers only one block of at most kCrossEntropyRows rows is ever held.
-//
-// With kBFloat16 the products take hidden, W and the gradient of z rounded to bfloat16; sums, the softmax and all
-// results are float32. kInt8: Error.
+// Where gradients are wanted they are formed at once and kept until the backward asks for them. kBFloat16: hidden, W
+// and the gradient of z are rounded to bfloat16. kInt8: Error.
 #pragma once
 #include <vector>
 
@@ -15,8 +12,6 @@
 #include "ops/torch.h"
 
 namespace lshformer {
-
-inline constexpr int64_t kCrossEntropyRows = 1024;  // 131 MB for 32,000 words
 
 torch::Tensor DecoderCrossEntropy(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias,
                                   const std::vector<int32_t>& labels, Precision precision = Precision::kFloat32);

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/functions.h"
 #include "kernels/precision.h"
-#include "kernels/rows.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -37,7 +37,7 @@ class Linear {
                            torch::ScalarType type = torch::kFloat32) const;
   // f(y); without gradients f is applied to rows that the product has just written.
   torch::Tensor Then(UnaryFunction function, const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
-  // second(f(y)); without gradients by pieces (ForPiecesOfRows), so that the wide rows between the two products are
+  // second(f(y)); without gradients by pieces (RunBoth), so that the wide rows between the two products are
   // never all in memory.
   torch::Tensor Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
                      Precision precision = Precision::kFloat32) const;

@@ -55,15 +55,12 @@ torch::Tensor WeightGradient(const torch::Tensor& grad_sums, const torch::Tensor
   return grad;
 }
 
-// h of the step before, row by row, 0 at a sequence's first step. y: [T, 2d].
-torch::Tensor HiddenBefore(const torch::Tensor& y, int64_t direction, const std::vector<int32_t>& cu_seqlens) {
-  const int64_t units = y.size(1) / kDirections, step = direction == 0 ? 1 : -1;
-  const torch::Tensor hidden = y.narrow(1, direction * units, units);
-  torch::Tensor before = torch::zeros({y.size(0), units}, y.options());
-  const int64_t rows = y.size(0) - 1;
-  if (rows > 0) before.narrow(0, step > 0 ? 1 : 0, rows).copy_(hidden.narrow(0, step > 0 ? 0 : 1, rows));
-  for (size_t b = 0; b + 1 < cu_seqlens.size(); ++b)
-    if (cu_seqlens[b] < cu_seqlens[b + 1]) before[step > 0 ? cu_seqlens[b] : cu_seqlens[b + 1] - 1].zero_();
+// [T, d] of y [T, 2d].
+torch::Tensor Before(const torch::Tensor& y, int64_t direction, const std::vector<int32_t>& cu_seqlens) {
+  const int64_t units = y.size(1) / kDirections;
+  torch::Tensor before = torch::empty({y.size(0), units}, y.options());
+  HiddenBefore(y.data_ptr<float>() + direction * units, y.size(1), units, /*from_last_row=*/direction == 1, cu_seqlens,
+               before.data_ptr<float>());
   return before;
 }
 
@@ -134,7 +131,7 @@ struct BiLstmOp : torch::autograd::Function<BiLstmOp> {
       const torch::Tensor sums = grad_sums[direction];
       if (wants_x) InputGradient(sums, saved[static_cast<size_t>(4 + 2 * direction)], direction > 0, grad_x);
       result.push_back(WeightGradient(sums, x));
-      result.push_back(WeightGradient(sums, HiddenBefore(y, direction, cu_seqlens)));
+      result.push_back(WeightGradient(sums, Before(y, direction, cu_seqlens)));
       result.push_back(SumOfRows(sums));
     }
     result.insert(result.end(), {torch::Tensor(), torch::Tensor()});

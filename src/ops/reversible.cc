@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "kernels/reversible.h"
 #include "ops/saved_for_backward.h"
 
 namespace lshformer {
@@ -13,42 +13,29 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Added and taken off again it rounds to a multiple of 2⁻³², the distance of doubles in [2²⁰, 2²¹). A number beyond
-// ±2¹⁹ leaves that range: to a coarser grid, whose numbers are multiples of 2⁻³² too, or to a finer one, where it stays
-// what it is; as a float it is a multiple of 2⁻⁴.
-constexpr double kGrid = 1.5 * (1 << 20);
-constexpr int64_t kPiece = 1 << 15;  // elements a thread takes at a time
-
-torch::Tensor ToStream(const torch::Tensor& x) { return (x.to(torch::kFloat64) + kGrid) - kGrid; }
-
-// stream ± x on the grid, in place.
-template <int sign>
-void Add(const torch::Tensor& x, torch::Tensor& stream) {
+torch::Tensor Stream(const torch::Tensor& x) {
   const torch::Tensor values = x.contiguous();
-  const float* from = values.data_ptr<float>();
-  double* to = stream.data_ptr<double>();
-  ParallelFor(stream.numel(), kPiece, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] += sign * ((static_cast<double>(from[i]) + kGrid) - kGrid);
-  });
+  torch::Tensor stream = torch::empty(x.sizes(), torch::kFloat64);
+  ToStream(values.data_ptr<float>(), values.numel(), stream.data_ptr<double>());
+  return stream;
+}
+
+void Add(const torch::Tensor& x, torch::Tensor& stream) {
+  AddToStream(x.contiguous().data_ptr<float>(), stream.numel(), stream.data_ptr<double>());
+}
+void Take(const torch::Tensor& x, torch::Tensor& stream) {
+  TakeFromStream(x.contiguous().data_ptr<float>(), stream.numel(), stream.data_ptr<double>());
 }
 
 torch::Tensor ToFloat(const torch::Tensor& stream) {
   torch::Tensor x = torch::empty(stream.sizes(), torch::kFloat32);
-  const double* from = stream.data_ptr<double>();
-  float* to = x.data_ptr<float>();
-  ParallelFor(x.numel(), kPiece, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(from[i]);
-  });
+  StreamToFloat(stream.data_ptr<double>(), x.numel(), x.data_ptr<float>());
   return x;
 }
 
 torch::Tensor Mean(const torch::Tensor& first, const torch::Tensor& second) {
   torch::Tensor mean = torch::empty(first.sizes(), torch::kFloat32);
-  const double *a = first.data_ptr<double>(), *b = second.data_ptr<double>();
-  float* to = mean.data_ptr<float>();
-  ParallelFor(mean.numel(), kPiece, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(0.5 * (a[i] + b[i]));
-  });
+  MeanOfStreams(first.data_ptr<double>(), second.data_ptr<double>(), mean.numel(), mean.data_ptr<float>());
   return mean;
 }
 
@@ -59,11 +46,11 @@ struct Streams {
 };
 
 Streams RunLayers(const torch::Tensor& x, const std::vector<ReversibleLayer>& layers, const Visit& visit) {
-  Streams streams{ToStream(x.detach()), {}};
+  Streams streams{Stream(x.detach()), {}};
   streams.second = streams.first.clone();
   for (const ReversibleLayer& layer : layers) {
-    Add<1>(Evaluate(layer.f, ToFloat(streams.second)), streams.first);
-    Add<1>(Evaluate(layer.g, ToFloat(streams.first)), streams.second);
+    Add(Evaluate(layer.f, ToFloat(streams.second)), streams.first);
+    Add(Evaluate(layer.g, ToFloat(streams.first)), streams.second);
     if (visit) visit(Mean(streams.first, streams.second));
   }
   return streams;
@@ -88,7 +75,7 @@ std::vector<torch::Tensor> AllParameters(const std::vector<ReversibleLayer>& lay
 void StepBack(const RowFunction& half, const torch::Tensor& in, torch::Tensor& stream, const torch::Tensor& grad_out,
               torch::Tensor& grad_in, const std::vector<bool>& wanted, size_t place, variable_list& result) {
   const RowGradients gradients = Differentiate(half, ToFloat(in), grad_out);
-  Add<-1>(gradients.value, stream);
+  Take(gradients.value, stream);
   grad_in.add_(gradients.x);
   for (size_t i = 0; i < gradients.parameters.size(); ++i)
     if (wanted[place + i]) result[place + i] = gradients.parameters[i];
@@ -126,6 +113,12 @@ struct ReversibleOp : torch::autograd::Function<ReversibleOp> {
   }
 };
 
+// ToStream of kernels/reversible.h through torch's graph.
+torch::Tensor OnGrid(const torch::Tensor& x) {
+  constexpr double kGrid = 1.5 * (1 << 20);
+  return (x.to(torch::kFloat64) + kGrid) - kGrid;
+}
+
 }  // namespace
 
 torch::Tensor RunReversible(const torch::Tensor& x, const std::vector<ReversibleLayer>& layers, const Visit& visit) {
@@ -141,10 +134,10 @@ torch::Tensor RunReversible(const torch::Tensor& x, const std::vector<Reversible
 }
 
 torch::Tensor RunReversibleReference(const torch::Tensor& x, const std::vector<ReversibleLayer>& layers) {
-  torch::Tensor first = ToStream(x), second = first;
+  torch::Tensor first = OnGrid(x), second = first;
   for (const ReversibleLayer& layer : layers) {
-    first = first + ToStream(layer.f.run(second.to(torch::kFloat32), {}));
-    second = second + ToStream(layer.g.run(first.to(torch::kFloat32), {}));
+    first = first + OnGrid(layer.f.run(second.to(torch::kFloat32), {}));
+    second = second + OnGrid(layer.g.run(first.to(torch::kFloat32), {}));
   }
   return (0.5 * (first + second)).to(torch::kFloat32);
 }

@@ -1,10 +1,11 @@
 #include "ops/row_ops.h"
 
-#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "kernels/gather.h"
+#include "kernels/rows.h"
 #include "ops/saved_for_backward.h"
 
 namespace lshformer {
@@ -110,41 +111,25 @@ struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
   }
 };
 
+torch::Tensor IndexTensor(const std::vector<int32_t>& indices) {
+  return torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()), torch::kInt64);
+}
+
 using IndicesPtr = std::shared_ptr<const EmbeddingIndices>;
 
-// Adds rows of `grad` to the rows `targets` of a table; `skipped` stands for no row. Each thread owns some columns, so
-// the order of additions is that of the rows.
-void ScatterAdd(const torch::Tensor& grad, const std::vector<int32_t>& targets, int32_t skipped, torch::Tensor& table) {
-  const int64_t columns = grad.size(1);
-  const float* from = grad.data_ptr<float>();
-  float* to = table.data_ptr<float>();
-  ParallelFor(columns, 64, [&](int64_t begin, int64_t end) {  // 64: whole cache lines
-    for (size_t row = 0; row < targets.size(); ++row) {
-      if (targets[row] == skipped) continue;
-      const float* source = from + static_cast<int64_t>(row) * columns;
-      float* target = to + targets[row] * columns;
-      for (int64_t c = begin; c < end; ++c) target[c] += source[c];
-    }
-  });
+// The sums of the rows of `grad` that went to each of `rows` rows of a table.
+torch::Tensor RowSums(const torch::Tensor& grad, std::span<const int32_t> targets, int64_t rows) {
+  torch::Tensor sums = torch::zeros({rows, grad.size(1)}, grad.options());
+  AddRowsAt(grad.data_ptr<float>(), grad.size(1), targets, sums.data_ptr<float>());
+  return sums;
 }
 
 // The rows of a word table's gradient that are not zero, in torch's sparse layout: the words of the batch, ascending
 // and each once, and their sums.
 torch::Tensor WordGradient(const torch::Tensor& grad, const std::vector<int32_t>& ids, int32_t padding, int64_t words) {
-  std::vector<int32_t> used = ids;
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::erase(used, padding);
-  constexpr int32_t kNone = -1;
-  std::vector<int32_t> targets(ids.size());
-  for (size_t row = 0; row < targets.size(); ++row) {
-    const int32_t word = ids[row];
-    const auto place = std::lower_bound(used.begin(), used.end(), word) - used.begin();
-    targets[row] = word == padding ? kNone : static_cast<int32_t>(place);
-  }
-  torch::Tensor sums = torch::zeros({static_cast<int64_t>(used.size()), grad.size(1)}, grad.options());
-  ScatterAdd(grad, targets, kNone, sums);
-  const torch::Tensor rows = torch::tensor(std::vector<int64_t>(used.begin(), used.end()), torch::kInt64).unsqueeze(0);
+  const UsedRows used = FindUsedRows(ids, padding);
+  const torch::Tensor sums = RowSums(grad, used.places, std::ssize(used.rows)),
+                      rows = IndexTensor(used.rows).unsqueeze(0);
   torch::Tensor gradient =
       at::_sparse_coo_tensor_unsafe(rows, sums, {words, grad.size(1)}, grad.options().layout(torch::kSparse));
   return gradient._coalesced_(true);
@@ -155,15 +140,8 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
                                const torch::Tensor& types, IndicesPtr indices) {
     const int64_t rows = static_cast<int64_t>(indices->words.size()), columns = words.size(1);
     torch::Tensor sum = torch::empty({rows, columns}, words.options());
-    float* out = sum.data_ptr<float>();
-    const float *w = words.data_ptr<float>(), *p = positions.data_ptr<float>(), *t = types.data_ptr<float>();
-    ParallelFor(rows, 64, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const float *word = w + indices->words[row] * columns, *type = t + indices->types[row] * columns;
-        const float* position = p + indices->positions[row] * columns;
-        for (int64_t c = 0; c < columns; ++c) out[row * columns + c] = word[c] + type[c] + position[c];
-      }
-    });
+    SumEmbeddings({columns, words.data_ptr<float>(), types.data_ptr<float>(), positions.data_ptr<float>()},
+                  {indices->words, indices->types, indices->positions}, sum.data_ptr<float>());
     context->saved_data["rows"] = std::vector<int64_t>{words.size(0), positions.size(0), types.size(0)};
     Keep(context, std::move(indices));
     return sum;
@@ -172,11 +150,10 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
     const torch::Tensor grad = grads[0].contiguous();
     const EmbeddingIndices& indices = *GetKept<IndicesPtr>(context);
     const auto rows = context->saved_data["rows"].toIntVector();
-    torch::Tensor positions = torch::zeros({rows[1], grad.size(1)}, grad.options());
-    torch::Tensor types = torch::zeros({rows[2], grad.size(1)}, grad.options());
-    ScatterAdd(grad, indices.positions, -1, positions);
-    ScatterAdd(grad, indices.types, -1, types);
-    return {WordGradient(grad, indices.words, indices.padding_word, rows[0]), positions, types, {}};
+    return {WordGradient(grad, indices.words, indices.padding_word, rows[0]),
+            RowSums(grad, indices.positions, rows[1]),
+            RowSums(grad, indices.types, rows[2]),
+            {}};
   }
 };
 
@@ -188,14 +165,8 @@ struct LookedUp {
 
 struct LookUpOp : torch::autograd::Function<LookUpOp> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& table, LookedUp looked_up) {
-    const int64_t rows = static_cast<int64_t>(looked_up.ids.size()), columns = table.size(1);
-    torch::Tensor found = torch::empty({rows, columns}, table.options());
-    const float* from = table.data_ptr<float>();
-    float* to = found.data_ptr<float>();
-    ParallelFor(rows, 64, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        std::copy_n(from + looked_up.ids[row] * columns, columns, to + row * columns);
-    });
+    torch::Tensor found = torch::empty({std::ssize(looked_up.ids), table.size(1)}, table.options());
+    PickRows(table.data_ptr<float>(), table.size(1), looked_up.ids, found.data_ptr<float>());
     Keep(context, std::move(looked_up));
     return found;
   }
@@ -204,10 +175,6 @@ struct LookUpOp : torch::autograd::Function<LookUpOp> {
     return {WordGradient(grads[0].contiguous(), kept.ids, kept.padding, kept.table_rows), {}};
   }
 };
-
-torch::Tensor IndexTensor(const std::vector<int32_t>& indices) {
-  return torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()), torch::kInt64);
-}
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/rows.h"
+#include "kernels/functions.h"
 #include "ops/torch.h"
 
 namespace lshformer {

@@ -1,7 +1,6 @@
 #include "ops/segment_max.h"
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "kernels/sequences.h"
 #include "ops/saved_for_backward.h"
 
@@ -24,15 +23,9 @@ struct SegmentMaxOp : torch::autograd::Function<SegmentMaxOp> {
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const torch::Tensor rows = context->get_saved_variables()[0], grad_y = grads[0].contiguous();
-    const int64_t columns = grad_y.size(1);
-    torch::Tensor grad_x = torch::zeros({context->saved_data["rows"].toInt(), columns}, grad_y.options());
-    const int32_t* row = rows.data_ptr<int32_t>();
-    const float* from = grad_y.data_ptr<float>();
-    float* to = grad_x.data_ptr<float>();
-    ParallelFor(grad_y.size(0), 64, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s)
-        for (int64_t c = 0; c < columns; ++c) to[row[s * columns + c] * columns + c] = from[s * columns + c];
-    });
+    torch::Tensor grad_x = torch::zeros({context->saved_data["rows"].toInt(), grad_y.size(1)}, grad_y.options());
+    MaxOfSegmentsGradient(grad_y.size(0), grad_y.size(1), grad_y.data_ptr<float>(), rows.data_ptr<int32_t>(),
+                          grad_x.data_ptr<float>());
     return {grad_x, {}};
   }
 };

@@ -1,11 +1,11 @@
 #include "train/gradient.h"
 
 #include <functional>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/gather.h"
 #include "kernels/updates.h"
 
 namespace lshformer {
@@ -30,17 +30,14 @@ Gradient::Gradient(const torch::Tensor& gradient) {
 void Gradient::AddUpRows() {
   const std::span<const int64_t> ids(rows_.data_ptr<int64_t>(), static_cast<size_t>(rows_.numel()));
   if (std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end()) return;
-  std::vector<int64_t> order(ids.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
-  std::vector<int64_t> unique;
+  std::vector<int64_t> unique(ids.begin(), ids.end());
+  std::sort(unique.begin(), unique.end());
+  unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
+  std::vector<int32_t> places;
+  for (const int64_t id : ids)
+    places.push_back(static_cast<int32_t>(std::lower_bound(unique.begin(), unique.end(), id) - unique.begin()));
   torch::Tensor sums = torch::zeros_like(values_);  // as many rows or more than needed
-  for (const int64_t place : order) {
-    if (unique.empty() || unique.back() != ids[place]) unique.push_back(ids[place]);
-    float* sum = sums.data_ptr<float>() + (static_cast<int64_t>(unique.size()) - 1) * columns_;
-    const float* row = values_.data_ptr<float>() + place * columns_;
-    for (int64_t c = 0; c < columns_; ++c) sum[c] += row[c];
-  }
+  AddRowsAt(values_.data_ptr<float>(), columns_, places, sums.data_ptr<float>());
   rows_ = torch::tensor(unique, torch::kInt64);
   values_ = sums;
 }

@@ -302,10 +302,7 @@ void Trainer::ComputeSteps(float rate, Center& center) const {
   for (size_t i = 0; i < center.around.size(); ++i) {
     float* const steps = center.steps.data() + i * targets;
     RowProducts(inputs_.Row(center.around[i]), rows.data(), static_cast<int64_t>(targets), inputs_.length, steps);
-    for (size_t j = 0; j < targets; ++j) {
-      const float label = j == 0 ? 1.0f : 0.0f;
-      steps[j] = rate * (label - 1 / (1 + std::exp(-steps[j])));
-    }
+    LogisticSteps(rate, static_cast<int64_t>(targets), steps);
   }
 }
 
@@ -346,8 +343,7 @@ void Trainer::Update() {
     for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
       float* const row = r < inputs ? inputs_.Row(touched_inputs_.rows()[r].row)
                                     : outputs_.Row(touched_outputs_.rows()[r - inputs].row);
-      const float* const sum = changes_.data() + r * length;
-      for (size_t i = 0; i < length; ++i) row[i] += sum[i];
+      AddToRow(changes_.data() + r * length, inputs_.length, row);
     }
   });
 }

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "kernels/cpu/amx/packing.h"
+#include "kernels/cpu/linear/split_linear.h"
 #include "kernels/cpu/rows/blocks.h"
 #include "kernels/low_precision.h"
 #include "kernels/matmul_precision.h"
-#include "kernels/split_linear.h"
 #include "kernels/work_memory.h"
 
 namespace lshformer {

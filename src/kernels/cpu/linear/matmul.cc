@@ -53,7 +53,7 @@ constexpr int64_t kAmxRowBlock = 192;
 constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
 // Wider rows of a plain second factor than this are read at a third to two thirds of the speed of packed ones, so that
 // packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
-// bits are those of the plain factor (tests/ops/matmul_test.cc).
+// bits are those of the plain factor (tests/kernels/linear/matmul_test.cc).
 constexpr int64_t kWidePlain = 2048, kRowsToPack = 256;
 // Primitives kept, by us and by oneDNN. A step of training uses about 30.
 constexpr size_t kPrimitives = 256;
@@ -380,7 +380,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
 }  // namespace
 
 int64_t RowBlock(const std::string& implementation) {
-  // Measured for 1 … 300 rows and 1, 2 threads (tests/ops/matmul_test.cc): only the batch-reduce kernels of AVX-512
+  // Measured for 1 … 300 rows and 1, 2 threads (tests/kernels/linear/matmul_test.cc): only the batch-reduce kernels of AVX-512
   // keep the order of summation of a row whatever the shape of the call. (Sums of integers have no order.)
   if (implementation.find("amx_bf16") != implementation.npos) return kAmxRowBlock;
   return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;

@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "kernels/amx_linear.h"
+#include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/low_precision.h"
 #include "kernels/work_memory.h"
 
@@ -16,7 +17,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 PackedLinear::PackedLinear(Precision precision, const float* weight, const float* bias, int64_t out, int64_t in)
-    : precision_(precision), in_(in), out_(out) {
+    : precision_(precision), tiles_(ActiveAmxTiles()), matmul_precision_(ActiveMatmulPrecision()), in_(in), out_(out) {
   in_amx_tiles_ = MakeAmxLinear(precision, weight, bias, out, in);
   if (in_amx_tiles_) return;
   bias_.assign(bias, bias + out);
@@ -38,7 +39,10 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 
 PackedLinear::~PackedLinear() = default;
 
-const RoundedAmxLinear* PackedLinear::rounded() const { return in_amx_tiles_ ? in_amx_tiles_->Rounded() : nullptr; }
+bool PackedLinear::rounds() const { return in_amx_tiles_ && in_amx_tiles_->Rounded() != nullptr; }
+bool PackedLinear::up_to_date() const {
+  return tiles_ == ActiveAmxTiles() && matmul_precision_ == ActiveMatmulPrecision();
+}
 
 void ForPiecesOfRows(int64_t rows, bool tiles, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t threads = ThreadsHere();
@@ -76,6 +80,37 @@ void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optiona
     return;
   }
   if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
+}
+
+template <class X, class Y>
+void PackedLinear::RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const {
+  ForPiecesOfRows(rows, /*tiles=*/true, [&](int64_t begin, int64_t count) {
+    in_amx_tiles_->Rounded()->Run(count, x + begin * in_, y + begin * out_, function);
+  });
+}
+void PackedLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const {
+  RunRounded(rows, x, y, function);
+}
+void PackedLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
+  RunRounded(rows, x, y, function);
+}
+
+void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+             const float* x, float* y) {
+  const int64_t width = first.out();
+  const bool rounded = first.rounds() && second.rounds();
+  ForPiecesOfRows(rows, first.in_amx_tiles(), [&](int64_t begin, int64_t count) {
+    const float* x_rows = x + begin * first.in();
+    float *y_rows = y + begin * second.out(), *inner = WorkspaceOf(WorkspaceUse::kInner, count * width * sizeof(float));
+    if (rounded) {
+      auto* inner_rows = reinterpret_cast<BFloat16*>(inner);
+      first.in_amx_tiles_->Rounded()->Run(count, x_rows, inner_rows, function);
+      second.in_amx_tiles_->Rounded()->Run(count, inner_rows, y_rows, {});
+    } else {
+      first.Run(count, x_rows, inner, function);
+      second.Run(count, inner, y_rows, {});
+    }
+  });
 }
 
 }  // namespace lshformer

@@ -1,4 +1,4 @@
-#include "kernels/split_linear.h"
+#include "kernels/cpu/linear/split_linear.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/bfloat16.h"
-#include "kernels/rows.h"
+#include "kernels/functions.h"
 
 namespace lshformer {
 

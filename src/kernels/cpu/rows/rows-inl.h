@@ -1,9 +1,9 @@
 // Pieces shared by the row-wise kernels of one Highway target.
-#if defined(LSHFORMER_OPS_ROW_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LSHFORMER_OPS_ROW_KERNELS_INL_H_
-#undef LSHFORMER_OPS_ROW_KERNELS_INL_H_
+#if defined(LSHFORMER_KERNELS_CPU_ROWS_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSHFORMER_KERNELS_CPU_ROWS_ROWS_INL_H_
+#undef LSHFORMER_KERNELS_CPU_ROWS_ROWS_INL_H_
 #else
-#define LSHFORMER_OPS_ROW_KERNELS_INL_H_
+#define LSHFORMER_KERNELS_CPU_ROWS_ROWS_INL_H_
 #endif
 
 #include <hwy/contrib/math/math-inl.h>

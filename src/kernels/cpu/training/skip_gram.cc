@@ -1,7 +1,9 @@
 #include "kernels/skip_gram.h"
 
+#include <cmath>
+
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rows/skip_gram.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/training/skip_gram.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -79,6 +81,17 @@ void RowProducts(const float* row, const float* const* others, int64_t count, in
 void AddWeightedRows(const float* const* rows, const float* factors, int64_t stride, int64_t count, int64_t length,
                      float* sum) {
   HWY_DYNAMIC_DISPATCH(AddWeightedRows)(rows, factors, stride, count, length, sum);
+}
+
+void LogisticSteps(float rate, int64_t count, float* steps) {
+  for (int64_t j = 0; j < count; ++j) {
+    const float label = j == 0 ? 1.0f : 0.0f;
+    steps[j] = rate * (label - 1 / (1 + std::exp(-steps[j])));
+  }
+}
+
+void AddToRow(const float* change, int64_t length, float* row) {
+  for (int64_t d = 0; d < length; ++d) row[d] += change[d];
 }
 
 }  // namespace lshformer

@@ -10,7 +10,7 @@
 #include "kernels/rows.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rows/context_query.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/sequences/context_query.cc"
 #include <hwy/foreach_target.h>
 
 // After foreach_target.h.
@@ -193,7 +193,7 @@ Sequence Attend(const ContextQuery& call, int64_t b) {
   const Rows scores = Scores(call, sequence);
   sequence.over_query = SoftmaxOfRows(scores);
   sequence.attended = Product(sequence.over_query, sequence.query);
-  if (call.maximum) {
+  if (call.kind == QueryToContext::kMaximum) {
     AttendByMaximum(scores, sequence);
   } else {
     sequence.over_context = SoftmaxOfColumns(scores);
@@ -305,8 +305,9 @@ void AttendSequenceBack(const ContextQueryGradient& call, int64_t b, float* grad
   ResultGradients grads(sequence, call.grad_out + context_row * 4 * d);
   Rows grad_over_query = Product(grads.a, Transposed(sequence.query));
   Rows grad_query = ProductOfTransposed(sequence.over_query, grads.a);
-  Rows grad_scores =
-      call.forward.maximum ? ThroughMaximum(sequence, grads) : ThroughDoubleSoftmax(sequence, grads, grad_over_query);
+  Rows grad_scores = call.forward.kind == QueryToContext::kMaximum
+                         ? ThroughMaximum(sequence, grads)
+                         : ThroughDoubleSoftmax(sequence, grads, grad_over_query);
   AddSoftmaxOfRowsGradient<true>(sequence.over_query, grad_over_query, grad_scores);
   Product<Store::kAdd>(grad_scores, sequence.factors, grads.context);
   ThroughScores(call.forward, sequence, grad_scores, grad_query, grad_weights);

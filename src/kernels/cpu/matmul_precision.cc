@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "kernels/cpu/amx/amx_tiles.h"
-#include "kernels/matmul.h"
 
 namespace lshformer {
 namespace {
@@ -72,8 +71,10 @@ MatmulPrecision ParseMatmulPrecision(const std::string& name) {
 
 void SetMatmulPrecision(MatmulPrecision precision) { active = precision; }
 MatmulPrecision ActiveMatmulPrecision() {
-  return ActiveAmxTiles() == AmxTiles::kNone ? MatmulPrecision::kHighest : active.load();
+  return AmxTilesAreActive() ? active.load() : MatmulPrecision::kHighest;
 }
+
+bool AmxTilesAreActive() { return ActiveAmxTiles() != AmxTiles::kNone; }
 
 int PartsOfProducts(int products) { return products == 3 ? 2 : 1; }
 

@@ -7,7 +7,7 @@
 #include "kernels/rows.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rows/sequences.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/sequences/sequences.cc"
 #include <hwy/foreach_target.h>
 
 // After foreach_target.h.
@@ -148,6 +148,13 @@ void MaxOfSegments(std::span<const int32_t> cu_segments, int64_t columns, const 
     for (int64_t s = begin; s < end; ++s) HWY_DYNAMIC_DISPATCH(MaxOfRows)
     (x, cu_segments[static_cast<size_t>(s)], cu_segments[static_cast<size_t>(s) + 1], columns, y + s * columns,
      rows + s * columns);
+  });
+}
+
+void MaxOfSegmentsGradient(int64_t segments, int64_t columns, const float* grad_y, const int32_t* rows, float* grad_x) {
+  ParallelFor(segments, kRows, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s)
+      for (int64_t c = 0; c < columns; ++c) grad_x[rows[s * columns + c] * columns + c] = grad_y[s * columns + c];
   });
 }
 

@@ -1,5 +1,3 @@
-#include "kernels/precision.h"
-
 #include <algorithm>
 #include <chrono>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -8,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/attention.h"
 #include "kernels/packed_linear.h"
+#include "kernels/precision.h"
 
 namespace lshformer {
 namespace {
@@ -51,18 +50,6 @@ bool IntegerProductsAreExact() {
 }
 
 }  // namespace
-
-const char* Name(Precision precision) {
-  switch (precision) {
-    case Precision::kFloat32:
-      break;
-    case Precision::kBFloat16:
-      return "bfloat16";
-    case Precision::kInt8:
-      return "int8";
-  }
-  return "float32";
-}
 
 void RequirePrecision(Precision precision, const char* flag) {
   if (precision == Precision::kInt8) {

@@ -1,7 +1,7 @@
 #include "kernels/updates.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rows/updates.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/training/updates.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

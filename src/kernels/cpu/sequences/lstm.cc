@@ -8,15 +8,15 @@
 #include "kernels/cpu/aligned_floats.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/rows/lstm.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/sequences/lstm.cc"
 #include <hwy/foreach_target.h>
 
 // After foreach_target.h.
 #include "kernels/cpu/rows/rows-inl.h"
 #include "kernels/cpu/vector_math-inl.h"
 
-#ifndef LSHFORMER_OPS_LSTM_GROUP
-#define LSHFORMER_OPS_LSTM_GROUP
+#ifndef LSHFORMER_KERNELS_LSTM_GROUP
+#define LSHFORMER_KERNELS_LSTM_GROUP
 namespace lshformer {
 
 constexpr int64_t kGates = 4;
@@ -256,6 +256,21 @@ void RunLstmGradient(std::span<const LstmDirectionGradient> directions, std::spa
       [](const LstmDirectionGradient& direction, const LstmGroup& group, const float* packed) {
         HWY_DYNAMIC_DISPATCH(ReturnGroup)(direction, group, packed);
       });
+}
+
+void HiddenBefore(const float* hidden, int64_t hidden_stride, int64_t units, bool from_last_row,
+                  std::span<const int32_t> cu_seqlens, float* before) {
+  const int64_t step = from_last_row ? -1 : 1;
+  for (size_t b = 0; b + 1 < cu_seqlens.size(); ++b) {
+    const int64_t first = from_last_row ? cu_seqlens[b + 1] - 1 : cu_seqlens[b];
+    for (int64_t row = cu_seqlens[b]; row < cu_seqlens[b + 1]; ++row) {
+      if (row == first) {
+        std::fill_n(before + row * units, units, 0.0f);
+      } else {
+        std::copy_n(hidden + (row - step) * hidden_stride, units, before + row * units);
+      }
+    }
+  }
 }
 
 }  // namespace lshformer
