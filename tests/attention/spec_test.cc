@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "attention/spec_options.h"
 #include "base/error.h"
 #include "util/errors.h"
 
@@ -465,6 +466,19 @@ TEST(ScaleOfScores, IsTheRootOfTheWidthButForReformer) {
   EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 1);
   As<ReformerAttention>(spec).scale = ScoreScale::kSqrtD;
   EXPECT_DOUBLE_EQ(ScaleOfScores(spec, 16), 0.25);
+}
+
+// The default of every key of every kind is read as it was written, and every flag's default passes its own check.
+TEST(AttentionTables, DefaultsAreWhatTheirOwnChecksTake) {
+  for (const AttentionSpec& kind : AttentionKinds()) {
+    const AttentionTable& table = OptionsOf(kind);
+    EXPECT_EQ(ParseAttentionSpec(ToJson(kind), "test"), kind);
+    for (const AttentionOption& option : table.options) {
+      if (option.help.empty()) continue;
+      EXPECT_EQ(TextError(table, option, DefaultText(table, option)), "") << Name(kind) << " " << option.name;
+      EXPECT_FALSE(table.group.empty());
+    }
+  }
 }
 
 }  // namespace

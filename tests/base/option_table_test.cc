@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "attention/spec_options.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -188,19 +187,6 @@ TEST(NumberRange, SaysItsBounds) {
   EXPECT_FALSE((NumberRange{.low = 0, .low_open = true}).Holds(0));
   EXPECT_TRUE((NumberRange{.low = 0}).Holds(0));
   EXPECT_FALSE(NumberRange{}.Holds(std::numeric_limits<double>::quiet_NaN()));
-}
-
-// The default of every key of every kind is read as it was written, and every flag's default passes its own check.
-TEST(AttentionTables, DefaultsAreWhatTheirOwnChecksTake) {
-  for (const AttentionSpec& kind : AttentionKinds()) {
-    const AttentionTable& table = OptionsOf(kind);
-    EXPECT_EQ(ParseAttentionSpec(ToJson(kind), "test"), kind);
-    for (const AttentionOption& option : table.options) {
-      if (option.help.empty()) continue;
-      EXPECT_EQ(TextError(table, option, DefaultText(table, option)), "") << Name(kind) << " " << option.name;
-      EXPECT_FALSE(table.group.empty());
-    }
-  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/attention_specs.h"
 #include "kernels/ref/attention.h"
+#include "util/numbers.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {
@@ -192,8 +193,6 @@ struct OracleResult {
   ref::Outputs outputs;
   ref::Gradients grads;
 };
-
-inline std::vector<double> Wide(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
 inline OracleResult RunOracle(const AttentionCase& c) {
   const std::vector<double> query = Wide(c.query), key = Wide(c.key), value = Wide(c.value);

@@ -11,7 +11,6 @@ namespace {
 
 using testing::Borders;
 using testing::ErrorOf;
-using testing::EveryIsa;
 using testing::ExpectGradientsOf;
 using testing::ExpectSameAsReference;
 using testing::ExpectSameForAllThreads;
@@ -34,15 +33,11 @@ std::vector<Tensor> Inputs(const std::vector<int32_t>& lengths, int64_t channels
   return {Normal({Borders(lengths).back(), channels}, seed), Normal({channels, width}, seed + 1)};
 }
 
-class DepthwiseConvolutionTest : public EveryIsa {};
-INSTANTIATE_TEST_SUITE_P(Isas, DepthwiseConvolutionTest, ::testing::ValuesIn(SupportedIsas()),
-                         [](const auto& info) { return info.param; });
-
 // A result is a sum of at most 9 products: a few ε of the largest. A weight's gradient is one over all rows, by blocks
 // of 64: ε·64 of it at most, and far less where signs vary.
-TEST_P(DepthwiseConvolutionTest, AgreesWithLibtorchInDouble) {
-  for (const int64_t channels : {1, 8, 16, 19, 128})
-    for (const int64_t width : {1, 3, 5, 7, 9}) {
+TEST(DepthwiseConvolution, AgreesWithLibtorchInDouble) {
+  for (const int64_t channels : {1, 19})
+    for (const int64_t width : {1, 7}) {
       SCOPED_TRACE(::testing::Message() << channels << " channels, width " << width);
       ExpectSameAsReference(Op(kLengths), Reference(kLengths), Inputs(kLengths, channels, width, 3), 1e-6);
     }

@@ -1,28 +1,22 @@
-// Linear layers in bfloat16 and in 8-bit integers, attention in bfloat16: the products, and what a row of the result
-// may depend on.
-#include "kernels/low_precision.h"
-
+// Linear layers in bfloat16 and in 8-bit integers, the loss and attention in bfloat16: which way they go, and
+// gradients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/decoder_cross_entropy.h"
+#include "kernels/matmul.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
-#include "ops/numbers.h"
 #include "ops/threads.h"
 #include "util/errors.h"
-#include "util/rounding.h"
+#include "util/numbers.h"
 
 namespace lshformer {
 namespace {
@@ -30,11 +24,7 @@ namespace {
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Random;
-using testing::ToFloat;
-using testing::WithinRounding;
 using torch::Tensor;
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 #define NEEDS(precision) \
   if (!SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for " << Name(precision)
@@ -49,176 +39,6 @@ std::string BestWithoutAmx() {
 
 double RelativeError(const Tensor& got, const Tensor& want) {
   return ((got - want).norm() / want.norm()).item<double>();
-}
-
-struct Shape {
-  int64_t out, in;
-};
-// Odd sizes that end inside a vector, all-MiniLM's and BERT base's layers.
-const Shape kShapes[] = {{3, 7}, {33, 50}, {128, 512}, {1536, 384}, {768, 768}};
-
-struct Layer {
-  Layer(const Shape& shape, int64_t rows)
-      : x(Random(rows * shape.in, 1)), weight(Random(shape.out * shape.in, 2, 0.1)), bias(Random(shape.out, 3)) {}
-  PackedLinear Packed(Precision precision, const Shape& shape) const {
-    return PackedLinear(precision, weight.data(), bias.data(), shape.out, shape.in);
-  }
-  std::vector<float> x, weight, bias;
-};
-
-// By what this machine has, or by the software model of AMX tiles, which any machine runs.
-struct Way {
-  Precision precision;
-  bool amx_model = false;
-};
-
-class LowPrecisionTest : public ::testing::TestWithParam<Way> {
- protected:
-  void SetUp() override {
-    UseAmxModel(GetParam().amx_model);
-    if (!GetParam().amx_model) NEEDS(precision());
-  }
-  ~LowPrecisionTest() override {
-    UseAmxModel(false);
-    SetAllThreads(HardwareThreads());
-  }
-  Precision precision() const { return GetParam().precision; }
-};
-INSTANTIATE_TEST_SUITE_P(Ways, LowPrecisionTest,
-                         ::testing::Values(Way{Precision::kFloat32}, Way{Precision::kBFloat16}, Way{Precision::kInt8},
-                                           Way{Precision::kFloat32, true}, Way{Precision::kBFloat16, true},
-                                           Way{Precision::kInt8, true}),
-                         [](const auto& info) {
-                           return std::string(Name(info.param.precision)) + (info.param.amx_model ? "_tile_model" : "");
-                         });
-
-// A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two.
-TEST_P(LowPrecisionTest, RowsDoNotDependOnTheCall) {
-  constexpr int64_t kRows = kMostPackedRows + 40;
-  for (const Shape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
-    const Layer layer(shape, kRows);
-    const PackedLinear linear = layer.Packed(precision(), shape);
-    SetAllThreads(1);
-    std::vector<float> all(kRows * shape.out), some(all.size());
-    linear.Run(kRows, layer.x.data(), all.data(), UnaryFunction::kGelu);
-    for (const int threads : {1, 2, 48}) {
-      SetAllThreads(threads);
-      for (int64_t rows = 1; rows <= kRows; rows += threads == 48 ? 173 : rows < 40 ? 1 : 37) {
-        const int64_t first = (rows * 7) % (kRows - rows + 1);
-        linear.Run(rows, layer.x.data() + first * shape.in, some.data(), UnaryFunction::kGelu);
-        ASSERT_EQ(std::memcmp(some.data(), all.data() + first * shape.out, rows * shape.out * sizeof(float)), 0)
-            << rows << " rows from " << first << ", " << threads << " threads";
-      }
-    }
-  }
-}
-
-// The formula of packed_linear.h in double, with the same rounded factors.
-TEST_P(LowPrecisionTest, AgreesWithDouble) {
-  for (const Shape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
-    const int64_t rows = 21, out = shape.out, in = shape.in;
-    const Layer layer(shape, rows);
-    std::vector<double> x(layer.x.begin(), layer.x.end()), w(layer.weight.begin(), layer.weight.end());
-    if (precision() == Precision::kBFloat16) {
-      std::vector<BFloat16> low(layer.x.size()), low_w(layer.weight.size());
-      RoundRows(layer.x.data(), in, rows, in, low.data());
-      RoundRows(layer.weight.data(), in, out, in, low_w.data());
-      std::transform(low.begin(), low.end(), x.begin(), ToFloat);
-      std::transform(low_w.begin(), low_w.end(), w.begin(), ToFloat);
-    } else if (precision() == Precision::kInt8) {
-      std::vector<uint8_t> low(layer.x.size());
-      std::vector<RowScale> scales(rows);
-      QuantizeRows(layer.x.data(), rows, in, low.data(), scales.data());
-      for (int64_t i = 0; i < rows * in; ++i) x[i] = double{scales[i / in].scale} * (low[i] - scales[i / in].zero);
-      std::vector<int8_t> low_w(layer.weight.size());
-      std::vector<float> scales_w(out);
-      std::vector<int32_t> sums(out);
-      QuantizeWeight(layer.weight.data(), out, in, low_w.data(), scales_w.data(), sums.data());
-      for (int64_t i = 0; i < out * in; ++i) w[i] = double{scales_w[i / in]} * low_w[i];
-    }
-    std::vector<double> exact(rows * out), bounds(exact.size());
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < out; ++j) {
-        double sum = layer.bias[j], size = std::abs(sum);
-        for (int64_t k = 0; k < in; ++k)
-          sum += x[i * in + k] * w[j * in + k], size += std::abs(x[i * in + k] * w[j * in + k]);
-        exact[i * out + j] = sum;
-        bounds[i * out + j] = static_cast<double>(in + 4) * 0x1p-24 * size;
-      }
-    std::vector<float> y(exact.size(), kNaN);
-    layer.Packed(precision(), shape).Run(rows, layer.x.data(), y.data(), {});
-    EXPECT_THAT(y, WithinRounding(exact, bounds));
-    std::vector<float> activated(y.size());
-    layer.Packed(precision(), shape).Run(rows, layer.x.data(), activated.data(), UnaryFunction::kGelu);
-    ApplyFunction(UnaryFunction::kGelu, y, y.data());
-    EXPECT_EQ(activated, y);
-  }
-}
-
-// What is not finite stays in its row, and makes it not finite.
-TEST_P(LowPrecisionTest, NotFiniteRows) {
-  const Shape shape{8, 40};
-  Layer layer(shape, 3);
-  const PackedLinear linear = layer.Packed(precision(), shape);
-  std::vector<float> before(3 * shape.out), after(before.size());
-  linear.Run(3, layer.x.data(), before.data(), {});
-  layer.x[45] = kNaN;
-  linear.Run(3, layer.x.data(), after.data(), {});
-  for (int64_t i = 0; i < 3 * shape.out; ++i) {
-    if (i / shape.out == 1) {
-      EXPECT_TRUE(std::isnan(after[i]));
-    } else {
-      EXPECT_EQ(after[i], before[i]);
-    }
-  }
-}
-
-// Without AMX tiles the code for them is not entered: the bits are those of oneDNN's product.
-TEST(LowPrecisionWays, TilesOnlyWhereTheyAreActive) {
-  const Shape shape{33, 50};
-  const Layer layer(shape, 20);
-  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
-    if (!SupportsProducts(precision)) continue;
-    const bool low = precision != Precision::kFloat32;
-    EXPECT_EQ(layer.Packed(precision, shape).in_amx_tiles(),
-              low && ActiveAmxTiles() != AmxTiles::kNone);  // too small for float32
-    UseAmxModel(true);
-    EXPECT_EQ(layer.Packed(precision, shape).in_amx_tiles(), low);
-    UseAmxModel(false);
-  }
-  NEEDS(Precision::kBFloat16);
-  ForceIsa(BestWithoutAmx());
-  std::vector<BFloat16> x(layer.x.size()), w(layer.weight.size());
-  RoundRows(layer.x.data(), shape.in, 20, shape.in, x.data());
-  RoundRows(layer.weight.data(), shape.in, shape.out, shape.in, w.data());
-  std::vector<float> want(20 * shape.out), got(want.size());
-  PackedMatrix(MatrixOf<BFloat16>{w.data(), 1, shape.in}, shape.in, shape.out)
-      .Multiply(20, x.data(), shape.in, layer.bias.data(), want.data(), shape.out);
-  layer.Packed(Precision::kBFloat16, shape).Run(20, layer.x.data(), got.data(), {});
-  EXPECT_EQ(got, want);
-  ForceIsa("auto");
-}
-
-// Sums of bytes are exact, so that 8-bit layers give the same bits by every way.
-TEST(LowPrecisionWays, EightBitsAreTheSameInTiles) {
-  NEEDS(Precision::kInt8);
-  ForceIsa(BestWithoutAmx());
-  for (const Shape& shape : kShapes) {
-    const int64_t rows = 37;
-    Layer layer(shape, rows);
-    layer.x[3] = kNaN;
-    std::vector<float> want(rows * shape.out), got(want.size());
-    layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), want.data(), UnaryFunction::kGelu);
-    UseAmxModel(true);
-    layer.Packed(Precision::kInt8, shape).Run(rows, layer.x.data(), got.data(), UnaryFunction::kGelu);
-    UseAmxModel(false);
-    EXPECT_EQ(std::memcmp(got.data() + shape.out, want.data() + shape.out, (rows - 1) * shape.out * sizeof(float)), 0)
-        << shape.out << " from " << shape.in;
-    EXPECT_TRUE(std::all_of(got.begin(), got.begin() + shape.out, [](float y) { return std::isnan(y); }));
-  }
-  ForceIsa("auto");
 }
 
 // Attention between 8-bit layers is in bfloat16 where there are tiles; between float32's as MatmulPrecision says.

@@ -11,7 +11,6 @@ namespace {
 
 using testing::Borders;
 using testing::ErrorOf;
-using testing::EveryIsa;
 using testing::ExpectGradientsOf;
 using testing::ExpectSameAsReference;
 using testing::ExpectSameForAllThreads;
@@ -45,14 +44,10 @@ auto Reference(const std::vector<int32_t>& lengths) {
   return [&lengths](const std::vector<Tensor>& in) { return RunLayer(BiLstmReference, in, lengths); };
 }
 
-class LstmTest : public EveryIsa {};
-INSTANTIATE_TEST_SUITE_P(Isas, LstmTest, ::testing::ValuesIn(SupportedIsas()),
-                         [](const auto& info) { return info.param; });
-
-// Units around the 4, 8 and 16 lanes of a vector and the block of 16 that they are padded to. A gate's sum has
-// in + units products, each rounded, and a step hands its error on: ε·(in + units) of the largest number.
-TEST_P(LstmTest, AgreesWithLibtorchInDouble) {
-  for (const int64_t units : {1, 7, 16, 17, 50}) {
+// A gate's sum has in + units products, each rounded, and a step hands its error on: ε·(in + units) of the largest
+// number.
+TEST(Lstm, AgreesWithLibtorchInDouble) {
+  for (const int64_t units : {1, 17}) {
     SCOPED_TRACE(units);
     ExpectSameAsReference(Op(kLengths), Reference(kLengths), Inputs(kLengths, units, 3),
                           1.2e-7 * static_cast<double>(kInputs + units));
@@ -134,14 +129,6 @@ TEST(Lstm, OneBiasIsEnough) {
   EXPECT_LT((run(BiLstm) - want).abs().max().item<double>(), 1.2e-7 * (kInputs + 8));
   in[4].zero_(), in[8].zero_();
   EXPECT_TRUE(run(BiLstm).equal(RunLayer(BiLstm, in, kLengths)));
-}
-
-// Saturated gates: σ and tanh at their ends, without overflow on the way.
-TEST(Lstm, HugeSumsStayFinite) {
-  std::vector<Tensor> in = Inputs(kLengths, 16, 19);
-  in[0] = in[0] * 1e30;
-  for (const Tensor& tensor : testing::ResultAndGradients(Op(kLengths), in))
-    EXPECT_TRUE(torch::isfinite(tensor).all().item<bool>());
 }
 
 TEST(Lstm, NoRowsGiveNoRows) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention.h"
 #include "ops/threads.h"
 #include "ops/torch.h"
+#include "util/numbers.h"
 
 namespace lshformer::testing {
 
@@ -105,20 +105,6 @@ inline void ExpectSameForAllThreads(const TensorFunction& op, const std::vector<
       EXPECT_TRUE(got[i].equal(want[i])) << threads << " threads, " << (i == 0 ? "result" : "gradient ") << i;
   }
   SetAllThreads(HardwareThreads());
-}
-
-// For TEST_P: each instruction set that the machine has.
-class EveryIsa : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceIsa(GetParam()); }
-  void TearDown() override { ForceIsa("auto"); }
-};
-
-// Borders of sequences of these lengths.
-inline std::vector<int32_t> Borders(const std::vector<int32_t>& lengths) {
-  std::vector<int32_t> borders{0};
-  for (const int32_t length : lengths) borders.push_back(borders.back() + length);
-  return borders;
 }
 
 }  // namespace lshformer::testing

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <span>
 
 #include "base/parallel.h"
@@ -31,36 +30,14 @@ using torch::Tensor;
 constexpr UnaryFunction kFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu,
                                         UnaryFunction::kTanh, UnaryFunction::kSilu,    UnaryFunction::kSigmoid};
 
-TEST(FunctionTest, KnownValuesOfGelu) {
-  const std::vector<float> x{-2, -1, -0.5f, 0.5f, 1, 2, 3};
-  const double erf[] = {-0.0455003, -0.1586553, -0.1542688, 0.3457312, 0.8413447, 1.9544997, 2.9959503};
-  const double tanh[] = {-0.0454023, -0.1588080, -0.1542860, 0.3457140, 0.8411920, 1.9545977, 2.9963626};
-  std::vector<float> y(x.size());
-  ApplyFunction(UnaryFunction::kGelu, x, y.data());
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], erf[i], 3e-7) << x[i];
-  ApplyFunction(UnaryFunction::kGeluNew, x, y.data());
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], tanh[i], 3e-7) << x[i];
-}
-
-// The whole range, tails included: absolute error of a few roundings of max(1, |x|).
+// Absolute error of a few roundings of max(1, |x|).
 TEST(FunctionTest, EveryFunctionAgreesWithDouble) {
-  const Tensor x = torch::linspace(-12, 12, 4001, torch::kFloat32).to(torch::kFloat64).view({-1, 1});
+  const Tensor x = torch::linspace(-12, 12, 401, torch::kFloat32).to(torch::kFloat64).view({-1, 1});
   for (const UnaryFunction function : kFunctions) {
     SCOPED_TRACE(static_cast<int>(function));
     ExpectSameAsReference([&](const auto& in) { return Apply(function, in[0]); },
                           [&](const auto& in) { return ApplyReference(function, in[0]); }, {x}, 5e-7);
     ExpectGradientsOf([&](const auto& in) { return ApplyReference(function, in[0]); }, {x + 1e-3});
-  }
-}
-
-TEST(FunctionTest, ExtremesAreFinite) {
-  const std::vector<float> x{-1e30f, -200, -40, -0.0f, 0, 40, 200, 1e30f};
-  std::vector<float> y(x.size()), ones(x.size(), 1);
-  for (const UnaryFunction function : kFunctions) {
-    ApplyFunction(function, x, y.data());
-    for (const float value : y) EXPECT_TRUE(std::isfinite(value)) << static_cast<int>(function);
-    ApplyDerivative(function, x, ones.data(), y.data());
-    for (const float value : y) EXPECT_TRUE(std::isfinite(value)) << static_cast<int>(function);
   }
 }
 
@@ -73,10 +50,9 @@ std::shared_ptr<RowIdentities> Rows(int64_t count) {
   return rows;
 }
 
-// Columns around the 4, 8 and 16 lanes of a vector and around the 64 of a dropout group; rows around the 64 of a block.
 TEST(LayerNormTest, AgreesWithDouble) {
-  for (const int64_t columns : {3, 16, 17, 64, 65, 128})
-    for (const int64_t rows : {1, 63, 64, 130})
+  for (const int64_t columns : {3, 65})
+    for (const int64_t rows : {1, 70})
       for (const double probability : {0.0, 0.3}) {
         SCOPED_TRACE(::testing::Message() << rows << " x " << columns << ", dropout " << probability);
         const DropoutSpec dropout{probability, 5, Rows(rows)};
@@ -95,27 +71,6 @@ TEST(LayerNormTest, AgreesWithDouble) {
       }
   ExpectGradientsOf([](const auto& in) { return DropoutAddLayerNormReference(in[0], in[1], in[2], in[3], 1e-3, {}); },
                     {Normal({3, 5}, 1), Normal({3, 5}, 2), Normal({5}, 3), Normal({5}, 4)});
-}
-
-TEST(DropoutTest, KeepsTheExpectationAndDropsTheShare) {
-  const int64_t rows = 500, columns = 200;
-  const Tensor factors = DropoutFactorsReference({0.1, 3, Rows(rows)}, columns);
-  const double dropped = factors.eq(0).to(torch::kFloat64).mean().item<double>();
-  EXPECT_NEAR(dropped, 0.1, 5 * std::sqrt(0.09 / static_cast<double>(rows * columns)));
-  EXPECT_TRUE(torch::logical_or(factors.eq(0), (factors - 1 / 0.9).abs() < 1e-6).all().item<bool>());
-}
-
-// A row's mask follows from who it is, not from where it stands; another key gives another mask.
-TEST(DropoutTest, MaskIsAFunctionOfIdentity) {
-  const auto rows = Rows(40);
-  auto reversed = std::make_shared<RowIdentities>();
-  reversed->sequence_ids.assign(rows->sequence_ids.rbegin(), rows->sequence_ids.rend());
-  reversed->positions.assign(rows->positions.rbegin(), rows->positions.rend());
-  const Tensor factors = DropoutFactorsReference({0.5, 3, rows}, 70);
-  EXPECT_TRUE(factors.flip(0).equal(DropoutFactorsReference({0.5, 3, reversed}, 70)));
-  EXPECT_FALSE(factors.equal(DropoutFactorsReference({0.5, 4, rows}, 70)));
-  EXPECT_FALSE(factors[0].equal(factors[1]));
-  EXPECT_FALSE(factors[0].equal(factors[5]));  // same position, next sequence
 }
 
 TEST(DropoutTest, GradientPassesWhereTheValueDid) {
@@ -193,8 +148,8 @@ TEST(LinearTest, WrongShapesAreNamed) {
 }
 
 TEST(CrossEntropyTest, AgreesWithDouble) {
-  for (const int64_t rows : {1, 7, 40})
-    for (const int64_t words : {3, 2048, 2051}) {
+  for (const int64_t rows : {1, 40})
+    for (const int64_t words : {3, 2051}) {
       SCOPED_TRACE(::testing::Message() << rows << " rows, " << words << " words");
       std::vector<int32_t> labels;
       for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i * 911 % words));
@@ -208,15 +163,6 @@ TEST(CrossEntropyTest, AgreesWithDouble) {
         return DecoderCrossEntropyReference(in[0], in[1], in[2], {2, 0, 4});
       },
       {Normal({3, 4}, 1), Normal({5, 4}, 2), Normal({5}, 3)});
-}
-
-// More rows than one block of logits holds.
-TEST(CrossEntropyTest, BlocksOfRowsAddUp) {
-  const int64_t rows = kCrossEntropyRows + 5;
-  std::vector<int32_t> labels(rows, 1);
-  ExpectSameAsReference([&](const auto& in) { return DecoderCrossEntropy(in[0], in[1], in[2], labels); },
-                        [&](const auto& in) { return DecoderCrossEntropyReference(in[0], in[1], in[2], labels); },
-                        {Normal({rows, 6}, 1), Normal({9, 6}, 2), Normal({9}, 3)}, 2e-5);
 }
 
 TEST(CrossEntropyTest, LargeLogitsAndNoRows) {
@@ -441,24 +387,6 @@ TEST(AttentionTest, CountsAreAddedAndShapesChecked) {
               }),
               HasSubstr("8 tokens, but cu_seqlens ends at 7"));
   EXPECT_THAT(ErrorOf([&] { SelfAttention(torch::randn({7, 25}), options); }), HasSubstr("expected [tokens, 3"));
-}
-
-// Nothing row-wise depends on the number of threads, bit for bit: not values, not sums over rows.
-TEST(ThreadsTest, RowKernelsAreIndependentOfThem) {
-  std::vector<Tensor> results[2];
-  for (const int threads : {1, 2}) {
-    SetAllThreads(threads);
-    const Tensor x = Normal({333, 70}, 1).to(torch::kFloat32).requires_grad_(true);
-    const Tensor residual = Normal({333, 70}, 2).to(torch::kFloat32);
-    const Tensor gamma = Normal({70}, 3).to(torch::kFloat32).requires_grad_(true),
-                 beta = torch::zeros({70}).requires_grad_(true);
-    const Tensor y =
-        Apply(UnaryFunction::kGelu, DropoutAddLayerNorm(x, residual, gamma, beta, 1e-12, {0.2, 9, Rows(333)}));
-    (y * residual).sum().backward();
-    results[threads - 1] = {y.detach(), x.grad(), gamma.grad(), beta.grad()};
-  }
-  SetAllThreads(HardwareThreads());
-  for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(results[0][i].equal(results[1][i])) << i;
 }
 
 }  // namespace

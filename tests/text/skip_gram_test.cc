@@ -9,7 +9,6 @@
 
 #include "base/parallel.h"
 #include "base/philox.h"
-#include "kernels/skip_gram.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -128,44 +127,6 @@ TEST(SkipGramTest, BadOptionsAndTextsAreRefused) {
   EXPECT_THAT(error([](auto& o) { o.learning_rate = 0; }), HasSubstr("learning_rate: "));
   EXPECT_THAT(error([](auto& o) { o.min_count = 2; }),
               HasSubstr("expected two words that occur 2 times (min_count) or more, got 0"));
-}
-
-// Lengths and counts around what is done at once; eps · Σ|products| is what rounding allows, times the terms.
-TEST(SkipGramKernelsTest, ComputeWhatTheySay) {
-  PhiloxStream random(11);
-  for (const int64_t length : {16, 48, 304}) {
-    for (int64_t count = 1; count <= 9; ++count) {
-      std::vector<std::vector<float>> rows(static_cast<size_t>(count) + 1);
-      for (auto& row : rows)
-        for (int64_t i = 0; i < length; ++i) row.push_back(static_cast<float>(random.Normal()));
-      std::vector<const float*> others;
-      for (int64_t j = 0; j < count; ++j) others.push_back(rows[static_cast<size_t>(j)].data());
-      const std::vector<float>& row = rows.back();
-      std::vector<float> products(static_cast<size_t>(count)), sum = row;
-      RowProducts(row.data(), others.data(), count, length, products.data());
-      const int64_t stride = 3;
-      std::vector<float> factors;
-      for (int64_t j = 0; j < count * stride; ++j) factors.push_back(static_cast<float>(random.Normal()));
-      AddWeightedRows(others.data(), factors.data(), stride, count, length, sum.data());
-      const auto bound = [](double terms, double magnitude) { return terms * 0x1p-24 * magnitude; };
-      for (int64_t j = 0; j < count; ++j) {
-        double product = 0, magnitude = 0;
-        for (int64_t i = 0; i < length; ++i) {
-          const double term = double{row[static_cast<size_t>(i)]} * others[static_cast<size_t>(j)][i];
-          product += term, magnitude += std::abs(term);
-        }
-        EXPECT_NEAR(products[static_cast<size_t>(j)], product, bound(static_cast<double>(length), magnitude));
-      }
-      for (int64_t i = 0; i < length; ++i) {
-        double expected = row[static_cast<size_t>(i)], magnitude = std::abs(expected);
-        for (int64_t j = 0; j < count; ++j) {
-          const double term = double{factors[static_cast<size_t>(j * stride)]} * others[static_cast<size_t>(j)][i];
-          expected += term, magnitude += std::abs(term);
-        }
-        EXPECT_NEAR(sum[static_cast<size_t>(i)], expected, bound(static_cast<double>(2 * count + 2), magnitude));
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -12,11 +12,9 @@
 #include "util/command.h"
 #include "util/errors.h"
 
-namespace lshformer {
+namespace lshformer::testing {
 namespace {
 
-using ::lshformer::testing::ErrorOf;
-using ::lshformer::testing::RunCommand;
 using ::testing::HasSubstr;
 
 TEST(RequirePrecision, AttentionNeedsTheInstructionsToo) {
@@ -59,4 +57,4 @@ TEST(RequirePrecision, SaysWhatEmulationWouldCost) {
 }
 
 }  // namespace
-}  // namespace lshformer
+}  // namespace lshformer::testing

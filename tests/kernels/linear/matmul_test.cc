@@ -9,25 +9,23 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "ops/numbers.h"
-#include "ops/threads.h"
+#include "kernels/ref/matmul.h"
 #include "util/command.h"
+#include "util/numbers.h"
 #include "util/rounding.h"
 
-namespace lshformer {
+namespace lshformer::testing {
 namespace {
 
-using testing::Random;
-using testing::WithinRounding;
-
-struct Shape {
+struct WeightShape {
   int64_t columns, inner;
 };
 // Heads, odd sizes that end inside a vector, the layers of the BERT-LSH paper's model and one of BERT-base's width.
-const Shape kShapes[] = {{1, 8}, {2, 128}, {3, 7}, {33, 50}, {96, 32}, {128, 512}, {384, 128}, {512, 128}, {768, 768}};
+const WeightShape kWeightShapes[] = {{1, 8},     {2, 128},   {3, 7},     {33, 50},  {96, 32},
+                                     {128, 512}, {384, 128}, {512, 128}, {768, 768}};
 
-struct Operands {
-  Operands(const Shape& shape, int64_t rows)
+struct MatmulFactors {
+  MatmulFactors(const WeightShape& shape, int64_t rows)
       : shape(shape),
         a(Random(rows * shape.inner, 1)),
         weight(Random(shape.columns * shape.inner, 2)),
@@ -52,27 +50,27 @@ struct Operands {
     }
     return c;
   }
-  Shape shape;
+  WeightShape shape;
   std::vector<float> a, weight, bias;
 };
 
 class MatmulTest : public ::testing::Test {
  protected:
-  ~MatmulTest() override { SetAllThreads(HardwareThreads()); }
+  ~MatmulTest() override { SetThreads(HardwareThreads()); }
 };
 
 // A row of the result is the same bits alone, in any call and at any place in it, at one thread and at two, packed or
 // not.
 TEST_F(MatmulTest, RowsDoNotDependOnTheCall) {
   constexpr int64_t kRows = 300;
-  for (const Shape& shape : kShapes) {
+  for (const WeightShape& shape : kWeightShapes) {
     SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
-    const Operands operands(shape, kRows);
+    const MatmulFactors operands(shape, kRows);
     for (const bool packed : {false, true}) {
-      SetAllThreads(1);
+      SetThreads(1);
       const std::vector<float> all = operands.Product(0, kRows, packed);
       for (const int threads : {1, 2}) {
-        SetAllThreads(threads);
+        SetThreads(threads);
         for (int64_t rows = 1; rows <= kRows; rows += rows < 40 ? 1 : 13) {
           const int64_t first = (rows * 7) % (kRows - rows + 1);
           const std::vector<float> some = operands.Product(first, rows, packed);
@@ -88,9 +86,9 @@ TEST_F(MatmulTest, RowsDoNotDependOnTheCall) {
 TEST_F(MatmulTest, RowsDoNotDependOnTheCallWithAvx2) {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "oneDNN is limited already";
   setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
-  const auto result = testing::RunCommand({"/proc/self/exe",
-                                           "--gtest_filter=MatmulTest.RowsDoNotDependOnTheCall:"
-                                           "MatmulTest.AgreesWithDouble"});
+  const auto result = RunCommand({"/proc/self/exe",
+                                  "--gtest_filter=MatmulTest.RowsDoNotDependOnTheCall:"
+                                  "MatmulTest.AgreesWithDouble"});
   unsetenv("ONEDNN_MAX_CPU_ISA");
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   EXPECT_THAT(result.out, ::testing::HasSubstr("[  PASSED  ] 2 tests"));  // no name in the filter is out of date
@@ -98,23 +96,18 @@ TEST_F(MatmulTest, RowsDoNotDependOnTheCallWithAvx2) {
 
 // |c − exact| ≤ inner · eps · Σ|a||b|, the bound of any order of summation.
 TEST_F(MatmulTest, AgreesWithDouble) {
-  for (const Shape& shape : kShapes) {
+  for (const WeightShape& shape : kWeightShapes) {
     const int64_t rows = 37;
-    const Operands operands(shape, rows);
-    std::vector<double> exact(rows * shape.columns), bounds(exact.size());
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < shape.columns; ++j) {
-        double sum = operands.bias[j], size = std::abs(sum);
-        for (int64_t k = 0; k < shape.inner; ++k) {
-          const double term = double{operands.a[i * shape.inner + k]} * operands.weight[j * shape.inner + k];
-          sum += term;
-          size += std::abs(term);
-        }
-        exact[i * shape.columns + j] = sum;
-        bounds[i * shape.columns + j] = static_cast<double>(shape.inner + 1) * 0x1p-24 * size;
-      }
-    EXPECT_THAT(operands.Product(0, rows, false), WithinRounding(exact, bounds));
-    EXPECT_THAT(operands.Product(0, rows, true), WithinRounding(exact, bounds));
+    const MatmulFactors operands(shape, rows);
+    ref::ProductSums exact = ref::Multiply({.rows = rows,
+                                            .columns = shape.columns,
+                                            .inner = shape.inner,
+                                            .a = {operands.a.data(), shape.inner, 1},
+                                            .b = {operands.weight.data(), 1, shape.inner},
+                                            .bias = operands.bias.data()});
+    for (double& size : exact.sizes) size *= static_cast<double>(shape.inner + 1) * kFloatEps;
+    EXPECT_THAT(operands.Product(0, rows, false), WithinRounding(exact.sums, exact.sizes));
+    EXPECT_THAT(operands.Product(0, rows, true), WithinRounding(exact.sums, exact.sizes));
   }
 }
 
@@ -186,9 +179,9 @@ TEST_F(MatmulTest, WeightGradientsOfAnyNumberOfTokens) {
 // on AMX its preference for bfloat16 hangs on the number of threads. Here two layouts are given, at most one of them
 // the preferred one; read in another, columns would change places.
 TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
-  for (const Shape& shape : {Shape{384, 128}, Shape{96, 50}}) {
+  for (const WeightShape& shape : {WeightShape{384, 128}, WeightShape{96, 50}}) {
     const int64_t rows = 19;
-    const Operands operands(shape, rows);
+    const MatmulFactors operands(shape, rows);
     const std::vector<float> want = operands.Product(0, rows, /*packed=*/false);
     std::vector<double> bounds(want.size());
     for (size_t i = 0; i < want.size(); ++i)
@@ -198,7 +191,7 @@ TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
       SCOPED_TRACE(::testing::Message() << shape.columns << " columns, tag " << tag);
       const PackedMatrix matrix({operands.weight.data(), 1, shape.inner}, shape.inner, shape.columns, tag);
       for (const int threads : {1, 2, 5}) {
-        SetAllThreads(threads);
+        SetThreads(threads);
         std::vector<float> c(want.size(), NAN);
         matrix.Multiply(rows, operands.a.data(), shape.inner, operands.bias.data(), c.data(), shape.columns);
         EXPECT_THAT(c, WithinRounding(exact, bounds)) << threads << " threads";
@@ -211,7 +204,7 @@ TEST_F(MatmulTest, APackedMatrixKeepsItsLayout) {
 // that are not powers of two, and one that ends inside a vector.
 TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
   constexpr int64_t kRows = 300;
-  for (const Shape& shape : {Shape{2304, 40}, {3072, 96}, {2051, 7}, {4096, 24}}) {
+  for (const WeightShape& shape : {WeightShape{2304, 40}, {3072, 96}, {2051, 7}, {4096, 24}}) {
     SCOPED_TRACE(::testing::Message() << shape.columns << " columns, inner " << shape.inner);
     const std::vector<float> a = Random(kRows * shape.inner, 1), b = Random(shape.inner * shape.columns, 2);
     const auto product = [&](int64_t first, int64_t rows) {
@@ -225,7 +218,7 @@ TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
                 .c_stride = shape.columns});
       return c;
     };
-    SetAllThreads(1);
+    SetThreads(1);
     const std::vector<float> all = product(0, kRows);
     for (int64_t j = 0; j < shape.columns; j += 97) {
       double sum = 0, size = 0;
@@ -236,7 +229,7 @@ TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
       EXPECT_NEAR(all[j], sum, 1e-5 * size) << j;
     }
     for (const int threads : {1, 2}) {
-      SetAllThreads(threads);
+      SetThreads(threads);
       EXPECT_EQ(product(0, kRows), all) << threads << " threads";
       for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {17, 48}, {40, 255}, {44, 256}}) {
         const std::vector<float> part = product(first, rows);
@@ -248,7 +241,7 @@ TEST_F(MatmulTest, WidePlainFactorsGiveTheBitsOfPackedOnes) {
 }
 
 TEST_F(MatmulTest, NoRowsAreNoWork) {
-  const Operands operands({3, 7}, 1);
+  const MatmulFactors operands({3, 7}, 1);
   EXPECT_THAT(operands.Product(0, 0, true), ::testing::IsEmpty());
   EXPECT_THAT(operands.Product(0, 0, false), ::testing::IsEmpty());
   std::vector<float> c(3, 5.0f);  // not even cleared
@@ -272,4 +265,4 @@ TEST(RowBlockTest, OnlyAvx512BatchReduceKernelsTakeAllRowsAtOnce) {
 }
 
 }  // namespace
-}  // namespace lshformer
+}  // namespace lshformer::testing

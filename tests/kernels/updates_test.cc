@@ -1,4 +1,6 @@
-// The updates against double precision, on every instruction set.
+// The updates of optimizers against double, on every instruction set.
+#include "kernels/updates.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,25 +11,20 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "kernels/attention.h"
-#include "kernels/updates.h"
+#include "kernels/ref/updates.h"
+#include "util/every_isa.h"
 
-namespace lshformer {
+namespace lshformer::testing {
 namespace {
 
 using Floats = std::vector<float>;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
-class UpdateKernelTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceIsa(GetParam()); }
-  void TearDown() override { ForceIsa("auto"); }
-};
-INSTANTIATE_TEST_SUITE_P(Isas, UpdateKernelTest, ::testing::ValuesIn(SupportedIsas()),
-                         [](const auto& info) { return info.param; });
+class UpdateKernelTest : public EveryIsa {};
+INSTANTIATE_TEST_SUITE_P(Isas, UpdateKernelTest, AllIsas(), NameOfIsa);
 
 // Numbers over many magnitudes; an array begins one element into its memory, so at no vector's border.
-Floats Draw(int64_t count, uint64_t seed, bool positive = false) {
+Floats DrawElements(int64_t count, uint64_t seed, bool positive = false) {
   PhiloxStream random(seed);
   Floats values(static_cast<size_t>(count) + 1);
   for (float& value : values) {
@@ -48,7 +45,10 @@ constexpr LambUpdate kUpdate{.beta1 = 0.8f,
 struct LambState {
   Floats gradient, parameter, average, square;
   explicit LambState(int64_t count)
-      : gradient(Draw(count, 1)), parameter(Draw(count, 2)), average(Draw(count, 3)), square(Draw(count, 4, true)) {}
+      : gradient(DrawElements(count, 1)),
+        parameter(DrawElements(count, 2)),
+        average(DrawElements(count, 3)),
+        square(DrawElements(count, 4, true)) {}
   LambSquares Moments(const LambUpdate& update, bool no_gradient, int64_t count) {
     return UpdateLambMoments(update, no_gradient ? nullptr : gradient.data() + 1, parameter.data() + 1,
                              average.data() + 1, square.data() + 1, count);
@@ -71,15 +71,14 @@ TEST_P(UpdateKernelTest, LambIsItsFormula) {
     double weights = 0, updates = 0;
     for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
       const double g = double{kUpdate.gradient_scale} * before.gradient[i], w = before.parameter[i];
-      const double old_average = double{kUpdate.beta1} * before.average[i],
-                   new_average = double{kUpdate.one_minus_beta1} * g, average = old_average + new_average;
-      const double square = double{kUpdate.beta2} * before.square[i] + double{kUpdate.one_minus_beta2} * g * g;
-      ASSERT_NEAR(got.average[i], average, 2 * kEpsilon * (std::abs(old_average) + std::abs(new_average)));
+      const double size = double{kUpdate.beta1} * std::abs(before.average[i]) + kUpdate.one_minus_beta1 * std::abs(g);
+      const double square = ref::MovingMean(kUpdate.beta2, before.square[i], kUpdate.one_minus_beta2, g * g);
+      ASSERT_NEAR(got.average[i], ref::MovingMean(kUpdate.beta1, before.average[i], kUpdate.one_minus_beta1, g),
+                  2 * kEpsilon * size);
       ASSERT_NEAR(got.square[i], square, 4 * kEpsilon * square);
       // From here on of the moments as they were rounded.
-      const double scaled = got.average[i] / (std::sqrt(double{got.square[i]}) + double{kUpdate.epsilon}),
-                   decay = double{kUpdate.decay} * w, u = scaled + decay;
-      const double rounding = 4 * kEpsilon * (std::abs(scaled) + std::abs(decay));
+      const double u = ref::LambDirection(kUpdate, w, got.average[i], got.square[i]), decay = kUpdate.decay * w;
+      const double rounding = 4 * kEpsilon * (std::abs(u - decay) + std::abs(decay));
       ASSERT_NEAR(got.parameter[i], w - double{kStep} * u, kStep * rounding + 2 * kEpsilon * std::abs(w))
           << count << " " << i;
       weights += w * w;
@@ -113,10 +112,10 @@ TEST_P(UpdateKernelTest, LambTakesNoGradientAsZeros) {
 struct PlainState {
   Floats gradient, parameter, first, second;
   PlainState(int64_t count, bool positive_first)
-      : gradient(Draw(count, 1)),
-        parameter(Draw(count, 2)),
-        first(Draw(count, 3, positive_first)),
-        second(Draw(count, 4, true)) {}
+      : gradient(DrawElements(count, 1)),
+        parameter(DrawElements(count, 2)),
+        first(DrawElements(count, 3, positive_first)),
+        second(DrawElements(count, 4, true)) {}
   template <class Kernel>
   void Run(const Kernel& kernel, int64_t count, bool no_gradient = false) {
     kernel(no_gradient ? nullptr : gradient.data() + 1, parameter.data() + 1, first.data() + 1, second.data() + 1,
@@ -128,15 +127,15 @@ struct PlainState {
 struct Decayed {
   double value, rounding;
   Decayed(float scale, float gradient, float decay, float parameter)
-      : value(double{scale} * gradient + double{decay} * parameter),
+      : value(ref::ScaledGradient(scale, gradient, decay, parameter)),
         rounding(2 * kEpsilon * (std::abs(double{scale} * gradient) + std::abs(double{decay} * parameter))) {}
 };
 
 // keep · old + share · g², and how far a kernel may be from it.
-struct Mean {
+struct MeanSquare {
   double value, rounding;
-  Mean(float keep, float old, float share, double x, double rounding_of_x)
-      : value(double{keep} * old + double{share} * x * x),
+  MeanSquare(float keep, float old, float share, double x, double rounding_of_x)
+      : value(ref::MovingMean(keep, old, share, x * x)),
         rounding(4 * kEpsilon * value + double{share} * rounding_of_x * (2 * std::abs(x) + rounding_of_x)) {}
 };
 
@@ -164,15 +163,81 @@ TEST_P(UpdateKernelTest, AdamIsItsFormula) {
       const Decayed g(kScale, before.gradient[i], kDecay, before.parameter[i]);
       const double old = double{update.beta1} * before.first[i], added = double{update.one_minus_beta1} * g.value;
       ASSERT_NEAR(got.first[i], old + added, 2 * kEpsilon * (std::abs(old) + std::abs(added)) + g.rounding);
-      const Mean square(update.beta2, before.second[i], update.one_minus_beta2, g.value, g.rounding);
+      const MeanSquare square(update.beta2, before.second[i], update.one_minus_beta2, g.value, g.rounding);
       ASSERT_NEAR(got.second[i], square.value, square.rounding);
       // From here on of the moments as they were rounded.
-      const double root = std::sqrt(double{got.second[i]}) * double{update.root_scale} + double{update.epsilon};
-      const double step = double{update.step_size} * got.first[i] / root;
-      ASSERT_NEAR(got.parameter[i], w - step, 6 * kEpsilon * std::abs(step) + 2 * kEpsilon * std::abs(w))
+      const double want = ref::AdamWParameter(update, w, got.first[i], got.second[i]);
+      ASSERT_NEAR(got.parameter[i], want, 6 * kEpsilon * std::abs(w - want) + 2 * kEpsilon * std::abs(w))
           << count << " " << i;
     }
     EXPECT_EQ(got.parameter[0], before.parameter[0]);  // what stands in front is no one's
+  }
+}
+
+TEST_P(UpdateKernelTest, AdamWIsItsFormula) {
+  const AdamWUpdate update{.beta1 = 0.8f,
+                           .beta2 = 0.98f,
+                           .one_minus_beta1 = 0.2f,
+                           .one_minus_beta2 = 0.02f,
+                           .gradient_scale = kScale,
+                           .keep = 0.75f,
+                           .step_size = 0.37f,
+                           .root_scale = 1.3f,
+                           .epsilon = 1e-6f};
+  const auto kernel = [&](const float* gradient, float* parameter, float* first, float* second, int64_t count) {
+    UpdateAdamW(update, gradient, parameter, first, second, count);
+  };
+  for (const int64_t count : Counts()) {
+    const PlainState before(count, /*positive_first=*/false);
+    PlainState got = before, none = before;
+    got.Run(kernel, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double g = ref::ScaledGradient(kScale, before.gradient[i], 0, 0);
+      const double size = double{update.beta1} * std::abs(before.first[i]) + update.one_minus_beta1 * std::abs(g);
+      ASSERT_NEAR(got.first[i], ref::MovingMean(update.beta1, before.first[i], update.one_minus_beta1, g),
+                  2 * kEpsilon * size);
+      const double want = ref::AdamWParameter(update, before.parameter[i], got.first[i], got.second[i]);
+      const double kept = double{update.keep} * before.parameter[i];
+      ASSERT_NEAR(got.parameter[i], want, 6 * kEpsilon * std::abs(kept - want) + 2 * kEpsilon * std::abs(kept));
+    }
+    PlainState zeros = before;
+    std::fill(zeros.gradient.begin(), zeros.gradient.end(), 0.0f);
+    zeros.Run(kernel, count);
+    none.Run(kernel, count, /*no_gradient=*/true);
+    EXPECT_EQ(none.parameter, zeros.parameter);
+  }
+}
+
+TEST_P(UpdateKernelTest, AveragesOfWeights) {
+  for (const int64_t count : Counts()) {
+    const Floats weight = DrawElements(count, 1), before = DrawElements(count, 2);
+    Floats got = before;
+    UpdateAverage(0.3f, weight.data() + 1, got.data() + 1, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double change = 0.3f * (double{weight[i]} - before[i]);
+      ASSERT_NEAR(got[i], before[i] + change, kEpsilon * (std::abs(before[i]) + 2 * std::abs(change)));
+    }
+    EXPECT_EQ(got[0], before[0]);
+  }
+}
+
+// In double; a zero adds nothing wherever it stands, and a number that is not finite is found.
+TEST_P(UpdateKernelTest, SumsOfSquares) {
+  for (const int64_t count : Counts()) {
+    Floats values = DrawElements(count, 1);
+    double want = 0;
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) want += double{values[i]} * values[i];
+    const double got = SumOfSquares(values.data() + 1, count);
+    EXPECT_NEAR(got, want, 1e-13 * want) << count;
+    Floats longer(kSquaresPeriod, 0.0f);
+    longer.insert(longer.end(), values.begin() + 1, values.end());
+    longer.resize(longer.size() + kSquaresPeriod);
+    longer.insert(longer.begin(), kSquaresPeriod, 0.0f);
+    Floats shorter(longer.begin() + kSquaresPeriod, longer.end());
+    EXPECT_EQ(SumOfSquares(longer.data(), std::ssize(longer)), SumOfSquares(shorter.data(), std::ssize(shorter)));
+    if (count == 0) continue;
+    values[static_cast<size_t>(count)] = std::numeric_limits<float>::infinity();
+    EXPECT_FALSE(std::isfinite(SumOfSquares(values.data() + 1, count)));
   }
 }
 
@@ -194,13 +259,13 @@ TEST_P(UpdateKernelTest, AdadeltaIsItsFormula) {
     for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
       const double w = before.parameter[i];
       const Decayed g(kScale, before.gradient[i], kDecay, before.parameter[i]);
-      const Mean square(kAdadelta.rho, before.first[i], kAdadelta.one_minus_rho, g.value, g.rounding);
+      const MeanSquare square(kAdadelta.rho, before.first[i], kAdadelta.one_minus_rho, g.value, g.rounding);
       ASSERT_NEAR(got.first[i], square.value, square.rounding);
       // From here on of the mean square as it was rounded.
-      const double epsilon = kAdadelta.epsilon;
-      const double ratio = std::sqrt(before.second[i] + epsilon) / std::sqrt(got.first[i] + epsilon);
-      const double delta = ratio * g.value, rounding = ratio * g.rounding + 6 * kEpsilon * std::abs(delta);
-      const Mean deltas(kAdadelta.rho, before.second[i], kAdadelta.one_minus_rho, delta, rounding);
+      const double ratio = ref::AdadeltaDelta(kAdadelta, 1, got.first[i], before.second[i]);
+      const double delta = ref::AdadeltaDelta(kAdadelta, g.value, got.first[i], before.second[i]);
+      const double rounding = ratio * g.rounding + 6 * kEpsilon * std::abs(delta);
+      const MeanSquare deltas(kAdadelta.rho, before.second[i], kAdadelta.one_minus_rho, delta, rounding);
       ASSERT_NEAR(got.second[i], deltas.value, deltas.rounding);
       const double step = double{kAdadelta.learning_rate} * delta;
       ASSERT_NEAR(got.parameter[i], w - step,
@@ -225,4 +290,4 @@ TEST_P(UpdateKernelTest, AdadeltaTakesNoGradientAsZeros) {
 }
 
 }  // namespace
-}  // namespace lshformer
+}  // namespace lshformer::testing

@@ -9,7 +9,6 @@
 #include "kernels/attention.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/matmul_precision.h"
-#include "ops/threads.h"
 
 namespace lshformer::testing {
 
@@ -25,7 +24,7 @@ class InAmxModel : public ::testing::Test {
     UseAmxModel(false);
     SetMatmulPrecision(MatmulPrecision::kHighest);
     ForceIsa("auto");
-    SetAllThreads(HardwareThreads());
+    SetThreads(HardwareThreads());
   }
 };
 
