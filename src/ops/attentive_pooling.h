@@ -1,6 +1,4 @@
-// One row a sequence: the mean of its rows under the softmax of their scores.
-//
-//   y_b = Σ_t p_t x_t,   p = softmax(scores_b),   t over the rows of sequence b
+// One row a sequence: the mean of its rows under the softmax of their scores (SoftmaxPooling of kernels/sequences.h).
 #pragma once
 #include <cstdint>
 #include <vector>

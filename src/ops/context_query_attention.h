@@ -1,15 +1,6 @@
-// Attention between a context and a question in both directions, without a tensor [n, m, 3d] or [n, n].
-//
-// Per sequence, with C [n, d] the rows of its context and Q [m, d] those of its question:
-//
-//   S_tj = w_c·c_t + w_q·q_j + w_cq·(c_t∘q_j) + b           [n, m]
-//   S̄ = softmax of each row of S (over the question),   A = S̄·Q
-//   kDoubleSoftmax:  S̿ = softmax of each column of S (over the context),   B = S̄·(S̿ᵀ·C)
-//   kMaximum:        b = softmax over t of max_j S_tj,   h̃ = Σ_t b_t c_t,   B = h̃ in every row
-//
-// b, which published models have, is the same number in all of S and changes no softmax: nothing depends on it, and its
-// gradient is 0. kMaximum is BiDAF's (Seo et al. 2017), where the gradient of a maximum goes to the first j that has
-// it; kDoubleSoftmax is that of Dynamic Coattention Networks (Xiong et al. 2017) and of QANet (Yu et al. 2018).
+// Attention between a context and a question in both directions: the formulas of kernels/context_query.h, with the bias
+// b of published models added to S. It is the same number in all of S and changes no softmax: nothing depends on it, and
+// its gradient is 0.
 #pragma once
 #include <cstdint>
 #include <vector>

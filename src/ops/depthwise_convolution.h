@@ -1,8 +1,5 @@
-// Convolution along each sequence, every channel by itself (Chollet 2017; the first half of a depthwise-separable one).
-//
-//   y[t, c] = Σ_{j=0}^{k−1} weight[c, j] · x[t + j − (k−1)/2, c]
-//
-// k is odd; rows beyond a sequence's ends count as 0. A sequence never sees another.
+// Convolution along each sequence, every channel by itself: Convolve of kernels/sequences.h, its taps as torch has a
+// weight, [channels, width].
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -1,10 +1,8 @@
-// A bidirectional LSTM layer over packed sequences (Hochreiter and Schmidhuber 1997; gates in torch's order i, f, g,
-// o).
+// A bidirectional LSTM layer over packed sequences, by the formulas of kernels/lstm.h with
 //
-//   [i f g o] = W_ih·x_t + b_ih + W_hh·h_{t−1} + b_hh
-//   c_t = σ(f)∘c_{t−1} + σ(i)∘tanh(g),   h_t = σ(o)∘tanh(c_t)
+//   sums_t = W_ih·x_t + b_ih + b_hh
 //
-// h and c begin as 0; the forward direction runs from a sequence's first row, the backward one from its last.
+// The forward direction runs from a sequence's first row, the backward one from its last.
 #pragma once
 #include <cstdint>
 #include <vector>

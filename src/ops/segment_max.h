@@ -1,8 +1,5 @@
-// The maximum over each of consecutive groups of rows, column by column: max pooling over the characters of a word.
-//
-//   y[s, c] = max over the rows n of segment s of x[n, c]
-//
-// The gradient goes to the first row that has the maximum. Not a number, where there is one, is the maximum.
+// The maximum over each of consecutive groups of rows, column by column (MaxOfSegments of kernels/sequences.h): max
+// pooling over the characters of a word. The gradient goes to the first row that has the maximum.
 #pragma once
 #include <cstdint>
 #include <vector>
