@@ -138,6 +138,7 @@ Json EvaluateText(Subject subject) {
   if (subject.model.task() == Task::kPretraining)
     text.pairs = PairsOf(job.objective).value_or(FamilyOf(subject.model.config()).sentence_pairs.kind);
   if (text.pairs) subject.options.pairs = *text.pairs;
+  if (text.pairs) RequireTypesOfPairs(*text.pairs, subject.model.config());
   const Masker masker(subject.tokenizer, job.mlm_probability, job.seed, job.masking);
   if (text.pairs && text.line_by_line) FailOption("line_by_line", "this model is evaluated on pairs of sentences");
   const SequenceSet set = ReadTextToMask({job.validation_file}, subject.tokenizer, text, job.max_eval_samples);

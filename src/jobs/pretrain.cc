@@ -48,13 +48,6 @@ std::vector<OptionFile> FilesOf(const PretrainOptions& options) {
   return files;
 }
 
-// Both sentences of a pair are told apart by their types alone.
-void RequireTypesOfPairs(const std::string& objective, const ModelConfig& config) {
-  if (config.type_vocab_size < 2)
-    FailOption("objective", "{} is of pairs of sentences, which the model does not take (type_vocab_size {})",
-               objective, config.type_vocab_size);
-}
-
 }  // namespace
 
 JobResult RunPretrain(const PretrainOptions& options) {
@@ -70,7 +63,7 @@ JobResult RunPretrain(const PretrainOptions& options) {
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training);
-  if (pairs) RequireTypesOfPairs(options.objective, job.model->config());
+  if (pairs) RequireTypesOfPairs(*pairs, job.model->config());
   EvaluateOptions evaluating = Evaluating(job);
   if (pairs) evaluating.pairs = *pairs;
   job.metrics = EvaluationKeys(job.model->config(), job.model->task(), evaluating);

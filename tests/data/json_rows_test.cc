@@ -82,8 +82,8 @@ TEST_F(JsonRowsTest, PlacesAreThoseOfTheFile) {
   EXPECT_THAT(Error("{\"version\":\"1\",\n\"data\":[\n{\"title\":\"t\",\"paragraphs\":[]}\n]\n} x\n"),
               HasSubstr("a.json: invalid JSON at line 5, column 3: invalid literal, near 'x'"));
   EXPECT_THAT(Error("\n\n[\n{\"a\":1}\n]]\n"), HasSubstr("a.json: invalid JSON at line 5, column 2:"));
-  EXPECT_THAT(Error("[{\"a\":1}, {\"a\":}]"), HasSubstr("a.json:1: invalid JSON at column 17:"));
-  EXPECT_THAT(Error("[\n {\"a\":1}, {\"a\":}]"), HasSubstr("a.json:2: invalid JSON at column 17:"));
+  EXPECT_THAT(Error("[{\"a\":1}, {\"a\":}]"), HasSubstr("a.json:1: invalid JSON at column 16:"));
+  EXPECT_THAT(Error("[\n {\"a\":1}, {\"a\":}]"), HasSubstr("a.json:2: invalid JSON at column 16:"));
   EXPECT_THAT(Error("[\n {\"a\":1},\n {\n  \"a\":}]"), HasSubstr("a.json:3: invalid JSON at line 4, column 7:"));
   EXPECT_THAT(Error("\n{\n\"a\":}\n"), HasSubstr("a.json:2: invalid JSON at line 3, column 5:"));
 }

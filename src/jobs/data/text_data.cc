@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/error.h"
 #include "base/logging.h"
 #include "data/corpus.h"
 
@@ -11,6 +12,12 @@ std::optional<PairKind> PairsOf(const std::string& objective) {
   if (objective == "mlm+nsp") return PairKind::kNextSentence;
   if (objective == "mlm+sop") return PairKind::kSentenceOrder;
   return std::nullopt;
+}
+
+void RequireTypesOfPairs(PairKind pairs, const ModelConfig& config) {
+  if (config.type_vocab_size < 2)
+    FailOption("objective", "{} is of pairs of sentences, which the model does not take (type_vocab_size {})",
+               pairs == PairKind::kNextSentence ? "mlm+nsp" : "mlm+sop", config.type_vocab_size);
 }
 
 SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenizer& tokenizer,

@@ -7,6 +7,7 @@
 
 #include "data/sentence_pairs.h"
 #include "data/sequence_set.h"
+#include "models/config.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
@@ -22,6 +23,9 @@ struct TextOptions {
 
 // Of an objective, "mlm", "mlm+nsp" or "mlm+sop"; none of others.
 std::optional<PairKind> PairsOf(const std::string& objective);
+
+// OptionError of "objective" where a model cannot take pairs, whose sentences their types tell apart.
+void RequireTypesOfPairs(PairKind pairs, const ModelConfig& config);
 
 // The first `limit` sequences of the files; 0: all.
 SequenceSet ReadTextToMask(const std::vector<std::string>& files, const Tokenizer& tokenizer,
