@@ -116,6 +116,13 @@ void CopyInto(const NamedTensors& tensors, const SafetensorsFile& file) {
   }
 }
 
+// A model's weights out of its file, which names those of a model without a head otherwise than the model does.
+void CopyWeights(Model& model, const std::string& folder) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : model.NamedParameters()) tensors.emplace_back(FileWeightName(model, name), tensor);
+  CopyInto(tensors, SafetensorsFile(folder + "/model.safetensors"));
+}
+
 std::string OptimizerPath(const std::string& folder) { return folder + "/optimizer.safetensors"; }
 
 void WriteOptimizer(const std::string& folder, const CheckpointParts& parts) {
@@ -248,7 +255,7 @@ TrainerState LoadCheckpoint(const std::string& folder, Model& model, Optimizer& 
   const std::string state_path = folder + "/trainer_state.json", optimizer_path = folder + "/optimizer.json";
   TrainerState state = ParseTrainerState(ReadJsonFile(state_path), state_path);
   const int64_t steps = GetInt(ReadJsonFile(optimizer_path), "steps", optimizer_path, 0);
-  CopyInto(model.NamedParameters(), SafetensorsFile(folder + "/model.safetensors"));
+  CopyWeights(model, folder);
   optimizer.set_steps(steps);
   if (!HasOptimizerState(folder)) return state;
   const SafetensorsFile optimizer_file(OptimizerPath(folder));
@@ -262,7 +269,7 @@ std::string BestCheckpoint(const std::string& output_dir, const TrainerState& st
 }
 
 void LoadBestModel(const std::string& output_dir, const TrainerState& state, Model& model) {
-  CopyInto(model.NamedParameters(), SafetensorsFile(BestCheckpoint(output_dir, state) + "/model.safetensors"));
+  CopyWeights(model, BestCheckpoint(output_dir, state));
 }
 
 std::string IncompleteReason(const std::string& folder) {

@@ -168,7 +168,7 @@ TEST(TrainingLoss, IsAskedForItsItemsOnceAnUpdate) {
   EXPECT_THAT(Different(Copies(*own), Copies(*other)), IsEmpty()) << "it is the head's own";
 }
 
-// Two terms over different numbers of items: squares of the first states, and of all states. By hand as one batch.
+// Two terms over different numbers of items, of the first states and of all of them: as if all were one batch.
 TEST(TrainingLoss, TermsAreMeansOverTheirOwnItems) {
   TrainingLoss loss;
   loss.items = [](Model&, std::span<const PackedBatch> update) {
@@ -179,8 +179,8 @@ TEST(TrainingLoss, TermsAreMeansOverTheirOwnItems) {
   loss.terms = [](Model& model, const PackedBatch& batch, const ForwardOptions&) {
     const torch::Tensor states = model.Forward(batch, {}).last_hidden_state;  // [T, H]
     std::vector<int64_t> first(batch.tokens.cu_seqlens.begin(), batch.tokens.cu_seqlens.end() - 1);
-    return std::vector<torch::Tensor>{states.index_select(0, torch::tensor(first)).square().sum(1).mean(),
-                                      states.square().sum(1).mean()};
+    return std::vector<torch::Tensor>{states.index_select(0, torch::tensor(first)).exp().sum(1).mean(),
+                                      states.exp().sum(1).mean()};
   };
   const ModelPtr parts = TinyModel(), whole = TinyModel();
   const std::vector<PackedBatch> batches{TinyBatch(0, std::vector<int64_t>{0}),
