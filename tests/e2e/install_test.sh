@@ -70,10 +70,10 @@ read -ra libraries < <(pkg-config --libs --static lshformer | sed 's/-llshformer
 
 # The shared library: its soname has the minor version, and no other library's names are to be linked from it.
 soname=liblshformer.so.$(pkg-config --modversion lshformer | cut -d. -f1,2)
-readelf -d "$library/liblshformer.so" | grep -qF "[$soname]" || fail "the soname is not $soname"
+[[ $(readelf -d "$library/liblshformer.so") == *"[$soname]"* ]] || fail "the soname is not $soname"
 others=$(nm -D --extern-only --defined-only --demangle "$library/liblshformer.so" | cut -d' ' -f3- | grep -v 'lshformer::' || true)
 [[ -z $others ]] || fail "liblshformer.so exports names of others: $others"
-linked() { LD_LIBRARY_PATH=$library ldd "$1" | grep -qF "$soname"; }
+linked() { [[ $(LD_LIBRARY_PATH=$library ldd "$1") == *"$soname"* ]]; }
 for program in example_shared/encode example_shared/train_classifier encode_shared; do
   linked "$work/$program" || fail "$program does not link the shared library"
 done
