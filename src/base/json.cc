@@ -359,7 +359,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string Suggestion(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string nearest = Nearest(word, candidates);
-  return nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest);
+  return nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", Shown(nearest));
 }
 
 }  // namespace lshformer

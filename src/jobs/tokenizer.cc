@@ -51,7 +51,6 @@ void ReadTexts(const std::string& path, const AddTexts& add);
 
 // Hands the lines of a file, or the texts of its rows of JSON, to `add` in blocks of bounded size.
 void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
-  RefuseTable(path);
   if (IsJsonLines(path)) return ReadTexts(path, add);
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");

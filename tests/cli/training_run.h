@@ -157,7 +157,7 @@ class TrainingRunTest : public ::testing::Test {
     return true;
   }
 
-  static inline const Json kMark = Json::object({{"marked", "by the test"}});
+  static inline const Json kMark = Json::object({{"marked", 1}});
   testing::TempFolder folder_;
 };
 

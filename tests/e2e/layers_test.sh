@@ -14,11 +14,11 @@ programs() { ninja -C "$work/$1" -t targets all | grep -oE "^[a-z_]+_(test|fuzz)
 configure kernels kernels || { cat "$work/log"; fail "the kernels cannot be configured"; }
 asked=$(grep -E '^(TORCH|DNNL|ICU|ZLIB|SENTENCEPIECE|CLI11)_' "$work/kernels/CMakeCache.txt" || true)
 [[ -z $asked ]] || fail "the kernels alone ask for $asked"
-[[ $(programs kernels) == "attention_test base_test kernels_test source_rules_test tile_access_test " ]] ||
+[[ $(programs kernels) == "amx_access_test attention_test base_test kernels_test source_rules_test " ]] ||
   fail "the kernels' tests are $(programs kernels)"
 
 configure text 'report;text' || { cat "$work/log"; fail "report and text cannot be configured"; }
-[[ $(programs text) == "attention_test base_test kernels_test report_test source_rules_test text_test tile_access_test " ]] ||
+[[ $(programs text) == "amx_access_test attention_test base_test kernels_test report_test source_rules_test text_test " ]] ||
   fail "the tests of report and text are $(programs text)"
 asked=$(grep -E '^(TORCH|DNNL|ZLIB|CLI11)_' "$work/text/CMakeCache.txt" || true)
 [[ -z $asked ]] || fail "report and text ask for $asked"
