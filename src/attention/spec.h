@@ -21,7 +21,7 @@ namespace lshformer {
 
 enum class Resample { kCall, kNever };  // new planes or rotations at every training step, or the same for ever
 
-inline constexpr int kAutoLength = -1;        // a min_length "auto": by the lengths that `tune` measured
+inline constexpr int kAutoLength = -1;          // a min_length "auto": by the lengths that `tune` measured
 inline constexpr int kNeverSparse = INT32_MAX;  // a length that no sequence reaches; "never" in tuned_lengths
 
 // What `lshformer tune` measured: from how many tokens on hashing is faster than the kind's exact form. They are

@@ -3,7 +3,8 @@
 //   kBFloat16  x and W rounded to bfloat16, products and sums as tiles have them, plus b, f
 //   kInt8      sums of bytes, exact, and from them y as packed_linear.h has it: the bits are those of any other way to
 //              the sums
-//   kFloat32   x and W as sums of parts in bfloat16, as kernels/matmul_precision.h chooses; kernels/cpu/linear/split_linear.h
+//   kFloat32   x and W as sums of parts in bfloat16, as kernels/matmul_precision.h chooses;
+//   kernels/cpu/linear/split_linear.h
 //
 // b, scales and f are applied to a block of sums that is still in the first cache. A row of y depends on that row of x
 // alone, bit for bit. Work memory of a thread: its rows of x in the low precision, and what cpu/amx/product.h takes.
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "kernels/cpu/amx/product.h"
+#include "kernels/functions.h"
 #include "kernels/matmul.h"
 #include "kernels/precision.h"
-#include "kernels/functions.h"
 
 namespace lshformer {
 

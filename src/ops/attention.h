@@ -36,8 +36,8 @@ class DrawnProjections {
  private:
   std::mutex mutex_;
   uint64_t step_ = 0;
-  int64_t version_ = 0;                                 // of the stored directions
-  std::shared_ptr<const Projections> projections_;      // null: nothing yet
+  int64_t version_ = 0;                             // of the stored directions
+  std::shared_ptr<const Projections> projections_;  // null: nothing yet
 };
 
 // How the rows of a stream fall into sequences, and which these are; one for all layers of a batch.

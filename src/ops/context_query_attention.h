@@ -1,6 +1,6 @@
 // Attention between a context and a question in both directions: the formulas of kernels/context_query.h, with the bias
-// b of published models added to S. It is the same number in all of S and changes no softmax: nothing depends on it, and
-// its gradient is 0.
+// b of published models added to S. It is the same number in all of S and changes no softmax: nothing depends on it,
+// and its gradient is 0.
 #pragma once
 #include <cstdint>
 #include <vector>

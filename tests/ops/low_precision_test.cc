@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/execution.h"
-#include "kernels/isa.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/decoder_cross_entropy.h"
+#include "kernels/execution.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
@@ -23,10 +23,10 @@
 namespace lshformer {
 namespace {
 
-using testing::Sequences;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Random;
+using testing::Sequences;
 using torch::Tensor;
 
 #define NEEDS(precision) \

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/execution.h"
 #include "kernels/isa.h"
-#include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
 #include "ops/linear.h"

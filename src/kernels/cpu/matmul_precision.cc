@@ -70,9 +70,7 @@ MatmulPrecision ParseMatmulPrecision(const std::string& name) {
 }
 
 void SetMatmulPrecision(MatmulPrecision precision) { active = precision; }
-MatmulPrecision ActiveMatmulPrecision() {
-  return AmxTilesAreActive() ? active.load() : MatmulPrecision::kHighest;
-}
+MatmulPrecision ActiveMatmulPrecision() { return AmxTilesAreActive() ? active.load() : MatmulPrecision::kHighest; }
 
 bool AmxTilesAreActive() { return ActiveAmxTiles() != AmxTiles::kNone; }
 

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "kernels/isa.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/low_precision.h"
 #include "kernels/ref/matmul.h"
 #include "util/numbers.h"

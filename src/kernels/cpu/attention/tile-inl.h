@@ -18,8 +18,8 @@ namespace lshformer::HWY_NAMESPACE {
 
 // The rows of a tile and what the pair rule and dropout need of them.
 struct TileRows {
-  int count = 0, padded = 0;    // padded to whole vectors
-  bool not_finite = false;      // of the rows gathered so far
+  int count = 0, padded = 0;  // padded to whole vectors
+  bool not_finite = false;    // of the rows gathered so far
   const float* less =
       nullptr;  // [UnitCentroids::stride] taken off the rows that scores are made of: their group's mean
   alignas(64) int32_t positions[kTileRows];

@@ -380,8 +380,8 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
 }  // namespace
 
 int64_t RowBlock(const std::string& implementation) {
-  // Measured for 1 … 300 rows and 1, 2 threads (tests/kernels/linear/matmul_test.cc): only the batch-reduce kernels of AVX-512
-  // keep the order of summation of a row whatever the shape of the call. (Sums of integers have no order.)
+  // Measured for 1 … 300 rows and 1, 2 threads (tests/kernels/linear/matmul_test.cc): only the batch-reduce kernels of
+  // AVX-512 keep the order of summation of a row whatever the shape of the call. (Sums of integers have no order.)
   if (implementation.find("amx_bf16") != implementation.npos) return kAmxRowBlock;
   return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
 }
