@@ -10,9 +10,6 @@ namespace lshformer {
 Figures::Figures(const Json& values) {
   if (values.is_null()) return;
   if (!values.is_object()) Fail("expected an object of figures, got {}", ShownValue(values));
-  for (const auto& [name, value] : values.items())
-    if (!value.is_number() && !value.is_null() && !IsNotFinite(value))
-      Fail("{}: expected a number, got {}", Shown(name), ShownValue(value));
   values_ = values;
 }
 
@@ -25,7 +22,9 @@ std::vector<std::string> Figures::names() const {
 double Figures::operator[](std::string_view name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) Fail("there is no figure \"{}\"{}", Shown(name), Suggestion(name, names()));
-  return found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+  if (found->is_number()) return found->get<double>();
+  if (!found->is_null() && !IsNotFinite(*found)) Fail("{}: expected a number, got {}", Shown(name), ShownValue(*found));
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 void to_json(Json& json, const Figures& figures) { json = figures.empty() ? Json() : figures.values_; }

@@ -14,14 +14,14 @@ namespace lshformer {
 class Figures {
  public:
   Figures() = default;
-  // An object whose values are numbers, or null where a figure is undefined; null is an object of none. Error for
-  // anything else.
+  // An object, mostly of numbers, with null where a figure is undefined; null is an object of none. What else stands
+  // beside them, as other programs write it into a log, is kept.
   Figures(const Json& values);  // NOLINT: what holds figures as JSON is meant to become them
 
   bool empty() const { return values_.empty(); }
   bool contains(std::string_view name) const { return values_.contains(name); }
   std::vector<std::string> names() const;
-  // NaN of one that is undefined. Error where there is none of this name, with the nearest.
+  // NaN of one that is undefined. Error where there is none of this name, with the nearest, or no number.
   double operator[](std::string_view name) const;
 
  private:

@@ -35,7 +35,9 @@ TEST(Figures, OfNoneAreNull) {
 }
 
 TEST(Figures, WhatIsNoNumberIsNamed) {
-  EXPECT_EQ(ErrorOf([] { Figures(Json{{"eval_loss", 1}, {"name", "x"}}); }), "name: expected a number, got \"x\"");
+  const Json of_another = {{"eval_loss", 1}, {"name", "x"}};
+  EXPECT_EQ(Json(Figures(of_another)), of_another) << "what other programs write is kept";
+  EXPECT_EQ(ErrorOf([&] { Figures{of_another}["name"]; }), "name: expected a number, got \"x\"");
   EXPECT_EQ(ErrorOf([] { Figures(Json::array({1})); }), "expected an object of figures, got a list of 1 value");
   EXPECT_EQ(ErrorOf([] { FiguresOfEach(Json::object()); }), "expected a list of figures, got an object");
   EXPECT_EQ(ErrorOf([] {
