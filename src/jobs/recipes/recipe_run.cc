@@ -133,7 +133,8 @@ bool Needed(const Recipe& recipe, const RecipeColumn& column, const ReproduceOpt
 }
 
 Names KnownNames(const Recipe& recipe, const ReproduceOptions& options) {
-  Names names{{{"output", options.output_dir}}, {}, {}};
+  Names names;
+  names.texts["output"] = options.output_dir;
   std::vector<std::string> known;
   for (const auto& [name, what] : recipe.inputs) {
     known.push_back(name);

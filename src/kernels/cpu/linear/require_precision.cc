@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
@@ -42,9 +43,11 @@ double TimesSlower(Precision precision) {
 // Instructions before VNNI add pairs of products in 16 bits, where the largest do not fit.
 bool IntegerProductsAreExact() {
   constexpr int64_t kInner = 64, kColumns = 16;
-  const std::vector<int8_t> b(kInner * kColumns, 127);
-  const std::vector<uint8_t> a(kInner, 255);
-  std::vector<int32_t> c(kColumns);
+  std::array<int8_t, kInner * kColumns> b;
+  std::array<uint8_t, kInner> a;
+  std::array<int32_t, kColumns> c{};
+  b.fill(127);
+  a.fill(255);
   PackedMatrix(MatrixOf<int8_t>{b.data(), 1, kInner}, kInner, kColumns)
       .Multiply(1, a.data(), kInner, c.data(), kColumns);
   return std::all_of(c.begin(), c.end(), [](int32_t sum) { return sum == 255 * 127 * kInner; });
