@@ -130,7 +130,7 @@ struct Unit {
   int32_t clusters = -1;      // in AttentionPlan::clusters, and Centroids::units; −1: none
   int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
 
-  int32_t ChunksOfARound() const { return (length + view.chunk - 1) / window.chunk; }
+  int32_t ChunksOfARound() const { return (length + view.chunk - 1) / view.chunk; }
 };
 
 struct AttentionPlan {
