@@ -33,11 +33,11 @@ double TrainingFloats(const ModelConfig& config, double tokens) {
   const bool pieces = share < 1;
   double stored = 0, attention = 0;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const double parts = SlicesOf(config.layer_attention(layer)),
+    const double slices = SlicesOf(config.layer_attention(layer)),
                  inner_layers = static_cast<double>(config.inner_group_num);
     stored += inner_layers *
-              ((5 + parts) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner));
-    attention = std::max(attention, (5 + 2 * parts) * hidden);
+              ((5 + slices) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner));
+    attention = std::max(attention, (5 + 2 * slices) * hidden);
   }
   const double embeddings = 2 * static_cast<double>(config.embedding_width());
   if (!config.reversible) return stored + embeddings + (pieces ? 4 * hidden + share * 3 * inner : 2 * hidden + inner);

@@ -52,7 +52,7 @@ std::shared_ptr<const RowIdentities> RowsOf(std::shared_ptr<const RowIdentities>
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
                                            const torch::Tensor& rows) const {
   const Precision precision = context.precision;
-  const torch::Tensor qkv = query_key_value_(hidden, precision, attention_.InputType(context));  // [T, parts · H]
+  const torch::Tensor qkv = query_key_value_(hidden, precision, attention_.InputType(context));  // [T, slices · H]
   return attention_output_(RowsOf(attention_(qkv, context, RowType(precision)), rows), precision);
 }
 

@@ -28,10 +28,10 @@ AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) 
           static_cast<int>(qkv.size(1) / (SlicesOf(*options.spec) * options.heads))};
 }
 
-// Part 0, 1, … of a [T, parts · hidden] tensor: query, key where there is one, value.
+// Slice 0, 1, … of a [T, slices · hidden] tensor: query, key where there is one, value.
 template <class T>
-HeadTensor<T> Part(const torch::Tensor& qkv, const AttentionShape& shape, int part) {
-  return {static_cast<T*>(qkv.data_ptr()) + part * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
+HeadTensor<T> Slice(const torch::Tensor& qkv, const AttentionShape& shape, int slice) {
+  return {static_cast<T*>(qkv.data_ptr()) + slice * shape.heads * shape.head_dim, qkv.size(1), shape.head_dim};
 }
 template <class T>
 HeadTensor<T> Whole(const torch::Tensor& x, const AttentionShape& shape) {
@@ -41,11 +41,11 @@ bool IsRounded(const torch::Tensor& x) { return x.scalar_type() == torch::kBFloa
 
 template <class T>
 HeadTensor<T> Key(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
-  return SlicesOf(spec) == 3 ? Part<T>(qkv, shape, 1) : HeadTensor<T>{};
+  return SlicesOf(spec) == 3 ? Slice<T>(qkv, shape, 1) : HeadTensor<T>{};
 }
 template <class T>
 HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
-  return Part<T>(qkv, shape, SlicesOf(spec) - 1);
+  return Slice<T>(qkv, shape, SlicesOf(spec) - 1);
 }
 
 // The first columns of `drawn` [rows, depth] become those of `stored`.
@@ -88,11 +88,11 @@ OperatorCall CallOf(const AttentionOptions& options, const torch::Tensor& qkv, c
   call.tokens = qkv.size(0);
   call.shape = Shape(options, qkv);
   if (IsRounded(qkv)) {
-    call.rounded_query = Part<const BFloat16>(qkv, call.shape, 0);
+    call.rounded_query = Slice<const BFloat16>(qkv, call.shape, 0);
     call.rounded_key = Key<const BFloat16>(*options.spec, qkv, call.shape);
     call.rounded_value = Value<const BFloat16>(*options.spec, qkv, call.shape);
   } else {
-    call.query = Part<const float>(qkv, call.shape, 0);
+    call.query = Slice<const float>(qkv, call.shape, 0);
     call.key = Key<const float>(*options.spec, qkv, call.shape);
     call.value = Value<const float>(*options.spec, qkv, call.shape);
   }
@@ -110,10 +110,11 @@ OperatorCall CallOf(const AttentionOptions& options, const torch::Tensor& qkv, c
 
 // What the readable form takes too: any floating type.
 void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
-  const int parts = SlicesOf(*options.spec);
-  if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (parts * options.heads) != 0)
-    Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", parts, options.heads, c10::str(qkv.sizes()));
-  const int64_t head_dim = qkv.size(1) / (parts * options.heads);
+  const int slices = SlicesOf(*options.spec);
+  if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (slices * options.heads) != 0)
+    Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", slices, options.heads,
+         c10::str(qkv.sizes()));
+  const int64_t head_dim = qkv.size(1) / (slices * options.heads);
   if (head_dim < 1 || head_dim > 256) Fail("attention: expected head_dim 1 to 256, got {}", head_dim);
   if (qkv.size(0) != options.cu_seqlens().back())
     Fail("attention: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.cu_seqlens().back());
@@ -169,7 +170,7 @@ struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
     const OperatorCall forward = CallOf(*state->options, qkv, out, saved[2]);
     const AttentionSpec& spec = *forward.spec;
     RunOperatorBackward({forward, state->planned, Whole<const float>(grad_out, forward.shape),
-                         Part<float>(grad, forward.shape, 0), Key<float>(spec, grad, forward.shape),
+                         Slice<float>(grad, forward.shape, 0), Key<float>(spec, grad, forward.shape),
                          Value<float>(spec, grad, forward.shape)});
     return {grad, {}};
   }
@@ -198,8 +199,8 @@ torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoB
 Buckets BucketsOf(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
   if (!AnySparse(*options.spec, shape)) return {};
-  return HashQueriesAndKeys(*options.spec, shape, Part<const float>(single, shape, 0),
-                            Part<const float>(single, shape, 1), std::get<SimHashPlanes>(*Numbers(options, shape)));
+  return HashQueriesAndKeys(*options.spec, shape, Slice<const float>(single, shape, 0),
+                            Slice<const float>(single, shape, 1), std::get<SimHashPlanes>(*Numbers(options, shape)));
 }
 
 // [heads, n, n]: which pairs of one sequence are seen.
@@ -245,7 +246,7 @@ torch::Tensor Probabilities(const SimHashAttention& simhash, const Sequence& seq
 std::vector<int32_t> BucketsOf(const ReformerAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
   if (!AnySparse(*options.spec, shape)) return {};
-  return HashByRotation(*options.spec, shape, Part<const float>(single, shape, 0),
+  return HashByRotation(*options.spec, shape, Slice<const float>(single, shape, 0),
                         std::get<ReformerRotations>(*Numbers(options, shape)));
 }
 
@@ -273,8 +274,8 @@ torch::Tensor Probabilities(const ReformerAttention& reformer, const Sequence& s
 Buckets BucketsOf(const ClusteredAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);
   if (!AnySparse(*options.spec, shape)) return {};
-  return GroupByHalving(*options.spec, shape, Part<const float>(single, shape, 0), Part<const float>(single, shape, 1),
-                        std::get<ClusterDirections>(*Numbers(options, shape)));
+  return GroupByHalving(*options.spec, shape, Slice<const float>(single, shape, 0),
+                        Slice<const float>(single, shape, 1), std::get<ClusterDirections>(*Numbers(options, shape)));
 }
 
 // Numbers of one sequence as the readable form of clustered attention takes them.
@@ -332,15 +333,15 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   CheckShape(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
-  const int parts = SlicesOf(*options.spec);
-  const torch::Tensor heads = qkv.view({qkv.size(0), parts, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
+  const int slices = SlicesOf(*options.spec);
+  const torch::Tensor heads = qkv.view({qkv.size(0), slices, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   const auto visit_all = [&](const auto& kind) {
     const auto buckets = BucketsOf(kind, options, single);
     for (int b = 0; b < shape.sequences(); ++b) {
       const int64_t begin = options.cu_seqlens()[b], end = options.cu_seqlens()[b + 1];
-      const torch::Tensor mine = heads.slice(2, begin, end);  // [parts, heads, n, head_dim]
-      const Sequence sequence{options, qkv.size(0), begin, end, mine[0], parts == 3 ? mine[1] : torch::Tensor()};
-      visit(Probabilities(kind, sequence, buckets), mine[parts - 1]);
+      const torch::Tensor mine = heads.slice(2, begin, end);  // [slices, heads, n, head_dim]
+      const Sequence sequence{options, qkv.size(0), begin, end, mine[0], slices == 3 ? mine[1] : torch::Tensor()};
+      visit(Probabilities(kind, sequence, buckets), mine[slices - 1]);
     }
   };
   std::visit(visit_all, options.spec->kind);

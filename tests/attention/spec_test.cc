@@ -436,7 +436,7 @@ TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
   EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 1), 5);
 }
 
-TEST(CheckView, RefusesAWindowThatComesRoundToItself) {
+TEST(CheckView, RefusesAViewThatComesRoundToItself) {
   AttentionSpec spec;
   spec.kind = ReformerAttention{};
   As<ReformerAttention>(spec).rounds = 1;
