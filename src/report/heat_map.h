@@ -18,7 +18,7 @@ struct HeatMap {
   bool log = false;  // of the scale of colours, base 10; values ≤ 0 are told apart, without a shade
   // Not empty: values are places in it, each with a colour and a letter of its own; the letters stand in the cells.
   std::vector<std::string> categories = {};
-  // Not empty: cells with a value of at most `limit` have a frame, and the legend says so: "exact attention's 25.60".
+  // Not empty: cells of at most `limit` have a frame round them, and the legend says "at most LIMIT: NAME".
   std::string limit_name = {};
   double limit = 0;
 };

@@ -39,7 +39,13 @@ class Page {
   std::string Html() const;                                               // the whole file; well-formed XML too
 
  private:
+  struct Part {
+    std::string anchor, title, verdict;
+  };
+  std::string Contents() const;
+
   std::string title_, subtitle_, body_;
+  std::vector<Part> chapters_;
 };
 
 // Whether a Page wrote this file.
