@@ -109,7 +109,7 @@ int RotationColumns(const ReformerAttention& reformer, int64_t length) {
   return factors[0] / 2 + factors[1] / 2;
 }
 
-void CheckWindow(const ReformerAttention& reformer, int64_t length) {
+void CheckView(const ReformerAttention& reformer, int64_t length) {
   if (!reformer.wrap || !reformer.cross_bucket || reformer.count_pairs_once) return;
   const int64_t chunks = (length + reformer.chunk - 1) / reformer.chunk, circle = chunks * reformer.rounds;
   const bool back = reformer.look_back >= circle;

@@ -26,8 +26,8 @@ struct ReformerAttention {
   int chunk = 64;                     // tokens
   int look_back = 1, look_ahead = 0;  // chunks
   ScoreScale scale = ScoreScale::kNone;
-  bool cross_bucket = true;       // whether a query sees other buckets' keys in its window
-  bool wrap = true;               // whether a window goes on from one round into the next
+  bool cross_bucket = true;       // whether a query sees other buckets' keys in its view
+  bool wrap = true;               // whether a view goes on from one round into the next
   bool causal = false;            // whether later keys take no part
   bool count_pairs_once = false;  // whether a pair met in several rounds counts as one
 
@@ -36,7 +36,7 @@ struct ReformerAttention {
 
 const OptionTable<AttentionSpec>& Options(const ReformerAttention&);
 int64_t ShortestSparse(const ReformerAttention& reformer);              // chunk + 1: one chunk is the whole sequence
-int64_t ShortestToPlan(const ReformerAttention& reformer);              // CheckWindow throws below
+int64_t ShortestToPlan(const ReformerAttention& reformer);              // CheckView throws below
 double ScaleOfScores(const ReformerAttention& reformer, int head_dim);  // 1 without `scale`
 
 // Buckets for a sequence of `length` tokens: {b, 1}, or two even factors whose product is their number. auto: the
@@ -44,8 +44,8 @@ double ScaleOfScores(const ReformerAttention& reformer, int head_dim);  // 1 wit
 std::array<int, 2> BucketFactors(const ReformerAttention& reformer, int64_t length);
 // Columns of a round's rotation matrix: half of each factor.
 int RotationColumns(const ReformerAttention& reformer, int64_t length);
-// Of a sequence that is hashed: throws where a window would come round the circle of all rounds' chunks to where it
+// Of a sequence that is hashed: throws where a view would come round the circle of all rounds' chunks to where it
 // began, and so count its own chunk's pairs twice.
-void CheckWindow(const ReformerAttention& reformer, int64_t length);
+void CheckView(const ReformerAttention& reformer, int64_t length);
 
 }  // namespace lshformer

@@ -10,7 +10,7 @@ namespace lshformer {
 namespace {
 
 constexpr double kDoubt = 0.05;  // of each bound
-constexpr int kEnoughSteps = 2;  // on which hashing pays in a row; one alone may be luck
+constexpr int kEnoughSteps = 2;  // on which sparse attention pays in a row; one alone may be luck
 constexpr int kTries = 3;        // at a length where noise hides the answer
 constexpr int kShortest = 16;    // tokens
 constexpr int kFinest = 8;       // tokens; the share of the length is 1/16
@@ -29,16 +29,16 @@ int SamplesBeyond(int count) {
 
 }  // namespace
 
-Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double>& hashed_ms) {
-  if (exact_ms.empty() || exact_ms.size() != hashed_ms.size())
-    Fail("timings: {} exact runs and {} hashed ones", exact_ms.size(), hashed_ms.size());
+Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double>& sparse_ms) {
+  if (exact_ms.empty() || exact_ms.size() != sparse_ms.size())
+    Fail("timings: {} exact runs and {} sparse ones", exact_ms.size(), sparse_ms.size());
   std::vector<double> ratios;
-  for (size_t i = 0; i < exact_ms.size(); ++i) ratios.push_back(hashed_ms[i] / exact_ms[i]);
+  for (size_t i = 0; i < exact_ms.size(); ++i) ratios.push_back(sparse_ms[i] / exact_ms[i]);
   std::sort(ratios.begin(), ratios.end());
   const int count = static_cast<int>(ratios.size()), beyond = std::max(0, SamplesBeyond(count) - 1);
   Comparison comparison;
   comparison.exact_ms = TimingOf(exact_ms).median_ms;
-  comparison.hashed_ms = TimingOf(hashed_ms).median_ms;
+  comparison.sparse_ms = TimingOf(sparse_ms).median_ms;
   comparison.ratio = TimingOf(ratios).median_ms;
   comparison.ratio_low = ratios[static_cast<size_t>(beyond)];
   comparison.ratio_high = ratios[static_cast<size_t>(count - 1 - beyond)];

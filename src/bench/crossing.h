@@ -1,4 +1,4 @@
-// From how many tokens on hashing pays, decided from timings: pure functions of what was measured.
+// From how many tokens on sparse attention pays, decided from timings: pure functions of what was measured.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace lshformer {
 
-// Exact and hashed runs of one length. They took turns, so whatever else the machine did met both runs of a pair.
+// Exact and sparse runs of one length. They took turns, so whatever else the machine did met both runs of a pair.
 struct Comparison {
-  double exact_ms = 0, hashed_ms = 0;               // medians
-  double ratio = 0, ratio_low = 0, ratio_high = 0;  // of hashed / exact over the pairs: median, and bounds of it
+  double exact_ms = 0, sparse_ms = 0;               // medians
+  double ratio = 0, ratio_low = 0, ratio_high = 0;  // of sparse / exact over the pairs: median, and bounds of it
   int runs = 0;
 
   // Faster beyond doubt. What cannot be told apart stays exact: hashing that saves no time still costs accuracy.
@@ -22,9 +22,9 @@ struct Comparison {
 
 // The bounds are order statistics: each leaves the true median out with a chance of at most 5 % (with fewer than five
 // pairs that cannot be had, and the bounds are the extremes). Both lists have one time per pair.
-Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double>& hashed_ms);
+Comparison Compare(const std::vector<double>& exact_ms, const std::vector<double>& sparse_ms);
 
-// The shortest sequence that can be timed hashed: not one so short that the clock sees little else, and not
+// The shortest sequence that can be timed sparse: not one so short that the clock sees little else, and not
 // less than its kind can plan.
 int64_t ShortestToMeasure(const AttentionSpec& spec);
 

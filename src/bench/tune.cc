@@ -37,15 +37,15 @@ Json WithoutTunedLengths(Json config) {
 }
 
 // The spec and its exact form on one random sequence, in turn.
-Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int length, bool backward,
+Comparison Measure(const AttentionSpec& sparse, const ModelConfig& config, int length, bool backward,
                    const TuneOptions& options) {
-  AttentionSpec exact = hashed;
+  AttentionSpec exact = sparse;
   ForEachSpec(exact, [](AttentionSpec& spec) { spec.min_length = kNeverSparse; });
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   AttentionOperands operands(length, /*batch=*/1, heads, head_dim, options.seed);
   std::vector<Projections> draws;
   for (uint32_t layer = 0; layer < kDraws; ++layer)
-    draws.push_back(DrawProjections(hashed, operands.shape(), layer, /*step=*/0));
+    draws.push_back(DrawProjections(sparse, operands.shape(), layer, /*step=*/0));
   const float dropout = backward ? static_cast<float>(config.attention_probs_dropout_prob) : 0;
   int calls = 1;
   size_t run = 0;
@@ -56,13 +56,13 @@ Comparison Measure(const AttentionSpec& hashed, const ModelConfig& config, int l
                                                  [&] {
                                                    const Projections& projections = draws[run++ % kDraws];
                                                    for (int call = 0; call < calls; ++call)
-                                                     operands.Run(hashed, projections, backward, dropout,
+                                                     operands.Run(sparse, projections, backward, dropout,
                                                                   options.operands);
                                                  }};
   const auto first = SampleInterleaved(forms, 1);
-  const double exact_ms = std::max(first[0][0], 1e-4), hashed_ms = std::max(first[1][0], 1e-4);
-  calls = std::max(1, static_cast<int>(kSampleMs / std::min(exact_ms, hashed_ms)));
-  const double wanted = kLengthMs / (calls * (exact_ms + hashed_ms));
+  const double exact_ms = std::max(first[0][0], 1e-4), sparse_ms = std::max(first[1][0], 1e-4);
+  calls = std::max(1, static_cast<int>(kSampleMs / std::min(exact_ms, sparse_ms)));
+  const double wanted = kLengthMs / (calls * (exact_ms + sparse_ms));
   auto samples = SampleInterleaved(
       forms, std::clamp(static_cast<int>(wanted), kFewestTuneRuns, std::max(kFewestTuneRuns, options.runs)));
   for (std::vector<double>& form : samples)
@@ -100,7 +100,7 @@ Json ToJson(const TuneResult& result) {
       for (const auto& [length, times] : crossing.points)
         points.push_back({{"length", length},
                           {"exact_ms", times.exact_ms},
-                          {"hashed_ms", times.hashed_ms},
+                          {"hashed_ms", times.sparse_ms},
                           {"ratio", times.ratio},
                           {"ratio_low", times.ratio_low},
                           {"ratio_high", times.ratio_high},

@@ -32,7 +32,7 @@ struct TuneResult {
   Operands operands;     // as asked
   std::string where;     // both in a line
   std::string written;   // the config's path; "" with dry_run
-  bool trained = false;  // the folder holds weights, whose answers may change with what is hashed
+  bool trained = false;  // the folder holds weights, whose answers may change with what is sparse
 };
 
 TuneResult RunTune(const TuneOptions& options);

@@ -58,7 +58,7 @@ void FindCrossings(const ModelConfig& config, const std::string& path, const std
       if (!crossing.cannot_tell) continue;
       const auto& [length, times] = crossing.points.back();
       Fail(
-          "{}, {}, {} tokens: too noisy to tell (hashed / exact {} to {}), nothing was written; run it again while the "
+          "{}, {}, {} tokens: too noisy to tell (sparse / exact {} to {}), nothing was written; run it again while the "
           "machine is quiet, or with more {}",
           tuned.name, DirectionName(backward), length, FormatNumber(times.ratio_low, 3),
           FormatNumber(times.ratio_high, 3), OptionName{"runs"});

@@ -21,7 +21,7 @@ struct Tuned {
 
 const char* DirectionName(bool backward);  // "forward", "forward_backward"
 
-// The hashed specs of the layers, each kind once, under names of their own. Error where all are dense; `path` is the
+// The sparse specs of the layers, each kind once, under names of their own. Error where all are dense; `path` is the
 // config's.
 std::vector<Tuned> SpecsToTune(const ModelConfig& config, const std::string& path);
 

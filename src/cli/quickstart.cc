@@ -20,7 +20,7 @@ void TellStage(int stage, int stages, const std::string& what) {
 void Print(const QuickstartResult& result) {
   std::cout << PlainText(QuickstartTable(result))
             << "ratio: to exact, of the column before it; the tables are those of the BERT-LSH paper\n\n";
-  for (const QuickstartSide& side : result.hashed) std::cout << QuickstartSummary(result, side) << "\n\n";
+  for (const QuickstartSide& side : result.sparse) std::cout << QuickstartSummary(result, side) << "\n\n";
   std::cout << "Try next:\n";
   for (const std::string& command : result.commands) std::cout << "  " << command << "\n";
   std::cout << "\nCurves: " << result.report << "\n";

@@ -24,19 +24,19 @@ struct TuneFlags {
 std::string ResultText(const TuneResult& result) {
   const ModelConfig& config = result.config;
   const std::string& written = result.written;
-  Table table{{"tokens", "exact ms", "hashed ms", "hashed / exact", "at least", "at most", "runs"}, {}};
+  Table table{{"tokens", "exact ms", "sparse ms", "sparse / exact", "at least", "at most", "runs"}, {}};
   std::string verdicts;
   for (const Tuned& tuned : result.tuned) {
     for (const auto& [direction, crossing] : tuned.directions) {
       table.Section(tuned.name + ", " + direction);
       for (const auto& [length, times] : crossing.points)
-        table.Row({std::to_string(length), FormatNumber(times.exact_ms), FormatNumber(times.hashed_ms),
+        table.Row({std::to_string(length), FormatNumber(times.exact_ms), FormatNumber(times.sparse_ms),
                    FormatNumber(times.ratio, 3), FormatNumber(times.ratio_low, 3), FormatNumber(times.ratio_high, 3),
                    std::to_string(times.runs)});
       verdicts += fmt::format("{}, {}: ", tuned.name, direction);
       verdicts += crossing.length == kNeverSparse
                       ? fmt::format("hashing does not pay up to {} tokens\n", crossing.points.back().length)
-                      : fmt::format("hashing pays from {} tokens on\n", crossing.length);
+                      : fmt::format("sparse attention pays from {} tokens on\n", crossing.length);
     }
   }
   std::string out = fmt::format("{}; {} heads × {}\n\n{}\n{}", result.where, config.num_attention_heads,
@@ -48,12 +48,12 @@ std::string ResultText(const TuneResult& result) {
     const std::string which = config.attention.size() == 1 ? "" : fmt::format("layer {}: ", layer);
     out += MinLength(spec) == kNeverSparse
                ? fmt::format("; {}every sequence {} exact attention", which, written.empty() ? "would get" : "gets")
-               : fmt::format("; {}sequences of {} tokens and more {} hashed", which, ShortestSparse(spec),
+               : fmt::format("; {}sequences of {} tokens and more {} sparse", which, ShortestSparse(spec),
                              written.empty() ? "would be" : "are");
   }
   if (result.trained)
     out +=
-        "\nThe folder holds weights: sequences that were hashed in training and are exact now (or the other way round) "
+        "\nThe folder holds weights: sequences that were sparse in training and are exact now (or the other way round) "
         "get other "
         "answers. Evaluate it again, or set \"min_length\" back.";
   return out + "\n";

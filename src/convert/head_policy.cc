@@ -222,7 +222,7 @@ HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerD
         for (size_t head = 0; head < heads; ++head) {
           const AttentionSpec& spec = OfHead(attention[layer], static_cast<int>(head));
           const auto [found, fresh] = known.try_emplace(ToJson(spec).dump());
-          if (fresh && PartsOf(spec) == 3) {
+          if (fresh && SlicesOf(spec) == 3) {
             AttentionCounts counts;
             const torch::Tensor other = AttendAs(site, spec, directions, &counts);
             found->second.first = torch::zeros({site.options.heads}, torch::kFloat64);

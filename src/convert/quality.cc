@@ -86,7 +86,7 @@ std::function<void()> RunAs(const AttentionSite& site, const AttentionSpec& spec
   options->drawn = std::make_shared<DrawnProjections>();
   torch::Tensor in = site.qkv;
   // Of kinds that share keys with queries the two have other inputs: queries and values alone.
-  if (PartsOf(spec) == 2) {
+  if (SlicesOf(spec) == 2) {
     const int64_t width = in.size(1) / 3;
     in = torch::cat({in.narrow(1, 0, width), in.narrow(1, 2 * width, width)}, 1).contiguous();
   }

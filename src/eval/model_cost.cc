@@ -33,7 +33,7 @@ double TrainingFloats(const ModelConfig& config, double tokens) {
   const bool pieces = share < 1;
   double stored = 0, attention = 0;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const double parts = PartsOf(config.layer_attention(layer)),
+    const double parts = SlicesOf(config.layer_attention(layer)),
                  inner_layers = static_cast<double>(config.inner_group_num);
     stored += inner_layers *
               ((5 + parts) * hidden + static_cast<double>(config.num_attention_heads) + (pieces ? 0 : 2 * inner));

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
-#include "io/line_window.h"
+#include "io/lines_ahead.h"
 
 namespace lshformer {
 namespace {
@@ -61,11 +61,11 @@ class RowWriter {
 
 // A line's text is released as soon as it is encoded: a window may hold one of 64 MiB.
 template <class Query, class Writer>
-std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<WindowLine> lines, LineFormat format) {
+std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<LineAhead> lines, LineFormat format) {
   std::vector<LineQuery<Query>> queries(lines.size());
   ParallelFor(static_cast<int64_t>(lines.size()), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      WindowLine& line = lines[i];
+      LineAhead& line = lines[i];
       Outcome<Query>& query = queries[i].query;
       if (!line.error.empty()) {
         query.error = line.error;
@@ -76,7 +76,7 @@ std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<Wind
       }
       if (const std::string reason = query.ok() ? Writer::Refuses(query.value) : ""; !reason.empty())
         query.error = fmt::format("{}: {}", line.where, reason);
-      line = WindowLine();
+      line = LineAhead();
     }
   });
   return queries;
@@ -152,11 +152,11 @@ StreamStatistics AnswerLines(const Pipeline& pipeline, LineReader& reader, Write
   const int64_t most_tokens = kPieceBatches * pipeline.options().batch_tokens;
   for (bool more = true; more;) {
     ThrowIfStopped("predict");
-    std::vector<WindowLine> window;
+    std::vector<LineAhead> ahead;
     const bool first = reader.line_number() == 0;
-    more = ReadWindow(reader, kWindowLines, kWindowBytes, window);
-    if (first && !window.empty() && format == LineFormat::kText) StripByteOrderMark(window[0].text);
-    std::vector<LineQuery<Query>> lines = ReadAll<Query, Writer>(pipeline, std::move(window), format);
+    more = ReadLinesAhead(reader, kLinesAhead, kBytesAhead, ahead);
+    if (first && !ahead.empty() && format == LineFormat::kText) StripByteOrderMark(ahead[0].text);
+    std::vector<LineQuery<Query>> lines = ReadAll<Query, Writer>(pipeline, std::move(ahead), format);
     for (size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
       ThrowIfStopped("predict");
       for (int64_t size = 0, tokens = 0; end < lines.size(); ++end) {

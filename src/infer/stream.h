@@ -27,14 +27,14 @@ struct StreamStatistics {
   std::string first_error;  // of the first bad line
 };
 
-// Reads ahead a window of lines (kWindowLines or kWindowBytes, less where the reader has no more at hand), encodes them
+// Reads lines ahead (kLinesAhead or kBytesAhead, less where the reader has no more at hand), encodes them
 // on all cores, runs those of similar length together and writes the answers in the order of the lines: those of
 // kPieceBatches forward calls, or less where they are many, together; questions', whose contexts may be long, as they
 // are found. Work memory: the window, the answers (kAnswers numbers, at least one line's) and one forward call of
 // batch_tokens. A text is the "text" of its line; the mark that some editors put before a file's first is no part of
 // it. Throws what reader, sink and model throw; Interrupted after a signal, with whole lines written.
-inline constexpr size_t kWindowLines = 1024;
-inline constexpr size_t kWindowBytes = size_t{2} << 20;
+inline constexpr size_t kLinesAhead = 1024;
+inline constexpr size_t kBytesAhead = size_t{2} << 20;
 inline constexpr int64_t kAnswers = int64_t{1} << 22;
 inline constexpr int64_t kPieceBatches = 8;
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,

@@ -62,7 +62,7 @@ void ReadHash(const ReformerAttention& reformer, const SafetensorsFile& file, co
   ReformerRotations rotations;
   for (size_t b = 0; b + 1 < in.cu_seqlens.size(); ++b) {
     const int32_t length = in.cu_seqlens[b + 1] - in.cu_seqlens[b];
-    if (IsSparseAt(spec, length)) CheckWindow(reformer, length);
+    if (IsSparseAt(spec, length)) CheckView(reformer, length);
     rotations.columns = std::max(rotations.columns, RotationColumns(reformer, length));
   }
   if (has_rotations) {

@@ -22,7 +22,7 @@
 #include "data/squad.h"
 #include "data/word_vectors.h"
 #include "io/gzip.h"
-#include "io/line_window.h"
+#include "io/lines_ahead.h"
 #include "jobs/tokenizer_encode.h"
 #include "text/sentence_piece/trainer.h"
 #include "text/words/word_vocabulary.h"
@@ -110,7 +110,7 @@ std::vector<int32_t> ParseIds(const Json& line, const std::string& where) {
 }
 
 // The text of a line of ids. Error names the line.
-std::string Decoded(const Tokenizer& tokenizer, const WindowLine& line, bool skip_special_tokens) {
+std::string Decoded(const Tokenizer& tokenizer, const LineAhead& line, bool skip_special_tokens) {
   if (!line.error.empty()) throw Error(line.error);
   const std::vector<int32_t> ids = ParseIds(ParseJson(line.text, line.where), line.where);
   try {
@@ -215,10 +215,10 @@ void RunTokenizerDecode(const TokenizerDecodeOptions& options) {
   std::string first_error;
   for (bool more = true; more; output.Flush()) {
     ThrowIfStopped("tokenizer decode");
-    std::vector<WindowLine> window;
-    more = ReadWindow(lines, kLinesAtOnce, kBytesAtOnce, window);
-    count += static_cast<int64_t>(window.size());
-    for (const WindowLine& line : window) {
+    std::vector<LineAhead> ahead;
+    more = ReadLinesAhead(lines, kLinesAtOnce, kBytesAtOnce, ahead);
+    count += static_cast<int64_t>(ahead.size());
+    for (const LineAhead& line : ahead) {
       std::string text;
       try {
         text = Decoded(*tokenizer, line, options.skip_special_tokens);

@@ -10,14 +10,14 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
-#include "io/line_window.h"
+#include "io/lines_ahead.h"
 
 namespace lshformer {
 namespace {
 
 constexpr size_t kBytesAtOnce = size_t{1} << 22, kLinesAtOnce = 4096, kBufferBytes = size_t{1} << 20;
 
-struct Line : WindowLine {
+struct Line : LineAhead {
   std::string answer;
   int64_t replaced = 0;
   bool truncated = false, failed = false;
@@ -135,18 +135,18 @@ EncodeStatistics EncodeLines(const Tokenizer& tokenizer, LineReader& lines, bool
   };
   for (bool more = true; more;) {
     ThrowIfStopped("tokenizer encode");
-    std::vector<WindowLine> read;
-    more = ReadWindow(lines, kLinesAtOnce, kBytesAtOnce, read);
-    std::vector<Line> window;
-    for (WindowLine& line : read) window.push_back({{std::move(line)}, "", 0, false, false});
+    std::vector<LineAhead> read;
+    more = ReadLinesAhead(lines, kLinesAtOnce, kBytesAtOnce, read);
+    std::vector<Line> ready;
+    for (LineAhead& line : read) ready.push_back({{std::move(line)}, "", 0, false, false});
     // The JSON of a line is many times its text: a large one is written while it is made, and not beside others.
     const auto is_large = [](const Line& line) { return line.text.size() > kBufferBytes; };
-    ParallelFor(static_cast<int64_t>(window.size()), 16, [&](int64_t begin, int64_t end) {
+    ParallelFor(static_cast<int64_t>(ready.size()), 16, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        if (!is_large(window[i])) encoder.Answer(window[i], nullptr);
+        if (!is_large(ready[i])) encoder.Answer(ready[i], nullptr);
       }
     });
-    for (Line& line : window) {
+    for (Line& line : ready) {
       if (is_large(line)) encoder.Answer(line, spill);
       write(line.answer);
       ++statistics.lines;

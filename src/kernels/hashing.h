@@ -59,13 +59,15 @@ struct ClusterDirections {
 // Drawn from (spec.seed, layer, head, depth), keys and queries apart, once for ever. As many as the longest sequence of
 // `shape` takes.
 ClusterDirections DrawClusterDirections(const AttentionSpec& spec, const AttentionShape& shape, uint32_t layer);
-// Groups of queries and clusters of keys, [heads, tokens] each, of equal sizes. C clusters of a sequence of n tokens: a
-// range of clusters [a, b) with b − a > 1 is ordered by direction_l·k, ascending, where l is how often it was cut
-// before, and cut so that the ranks below ⌈m n / C⌉, m = ⌊(a + b)/2⌋, go to the clusters below m; of equal products the
-// order stays as it was, at first that of positions. Groups likewise, and where queries open clusters together, each
-// group into bundles (BundlesOfAGroup), whose numbers then stand for groups': those of a group one after another; cut l
-// of queries is along direction l mod kQueryDirections. Sequences that IsSparseAt leaves out are left at 0. A product
-// that is no number counts as +∞.
+// Groups of queries and clusters of keys, [heads, tokens] each, of equal sizes.
+//
+// Keys: C clusters of a sequence of n tokens, found by cutting ranges of clusters in two. A range [a, b) with b − a > 1
+// that came from l cuts is sorted by direction_l·k, ascending; equal products keep the order they had, at first that of
+// positions. With m = ⌊(a + b)/2⌋ its keys of ranks below ⌈m n / C⌉ go to the clusters below m, the others to the rest.
+// Queries: groups likewise; cut l is along direction l mod kQueryDirections. Where queries open clusters together, each
+// group is cut on into bundles (BundlesOfAGroup). The numbers given are then those of bundles, a group's in a row.
+//
+// Sequences that IsSparseAt leaves out are left at 0. A product that is no number counts as +∞.
 Buckets GroupByHalving(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const ClusterDirections& directions);
 

@@ -7,7 +7,7 @@
 //
 // A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
 // rows of x in the low precision, and what kernels/matmul.h takes. Where AMX tiles are active when a weight is
-// packed, products go through them (kernels/amx_linear.h) and not through oneDNN; float32's as
+// packed, products go through them (kernels/cpu/linear/amx_linear.h) and not through oneDNN; float32's as
 // kernels/matmul_precision.h says.
 #pragma once
 #include <cstdint>

@@ -54,7 +54,7 @@ AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
 // With sorted pairs buckets are what is sorted by.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);
-// `buckets` may be empty where no sequence needs a hash. Throws where CheckWindow does.
+// `buckets` may be empty where no sequence needs a hash. Throws where CheckView does.
 AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                    std::span<const int32_t> buckets);
 // Clusters of the last level; they, groups and bundles may be of any size. Clusters are summed up by their keys'

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "data/masking.h"
-#include "ops/cross_entropy.h"
+#include "ops/decoder_cross_entropy.h"
 
 namespace lshformer {
 namespace {

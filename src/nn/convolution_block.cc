@@ -155,7 +155,7 @@ ConvolutionBlock::ConvolutionBlock(const ParameterMap& parameters, const std::st
   }
   const std::string at = names.Attention();
   std::vector<std::string> maps{at + ".query", at + ".key", at + ".value"};
-  if (PartsOf(config.layer_attention(place.layer)) == 2) maps.erase(maps.begin() + 1);  // shared keys
+  if (SlicesOf(config.layer_attention(place.layer)) == 2) maps.erase(maps.begin() + 1);  // shared keys
   const auto attention = [attention = LayerAttention(parameters, config, {place.visit, place.layer}),
                           maps = parameters.LinearOf(maps)](const torch::Tensor& x, const ForwardContext& context) {
     return attention(maps(x, context.precision, attention.InputType(context)), context);

@@ -18,7 +18,7 @@ namespace {
 
 // What attention takes, side by side. With shared keys the key map is left out: it gets no gradient and stays as it is.
 Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& names, const AttentionSpec& spec) {
-  if (PartsOf(spec) == 2) return parameters.LinearOf({names.query, names.value});
+  if (SlicesOf(spec) == 2) return parameters.LinearOf({names.query, names.value});
   return parameters.LinearOf({names.query, names.key, names.value});
 }
 

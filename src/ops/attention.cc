@@ -25,7 +25,7 @@ struct AttentionState : torch::CustomClassHolder {
 
 AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) {
   return {options.cu_seqlens(), options.heads,
-          static_cast<int>(qkv.size(1) / (PartsOf(*options.spec) * options.heads))};
+          static_cast<int>(qkv.size(1) / (SlicesOf(*options.spec) * options.heads))};
 }
 
 // Part 0, 1, … of a [T, parts · hidden] tensor: query, key where there is one, value.
@@ -41,11 +41,11 @@ bool IsRounded(const torch::Tensor& x) { return x.scalar_type() == torch::kBFloa
 
 template <class T>
 HeadTensor<T> Key(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
-  return PartsOf(spec) == 3 ? Part<T>(qkv, shape, 1) : HeadTensor<T>{};
+  return SlicesOf(spec) == 3 ? Part<T>(qkv, shape, 1) : HeadTensor<T>{};
 }
 template <class T>
 HeadTensor<T> Value(const AttentionSpec& spec, const torch::Tensor& qkv, const AttentionShape& shape) {
-  return Part<T>(qkv, shape, PartsOf(spec) - 1);
+  return Part<T>(qkv, shape, SlicesOf(spec) - 1);
 }
 
 // The first columns of `drawn` [rows, depth] become those of `stored`.
@@ -110,7 +110,7 @@ OperatorCall CallOf(const AttentionOptions& options, const torch::Tensor& qkv, c
 
 // What the readable form takes too: any floating type.
 void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
-  const int parts = PartsOf(*options.spec);
+  const int parts = SlicesOf(*options.spec);
   if (qkv.dim() != 2 || options.heads < 1 || qkv.size(1) % (parts * options.heads) != 0)
     Fail("attention: expected [tokens, {} · {} heads · head_dim], got {}", parts, options.heads, c10::str(qkv.sizes()));
   const int64_t head_dim = qkv.size(1) / (parts * options.heads);
@@ -131,7 +131,7 @@ void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
   CheckShape(qkv, options);
   const bool may_be_rounded = MayBeRounded(options.operands);
   if (options.out_type != torch::kFloat32 && !(options.out_type == torch::kBFloat16 && may_be_rounded))
-    Fail("attention: results in {} are for inference in bfloat16 on matrix tiles", c10::toString(options.out_type));
+    Fail("attention: results in {} are for inference in bfloat16 on AMX tiles", c10::toString(options.out_type));
   const bool rounded = IsRounded(qkv) && may_be_rounded && OnlyMultiplies(*options.spec, Shape(options, qkv));
   if (qkv.scalar_type() != torch::kFloat32 && !rounded)
     Fail("attention: expected float32, got {}", c10::toString(qkv.scalar_type()));
@@ -332,7 +332,7 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
   CheckShape(qkv, options);
   const torch::Tensor single = qkv.detach().to(torch::kFloat32).contiguous();
   const AttentionShape shape = Shape(options, single);
-  const int parts = PartsOf(*options.spec);
+  const int parts = SlicesOf(*options.spec);
   const torch::Tensor heads = qkv.view({qkv.size(0), parts, shape.heads, shape.head_dim}).permute({1, 2, 0, 3});
   const auto visit_all = [&](const auto& kind) {
     const auto buckets = BucketsOf(kind, options, single);
@@ -390,7 +390,7 @@ Operands OperandsOf(Precision precision) {
   return Operands::kFloat32;
 }
 
-int PartsOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }
+int SlicesOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }
 
 torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
   Check(qkv, *options);

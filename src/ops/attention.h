@@ -69,7 +69,7 @@ struct AttentionOptions {
 Operands OperandsOf(Precision precision);
 
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.
-int PartsOf(const AttentionSpec& spec);
+int SlicesOf(const AttentionSpec& spec);
 
 // qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim] of
 // options.out_type. Without gradients, with bfloat16 operands in AMX tiles, that may be kBFloat16, and where

@@ -148,7 +148,7 @@ torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::op
 torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision, torch::ScalarType type) const {
   CheckRows(x, weights_[0].size(1), precision);
   if (type != torch::kFloat32 && (type != RowType(precision) || x.scalar_type() != torch::kFloat32))
-    Fail("linear: results in {} are for float32 rows and bfloat16 in matrix tiles, without gradients",
+    Fail("linear: results in {} are for float32 rows and bfloat16 in AMX tiles, without gradients",
          c10::toString(type));
   return torch::GradMode::is_enabled() ? WithGradients(x, precision) : Infer(x, precision, {}, type);
 }

@@ -15,35 +15,35 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using FunctionPtr = std::shared_ptr<const RowFunction>;
 
-// Calls visit(begin, end) for each piece of `rows` rows; once where there is no row.
+// Calls visit(begin, end) for each block of `rows` rows; once where there is no row.
 template <class Visit>
-void ForEachPiece(const RowFunction& function, int64_t rows, const Visit& visit) {
-  const int64_t piece = function.chunk > 0 ? function.chunk : std::max<int64_t>(1, rows);
+void ForEachBlock(const RowFunction& function, int64_t rows, const Visit& visit) {
+  const int64_t block = function.chunk > 0 ? function.chunk : std::max<int64_t>(1, rows);
   int64_t begin = 0;
   do {
-    const int64_t end = std::min(rows, begin + piece);
+    const int64_t end = std::min(rows, begin + block);
     visit(begin, end);
     begin = end;
   } while (begin < rows);
 }
 
 // Puts what came of the rows from `begin` to `end` into `whole`; what came of all of them becomes it.
-void Place(const torch::Tensor& piece, int64_t begin, int64_t end, int64_t rows, torch::Tensor& whole) {
+void Place(const torch::Tensor& block, int64_t begin, int64_t end, int64_t rows, torch::Tensor& whole) {
   if (begin == 0 && end == rows) {
-    whole = piece;
+    whole = block;
     return;
   }
-  if (!whole.defined()) whole = torch::empty({rows, piece.size(1)}, piece.options());
-  whole.slice(0, begin, begin + piece.size(0)).copy_(piece);
+  if (!whole.defined()) whole = torch::empty({rows, block.size(1)}, block.options());
+  whole.slice(0, begin, begin + block.size(0)).copy_(block);
 }
 
-void AddPiece(const variable_list& piece, RowGradients& sum) {
+void AddBlock(const variable_list& block, RowGradients& sum) {
   if (sum.parameters.empty()) {
-    sum.parameters.assign(piece.begin() + 1, piece.end());
+    sum.parameters.assign(block.begin() + 1, block.end());
     return;
   }
-  for (size_t i = 1; i < piece.size(); ++i)
-    if (piece[i].defined()) sum.parameters[i - 1].add_(piece[i]);
+  for (size_t i = 1; i < block.size(); ++i)
+    if (block[i].defined()) sum.parameters[i - 1].add_(block[i]);
 }
 
 struct RecomputedOp : torch::autograd::Function<RecomputedOp> {
@@ -70,7 +70,7 @@ struct RecomputedOp : torch::autograd::Function<RecomputedOp> {
 torch::Tensor Evaluate(const RowFunction& function, const torch::Tensor& x) {
   const torch::Tensor rows = x.detach();
   torch::Tensor y;
-  ForEachPiece(function, rows.size(0), [&](int64_t begin, int64_t end) {
+  ForEachBlock(function, rows.size(0), [&](int64_t begin, int64_t end) {
     Place(function.run(rows.slice(0, begin, end), {begin, /*again=*/false}).detach(), begin, end, rows.size(0), y);
   });
   return y;
@@ -81,23 +81,23 @@ RowGradients Differentiate(const RowFunction& function, const torch::Tensor& x, 
     if (!parameter.requires_grad()) Fail("a parameter of {} has no gradient", c10::str(parameter.sizes()));
   const int64_t rows = x.size(0);
   RowGradients result;
-  ForEachPiece(function, rows, [&](int64_t begin, int64_t end) {
-    variable_list inputs{x.detach().slice(0, begin, end).requires_grad_(true)}, pieces;
+  ForEachBlock(function, rows, [&](int64_t begin, int64_t end) {
+    variable_list inputs{x.detach().slice(0, begin, end).requires_grad_(true)}, blocks;
     inputs.insert(inputs.end(), function.parameters.begin(), function.parameters.end());
     torch::Tensor y;
     {
       const torch::AutoGradMode on(true);
       y = function.run(inputs[0], {begin, /*again=*/true});
       if (y.requires_grad())
-        pieces = torch::autograd::grad({y}, inputs, {end - begin == rows ? grad : grad.slice(0, begin, end)},
+        blocks = torch::autograd::grad({y}, inputs, {end - begin == rows ? grad : grad.slice(0, begin, end)},
                                        /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
       else
-        pieces.resize(inputs.size());  // it used none of them: a constant
+        blocks.resize(inputs.size());  // it used none of them: a constant
     }
     const torch::NoGradGuard no_grad;
     Place(y.detach(), begin, end, rows, result.value);
-    Place(pieces[0].defined() ? pieces[0] : torch::zeros_like(inputs[0]), begin, end, rows, result.x);
-    AddPiece(pieces, result);
+    Place(blocks[0].defined() ? blocks[0] : torch::zeros_like(inputs[0]), begin, end, rows, result.x);
+    AddBlock(blocks, result);
   });
   return result;
 }

@@ -29,9 +29,9 @@ class Variant {
   Variant(const AttentionSpec& spec, AttentionOperands& sequence, int64_t length, int heads, int head_dim)
       : spec_(spec), sequence_(sequence) {
     timing_.length = length;
-    const bool hashed = IsSparse(spec);
+    const bool sparse = IsSparse(spec);
     double pairs = 0, total = 0;
-    for (int draw = 0; draw < (hashed ? kDraws : 1); ++draw) {
+    for (int draw = 0; draw < (sparse ? kDraws : 1); ++draw) {
       draws_.push_back(DrawProjections(spec, sequence.shape(), /*layer=*/0, static_cast<uint64_t>(draw)));
       const PlannedAttention planned = sequence.Plan(spec, draws_.back());
       pairs += static_cast<double>(Counts(*planned.plan).pairs_computed);

@@ -69,13 +69,13 @@ class Quickstart {
     // Documents of 150 words have a dozen chunks of 16; docs/results tells what rounds and chunks are worth on them.
     const ReformerAttention reformer{.rounds = 2, .chunk = 16, .count_pairs_once = true};
     result_.exact.name = "exact";  // a spec of nothing else is exact attention
-    result_.hashed = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
+    result_.sparse = {{.name = "SimHash", .spec = {.kind = SimHashAttention{}, .seed = seed_}},
                       {.name = "Reformer", .spec = {.kind = reformer, .seed = seed_}}};
     const ClusteredAttention clustered{};
     AttentionSpec converted = Options(clustered).defaults;
     converted.kind = clustered;
-    result_.hashed.push_back({.name = "Clustered", .spec = converted});
-    sides_ = {&result_.exact, &result_.hashed[0], &result_.hashed[1]};
+    result_.sparse.push_back({.name = "Clustered", .spec = converted});
+    sides_ = {&result_.exact, &result_.sparse[0], &result_.sparse[1]};
   }
 
   QuickstartResult Run() {
@@ -95,8 +95,8 @@ class Quickstart {
     for (QuickstartSide* side : sides_) Pretrain(*side);
     for (QuickstartSide* side : sides_) LearnSentiment(*side);
     for (QuickstartSide* side : sides_) LearnQuestions(*side);
-    Convert(result_.hashed.back());
-    sides_.push_back(&result_.hashed.back());
+    Convert(result_.sparse.back());
+    sides_.push_back(&result_.sparse.back());
     Stage("timing the attention at 10 to 8192 tokens");
     std::vector<AttentionSpec> specs;
     for (const QuickstartSide* side : sides_) specs.push_back(side->spec);

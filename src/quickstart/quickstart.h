@@ -44,7 +44,7 @@ struct QuickstartSide {
 
 struct QuickstartResult {
   QuickstartSide exact;
-  std::vector<QuickstartSide> hashed;
+  std::vector<QuickstartSide> sparse;
   int heads = 2, head_dim = 64;
   std::string data, machine;          // one line each: what was trained on, and where
   std::vector<std::string> commands;  // to try next
@@ -67,7 +67,7 @@ QuickstartResult RunQuickstart(const QuickstartOptions& options);
 // The BERT-LSH paper's Tables 1 to 4 in one: exact | SimHash | ratio | Reformer | ratio | …
 Table QuickstartTable(const QuickstartResult& result);
 // Two sentences, from the numbers alone: what this hashing gained, and what it cost.
-std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed);
+std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& sparse);
 std::string QuickstartPage(const QuickstartResult& result);
 
 // The output folder. Work goes to Work(name), inside the folder; Publish() puts it in place of what an older run left.

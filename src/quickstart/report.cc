@@ -20,17 +20,17 @@ class Lines {
  public:
   explicit Lines(const QuickstartResult& result) : result_(result) {
     table_.columns = {"", result.exact.name};
-    for (const QuickstartSide& side : result.hashed) table_.columns.insert(table_.columns.end(), {side.name, "ratio"});
+    for (const QuickstartSide& side : result.sparse) table_.columns.insert(table_.columns.end(), {side.name, "ratio"});
   }
   void Section(const std::string& title) { table_.Section(title); }
   template <class Value>
   void Add(const std::string& name, const Value& value) {
     const double exact = value(result_.exact);
     std::vector<std::string> cells{name, FormatNumber(exact)};
-    for (const QuickstartSide& side : result_.hashed) {
-      const double hashed = value(side);
-      cells.push_back(FormatNumber(hashed));
-      cells.push_back(exact > 0 ? FormatNumber(hashed / exact, 3) : "–");
+    for (const QuickstartSide& side : result_.sparse) {
+      const double sparse = value(side);
+      cells.push_back(FormatNumber(sparse));
+      cells.push_back(exact > 0 ? FormatNumber(sparse / exact, 3) : "–");
     }
     table_.Row(std::move(cells));
   }
@@ -90,8 +90,8 @@ void AddJob(Lines& lines, QuickstartJob QuickstartSide::*job) {
 }
 
 // "2.9 times faster", "1.3 times slower", "as fast".
-std::string Speed(double exact_ms, double hashed_ms) {
-  const double ratio = exact_ms / hashed_ms;
+std::string Speed(double exact_ms, double sparse_ms) {
+  const double ratio = exact_ms / sparse_ms;
   // Closer than this, medians of a shared machine do not tell.
   constexpr double kSame = 1.05;
   if (ratio > kSame) return FormatNumber(ratio, 2) + " times faster";
@@ -105,25 +105,25 @@ bool Differ(double a, double b, double samples) {
   return std::abs(a - b) > 2 * std::sqrt(2 * mean * (1 - mean) / std::max(samples, 1.0));
 }
 
-std::string Quality(const QuickstartSide& exact_side, const QuickstartSide& hashed_side) {
+std::string Quality(const QuickstartSide& exact_side, const QuickstartSide& sparse_side) {
   const double exact_loss = Number(exact_side.pretrain.eval, "eval_loss"),
-               hashed_loss = Number(hashed_side.pretrain.eval, "eval_loss");
+               sparse_loss = Number(sparse_side.pretrain.eval, "eval_loss");
   // The masks are the same for both, so losses compare closely; a hundredth is about what another seed changes.
-  bool worse = hashed_loss > 1.01 * exact_loss, better = hashed_loss < 0.99 * exact_loss;
+  bool worse = sparse_loss > 1.01 * exact_loss, better = sparse_loss < 0.99 * exact_loss;
   const auto judge = [&](QuickstartJob QuickstartSide::*job, const char* key, double whole) {
     const double exact = Number((exact_side.*job).eval, key) / whole,
-                 hashed = Number((hashed_side.*job).eval, key) / whole;
-    const bool differ = Differ(exact, hashed, Number((exact_side.*job).eval, "eval_samples"));
-    worse |= differ && hashed < exact;
-    better |= differ && hashed > exact;
-    return fmt::format("{:.1f} % instead of {:.1f} %", 100 * hashed, 100 * exact);
+                 sparse = Number((sparse_side.*job).eval, key) / whole;
+    const bool differ = Differ(exact, sparse, Number((exact_side.*job).eval, "eval_samples"));
+    worse |= differ && sparse < exact;
+    better |= differ && sparse > exact;
+    return fmt::format("{:.1f} % instead of {:.1f} %", 100 * sparse, 100 * exact);
   };
   const std::string sentiment = judge(&QuickstartSide::sentiment, "eval_accuracy", 1),
                     questions = judge(&QuickstartSide::questions, "eval_exact", 100);
   const std::string figures = fmt::format(
       "masked words were guessed right {:.1f} % of the time instead of {:.1f} %, sentiment {} and questions on long "
       "documents {}",
-      100 * Number(hashed_side.pretrain.eval, "eval_accuracy"), 100 * Number(exact_side.pretrain.eval, "eval_accuracy"),
+      100 * Number(sparse_side.pretrain.eval, "eval_accuracy"), 100 * Number(exact_side.pretrain.eval, "eval_accuracy"),
       sentiment, questions);
   if (worse && better) return "in quality it lost in some and won in others: " + figures;
   if (worse) return "in quality it cost something: " + figures;
@@ -142,7 +142,7 @@ std::vector<std::pair<double, double>> Points(const Json& history, const char* k
 
 std::vector<const QuickstartSide*> Sides(const QuickstartResult& result) {
   std::vector<const QuickstartSide*> sides{&result.exact};
-  for (const QuickstartSide& side : result.hashed) sides.push_back(&side);
+  for (const QuickstartSide& side : result.sparse) sides.push_back(&side);
   return sides;
 }
 
@@ -172,18 +172,18 @@ std::vector<LineChart> AttentionCharts(const QuickstartResult& result) {
 }
 
 // What the hashing gained where texts are long, and what it cost.
-std::vector<Card> Cards(const QuickstartSide& exact, const QuickstartSide& hashed) {
+std::vector<Card> Cards(const QuickstartSide& exact, const QuickstartSide& sparse) {
   const auto faster = [](const AttentionTiming& a, const AttentionTiming& b) {
     return fmt::format("{:.2f} x", a.time.median_ms / b.time.median_ms);
   };
   const auto answered = [](const QuickstartSide& side) {
     return fmt::format("{:.1f} %", Number(side.questions.eval, "eval_exact"));
   };
-  return {{faster(Longest(exact), Longest(hashed)),
-           fmt::format("as fast as exact attention at {} tokens with {}, {} at {}", Longest(exact).length, hashed.name,
-                       faster(Shortest(exact), Shortest(hashed)), Shortest(exact).length)},
-          {answered(hashed),
-           fmt::format("of the questions answered by {} ({} by {})", hashed.name, answered(exact), exact.name)}};
+  return {{faster(Longest(exact), Longest(sparse)),
+           fmt::format("as fast as exact attention at {} tokens with {}, {} at {}", Longest(exact).length, sparse.name,
+                       faster(Shortest(exact), Shortest(sparse)), Shortest(exact).length)},
+          {answered(sparse),
+           fmt::format("of the questions answered by {} ({} by {})", sparse.name, answered(exact), exact.name)}};
 }
 
 }  // namespace
@@ -220,30 +220,30 @@ std::string ConversionSummary(const QuickstartResult& result, const QuickstartSi
 
 }  // namespace
 
-std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& hashed) {
-  if (!hashed.conversion.is_null()) return ConversionSummary(result, hashed);
-  const AttentionTiming &far_exact = Longest(result.exact), &far_hashed = Longest(hashed);
-  const std::string far = Speed(far_exact.time.median_ms, far_hashed.time.median_ms);
-  const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(hashed).time.median_ms);
+std::string QuickstartSummary(const QuickstartResult& result, const QuickstartSide& sparse) {
+  if (!sparse.conversion.is_null()) return ConversionSummary(result, sparse);
+  const AttentionTiming &far_exact = Longest(result.exact), &far_sparse = Longest(sparse);
+  const std::string far = Speed(far_exact.time.median_ms, far_sparse.time.median_ms);
+  const std::string near = Speed(Shortest(result.exact).time.median_ms, Shortest(sparse).time.median_ms);
   const double exact_rate = Number(result.exact.pretrain.train, "train_samples_per_second"),
-               hashed_rate = Number(hashed.pretrain.train, "train_samples_per_second");
+               sparse_rate = Number(sparse.pretrain.train, "train_samples_per_second");
   return fmt::format(
       "At {} tokens {} attention computed {:.1f} % of the pairs and was {} than exact attention ({} against {} "
       "ms); "
       "at {} tokens it was {}. Pretraining with it was {}, and {}.",
-      far_hashed.length, hashed.name, 100 * far_hashed.cost.share(), far == "as fast" ? "no faster" : far,
-      FormatNumber(far_hashed.time.median_ms, 3), FormatNumber(far_exact.time.median_ms, 3),
-      Shortest(result.exact).length, near, Speed(1 / exact_rate, 1 / hashed_rate), Quality(result.exact, hashed));
+      far_sparse.length, sparse.name, 100 * far_sparse.cost.share(), far == "as fast" ? "no faster" : far,
+      FormatNumber(far_sparse.time.median_ms, 3), FormatNumber(far_exact.time.median_ms, 3),
+      Shortest(result.exact).length, near, Speed(1 / exact_rate, 1 / sparse_rate), Quality(result.exact, sparse));
 }
 
 std::string QuickstartPage(const QuickstartResult& result) {
   Page page("lshformer quickstart", "BERT with exact, SimHash and Reformer attention, from raw text to this page");
   std::vector<Card> cards;
-  for (const QuickstartSide& side : result.hashed) {
+  for (const QuickstartSide& side : result.sparse) {
     for (Card& card : Cards(result.exact, side)) cards.push_back(std::move(card));
   }
   page.Cards(cards);
-  for (const QuickstartSide& side : result.hashed) page.Paragraph(QuickstartSummary(result, side));
+  for (const QuickstartSide& side : result.sparse) page.Paragraph(QuickstartSummary(result, side));
   page.Heading("The table");
   page.Add(QuickstartTable(result));
   page.Paragraph(
@@ -268,7 +268,7 @@ std::string QuickstartPage(const QuickstartResult& result) {
   page.Heading("How it was made");
   page.Paragraph(result.data);
   page.Paragraph(result.machine);
-  for (const QuickstartSide& side : result.hashed) page.Details(side.name + "'s settings", ToJson(side.spec).dump(2));
+  for (const QuickstartSide& side : result.sparse) page.Details(side.name + "'s settings", ToJson(side.spec).dump(2));
   return page.Html();
 }
 

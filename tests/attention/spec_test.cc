@@ -436,27 +436,27 @@ TEST(BucketFactors, GrowWithTheLengthUnlessGiven) {
   EXPECT_EQ(RotationColumns(As<ReformerAttention>(spec), 1), 5);
 }
 
-TEST(CheckWindow, RefusesAWindowThatComesRoundToItself) {
+TEST(CheckView, RefusesAWindowThatComesRoundToItself) {
   AttentionSpec spec;
   spec.kind = ReformerAttention{};
   As<ReformerAttention>(spec).rounds = 1;
   As<ReformerAttention>(spec).chunk = 10;
   As<ReformerAttention>(spec).look_back = 3;
-  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 31));  // four chunks
+  EXPECT_NO_THROW(CheckView(As<ReformerAttention>(spec), 31));  // four chunks
   EXPECT_EQ(
-      ErrorOf([&] { CheckWindow(As<ReformerAttention>(spec), 30); }),
+      ErrorOf([&] { CheckView(As<ReformerAttention>(spec), 30); }),
       "attention: \"look_back\" 3 reaches around all 3 chunks of a sequence of 30 tokens (1 rounds, chunk 10): pairs "
       "would count twice; expected at most 2, or \"count_pairs_once\", or \"wrap\": false, or a \"min_length\" above "
       "30");
   As<ReformerAttention>(spec).rounds = 2;
-  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
+  EXPECT_NO_THROW(CheckView(As<ReformerAttention>(spec), 30));
   As<ReformerAttention>(spec).look_ahead = 6;
-  EXPECT_THROW(CheckWindow(As<ReformerAttention>(spec), 30), Error);
+  EXPECT_THROW(CheckView(As<ReformerAttention>(spec), 30), Error);
   As<ReformerAttention>(spec).wrap = false;
-  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
+  EXPECT_NO_THROW(CheckView(As<ReformerAttention>(spec), 30));
   As<ReformerAttention>(spec).wrap = true;
   As<ReformerAttention>(spec).count_pairs_once = true;
-  EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), 30));
+  EXPECT_NO_THROW(CheckView(As<ReformerAttention>(spec), 30));
 }
 
 TEST(ScaleOfScores, IsTheRootOfTheWidthButForReformer) {

@@ -25,7 +25,7 @@ TEST(Compare, MedianOfTheRatiosOfPairsAndItsBounds) {
   // A slow moment that meets both runs of a pair leaves their ratio alone.
   const Comparison comparison = Compare({2, 2, 20, 2, 2}, {1, 1.2, 11, 0.8, 1});
   EXPECT_DOUBLE_EQ(comparison.exact_ms, 2);
-  EXPECT_DOUBLE_EQ(comparison.hashed_ms, 1);
+  EXPECT_DOUBLE_EQ(comparison.sparse_ms, 1);
   EXPECT_DOUBLE_EQ(comparison.ratio, 0.5);
   EXPECT_DOUBLE_EQ(comparison.ratio_low, 0.4);  // of five pairs all are needed: 1/32 < 5 % < 6/32
   EXPECT_DOUBLE_EQ(comparison.ratio_high, 0.6);
@@ -133,9 +133,9 @@ TEST(ShortestToMeasure, IsHashedAndHasAWindowThatIsAllowed) {
         As<ReformerAttention>(spec).chunk = 20;
         const int shortest = static_cast<int>(ShortestToMeasure(spec));
         EXPECT_TRUE(IsSparseAt(spec, shortest));
-        EXPECT_NO_THROW(CheckWindow(As<ReformerAttention>(spec), shortest));
+        EXPECT_NO_THROW(CheckView(As<ReformerAttention>(spec), shortest));
         if (shortest > As<ReformerAttention>(spec).chunk + 1) {
-          EXPECT_THROW(CheckWindow(As<ReformerAttention>(spec), shortest - 1), Error);
+          EXPECT_THROW(CheckView(As<ReformerAttention>(spec), shortest - 1), Error);
         }
       }
     }

@@ -37,9 +37,9 @@ bool Counts(const AttentionPlan& plan, const Unit& unit, const TilePass& pass, i
     if (share_bucket(h)) return false;
   }
   if ((pass.rule & kSameBucket) && !share_bucket(pass.hash)) return false;
-  for (int h = 0; h < pass.hash && (pass.rule & kFirstWindow); ++h) {
+  for (int h = 0; h < pass.hash && (pass.rule & kFirstView); ++h) {
     const int32_t ahead = plan.ColumnChunks(unit, h)[column] - plan.RowChunks(unit, h)[row];
-    if (ahead >= -unit.window.back && ahead <= unit.window.ahead) return false;
+    if (ahead >= -unit.view.back && ahead <= unit.view.ahead) return false;
   }
   if ((pass.rule & kAlwaysSeen) && !unit.always.Holds(row, column)) return false;
   if ((pass.rule & kColumnNotBefore) && column < row) return false;

@@ -152,7 +152,7 @@ TEST_P(GoldenTest, LowPrecisionIsNear) {
   const torch::Tensor want = model->Forward(batch, {}).last_hidden_state;
   for (const bool amx_model : {true, false}) {
     for (const auto& [precision, least] : {std::pair(Precision::kBFloat16, 0.999), {Precision::kInt8, 0.99}}) {
-      SCOPED_TRACE(std::string(Name(precision)) + (amx_model ? ", in the model of matrix tiles" : ""));
+      SCOPED_TRACE(std::string(Name(precision)) + (amx_model ? ", in the model of AMX tiles" : ""));
       if (!amx_model && !SupportsProducts(precision)) GTEST_SKIP() << "this CPU has no instructions for it";
       UseAmxModel(amx_model);
       model->set_precision(precision);

@@ -72,7 +72,7 @@ class EncoderAttentionTest : public ::testing::Test {
   Tensor ByHand(const EncoderConfig& config) const {
     const AttentionSpec& spec = config.layer_attention(0);
     const std::vector<std::string> parts{"query", "key", "value"}, shared{"query", "value"};
-    const Linear before = parameters_.LinearOf(PartsOf(spec) == 2 ? shared : parts);
+    const Linear before = parameters_.LinearOf(SlicesOf(spec) == 2 ? shared : parts);
     const LayerAttention attention(parameters_, config, {0, 0, "output"});
     const Tensor attended = attention(before(hidden_, Precision::kBFloat16), Context());
     EXPECT_EQ(attended.scalar_type(), torch::kFloat32);

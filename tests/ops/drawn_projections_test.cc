@@ -45,7 +45,7 @@ class DrawnProjectionsTest : public ::testing::TestWithParam<AttentionSpec> {
     options->sequences = Sequences(CuSeqlens(lengths));
     if (keep) options->drawn = drawn_;
     torch::manual_seed(static_cast<uint64_t>(lengths.size()));
-    const Tensor qkv = torch::randn({options->cu_seqlens().back(), PartsOf(GetParam()) * kHeads * kHeadDim});
+    const Tensor qkv = torch::randn({options->cu_seqlens().back(), SlicesOf(GetParam()) * kHeads * kHeadDim});
     qkv.requires_grad_(true);
     const Tensor out = SelfAttention(qkv, options);
     out.square().sum().backward();

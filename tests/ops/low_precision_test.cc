@@ -13,7 +13,7 @@
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "ops/attention.h"
-#include "ops/cross_entropy.h"
+#include "ops/decoder_cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/sequences.h"
 #include "ops/threads.h"
@@ -282,7 +282,7 @@ TEST(SelfAttention, InBFloat16IsNearFloat32) {
       options->heads = 2;
       options->operands = operands;
       options->sequences = Sequences({0, 100, 150});
-      const Tensor qkv = torch::tensor(values).view({150, -1}).slice(1, 0, PartsOf(spec) * 48).clone();
+      const Tensor qkv = torch::tensor(values).view({150, -1}).slice(1, 0, SlicesOf(spec) * 48).clone();
       qkv.requires_grad_(true);
       outs.push_back(SelfAttention(qkv, options));
       outs.back().square().sum().backward();

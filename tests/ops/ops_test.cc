@@ -8,7 +8,7 @@
 #include "kernels/ref/attention.h"
 #include "kernels/ref/reformer.h"
 #include "ops/attention.h"
-#include "ops/cross_entropy.h"
+#include "ops/decoder_cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/op_checks.h"
 #include "ops/row_ops.h"
@@ -234,7 +234,7 @@ TEST(AttentionTest, EveryModeAgreesWithTheComposedForm) {
     options->sequences = Sequences({0, 1, 40, 42, 75});
     ExpectSameAsReference([&](const auto& in) { return SelfAttention(in[0], options); },
                           [&](const auto& in) { return SelfAttentionReference(in[0], *options); },
-                          {Normal({75, PartsOf(spec) * 2 * 16}, 1)}, 2e-5);
+                          {Normal({75, SlicesOf(spec) * 2 * 16}, 1)}, 2e-5);
   }
 }
 
@@ -250,14 +250,14 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
     options->dropout = 0.3;
     options->dropout_key = 77;
     options->sequences = Sequences({0, 1, 40, 42, kTokens}, {9, 4, 7, 1000});
-    const Tensor qkv = Normal({kTokens, PartsOf(spec) * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
+    const Tensor qkv = Normal({kTokens, SlicesOf(spec) * kWidth}, 1).to(torch::kFloat32).requires_grad_(true);
     const Tensor weight = Normal({kTokens, kWidth}, 2).to(torch::kFloat32);
     const Tensor out = SelfAttention(qkv, options);
     (out * weight).sum().backward();
 
     const Tensor wide = qkv.detach().to(torch::kFloat64);
     const auto part = [&](int i) { return wide.slice(1, i * kWidth, (i + 1) * kWidth).contiguous(); };
-    const bool shared_keys = PartsOf(spec) == 2;
+    const bool shared_keys = SlicesOf(spec) == 2;
     const Tensor query = part(0), key = part(1), value = part(shared_keys ? 1 : 2), slopes = weight.to(torch::kFloat64);
     const auto span = [](const Tensor& x) { return std::span<const double>(x.data_ptr<double>(), x.numel()); };
     const AttentionShape shape{options->cu_seqlens(), kHeads, kHeadDim};
@@ -280,7 +280,7 @@ TEST(AttentionTest, DropoutEqualsTheOracle) {
     std::vector<Tensor> parts{tensor(grads.query), tensor(grads.value)};
     if (!shared_keys) parts.insert(parts.begin() + 1, tensor(grads.key));
     const Tensor grad = torch::cat(parts, 1);
-    for (int i = 0; i < PartsOf(spec); ++i)
+    for (int i = 0; i < SlicesOf(spec); ++i)
       ExpectClose(qkv.grad().slice(1, i * kWidth, (i + 1) * kWidth), grad.slice(1, i * kWidth, (i + 1) * kWidth), 1e-5,
                   "gradient of part " + std::to_string(i));
     options->dropout = 0;
@@ -300,7 +300,7 @@ TEST(AttentionTest, ComposedFormHasRightGradients) {
     options.spec = std::make_shared<const AttentionSpec>(several);
     options.sequences = Sequences({0, 1, 9});
     ExpectGradientsOf([&](const auto& in) { return SelfAttentionReference(in[0], options); },
-                      {Normal({9, PartsOf(spec) * 2 * 4}, 1)});
+                      {Normal({9, SlicesOf(spec) * 2 * 4}, 1)});
   }
 }
 
@@ -326,7 +326,7 @@ TEST(AttentionTest, MapsAreProbabilities) {
     options.spec = std::make_shared<const AttentionSpec>(spec);
     options.heads = 2;
     options.sequences = Sequences({0, 3, 20});
-    const auto maps = AttentionProbabilities(Normal({20, PartsOf(spec) * 8}, 1), options);
+    const auto maps = AttentionProbabilities(Normal({20, SlicesOf(spec) * 8}, 1), options);
     ASSERT_EQ(maps.size(), 2u);
     EXPECT_EQ(maps[1].sizes(), (std::vector<int64_t>{2, 17, 17}));
     const Tensor sums = maps[1].sum(-1);

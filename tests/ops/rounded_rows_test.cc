@@ -44,7 +44,7 @@ struct Layer {
 
   Layer(const AttentionSpec& spec, std::vector<int32_t> cu_seqlens, int64_t hidden, int heads)
       : options(std::make_shared<AttentionOptions>()),
-        before(Map(hidden, PartsOf(spec) * hidden)),
+        before(Map(hidden, SlicesOf(spec) * hidden)),
         after(Map(hidden, hidden)) {
     options->spec = std::make_shared<const AttentionSpec>(spec);
     options->heads = heads;

@@ -5,7 +5,7 @@
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/decoder_cross_entropy.h"
 #include "kernels/matmul_precision.h"
-#include "ops/cross_entropy.h"
+#include "ops/decoder_cross_entropy.h"
 #include "ops/linear.h"
 #include "ops/threads.h"
 #include "util/amx_model.h"

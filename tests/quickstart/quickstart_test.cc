@@ -48,12 +48,12 @@ QuickstartSide Side(const char* name, const AttentionSpec& spec, double near_ms,
 QuickstartResult Result() {
   QuickstartResult result;
   result.exact = Side("exact", AttentionSpec{}, 0.01, 300, 1);
-  result.hashed = {Side("SimHash", {.kind = SimHashAttention{}}, 0.02, 100, 0.25),
+  result.sparse = {Side("SimHash", {.kind = SimHashAttention{}}, 0.02, 100, 0.25),
                    Side("Reformer", {.kind = ReformerAttention{}}, 0.01, 10, 1)};
   return result;
 }
 
-std::string SimHashSummary(const QuickstartResult& result) { return QuickstartSummary(result, result.hashed[0]); }
+std::string SimHashSummary(const QuickstartResult& result) { return QuickstartSummary(result, result.sparse[0]); }
 
 std::vector<std::string> Row(const Table& table, const std::string& name) {
   for (const Table::Line& line : table.lines) {
@@ -74,14 +74,14 @@ TEST(QuickstartTableTest, HasThePaperNumbersOfTableOne) {
 
 TEST(QuickstartTableTest, AFigureThatIsMissingIsShownAsMissing) {
   QuickstartResult result = Result();
-  result.hashed[0].pretrain.eval.erase("perplexity");
+  result.sparse[0].pretrain.eval.erase("perplexity");
   EXPECT_THAT(Row(QuickstartTable(result), "perplexity"), ElementsAre(_, "20.09", "–", "–", "20.09", "1"));
 }
 
 // A job that was not run took no memory, which is not the same as 0 MB.
 TEST(QuickstartTableTest, WhatDidNotRunHasNoMemory) {
   QuickstartResult result = Result();
-  result.exact.pretrain.peak_mb = 200, result.hashed[0].pretrain.peak_mb = 100, result.hashed[1].pretrain.peak_mb = 0;
+  result.exact.pretrain.peak_mb = 200, result.sparse[0].pretrain.peak_mb = 100, result.sparse[1].pretrain.peak_mb = 0;
   EXPECT_THAT(Row(QuickstartTable(result), "peak memory of the process, MB"),
               ElementsAre(_, "200", "100", "0.500", "–", "–"));
 }
@@ -96,16 +96,16 @@ TEST(QuickstartSummaryTest, SaysWhatWasGainedAndWhatItCost) {
 
 TEST(QuickstartSummaryTest, EachHashingHasItsOwn) {
   const QuickstartResult result = Result();
-  const std::string summary = QuickstartSummary(result, result.hashed[1]);
+  const std::string summary = QuickstartSummary(result, result.sparse[1]);
   EXPECT_THAT(summary, HasSubstr("Reformer attention computed 6.2 % of the pairs and was 30 times faster"));
   EXPECT_THAT(summary, HasSubstr("at 10 tokens it was as fast"));
 }
 
 TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
   QuickstartResult result = Result();
-  result.hashed[0].attention.back().time.median_ms = 450;
-  result.hashed[0].pretrain.train["train_samples_per_second"] = 50.0;
-  result.hashed[0].pretrain.eval["eval_loss"] = 3.4;
+  result.sparse[0].attention.back().time.median_ms = 450;
+  result.sparse[0].pretrain.train["train_samples_per_second"] = 50.0;
+  result.sparse[0].pretrain.eval["eval_loss"] = 3.4;
   const std::string summary = SimHashSummary(result);
   EXPECT_THAT(summary, HasSubstr("was 1.5 times slower than exact attention"));
   EXPECT_THAT(summary, HasSubstr("Pretraining with it was 2 times slower"));
@@ -114,22 +114,22 @@ TEST(QuickstartSummaryTest, IsHonestWhenHashingLoses) {
 
 TEST(QuickstartSummaryTest, ADifferenceWithinChanceIsNone) {
   QuickstartResult result = Result();
-  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
+  result.sparse[0].sentiment.eval["eval_accuracy"] = 0.945;  // ten of 2000 reviews
   EXPECT_THAT(SimHashSummary(result), HasSubstr("no difference can be seen"));
-  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.90;
+  result.sparse[0].sentiment.eval["eval_accuracy"] = 0.90;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost something"));
-  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.99;
+  result.sparse[0].sentiment.eval["eval_accuracy"] = 0.99;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost nothing"));
 }
 
 TEST(QuickstartSummaryTest, QuestionsCountToo) {
   QuickstartResult result = Result();
   EXPECT_THAT(SimHashSummary(result), HasSubstr("questions on long documents 90.0 % instead of 90.0 %"));
-  result.hashed[0].questions.eval["eval_exact"] = 88.0;  // six of 300
+  result.sparse[0].questions.eval["eval_exact"] = 88.0;  // six of 300
   EXPECT_THAT(SimHashSummary(result), HasSubstr("no difference can be seen"));
-  result.hashed[0].questions.eval["eval_exact"] = 60.0;
+  result.sparse[0].questions.eval["eval_exact"] = 60.0;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("it cost something"));
-  result.hashed[0].sentiment.eval["eval_accuracy"] = 0.99;
+  result.sparse[0].sentiment.eval["eval_accuracy"] = 0.99;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("it lost in some and won in others"));
 }
 
@@ -140,7 +140,7 @@ TEST(QuickstartTableTest, QuestionsHaveSharesInPercentAlready) {
 
 TEST(QuickstartSummaryTest, SpeedsThatTheClockCannotTellApartAreEqual) {
   QuickstartResult result = Result();
-  result.hashed[0].attention.back().time.median_ms = 295;
+  result.sparse[0].attention.back().time.median_ms = 295;
   EXPECT_THAT(SimHashSummary(result), HasSubstr("no faster than exact attention"));
 }
 

@@ -9,7 +9,7 @@ namespace lshformer {
 namespace {
 
 // Columns of the rows [begin, end) that are not global themselves.
-void AddBand(const AlwaysSeen& always, bool causal, int32_t begin, int32_t end, UnitParts& parts) {
+void AddBand(const AlwaysSeen& always, bool causal, int32_t begin, int32_t end, UnitPlan& parts) {
   const int32_t length = parts.unit.length, last = causal ? end : length;
   Segment band{begin, begin, false};
   if (always.reach >= 0) {
@@ -36,7 +36,7 @@ AlwaysSeen AlwaysSeenOf(const AttentionSpec& spec, int32_t length) {
   return always;
 }
 
-void AddAlwaysPass(int hashes, uint8_t rule, UnitParts& parts) {
+void AddAlwaysPass(int hashes, uint8_t rule, UnitPlan& parts) {
   const AlwaysSeen always = parts.unit.always;
   if (!always.Any()) return;
   const int32_t length = parts.unit.length;

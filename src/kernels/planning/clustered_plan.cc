@@ -28,7 +28,7 @@ std::vector<int32_t> Begins(const int32_t* labels, int32_t length, int32_t parts
 class ClusteredUnit {
  public:
   // spec: of the unit's head.
-  ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_bundles, UnitParts& parts)
+  ClusteredUnit(const AttentionSpec& spec, const ClusterCall& call, const int32_t* query_bundles, UnitPlan& parts)
       : call_(call), parts_(parts), length_(parts.unit.length) {
     const auto& clustered = As<ClusteredAttention>(spec);
     const int32_t bundles = BundlesOfAGroup(clustered, length_);
@@ -271,7 +271,7 @@ class ClusteredUnit {
   }
 
   ClusterCall call_;
-  UnitParts& parts_;
+  UnitPlan& parts_;
   int32_t length_;
   std::vector<int32_t> query_groups_, group_begins_, bundle_begins_, count_;
 };
@@ -319,7 +319,7 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
   int32_t *opened = plan->query_buckets.data(), *clusters = plan->key_buckets.data();
   AttentionPlanPtr built = BuildFromUnits(
       plan, shape,
-      [&, opened, clusters, tokens](const AttentionPlan& planned, UnitParts& parts) {
+      [&, opened, clusters, tokens](const AttentionPlan& planned, UnitPlan& parts) {
         const Unit& unit = parts.unit;
         const AttentionSpec& own = OfHead(spec, unit.head);
         if (!IsSparseAt(own, unit.length)) {

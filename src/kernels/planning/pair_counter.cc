@@ -10,7 +10,7 @@ namespace {
 // The rows of a tile, and what the rule asks of them.
 class TileCounter {
  public:
-  TileCounter(const AttentionPlan& plan, const UnitParts& parts, const TilePass& pass)
+  TileCounter(const AttentionPlan& plan, const UnitPlan& parts, const TilePass& pass)
       : plan_(plan), parts_(parts), pass_(pass) {}
 
   // Counts of the rows of a tile.
@@ -39,7 +39,7 @@ class TileCounter {
     };
     load((pass_.rule & (kSameBucket | kFirstMeeting)) != 0, buckets_,
          [&](int h) { return plan_.RowBuckets(parts_.unit, pass_, h); });
-    load((pass_.rule & kFirstWindow) != 0, chunks_, [&](int h) { return plan_.RowChunks(parts_.unit, h); });
+    load((pass_.rule & kFirstView) != 0, chunks_, [&](int h) { return plan_.RowChunks(parts_.unit, h); });
   }
 
   void CountSegment(const Segment& segment) {
@@ -60,7 +60,7 @@ class TileCounter {
       if (pass_.rule & kAlwaysSeen) TakeAlways(position, counted);
       if (pass_.rule & kSameBucket) TakeBucket(position, counted);
       if (pass_.rule & kFirstMeeting) TakeOffBuckets(position, counted);
-      if (pass_.rule & kFirstWindow) TakeOffWindows(position, counted);
+      if (pass_.rule & kFirstView) TakeOffViews(position, counted);
       for (int r = 0; r < rows_; ++r) counts_[r] += counted[r];
     }
   }
@@ -85,18 +85,18 @@ class TileCounter {
     }
   }
 
-  // In the window of no earlier hash function. Windows end with their order.
-  void TakeOffWindows(int32_t position, std::array<int32_t, kTileRows>& counted) const {
-    const ChunkWindow& window = parts_.unit.window;
+  // In the view of no earlier hash function. Views end with their order.
+  void TakeOffViews(int32_t position, std::array<int32_t, kTileRows>& counted) const {
+    const ChunkView& view = parts_.unit.view;
     for (int h = 0; h < pass_.hash; ++h) {
       const int32_t chunk = plan_.ColumnChunks(parts_.unit, h)[position];
       const int32_t* rows = chunks_.data() + h * kTileRows;
-      for (int r = 0; r < rows_; ++r) counted[r] &= (chunk < rows[r] - window.back) | (chunk > rows[r] + window.ahead);
+      for (int r = 0; r < rows_; ++r) counted[r] &= (chunk < rows[r] - view.back) | (chunk > rows[r] + view.ahead);
     }
   }
 
   const AttentionPlan& plan_;
-  const UnitParts& parts_;
+  const UnitPlan& parts_;
   const TilePass& pass_;
   int rows_ = 0;
   std::array<int32_t, kTileRows> counts_{}, positions_{};
@@ -105,7 +105,7 @@ class TileCounter {
 
 }  // namespace
 
-int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const TilePass& pass,
+int64_t CountPassPairs(const AttentionPlan& plan, const UnitPlan& parts, const TilePass& pass,
                        std::vector<int32_t>& seen) {
   TileCounter counter(plan, parts, pass);
   int64_t pairs = 0;
@@ -121,7 +121,7 @@ int64_t CountPassPairs(const AttentionPlan& plan, const UnitParts& parts, const 
   return pairs;
 }
 
-void KeepSeen(Fill fill, std::vector<int32_t> seen, UnitParts& parts) {
+void KeepSeen(Fill fill, std::vector<int32_t> seen, UnitPlan& parts) {
   const int32_t length = parts.unit.length;
   const bool all = std::all_of(seen.begin(), seen.end(), [length](int32_t s) { return s == length; });
   parts.unit.fill = all ? Fill::kNone : fill;

@@ -11,7 +11,7 @@
 
 namespace lshformer {
 
-void AddTile(UnitParts& parts, int32_t row_begin, int32_t row_end, const Segment* segments, size_t count) {
+void AddTile(UnitPlan& parts, int32_t row_begin, int32_t row_end, const Segment* segments, size_t count) {
   const auto first = static_cast<int32_t>(parts.segments.size());
   for (size_t s = 0; s < count; ++s) {
     if (segments[s].column_begin >= segments[s].column_end) continue;
@@ -42,7 +42,7 @@ void BucketOrder(const int32_t* buckets, int32_t length, std::vector<int32_t>& c
 
 namespace {
 
-void AddDensePass(UnitParts& parts) {
+void AddDensePass(UnitPlan& parts) {
   const int32_t length = parts.unit.length;
   TilePass pass;
   pass.columns = length;
@@ -76,7 +76,7 @@ int64_t TileCost(int64_t rows, int64_t columns) { return (rows + 15) / 16 * 16 *
 // The tiles of one bucket. Rows and columns are sorted by position within it, so where only later (or earlier) columns
 // count, those on the wrong side of all of the tile's rows are left out and those on the right side of all need no
 // test.
-void AddBucketTiles(UnitParts& parts, const BucketRun& run, const TilePass& pass, const int32_t* row_order,
+void AddBucketTiles(UnitPlan& parts, const BucketRun& run, const TilePass& pass, const int32_t* row_order,
                     const int32_t* column_order) {
   const bool always_test = (pass.rule & kFirstMeeting) != 0;
   const bool ordered = (pass.rule & (kColumnNotBefore | kColumnBefore)) != 0;
@@ -98,7 +98,7 @@ void AddBucketTiles(UnitParts& parts, const BucketRun& run, const TilePass& pass
 }
 
 // Several small buckets in one tile; gaps of columns that no row of the tile meets are left out.
-void AddMixedTile(UnitParts& parts, const std::vector<BucketRun>& runs, size_t begin, size_t end,
+void AddMixedTile(UnitPlan& parts, const std::vector<BucketRun>& runs, size_t begin, size_t end,
                   std::vector<Segment>& segments) {
   segments.clear();
   for (size_t r = begin; r < end; ++r) {
@@ -113,7 +113,7 @@ void AddMixedTile(UnitParts& parts, const std::vector<BucketRun>& runs, size_t b
   AddTile(parts, runs[begin].row_begin, runs[end - 1].row_end, segments.data(), segments.size());
 }
 
-void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const TilePass& pass, const int32_t* row_order,
+void AddTiles(UnitPlan& parts, const std::vector<BucketRun>& runs, const TilePass& pass, const int32_t* row_order,
               const int32_t* column_order) {
   std::vector<Segment> segments;
   for (size_t begin = 0; begin < runs.size();) {
@@ -138,7 +138,7 @@ void AddTiles(UnitParts& parts, const std::vector<BucketRun>& runs, const TilePa
   }
 }
 
-void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool swapped, uint8_t rule) {
+void AddBucketPass(const AttentionPlan& plan, UnitPlan& parts, int hash, bool swapped, uint8_t rule) {
   const int32_t length = parts.unit.length;
   TilePass pass;
   pass.swapped = swapped;
@@ -169,7 +169,7 @@ void AddBucketPass(const AttentionPlan& plan, UnitParts& parts, int hash, bool s
 }
 
 // Of a pass whose buckets' pairs count as they stand.
-int64_t CountRuns(const UnitParts& parts, const TilePass& pass, std::vector<int32_t>& seen) {
+int64_t CountRuns(const UnitPlan& parts, const TilePass& pass, std::vector<int32_t>& seen) {
   int64_t pairs = 0;
   for (int64_t r = pass.run_begin; r < pass.run_end; ++r) {
     const BucketRun& run = parts.runs[r];
@@ -180,7 +180,7 @@ int64_t CountRuns(const UnitParts& parts, const TilePass& pass, std::vector<int3
   return pairs;
 }
 
-void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
+void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitPlan& parts) {
   std::vector<int32_t> seen(parts.unit.length);
   for (const TilePass& pass : parts.passes) {
     const bool runs = pass.run_end > pass.run_begin;
@@ -190,7 +190,7 @@ void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts&
   KeepSeen(As<SimHashAttention>(spec).fill, std::move(seen), parts);
 }
 
-void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
+void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, UnitPlan& parts) {
   const auto& simhash = As<SimHashAttention>(spec);
   const uint8_t order = simhash.pairs == Pairs::kReference ? kColumnNotBefore : kAllPairs;
   for (int hash = 0; hash < simhash.hashes; ++hash) AddBucketPass(plan, parts, hash, false, order);
@@ -203,7 +203,7 @@ void AddSimHashPasses(const AttentionPlan& plan, const AttentionSpec& spec, Unit
 }
 
 // Of one unit, behind those of the units before it; offsets become the plan's.
-void Append(UnitParts& parts, AttentionPlan& plan) {
+void Append(UnitPlan& parts, AttentionPlan& plan) {
   const auto tiles = static_cast<int64_t>(plan.tiles.size());
   const auto segments = static_cast<int32_t>(plan.segments.size());
   const auto runs = static_cast<int64_t>(plan.runs.size());
@@ -242,9 +242,9 @@ void Append(UnitParts& parts, AttentionPlan& plan) {
 }
 
 // Lays the parts of all units end to end.
-void Join(AttentionPlan& plan, std::vector<UnitParts>& all, Centroids* centroids) {
+void Join(AttentionPlan& plan, std::vector<UnitPlan>& all, Centroids* centroids) {
   size_t all_tiles = 0, all_segments = 0, all_orders = 0;
-  for (const UnitParts& parts : all) {
+  for (const UnitPlan& parts : all) {
     all_tiles += parts.tiles.size();
     all_segments += parts.segments.size();
     all_orders += parts.orders.size();
@@ -252,7 +252,7 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all, Centroids* centroids
   plan.tiles.reserve(all_tiles);
   plan.segments.reserve(all_segments);
   plan.orders.reserve(all_orders);
-  for (UnitParts& parts : all) {
+  for (UnitPlan& parts : all) {
     Append(parts, plan);
     if (!parts.levels.empty()) centroids->units.push_back(std::move(parts.centroids));
     if (!parts.seen.empty()) {
@@ -269,23 +269,23 @@ void Join(AttentionPlan& plan, std::vector<UnitParts>& all, Centroids* centroids
 
 }  // namespace
 
-void AddExact(UnitParts& parts) {
+void AddExact(UnitPlan& parts) {
   AddDensePass(parts);
   parts.pairs_computed = int64_t{parts.unit.length} * parts.unit.length;
 }
 
 AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const AttentionShape& shape,
-                                const std::function<void(const AttentionPlan&, UnitParts&)>& add_passes, int64_t piece,
+                                const std::function<void(const AttentionPlan&, UnitPlan&)>& add_passes, int64_t piece,
                                 Centroids* centroids) {
   plan->cu_seqlens.assign(shape.cu_seqlens.begin(), shape.cu_seqlens.end());
   plan->heads = shape.heads;
   plan->head_dim = shape.head_dim;
   plan->tokens = shape.tokens();
-  std::vector<UnitParts> all;
+  std::vector<UnitPlan> all;
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     for (int head = 0; head < shape.heads && length > 0; ++head) {
-      UnitParts& parts = all.emplace_back();
+      UnitPlan& parts = all.emplace_back();
       parts.unit.sequence = b;
       parts.unit.head = head;
       parts.unit.token_begin = shape.cu_seqlens[b];
@@ -304,7 +304,7 @@ AttentionPlanPtr BuildFromUnits(std::shared_ptr<AttentionPlan> plan, const Atten
 
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape) {
   return BuildFromUnits(std::make_shared<AttentionPlan>(), shape,
-                        [](const AttentionPlan&, UnitParts& parts) { AddExact(parts); });
+                        [](const AttentionPlan&, UnitPlan& parts) { AddExact(parts); });
 }
 
 int64_t SimHashFlops(const AttentionSpec& spec, const AttentionShape& shape) {
@@ -327,7 +327,7 @@ AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShap
   plan->query_buckets.assign(query_buckets.begin(), query_buckets.end());
   plan->key_buckets.assign(key_buckets.begin(), key_buckets.end());
   plan->counts.selection_flops = SimHashFlops(spec, shape);
-  return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitParts& parts) {
+  return BuildFromUnits(plan, shape, [&spec](const AttentionPlan& built, UnitPlan& parts) {
     if (IsSparseAt(spec, parts.unit.length)) {
       AddSimHashPasses(built, spec, parts);
     } else {

@@ -7,7 +7,7 @@
 // may stand several times. The executor adds what a pass sees to the row's online softmax, whatever came before.
 //
 // Reformer: a pass is a round, and the orders of all rounds lie end to end, with a copy of the circle's end before them
-// and of its beginning after them. So the window of a chunk, which may reach into the round before or after, is one
+// and of its beginning after them. So the view of a chunk, which may reach into the round before or after, is one
 // range of columns. SimHash with sorted pairs: a pass is a hash function, its rows the sorted queries and its columns
 // the sorted keys, both cut into chunks; a row sees the columns of the chunks around its own.
 //
@@ -39,7 +39,7 @@ enum PairRule : uint8_t {
   kColumnNotBefore = 4,  // position of the column ≥ position of the row
   kColumnBefore = 8,     // position of the column < position of the row
   kColumnNotAfter = 16,  // position of the column ≤ position of the row
-  kFirstWindow = 32,     // the row's windows held the column in no earlier pass, nor before in this one
+  kFirstView = 32,       // the row's views held the column in no earlier pass, nor before in this one
   kSelfPenalty = 64,     // all count; a row that meets its own position has the score kSelfScore (ReformerAttention)
   kAlwaysSeen = 128,     // AlwaysSeen holds; the pass is no hash function's, and comes after all of them
 };
@@ -97,7 +97,7 @@ struct TilePass {
 };
 
 // Which chunks of a round a query sees beside its own, in a circle of all rounds' chunks.
-struct ChunkWindow {
+struct ChunkView {
   int32_t chunk = 0, back = 0, ahead = 0;
   bool wrap = false;  // whether it goes on from one round into the next
 };
@@ -125,12 +125,12 @@ struct Unit {
   int32_t length = 0;
   int32_t pass_begin = 0, pass_end = 0;
   Fill fill = Fill::kNone;  // kNone where every pair is seen
-  ChunkWindow window;
+  ChunkView view;
   AlwaysSeen always;
   int32_t clusters = -1;      // in AttentionPlan::clusters, and Centroids::units; −1: none
   int64_t visited_pairs = 0;  // rows × columns over all tiles: the cost of the unit
 
-  int32_t ChunksOfARound() const { return (length + window.chunk - 1) / window.chunk; }
+  int32_t ChunksOfARound() const { return (length + view.chunk - 1) / view.chunk; }
 };
 
 struct AttentionPlan {
@@ -148,7 +148,7 @@ struct AttentionPlan {
   // last level and then of the others, −1 where there were no more; and a key's one cluster, [heads, tokens].
   std::vector<int32_t> query_buckets, key_buckets;
   bool one_key_bucket = false;
-  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstWindow. Sorted pairs: the chunk of a
+  // [heads, rounds, tokens]: place in the circle of the chunk of a position; kFirstView. Sorted pairs: the chunk of a
   // query, and of a key.
   std::vector<int32_t> chunks, key_chunks;
   std::vector<PlanClusters> clusters;

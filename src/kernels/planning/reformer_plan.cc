@@ -24,29 +24,29 @@ Circle CircleOf(const ReformerAttention& reformer, int32_t length) {
   return {length, reformer.chunk, (int64_t{length} + reformer.chunk - 1) / reformer.chunk, reformer.rounds};
 }
 
-// A window that counts pairs once and reaches all around the circle is the whole circle, from anywhere.
-ChunkWindow WindowOf(const ReformerAttention& reformer, const Circle& circle) {
-  ChunkWindow window{reformer.chunk, reformer.look_back, reformer.look_ahead, reformer.wrap && reformer.cross_bucket};
-  const int64_t most = window.wrap ? circle.Size() : circle.chunks;
-  window.back = static_cast<int32_t>(std::min<int64_t>(window.back, most));  // nothing to see beyond
-  window.ahead = static_cast<int32_t>(std::min<int64_t>(window.ahead, most));
-  if (window.wrap && reformer.count_pairs_once && int64_t{window.back} + window.ahead + 1 > most) {
-    window.back = static_cast<int32_t>(most - 1);
-    window.ahead = 0;
+// A view that counts pairs once and reaches all around the circle is the whole circle, from anywhere.
+ChunkView ViewOf(const ReformerAttention& reformer, const Circle& circle) {
+  ChunkView view{reformer.chunk, reformer.look_back, reformer.look_ahead, reformer.wrap && reformer.cross_bucket};
+  const int64_t most = view.wrap ? circle.Size() : circle.chunks;
+  view.back = static_cast<int32_t>(std::min<int64_t>(view.back, most));  // nothing to see beyond
+  view.ahead = static_cast<int32_t>(std::min<int64_t>(view.ahead, most));
+  if (view.wrap && reformer.count_pairs_once && int64_t{view.back} + view.ahead + 1 > most) {
+    view.back = static_cast<int32_t>(most - 1);
+    view.ahead = 0;
   }
-  return window;
+  return view;
 }
 
 class ReformerUnit {
  public:
-  ReformerUnit(const ReformerAttention& reformer, UnitParts& parts)
+  ReformerUnit(const ReformerAttention& reformer, UnitPlan& parts)
       : reformer_(reformer),
         parts_(parts),
         circle_(CircleOf(reformer, parts.unit.length)),
-        window_(WindowOf(reformer, circle_)),
-        left_(window_.wrap ? -circle_.Begin(-window_.back) : 0),
-        right_(window_.wrap ? circle_.Begin(circle_.Size() + window_.ahead) - circle_.Begin(circle_.Size()) : 0) {
-    parts.unit.window = window_;
+        view_(ViewOf(reformer, circle_)),
+        left_(view_.wrap ? -circle_.Begin(-view_.back) : 0),
+        right_(view_.wrap ? circle_.Begin(circle_.Size() + view_.ahead) - circle_.Begin(circle_.Size()) : 0) {
+    parts.unit.view = view_;
   }
 
   // buckets[round · stride + position], and there, where a rule needs them, chunks.
@@ -72,9 +72,8 @@ class ReformerUnit {
 
   void AddPass(int round, const int32_t* buckets) {
     const int64_t own = round * circle_.length, first_chunk = round * circle_.chunks;
-    const int64_t begin = window_.wrap ? circle_.Begin(first_chunk - window_.back) : own;
-    const int64_t end =
-        window_.wrap ? circle_.Begin(first_chunk + circle_.chunks + window_.ahead) : own + circle_.length;
+    const int64_t begin = view_.wrap ? circle_.Begin(first_chunk - view_.back) : own;
+    const int64_t end = view_.wrap ? circle_.Begin(first_chunk + circle_.chunks + view_.ahead) : own + circle_.length;
     TilePass pass;
     pass.hash = round;
     pass.rule = Rule(round);
@@ -85,9 +84,9 @@ class ReformerUnit {
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     for (int64_t c = 0; c < circle_.chunks; ++c) {
       const int64_t from =
-          window_.wrap ? first_chunk + c - window_.back : first_chunk + std::max<int64_t>(0, c - window_.back);
-      const int64_t to = window_.wrap ? first_chunk + c + window_.ahead
-                                      : first_chunk + std::min(circle_.chunks - 1, c + window_.ahead);
+          view_.wrap ? first_chunk + c - view_.back : first_chunk + std::max<int64_t>(0, c - view_.back);
+      const int64_t to =
+          view_.wrap ? first_chunk + c + view_.ahead : first_chunk + std::min(circle_.chunks - 1, c + view_.ahead);
       const Segment seen{static_cast<int32_t>(circle_.Begin(from) - begin),
                          static_cast<int32_t>(circle_.Begin(to + 1) - begin), (pass.rule & ~kSelfPenalty) == 0};
       AddChunk(pass, static_cast<int32_t>(c * circle_.chunk),
@@ -101,7 +100,7 @@ class ReformerUnit {
     int rule = kSelfPenalty;
     if (!reformer_.cross_bucket) rule |= kSameBucket;
     if (reformer_.causal) rule |= kColumnNotAfter;
-    if (reformer_.count_pairs_once && (round > 0 || (window_.wrap && reformer_.rounds > 1))) rule |= kFirstWindow;
+    if (reformer_.count_pairs_once && (round > 0 || (view_.wrap && reformer_.rounds > 1))) rule |= kFirstView;
     return static_cast<uint8_t>(rule);
   }
 
@@ -114,7 +113,7 @@ class ReformerUnit {
     }
   }
 
-  // The columns of the window that share a bucket with one of the rows: both are sorted by bucket.
+  // The columns of the view that share a bucket with one of the rows: both are sorted by bucket.
   Segment OfTheseBuckets(const TilePass& pass, int32_t row_begin, int32_t row_end, Segment seen,
                          const int32_t* buckets) const {
     const int32_t* order = parts_.orders.data() + pass.column_order;
@@ -136,14 +135,14 @@ class ReformerUnit {
   }
 
   const ReformerAttention& reformer_;
-  UnitParts& parts_;
+  UnitPlan& parts_;
   Circle circle_;
-  ChunkWindow window_;
+  ChunkView view_;
   int64_t left_, right_;  // places copied before the first round and after the last
 };
 
 // The whole sequence, each key once.
-void AddExactReformer(const ReformerAttention& reformer, UnitParts& parts) {
+void AddExactReformer(const ReformerAttention& reformer, UnitPlan& parts) {
   const int32_t length = parts.unit.length;
   TilePass pass;
   pass.rule = static_cast<uint8_t>(kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0));
@@ -170,7 +169,7 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
   for (int b = 0; b < shape.sequences(); ++b) {
     const int32_t length = shape.cu_seqlens[b + 1] - shape.cu_seqlens[b];
     if (!IsSparseAt(spec, length)) continue;
-    CheckWindow(reformer, length);
+    CheckView(reformer, length);
     plan->counts.selection_flops +=
         int64_t{2} * RotationColumns(reformer, length) * shape.head_dim * length * reformer.rounds * shape.heads;
   }
@@ -179,14 +178,14 @@ AttentionPlanPtr BuildReformerPlan(const AttentionSpec& spec, const AttentionSha
   int32_t* chunks = plan->chunks.empty() ? nullptr : plan->chunks.data();
   const int64_t tokens = shape.tokens();
   return BuildFromUnits(
-      plan, shape, [&spec, &reformer, buckets, chunks, tokens](const AttentionPlan&, UnitParts& parts) {
+      plan, shape, [&spec, &reformer, buckets, chunks, tokens](const AttentionPlan&, UnitPlan& parts) {
         if (!IsSparseAt(spec, parts.unit.length)) {
           AddExactReformer(reformer, parts);
           return;
         }
         const int64_t first = int64_t{parts.unit.head} * reformer.rounds * tokens + parts.unit.token_begin;
         ReformerUnit(reformer, parts).AddPasses(buckets.data() + first, chunks ? chunks + first : nullptr, tokens);
-        const int rule = kFirstWindow | kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0);
+        const int rule = kFirstView | kSelfPenalty | (reformer.causal ? kColumnNotAfter : 0);
         parts.unit.always = AlwaysSeenOf(spec, parts.unit.length);
         AddAlwaysPass(reformer.rounds, static_cast<uint8_t>(rule), parts);
       });
@@ -209,10 +208,10 @@ int64_t PairsMet(const AttentionPlan& plan, const Unit& unit) {
   const int passes = unit.pass_end - unit.pass_begin;
   if (passes == 1 && plan.passes[unit.pass_begin].row_order < 0)
     return plan.passes[unit.pass_begin].rule & kColumnNotAfter ? length * (length + 1) / 2 : length * length;
-  const ChunkWindow& window = unit.window;
+  const ChunkView& view = unit.view;
   if (passes == 1 && plan.passes[unit.pass_begin].rule == kSelfPenalty &&
-      (!window.wrap || int64_t{window.back} + window.ahead < unit.ChunksOfARound()))
-    return unit.visited_pairs;                    // no window holds a chunk twice
+      (!view.wrap || int64_t{view.back} + view.ahead < unit.ChunksOfARound()))
+    return unit.visited_pairs;                    // no view holds a chunk twice
   std::vector<int32_t> tile_of(passes * length);  // by pass and position
   for (int p = 0; p < passes; ++p) {
     const TilePass& pass = plan.passes[unit.pass_begin + p];

@@ -10,19 +10,19 @@ namespace {
 
 class SortedUnit {
  public:
-  SortedUnit(const SimHashAttention& simhash, UnitParts& parts)
+  SortedUnit(const SimHashAttention& simhash, UnitPlan& parts)
       : simhash_(simhash),
         parts_(parts),
         length_(parts.unit.length),
         chunks_((int64_t{length_} + simhash.chunk - 1) / simhash.chunk) {
     const auto most = static_cast<int32_t>(chunks_);  // there is nothing to see beyond
-    parts.unit.window = {simhash.chunk, std::min(simhash.look_back, most), std::min(simhash.look_ahead, most), false};
+    parts.unit.view = {simhash.chunk, std::min(simhash.look_back, most), std::min(simhash.look_ahead, most), false};
   }
 
   void AddPass(int hash, const int32_t* query_buckets, const int32_t* key_buckets) {
     TilePass pass;
     pass.hash = hash;
-    pass.rule = hash > 0 ? kFirstWindow : kAllPairs;
+    pass.rule = hash > 0 ? kFirstView : kAllPairs;
     pass.columns = length_;
     pass.row_order = static_cast<int64_t>(parts_.orders.size());
     pass.column_order = pass.row_order + length_;
@@ -31,7 +31,7 @@ class SortedUnit {
     BucketOrder(key_buckets, length_, count_, parts_.orders.data() + pass.column_order);
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
     for (int64_t c = 0; c < chunks_; ++c) {
-      const Segment seen{Begin(c - parts_.unit.window.back), Begin(c + parts_.unit.window.ahead + 1), hash == 0};
+      const Segment seen{Begin(c - parts_.unit.view.back), Begin(c + parts_.unit.view.ahead + 1), hash == 0};
       const int32_t end = Begin(c + 1), step = RowsOfATile(end - Begin(c));
       for (int32_t row = Begin(c); row < end; row += step) AddTile(parts_, row, std::min(end, row + step), &seen, 1);
     }
@@ -54,13 +54,13 @@ class SortedUnit {
   }
 
   const SimHashAttention& simhash_;
-  UnitParts& parts_;
+  UnitPlan& parts_;
   int32_t length_;
   int64_t chunks_;
   std::vector<int32_t> count_;  // of BucketOrder
 };
 
-void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitParts& parts) {
+void CountPairs(const AttentionPlan& plan, const AttentionSpec& spec, UnitPlan& parts) {
   if (!plan.pairs_counted) return;
   std::vector<int32_t> seen(parts.unit.length);
   for (const TilePass& pass : parts.passes) parts.pairs_computed += CountPassPairs(plan, parts, pass, seen);
@@ -77,14 +77,14 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
   plan->counts.selection_flops = SimHashFlops(spec, shape);
   // Counting distinct pairs costs a good part of what they do, and only a fill needs it.
   plan->pairs_counted = simhash.hashes == 1 || simhash.fill != Fill::kNone;
-  const bool labels = simhash.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier windows
+  const bool labels = simhash.hashes > 1 || AnyAlwaysSeen(spec);  // a later pass asks for earlier views
   if (labels) {
     plan->chunks.resize(query_buckets.size());
     plan->key_chunks.resize(key_buckets.size());
   }
   int32_t *query_chunks = plan->chunks.data(), *key_chunks = plan->key_chunks.data();
   const int64_t tokens = shape.tokens();
-  return BuildFromUnits(plan, shape, [=, &spec, &simhash](const AttentionPlan& built, UnitParts& parts) {
+  return BuildFromUnits(plan, shape, [=, &spec, &simhash](const AttentionPlan& built, UnitPlan& parts) {
     if (!IsSparseAt(spec, parts.unit.length)) {
       AddExact(parts);
       return;
@@ -96,7 +96,7 @@ AttentionPlanPtr BuildSortedPlan(const AttentionSpec& spec, const AttentionShape
       if (labels) unit.LabelChunks(query_chunks + first, key_chunks + first);
     }
     parts.unit.always = AlwaysSeenOf(spec, parts.unit.length);
-    AddAlwaysPass(simhash.hashes, kFirstWindow, parts);
+    AddAlwaysPass(simhash.hashes, kFirstView, parts);
     CountPairs(built, spec, parts);
   });
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Which keys a query meets, in each round, in the order of its window; one as often as it is met. After the rounds come
+// Which keys a query meets, in each round, in the order of its view; one as often as it is met. After the rounds come
 // those that are always seen and that no round met, once.
 class Meetings {
  public:

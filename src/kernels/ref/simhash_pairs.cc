@@ -45,7 +45,7 @@ SimHashPairs::SimHashPairs(const SimHashAttention& simhash, const AttentionSpec&
 
 bool SimHashPairs::Sees(int64_t query, int64_t key) const {
   if (!hashed_ || AlwaysSees(spec_, length_, query, key)) return true;
-  if (simhash_.pairs == Pairs::kSorted) return MeetInAWindow(query, key);
+  if (simhash_.pairs == Pairs::kSorted) return SeeEachOther(query, key);
   if (simhash_.pairs == Pairs::kReference && query > key) return Collide(key, query);  // the upper triangle, mirrored
   return Collide(query, key);
 }
@@ -57,7 +57,7 @@ bool SimHashPairs::Collide(int64_t query, int64_t key) const {
   return false;
 }
 
-bool SimHashPairs::MeetInAWindow(int64_t query, int64_t key) const {
+bool SimHashPairs::SeeEachOther(int64_t query, int64_t key) const {
   for (int hash = 0; hash < simhash_.hashes; ++hash) {
     const int64_t own = query_chunk_[hash * length_ + query], other = key_chunk_[hash * length_ + key];
     if (other >= own - simhash_.look_back && other <= own + simhash_.look_ahead) return true;

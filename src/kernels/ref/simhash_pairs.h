@@ -21,7 +21,7 @@ class SimHashPairs {
 
  private:
   bool Collide(int64_t query, int64_t key) const;
-  bool MeetInAWindow(int64_t query, int64_t key) const;
+  bool SeeEachOther(int64_t query, int64_t key) const;
 
   const SimHashAttention& simhash_;
   const AttentionSpec& spec_;

@@ -356,7 +356,7 @@ void MultiplyPacked(const PackedProduct& product, const std::function<void(const
 #if defined(__x86_64__)
   if (product.tiles == AmxTiles::kInstructions) return MultiplyOn<AmxInstructions>(product, finish);
 #endif
-  throw std::logic_error("a product in matrix tiles without them");
+  throw std::logic_error("a product in AMX tiles without them");
 }
 
 }  // namespace lshformer

@@ -140,7 +140,7 @@ void ForEachUnit(const AttentionForward& call, const AttentionBackward* backward
 
 // Columns that tiles of a pass hold at a time, if they meet but a small part of them each; 0: the pass's are gathered
 // as a whole, before its tiles. Four times what a tile meets, so that those kept are seldom moved to the front.
-int64_t WindowOf(const AttentionPlan& plan, const TilePass& pass) {
+int64_t ColumnsHeld(const AttentionPlan& plan, const TilePass& pass) {
   if (pass.centroids) return 0;  // a sum over many keys is not to be made twice
   int64_t widest = 1;
   for (int64_t t = pass.tile_begin; t < pass.tile_end; ++t) {
@@ -209,7 +209,7 @@ void RunForward(UnitWork& work) {
   }
   const bool rounds_between = work.rounded_out.data && work.unit->pass_end - work.unit->pass_begin > 1;
   if (CopiesRows(*work.unit) || rounds_between) work.kept = RoomForRows(work, Slot::kUnitOut);
-  constexpr int64_t kTilesOfAWindow = 16;  // that a thread takes at a time: what their windows share is gathered once
+  constexpr int64_t kTilesAThread = 16;  // that a thread takes at a time: what they share is gathered once
   work.row_sum = work.memory->Get<float>(Slot::kRowSum, work.unit->length);
   if (const int64_t visits = Visits(*work.plan, *work.unit); visits > 0) {
     work.visits = work.memory->Get<float>(Slot::kVisits, visits * work.padded());
@@ -217,13 +217,13 @@ void RunForward(UnitWork& work) {
   }
   for (int32_t p = work.unit->pass_begin; p < work.unit->pass_end; ++p) {
     const TilePass& pass = work.plan->passes[p];
-    work.window = WindowOf(*work.plan, pass);
-    if (work.window > 0) {
+    work.held = ColumnsHeld(*work.plan, pass);
+    if (work.held > 0) {
       work.columns = OrderOfColumns(work, pass);
     } else {
       GatherWhole(work, pass);
     }
-    Step(work, pass.tile_end - pass.tile_begin, work.window == 0 ? 1 : kTilesOfAWindow,
+    Step(work, pass.tile_end - pass.tile_begin, work.held == 0 ? 1 : kTilesAThread,
          [&](int64_t begin, int64_t end) { ForwardTiles(work, pass, pass.tile_begin + begin, pass.tile_begin + end); });
   }
 }
@@ -333,7 +333,7 @@ void RunAttentionForward(const AttentionForward& call) {
   Require(call.operands);
   if ((call.rounded_query.data || call.rounded_out.data) &&
       (call.operands != Operands::kBFloat16 || AmxTilesOf(call.operands) == AmxTiles::kNone))
-    Fail("attention: rows in bfloat16 are for products of bfloat16 in matrix tiles");
+    Fail("attention: rows in bfloat16 are for products of bfloat16 in AMX tiles");
   ForEachUnit(call, nullptr, RunForward);
 }
 
@@ -344,12 +344,12 @@ void RunAttentionBackward(const AttentionBackward& call) {
 
 namespace {
 
-// Of a forward: passes with a window hold no more, but every thread that works on the unit has one.
+// Of a forward: passes that hold columns for a few tiles hold no more, but every thread that works on the unit has one.
 int64_t MostColumnsHeld(const AttentionPlan& plan, const Unit& unit, bool shared) {
   int64_t most = 0;
   for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
-    const int64_t window = WindowOf(plan, plan.passes[p]);
-    most = std::max<int64_t>(most, window > 0 ? window * (shared ? Threads() : 1) : plan.passes[p].columns);
+    const int64_t held = ColumnsHeld(plan, plan.passes[p]);
+    most = std::max<int64_t>(most, held > 0 ? held * (shared ? Threads() : 1) : plan.passes[p].columns);
   }
   return most;
 }

@@ -123,8 +123,8 @@ struct UnitWork {
   // What the rows of passes with visits found, for the pass behind them: [visits · length][padded] Σ exp2(s − maximum)
   // v, and {maximum, Σ exp2(s − maximum)}.
   float *visits = nullptr, *visit_sums = nullptr;
-  Columns columns;     // of the pass; none are held where it has a window
-  int64_t window = 0;  // > 0: tiles hold so many columns at a time instead (ColumnWindow)
+  Columns columns;   // of the pass; none are held where `held` is not 0
+  int64_t held = 0;  // > 0: tiles hold so many columns at a time instead (HeldColumns)
 
   // A fill's share of the unseen keys, null without a fill. Where every row of a bucket sees the same keys (one hash
   // function), `unseen_values` is Σ v over the keys that the bucket run does not see; otherwise Σ v over all keys, and

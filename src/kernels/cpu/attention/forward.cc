@@ -137,17 +137,17 @@ void AddNonzeroTransposed(const Columns& columns, int32_t begin, int count, int 
   }
 }
 
-// The columns of a pass that the tile in work meets, gathered as tiles go by: a tile's windows mostly begin where the
-// last one's did or a little later, so a column is gathered once, and is still in the second-level cache when it is
-// met.
-class ColumnWindow {
+// The columns of a pass that the tile in work meets, gathered as tiles go by: a tile's columns mostly begin where those
+// of the last one did or a little later, so a column is gathered once, and is still in the second-level cache when it
+// is met.
+class HeldColumns {
  public:
-  ColumnWindow(const UnitWork& work, const TilePass& pass) : work_(work), pass_(pass) {
-    if (work.window > 0) held_ = HoldColumns(work, pass, ThreadWorkspace(), work.window);
+  HeldColumns(const UnitWork& work, const TilePass& pass) : work_(work), pass_(pass) {
+    if (work.held > 0) held_ = HoldColumns(work, pass, ThreadWorkspace(), work.held);
   }
 
   const Columns& For(const Tile& tile) {
-    if (work_.window == 0) return work_.columns;
+    if (work_.held == 0) return work_.columns;
     auto [begin, end] = ColumnsMet(*work_.plan, tile);
     if (work_.in_amx_tiles()) {  // whole panels
       begin = begin / kAmxPadding * kAmxPadding;
@@ -155,7 +155,7 @@ class ColumnWindow {
     }
     if (begin < held_.first || begin > end_) {
       held_.first = end_ = begin;
-    } else if (end - held_.first > work_.window) {
+    } else if (end - held_.first > work_.held) {
       MoveTo(begin);
     }
     if (end > end_) {
@@ -261,9 +261,9 @@ int32_t RowsAtOnce(const AttentionPlan& plan, const Tile& tile) {
 }
 
 template <class T>
-void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last, ColumnWindow& window) {
+void ForwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, bool last, HeldColumns& held) {
   const int padded = work.padded();
-  const Columns& columns = window.For(tile);
+  const Columns& columns = held.For(tile);
   Workspace& memory = ThreadWorkspace();
   TileRows rows;
   LoadTileRows(work, pass, tile, rows);
@@ -380,7 +380,7 @@ void GatherColumns(const UnitWork& work, const TilePass& pass, const Columns& co
 
 void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin, int64_t tile_end) {
   const bool last = &pass + 1 == work.plan->passes.data() + work.unit->pass_end;
-  ColumnWindow window(work, pass);
+  HeldColumns held(work, pass);
   WithOperands(work, [&](auto number) {
     using T = decltype(number);
     [[maybe_unused]] const AmxTilesOf<T> tiles;
@@ -391,7 +391,7 @@ void ForwardTiles(const UnitWork& work, const TilePass& pass, int64_t tile_begin
         Tile part = tile;
         part.row_begin = row;
         part.row_end = std::min(row + rows, tile.row_end);
-        ForwardTile<T>(work, pass, part, last, window);
+        ForwardTile<T>(work, pass, part, last, held);
       }
     }
   });

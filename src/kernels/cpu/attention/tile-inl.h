@@ -25,7 +25,7 @@ struct TileRows {
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
   std::vector<int32_t> buckets;  // [hash][kTileRows]
-  std::vector<int32_t> chunks;   // [round][kTileRows]; kFirstWindow
+  std::vector<int32_t> chunks;   // [round][kTileRows]; kFirstView
 };
 
 inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile& tile, TileRows& rows) {
@@ -42,15 +42,15 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
     rows.less = centroids.mean_queries.data() + int64_t{group} * centroids.stride;
   }
   const int hashes = pass.RuledHashes();
-  const bool windows_of_buckets = (pass.rule & kFirstWindow) && !work.plan->query_buckets.empty();
-  if ((pass.rule & (kSameBucket | kFirstMeeting)) || windows_of_buckets) {
+  const bool views_of_buckets = (pass.rule & kFirstView) && !work.plan->query_buckets.empty();
+  if ((pass.rule & (kSameBucket | kFirstMeeting)) || views_of_buckets) {
     rows.buckets.resize(static_cast<size_t>(hashes) * kTileRows);
     for (int h = 0; h < hashes; ++h) {
       const int32_t* buckets = work.plan->RowBuckets(*work.unit, pass, h);
       for (int r = 0; r < kTileRows; ++r) rows.buckets[h * kTileRows + r] = buckets[rows.positions[r]];
     }
   }
-  if (pass.rule & kFirstWindow) {
+  if (pass.rule & kFirstView) {
     rows.chunks.resize(static_cast<size_t>(hashes) * kTileRows);
     for (int round = 0; round < hashes; ++round) {
       const int32_t* chunks = work.plan->RowChunks(*work.unit, round);
@@ -117,12 +117,11 @@ inline bool GatherRows(const UnitInput& from, const UnitWork& work, const int32_
   return GatherNumbers<float>(from, work, positions, begin, end, to, not_finite);
 }
 
-// How many chunks after the beginning of a window of `row_chunk` the chunk `chunk` comes; the window holds it where
-// that is less than its size. circle: of all rounds' chunks, 0 where windows end with their round.
-HWY_INLINE hn::Vec<Ints> PlaceInWindow(int32_t chunk, hn::Vec<Ints> row_chunk, const ChunkWindow& window,
-                                       int32_t circle) {
+// How many chunks after the beginning of a view of `row_chunk` the chunk `chunk` comes; the view holds it where
+// that is less than its size. circle: of all rounds' chunks, 0 where views end with their round.
+HWY_INLINE hn::Vec<Ints> PlaceInView(int32_t chunk, hn::Vec<Ints> row_chunk, const ChunkView& view, int32_t circle) {
   const Ints d;
-  const auto place = hn::Sub(hn::Set(d, chunk + window.back), row_chunk);
+  const auto place = hn::Sub(hn::Set(d, chunk + view.back), row_chunk);
   const auto around = hn::Set(d, circle);
   const auto raised = hn::Add(place, hn::IfThenElseZero(hn::Lt(place, hn::Zero(d)), around));
   return hn::Sub(raised, hn::IfThenZeroElse(hn::Lt(raised, around), around));
@@ -133,40 +132,40 @@ HWY_INLINE hn::Vec<Ints> PlaceInWindow(int32_t chunk, hn::Vec<Ints> row_chunk, c
 inline int32_t ChunkOfColumn(const Unit& unit, const TilePass& pass, int32_t column) {
   const int32_t place = column - pass.own_columns;
   const int32_t round = place >= 0 ? place / unit.length : -((unit.length - 1 - place) / unit.length);
-  return round * unit.ChunksOfARound() + (place - round * unit.length) / unit.window.chunk;
+  return round * unit.ChunksOfARound() + (place - round * unit.length) / unit.view.chunk;
 }
 
-// kFirstWindow: rows [r, r + kLanes) that met the position of a column before, in an earlier round, or in this one
-// earlier in their window than at `column`.
+// kFirstView: rows [r, r + kLanes) that met the position of a column before, in an earlier round, or in this one
+// earlier in their view than at `column`.
 HWY_INLINE hn::Mask<Ints> MetBefore(const UnitWork& work, const TilePass& pass, const TileRows& rows, int r,
                                     int32_t column, int32_t position) {
   const Ints d;
   const Unit& unit = *work.unit;
-  const ChunkWindow& window = unit.window;
+  const ChunkView& view = unit.view;
   const int rounds = work.plan->hashes;
-  const int32_t circle = window.wrap ? unit.ChunksOfARound() * rounds : 0;
-  const auto size = hn::Set(d, window.back + window.ahead + 1), before = hn::Set(d, -1);
+  const int32_t circle = view.wrap ? unit.ChunksOfARound() * rounds : 0;
+  const auto size = hn::Set(d, view.back + view.ahead + 1), before = hn::Set(d, -1);
   const auto holds = [&](int round, int column_round, hn::Vec<Ints> limit) {
     const int32_t chunk = work.plan->ColumnChunks(unit, column_round)[position];
-    const auto place = PlaceInWindow(chunk, hn::LoadU(d, rows.chunks.data() + round * kTileRows + r), window, circle);
+    const auto place = PlaceInView(chunk, hn::LoadU(d, rows.chunks.data() + round * kTileRows + r), view, circle);
     return hn::And(hn::Gt(place, before), hn::Lt(place, limit));
   };
   auto met = hn::Lt(size, hn::Zero(d));
   for (int round = 0; round < pass.hash; ++round) {
-    for (int other = window.wrap ? 0 : round; other < (window.wrap ? rounds : round + 1); ++other) {
+    for (int other = view.wrap ? 0 : round; other < (view.wrap ? rounds : round + 1); ++other) {
       auto here = holds(round, other, size);
-      if (!work.plan->query_buckets.empty()) {  // windows show their own bucket alone
+      if (!work.plan->query_buckets.empty()) {  // views show their own bucket alone
         const auto bucket = hn::Set(d, work.plan->ColumnBuckets(unit, pass, round)[position]);
         here = hn::And(here, hn::Eq(hn::LoadU(d, rows.buckets.data() + round * kTileRows + r), bucket));
       }
       met = hn::Or(met, here);
     }
   }
-  if (!window.wrap || pass.hash == rounds) return met;  // a round alone holds a position once
-  // The rows of a tile are of one chunk, and so is the column's place in their window.
+  if (!view.wrap || pass.hash == rounds) return met;  // a round alone holds a position once
+  // The rows of a tile are of one chunk, and so is the column's place in their view.
   const int32_t number = pass.hash * unit.ChunksOfARound() + ChunkOfColumn(unit, pass, column);
-  const auto now = PlaceInWindow((number % circle + circle) % circle,
-                                 hn::LoadU(d, rows.chunks.data() + pass.hash * kTileRows + r), window, circle);
+  const auto now = PlaceInView((number % circle + circle) % circle,
+                               hn::LoadU(d, rows.chunks.data() + pass.hash * kTileRows + r), view, circle);
   for (int other = 0; other < rounds; ++other) met = hn::Or(met, holds(pass.hash, other, now));
   return met;
 }
@@ -241,7 +240,7 @@ inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows
       if (pass.rule & kColumnNotBefore) counts = hn::AndNot(hn::Lt(hn::Set(di, position), row_position), counts);
       if (pass.rule & kColumnBefore) counts = hn::And(counts, hn::Lt(hn::Set(di, position), row_position));
       if (pass.rule & kColumnNotAfter) counts = hn::AndNot(hn::Lt(row_position, hn::Set(di, position)), counts);
-      if (pass.rule & kFirstWindow) counts = hn::AndNot(MetBefore(work, pass, rows, r, begin + c, position), counts);
+      if (pass.rule & kFirstView) counts = hn::AndNot(MetBefore(work, pass, rows, r, begin + c, position), counts);
       float* at = scores + c * rows.padded + r;
       hn::Store(hn::IfThenElse(hn::RebindMask(d, counts), hn::Load(d, at), masked), d, at);
     }

@@ -1,4 +1,4 @@
-#include "kernels/amx_linear.h"
+#include "kernels/cpu/linear/amx_linear.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "kernels/linear.h"
 
-#include "kernels/amx_linear.h"
+#include "kernels/cpu/linear/amx_linear.h"
 #include "kernels/cpu/linear/split_linear.h"
 
 namespace lshformer {

@@ -46,11 +46,11 @@ constexpr int64_t kRowBlock = 48;
 // their own there). Four times as many rows: they are so fast that reading the weights for 48 would take most of the
 // time.
 constexpr int64_t kAmxRowBlock = 192;
-// Where rows are independent, a product is cut into pieces of these many rows: pieces of 1024, one of a multiple of
+// Where rows are independent, a product is cut into blocks of these many rows: blocks of 1024, one of a multiple of
 // 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to
 // a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
 // primitives. A weight gradient's sum over tokens is cut alike.
-constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
+constexpr int64_t kLargeBlock = 1024, kMiddleBlock = 128, kSmallBlock = 16;
 // Wider rows of a plain second factor than this are read at a third to two thirds of the speed of packed ones, so that
 // packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
 // bits are those of the plain factor (tests/kernels/linear/matmul_test.cc).
@@ -258,19 +258,19 @@ void ExecuteInBlocks(Signature signature, int64_t block, const Operands& operand
   });
 }
 
-int64_t PieceOf(int64_t left) {
-  if (left >= kLargePiece) return kLargePiece;
-  return left >= kMiddlePiece ? left / kMiddlePiece * kMiddlePiece : left;
+int64_t BlockOf(int64_t left) {
+  if (left >= kLargeBlock) return kLargeBlock;
+  return left >= kMiddleBlock ? left / kMiddleBlock * kMiddleBlock : left;
 }
-int64_t FilledUp(int64_t piece) { return (piece + kSmallPiece - 1) / kSmallPiece * kSmallPiece; }
+int64_t FilledUp(int64_t block) { return (block + kSmallBlock - 1) / kSmallBlock * kSmallBlock; }
 
-// Rows in pieces of few sizes, each by all threads the caller has.
-void ExecuteInPieces(Signature signature, const Operands& operands) {
+// Rows in blocks of few sizes, each by all threads the caller has.
+void ExecuteInBlocks(Signature signature, const Operands& operands) {
   const int64_t rows = signature.rows;
-  for (int64_t begin = 0, piece; begin < rows; begin += piece) {
-    piece = PieceOf(rows - begin);
-    signature.rows = FilledUp(piece);
-    ExecuteFilledUp(signature, piece, operands.FromRow(signature, begin));
+  for (int64_t begin = 0, block; begin < rows; begin += block) {
+    block = BlockOf(rows - begin);
+    signature.rows = FilledUp(block);
+    ExecuteFilledUp(signature, block, operands.FromRow(signature, begin));
   }
 }
 
@@ -313,18 +313,18 @@ const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t fil
   return to;
 }
 
-// A weight gradient aᵀ·b, a: [tokens, rows], b: [tokens, columns], both packed: the sum over tokens in pieces of few
+// A weight gradient aᵀ·b, a: [tokens, rows], b: [tokens, columns], both packed: the sum over tokens in blocks of few
 // sizes, each by all threads.
-void ExecuteTokensInPieces(Signature signature, const Operands& o) {
+void ExecuteTokensInBlocks(Signature signature, const Operands& o) {
   const int64_t tokens = signature.inner, bytes = TypesOf(signature.precision).a_bytes;
   const int64_t a_row = signature.rows * bytes, b_row = signature.columns * bytes;
-  for (int64_t begin = 0, piece; begin < tokens; begin += piece) {
-    piece = PieceOf(tokens - begin);
-    signature.inner = FilledUp(piece);
+  for (int64_t begin = 0, block; begin < tokens; begin += block) {
+    block = BlockOf(tokens - begin);
+    signature.inner = FilledUp(block);
     const std::byte *a = o.a + begin * a_row, *b = static_cast<const std::byte*>(o.b) + begin * b_row;
-    if (signature.inner != piece) {
-      a = FillUpTokens(a, piece, signature.inner, a_row, WorkspaceUse::kFilledFactor);
-      b = FillUpTokens(b, piece, signature.inner, b_row, WorkspaceUse::kFilledSecond);
+    if (signature.inner != block) {
+      a = FillUpTokens(a, block, signature.inner, a_row, WorkspaceUse::kFilledFactor);
+      b = FillUpTokens(b, block, signature.inner, b_row, WorkspaceUse::kFilledSecond);
     }
     Signature product = signature;
     const void* second = PaysToPack(product) ? PackSecond(b, product) : b;
@@ -365,16 +365,16 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
   Operands operands{reinterpret_cast<const std::byte*>(p.a.data), p.b.data, p.bias, reinterpret_cast<std::byte*>(p.c)};
   const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
                          p.b.row_stride == p.columns;  // both packed, token after token
-  if (p.inner_is_tokens && of_tokens) return ExecuteTokensInPieces(signature, operands);
+  if (p.inner_is_tokens && of_tokens) return ExecuteTokensInBlocks(signature, operands);
   if (p.inner_is_tokens) return Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
   // Whether rows are independent is asked of a number of rows that many calls share.
   Signature probe = signature;
-  probe.rows = FilledUp(PieceOf(p.rows));
+  probe.rows = FilledUp(BlockOf(p.rows));
   probe.a_row = p.inner, probe.a_column = 1, probe.c_stride = p.columns;
   const int64_t block = FindPrimitive(probe)->row_block;
   if (block != 0) return ExecuteInBlocks(signature, block, operands);
   if (PaysToPack(signature)) operands.b = PackSecond(p.b.data, signature);
-  ExecuteInPieces(signature, operands);
+  ExecuteInBlocks(signature, operands);
 }
 
 }  // namespace
@@ -464,7 +464,7 @@ void PackedMatrix::Run(int64_t rows, const void* a, int64_t a_stride, const floa
   // All calls of a packed matrix use one implementation, however many rows they have.
   const int64_t block = packing.precision == Precision::kInt8 ? 0 : FindPrimitive(packing)->row_block;
   if (block != 0) return ExecuteInBlocks(signature, block, operands);
-  ExecuteInPieces(signature, operands);
+  ExecuteInBlocks(signature, operands);
 }
 
 }  // namespace lshformer

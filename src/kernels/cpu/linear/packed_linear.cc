@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "kernels/amx_linear.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/cpu/linear/amx_linear.h"
 #include "kernels/low_precision.h"
 #include "kernels/work_memory.h"
 

@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/amx_linear.h"
 #include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/cpu/linear/amx_linear.h"
 
 namespace lshformer {
 

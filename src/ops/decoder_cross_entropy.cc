@@ -1,4 +1,4 @@
-#include "ops/cross_entropy.h"
+#include "ops/decoder_cross_entropy.h"
 
 #include "base/error.h"
 #include "kernels/cross_entropy.h"

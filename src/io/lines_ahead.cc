@@ -1,14 +1,14 @@
-#include "io/line_window.h"
+#include "io/lines_ahead.h"
 
 #include <utility>
 
 namespace lshformer {
 
-bool ReadWindow(LineReader& reader, size_t most_lines, size_t most_bytes, std::vector<WindowLine>& window) {
+bool ReadLinesAhead(LineReader& reader, size_t most_lines, size_t most_bytes, std::vector<LineAhead>& lines) {
   size_t bytes = 0;
-  while (window.size() < most_lines && bytes < most_bytes) {
-    if (!window.empty() && !reader.Ready()) return true;
-    WindowLine line;
+  while (lines.size() < most_lines && bytes < most_bytes) {
+    if (!lines.empty() && !reader.Ready()) return true;
+    LineAhead line;
     try {
       if (!reader.Next(line.text)) return false;
     } catch (const LineTooLong& error) {
@@ -16,7 +16,7 @@ bool ReadWindow(LineReader& reader, size_t most_lines, size_t most_bytes, std::v
     }
     line.where = reader.where();
     bytes += line.text.size();
-    window.push_back(std::move(line));
+    lines.push_back(std::move(line));
   }
   return true;
 }

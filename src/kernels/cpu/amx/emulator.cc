@@ -31,7 +31,7 @@ ThreadTiles& Own() {
   return tiles;
 }
 
-[[noreturn]] void Illegal(const char* what) { throw std::logic_error(std::string("matrix tiles: ") + what); }
+[[noreturn]] void Illegal(const char* what) { throw std::logic_error(std::string("AMX tiles: ") + what); }
 
 Tile& Configured(int tile) {
   ThreadTiles& own = Own();
