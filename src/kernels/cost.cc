@@ -154,7 +154,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   double centroids = levels.front().count;
   for (size_t l = 1; l < levels.size(); ++l)
     centroids += std::min(levels[l - 1].open, levels[l - 1].count) * (levels[l - 1].cluster / levels[l].cluster);
-  const double leaves = levels.back().count, opened = levels.back().open * n / leaves;
+  const double leaves = levels.back().count, opened = clustered.open.back() * n / leaves;
   const double neighbours = spec.window > 0 ? 2 * spec.window + 1 : 0;
   const double always = neighbours + (spec.global_first ? 1 : 0) + (spec.global_last ? 1 : 0);
   AttentionCost cost;

@@ -46,7 +46,7 @@ TEST(ParseAttentionSpec, Defaults) {
   const AttentionSpec clustered = Parse(R"("clustered")");
   EXPECT_EQ(
       ToJson(clustered).dump(),
-      R"({"type":"clustered","cluster":"auto","open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
+      R"({"type":"clustered","cluster":"auto","open":4,"threshold":"none","groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestSparse(clustered), 81);
 }
 
@@ -65,6 +65,25 @@ TEST(ParseAttentionSpec, LocalHasAWindowAlone) {
   EXPECT_EQ(SpecError(R"({"type":"local","min_length":8})"), R"("min_length" has no meaning for type "local")");
   EXPECT_EQ(SpecError(R"([{"type":"local"},{"type":"clustered"}])"),
             R"(heads that differ are clustered or dense, got "local")");
+}
+
+TEST(ParseAttentionSpec, Thresholds) {
+  const AttentionSpec spec = Parse(R"({"type":"clustered","cluster":16,"threshold":0.44})");
+  const auto& clustered = As<ClusteredAttention>(spec);
+  EXPECT_EQ(clustered.threshold, 0.44);
+  EXPECT_EQ(Parse(ToJson(spec).dump()), spec);
+  EXPECT_EQ(ShortName(spec), "16 × 4, threshold 0.44");
+  EXPECT_EQ(LevelsOf(clustered, 1000).back().open, 16);  // at most
+  EXPECT_EQ(ShortestSparse(spec), 81);
+  EXPECT_EQ(Parse(R"({"type":"clustered","threshold":"none"})"), Parse(R"("clustered")"));
+  EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[0].open, 2);
+  EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[1].open, 12);
+  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
+  EXPECT_EQ(error(R"("threshold":"low")"), R"("threshold": expected "none" or a number, got "low")");
+  EXPECT_EQ(error(R"("threshold":true)"), R"("threshold": expected "none" or a number, got true)");
+  EXPECT_EQ(error(R"("threshold":0.5,"open":0)"),
+            R"("threshold": the best cluster is always opened, expected an "open" of at least 1, got 0)");
+  EXPECT_EQ(SpecError(R"({"type":"simhash","threshold":1})"), R"("threshold" has no meaning for type "simhash")");
 }
 
 TEST(PairsInWindows, AreThoseNearTheDiagonal) {

@@ -1,6 +1,7 @@
 // Clustered attention's plans: what the numbers of a unit choose, as passes.
 #include <algorithm>
 #include <memory>
+#include <numbers>
 #include <span>
 #include <utility>
 
@@ -45,6 +46,7 @@ class ClusteredUnit {
     Order(query_bundles);
     AddLevels(LevelsOf(clustered, length_));
     if (clustered.bundle > 1) call_.bundle_begins = bundle_begins_;
+    if (clustered.threshold) call_.threshold = static_cast<float>(*clustered.threshold * std::numbers::log2e);
     call_.group_begins = group_begins_.data();
     SetOrders();
   }
@@ -130,18 +132,26 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
-  // What each row of a pass below meets: group · count + cluster, of keys the cluster; `none`, behind all others, where
-  // a query opened fewer clusters.
-  std::vector<int32_t> WhatRowsMeet(const PlanLevel& level, int32_t none, const int32_t* opened, int64_t stride) const {
-    std::vector<int32_t> met(static_cast<size_t>(level.open) * length_);
+  // What rows of a pass below meet: group · count + cluster, of keys the cluster. A query is a row for each cluster
+  // that it opened; of a pass without visits it is one in any case, and meets `none`, behind all others, where it
+  // opened none.
+  struct OpenedRows {
+    std::vector<int32_t> met, slots;  // slots: p · length + query, where the cluster is the query's p-th best
+  };
+  OpenedRows WhatQueriesOpened(const PlanLevel& level, int32_t none, const int32_t* opened, int64_t stride) const {
+    OpenedRows rows;
+    rows.met.reserve(static_cast<size_t>(level.open) * length_);
+    rows.slots.reserve(static_cast<size_t>(level.open) * length_);
     for (int p = 0; p < level.open; ++p) {
       const int32_t* cluster = opened + (level.opened_at + p) * stride;
       for (int32_t i = 0; i < length_; ++i) {
+        if (cluster[i] < 0 && level.open > 1) continue;
         const int32_t group = level.children == 0 ? 0 : query_groups_[i];
-        met[p * length_ + i] = cluster[i] < 0 ? none : group * level.count + cluster[i];
+        rows.met.push_back(cluster[i] < 0 ? none : group * level.count + cluster[i]);
+        rows.slots.push_back(p * length_ + i);
       }
     }
-    return met;
+    return rows;
   }
 
   // What clusters of a level that queries opened are made of: keys, or the next level's centroids of the query's group.
@@ -150,12 +160,15 @@ class ClusteredUnit {
     const PlanLevel& level = parts_.levels[of_level];
     if (level.open == 0) return;
     const bool keys = level.children == 0;
-    const int32_t rows = level.open * length_, none = keys ? level.count : call_.groups * level.count;
-    const std::vector<int32_t> met = WhatRowsMeet(level, none, opened, stride);
+    const int32_t none = keys ? level.count : call_.groups * level.count;
+    const auto [met, slots] = WhatQueriesOpened(level, none, opened, stride);
+    const auto rows = static_cast<int32_t>(met.size());
+    if (rows == 0) return;  // no cluster is ever scored
     TilePass pass;
     pass.visits = level.open;
+    pass.visit_rows = rows;
     if (!parts_.passes.empty() && parts_.passes.back().visits > 1)
-      pass.visits_before = parts_.passes.back().visits_before + parts_.passes.back().visits;
+      pass.visit_rows_before = parts_.passes.back().visit_rows_before + parts_.passes.back().visit_rows;
     pass.columns = length_;
     pass.column_order = 0;
     if (!keys) {
@@ -165,7 +178,8 @@ class ClusteredUnit {
       pass.column_order = -1;
     }
     pass.row_order = static_cast<int64_t>(parts_.orders.size());
-    parts_.orders.resize(parts_.orders.size() + 2 * static_cast<size_t>(rows));
+    const size_t places_at = static_cast<size_t>(level.open) * length_;
+    parts_.orders.resize(parts_.orders.size() + rows + places_at, -1);
     int32_t* order = parts_.orders.data() + pass.row_order;
     BucketOrder(met.data(), rows, count_, order);
     pass.visit_places = pass.row_order + rows;
@@ -182,8 +196,9 @@ class ClusteredUnit {
       row = end;
     }
     for (int32_t row = 0; row < rows; ++row) {
-      places[order[row]] = row;
-      order[row] %= length_;
+      const int32_t slot = slots[order[row]];
+      places[slot] = row;
+      order[row] = slot % length_;
     }
     pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
     parts_.passes.push_back(pass);
