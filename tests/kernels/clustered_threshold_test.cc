@@ -69,7 +69,7 @@ TEST(ClusteredThreshold, OpensFewerTheHigherItIs) {
     const int open = As<ClusteredAttention>(form).open.back();
     double before = 1e9;
     bool differ = false;
-    for (const double threshold : {-20.0, -1.0, 0.0, 0.5, 1.0, 20.0}) {
+    for (const double threshold : {-20.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 20.0}) {
       AttentionCase c = RandomCase(form, {300}, 1, 16, 5);
       As<ClusteredAttention>(c.spec).threshold = threshold;
       double sum = 0;

@@ -51,6 +51,19 @@ class ClusteredUnit {
     SetOrders();
   }
 
+  // Rows of queries and keys, in the thread's work memory; false: they hold a number that is not finite.
+  bool Gather(HeadTensor<const float> query, HeadTensor<const float> key) {
+    const auto gathered = [&](const HeadTensor<const float>& from, const int32_t* order, Slot slot,
+                              const float*& rows) {
+      float* to = ThreadWorkspace().Get<float>(slot, int64_t{length_} * call_.stride);
+      rows = to;
+      return GatherRowsOfHead(from, parts_.unit.token_begin, {order, static_cast<size_t>(length_)}, parts_.unit.head,
+                              call_.head_dim, call_.stride, to);
+    };
+    return gathered(key, call_.key_order, Slot::kUnitKey, call_.key) &&
+           gathered(query, call_.query_order, Slot::kUnitQuery, call_.query);
+  }
+
   // opened[p · stride + position]; written, and kept by the plan.
   void Build(int32_t* opened, int64_t stride) {
     UnitCentroids& centroids = parts_.centroids;
@@ -316,7 +329,7 @@ int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
   return most;
 }
 
-// label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
+// label(unit, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
 // queries.
 template <class Label>
 PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
@@ -341,29 +354,24 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
           AddExact(parts);
           return;
         }
-        const int stride = Stride(shape.head_dim);
-        bool finite = true;
-        const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
-          float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
-          finite &= CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
-          return copy;
-        };
         ClusterCall call;
-        call.query = copied(query, Slot::kUnitQuery);
-        call.key = copied(key, Slot::kUnitKey);
-        if (!finite) {  // a mean with such a number is none, and which clusters are opened would hang on rounding
-          AddExact(parts);
-          return;
-        }
         call.head_dim = shape.head_dim;
-        call.stride = stride;
+        call.stride = Stride(shape.head_dim);
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
-        const std::vector<int32_t> bundles = label(unit, call, own_clusters);
+        const std::vector<int32_t> bundles = label(unit, own_clusters);
         call.key_clusters = own_clusters;
-        ClusteredUnit(own, call, bundles.data(), parts)
-            .Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
+        const Unit before = unit;
+        ClusteredUnit clustered(own, call, bundles.data(), parts);
+        if (!clustered.Gather(query, key)) {
+          // A mean with such a number is none, and which clusters are opened would hang on rounding.
+          parts = {};
+          parts.unit = before;
+          AddExact(parts);
+          return;
+        }
+        clustered.Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
       kPiece, centroids.get());
   return {std::move(built), std::move(centroids)};
@@ -374,7 +382,7 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
 PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters) {
-  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall&, int32_t* clusters) {
+  return Build(spec, shape, query, key, [&](const Unit& unit, int32_t* clusters) {
     const int64_t first = unit.head * shape.tokens() + unit.token_begin;
     std::copy_n(key_clusters.begin() + first, unit.length, clusters);
     return std::vector<int32_t>(query_groups.begin() + first, query_groups.begin() + first + unit.length);
@@ -385,12 +393,11 @@ PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
   const HalvingDirections along(directions, shape);
-  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall& call, int32_t* clusters) {
-    const int stride = Stride(shape.head_dim);
+  return Build(spec, shape, query, key, [&](const Unit& unit, int32_t* clusters) {
     Halving halving;
     std::vector<int32_t> bundles(unit.length);
-    HalveSequence(*ClusteredOf(spec, unit.head), {call.query, stride, 0}, {call.key, stride, 0}, {0, unit.length},
-                  unit.head, along, halving, bundles.data(), clusters);
+    HalveSequence(*ClusteredOf(spec, unit.head), query, key, {unit.token_begin, unit.length}, unit.head, along, halving,
+                  bundles.data(), clusters);
     return bundles;
   });
 }

@@ -237,7 +237,7 @@ class ChildChooser {
     for (int g = 0; g < call_.groups; ++g) {
       for (int32_t i = call_.group_begins[g]; i < call_.group_begins[g + 1]; ++i) {
         const int32_t position = call_.query_order[i];
-        CopyScaled(call_.query + int64_t{position} * stride, 1, stride, query);
+        CopyScaled(call_.query + int64_t{i} * stride, 1, stride, query);
         TakeOffRows(centroids_.mean_queries.data() + int64_t{g} * stride, 1, stride, stride, query);
         CopyScaled(query, call_.scale * kLog2E, stride, query);
         Choose(query, g, position);

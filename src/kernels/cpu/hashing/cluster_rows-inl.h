@@ -6,6 +6,8 @@
 #define LSHFORMER_CLUSTER_ROWS_INL
 #endif
 
+#include <cstring>
+
 #include "kernels/cpu/attention/executor.h"
 #include "kernels/cpu/hashing/clusters.h"
 #include "kernels/cpu/vector_math-inl.h"
@@ -17,7 +19,7 @@ namespace lshformer::HWY_NAMESPACE {
 inline void GatherGroupRows(const ClusterCall& call, const UnitCentroids& centroids, int64_t group, int32_t begin,
                             int32_t count, float* rows, float* transposed) {
   const int stride = call.stride;
-  GatherPositions(call.query, call.query_order + begin, count, stride, rows);
+  std::memcpy(rows, call.query + int64_t{begin} * stride, sizeof(float) * count * stride);
   TakeOffRows(centroids.mean_queries.data() + group * stride, count, stride, stride, rows);
   TransposeScaled(rows, stride, count, call.head_dim, RoundUp(count, kLanes), call.scale * kLog2E, transposed);
 }

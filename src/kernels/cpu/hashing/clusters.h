@@ -31,10 +31,10 @@ class AlignedDirections {
 void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int head, const AlignedDirections& along,
                  int depth, std::vector<float>& to);
 
-// to[i] ← row i of `length` tokens from `first` on, [length][stride], zeros at their ends; stride: a multiple of 16.
+// to[i] ← the row of token first + positions[i], [positions][stride], zeros at their ends; stride: a multiple of 16.
 // Whether all numbers are finite.
-bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
-                    float* to);
+bool GatherRowsOfHead(HeadTensor<const float> from, int64_t first, std::span<const int32_t> positions, int head,
+                      int head_dim, int stride, float* to);
 
 // Clusters of one size, and where each one's keys begin in their order.
 struct CallLevel : PlanLevel {
@@ -43,7 +43,8 @@ struct CallLevel : PlanLevel {
 
 // One sequence under one head.
 struct ClusterCall {
-  const float *query = nullptr, *key = nullptr;  // [length][stride], aligned, zeros at the ends of rows
+  // [length][stride], aligned, zeros at the ends of rows; in query_order and key_order.
+  const float *query = nullptr, *key = nullptr;
   int head_dim = 0;
   int stride = 0;  // of vectors, in whole vectors of 16
   int32_t groups = 0;
