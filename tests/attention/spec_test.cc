@@ -46,8 +46,55 @@ TEST(ParseAttentionSpec, Defaults) {
   const AttentionSpec clustered = Parse(R"("clustered")");
   EXPECT_EQ(
       ToJson(clustered).dump(),
-      R"({"type":"clustered","cluster":"auto","open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
+      R"({"type":"clustered","cluster":"auto","open":4,"threshold":"none","groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestSparse(clustered), 81);
+}
+
+TEST(ParseAttentionSpec, LocalHasAWindowAlone) {
+  const AttentionSpec local = Parse(R"("local")");
+  EXPECT_EQ(ToJson(local).dump(), R"({"type":"local","window":64})");
+  const AttentionSpec five = Parse(R"({"type":"local","window":5})");
+  EXPECT_EQ(five, (AttentionSpec{.kind = LocalAttention{}, .window = 5}));
+  EXPECT_EQ(Parse(ToJson(five).dump()), five);
+  EXPECT_EQ(ShortName(five), "local, window 5");
+  EXPECT_EQ(Parse(R"({"type":"local","window":0})").window, 0);
+  EXPECT_FALSE(IsSparse(local));
+  EXPECT_FALSE(IsSparseAt(local, 100'000));
+  EXPECT_EQ(SpecError(R"({"type":"local","window":-1})"), R"("window": expected 0 to 2147483647, got -1)");
+  EXPECT_EQ(SpecError(R"({"type":"local","window":2.5})"), R"("window": expected 0 to 2147483647, got 2.5)");
+  EXPECT_EQ(SpecError(R"({"type":"local","min_length":8})"), R"("min_length" has no meaning for type "local")");
+  EXPECT_EQ(SpecError(R"([{"type":"local"},{"type":"clustered"}])"),
+            R"(heads that differ are clustered or dense, got "local")");
+}
+
+TEST(ParseAttentionSpec, Thresholds) {
+  const AttentionSpec spec = Parse(R"({"type":"clustered","cluster":16,"threshold":0.44})");
+  const auto& clustered = As<ClusteredAttention>(spec);
+  EXPECT_EQ(clustered.threshold, 0.44);
+  EXPECT_EQ(Parse(ToJson(spec).dump()), spec);
+  EXPECT_EQ(ShortName(spec), "16 × 4, threshold 0.44");
+  EXPECT_EQ(LevelsOf(clustered, 1000).back().open, 16);  // at most
+  EXPECT_EQ(ShortestSparse(spec), 81);
+  EXPECT_EQ(Parse(R"({"type":"clustered","threshold":"none"})"), Parse(R"("clustered")"));
+  EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[0].open, 2);
+  EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[1].open, 12);
+  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
+  EXPECT_EQ(error(R"("threshold":"low")"), R"("threshold": expected "none" or a number, got "low")");
+  EXPECT_EQ(error(R"("threshold":true)"), R"("threshold": expected "none" or a number, got true)");
+  EXPECT_EQ(error(R"("threshold":0.5,"open":0)"),
+            R"("threshold": the best cluster is always opened, expected an "open" of at least 1, got 0)");
+  EXPECT_EQ(SpecError(R"({"type":"simhash","threshold":1})"), R"("threshold" has no meaning for type "simhash")");
+}
+
+TEST(PairsInWindows, AreThoseNearTheDiagonal) {
+  for (const int64_t window : {0, 1, 3, 8, 9, 50, INT32_MAX}) {
+    for (const int64_t length : {0, 1, 2, 7, 9, 10, 30}) {
+      int64_t pairs = 0;
+      for (int64_t i = 0; i < length; ++i)
+        for (int64_t j = 0; j < length; ++j) pairs += std::abs(i - j) <= window ? 1 : 0;
+      EXPECT_EQ(PairsInWindows(window, length), pairs) << window << " " << length;
+    }
+  }
 }
 
 TEST(ParseAttentionSpec, Bundles) {
@@ -229,9 +276,9 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
   EXPECT_EQ(SpecError(R"("linear")"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "linear")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "linear")");
   EXPECT_EQ(SpecError(R"({"type":"Dense"})"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "Dense")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "Dense")");
   EXPECT_EQ(SpecError(R"({"type":1})"), R"("type": expected a string, got 1)");
   EXPECT_EQ(SpecError(R"({"bands":2})"), R"("type" is missing)");
   EXPECT_EQ(SpecError("5"), "expected a type name or an object, got 5");
