@@ -111,6 +111,15 @@ AttentionCost Cost(const DenseAttention&, const LayerCall& call) {
   return cost;
 }
 
+// Exact attention's over fewer pairs.
+AttentionCost Cost(const LocalAttention&, const LayerCall& call) {
+  AttentionCost cost = Cost(DenseAttention{}, call);
+  const double share =
+      static_cast<double>(PairsInWindows(call.spec.window, call.length)) * call.heads / std::max(1.0, cost.pairs_total);
+  for (double* part : {&cost.pairs, &cost.dot_products, &cost.score_flops, &cost.value_flops}) *part *= share;
+  return cost;
+}
+
 AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   auto [spec, heads, head_dim, length, share] = call;
   if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
@@ -183,6 +192,10 @@ namespace {
 
 PlannedAttention PlanOfRandomKeys(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape) {
   return {BuildDensePlan(shape)};
+}
+
+PlannedAttention PlanOfRandomKeys(const LocalAttention&, const AttentionSpec& spec, const AttentionShape& shape) {
+  return {BuildLocalPlan(spec, shape)};
 }
 
 // With buckets drawn evenly: what they are changes nothing but the order of tokens.

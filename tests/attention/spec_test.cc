@@ -50,6 +50,34 @@ TEST(ParseAttentionSpec, Defaults) {
   EXPECT_EQ(ShortestSparse(clustered), 81);
 }
 
+TEST(ParseAttentionSpec, LocalHasAWindowAlone) {
+  const AttentionSpec local = Parse(R"("local")");
+  EXPECT_EQ(ToJson(local).dump(), R"({"type":"local","window":64})");
+  const AttentionSpec five = Parse(R"({"type":"local","window":5})");
+  EXPECT_EQ(five, (AttentionSpec{.kind = LocalAttention{}, .window = 5}));
+  EXPECT_EQ(Parse(ToJson(five).dump()), five);
+  EXPECT_EQ(ShortName(five), "local, window 5");
+  EXPECT_EQ(Parse(R"({"type":"local","window":0})").window, 0);
+  EXPECT_FALSE(IsSparse(local));
+  EXPECT_FALSE(IsSparseAt(local, 100'000));
+  EXPECT_EQ(SpecError(R"({"type":"local","window":-1})"), R"("window": expected 0 to 2147483647, got -1)");
+  EXPECT_EQ(SpecError(R"({"type":"local","window":2.5})"), R"("window": expected 0 to 2147483647, got 2.5)");
+  EXPECT_EQ(SpecError(R"({"type":"local","min_length":8})"), R"("min_length" has no meaning for type "local")");
+  EXPECT_EQ(SpecError(R"([{"type":"local"},{"type":"clustered"}])"),
+            R"(heads that differ are clustered or dense, got "local")");
+}
+
+TEST(PairsInWindows, AreThoseNearTheDiagonal) {
+  for (const int64_t window : {0, 1, 3, 8, 9, 50, INT32_MAX}) {
+    for (const int64_t length : {0, 1, 2, 7, 9, 10, 30}) {
+      int64_t pairs = 0;
+      for (int64_t i = 0; i < length; ++i)
+        for (int64_t j = 0; j < length; ++j) pairs += std::abs(i - j) <= window ? 1 : 0;
+      EXPECT_EQ(PairsInWindows(window, length), pairs) << window << " " << length;
+    }
+  }
+}
+
 TEST(ParseAttentionSpec, Bundles) {
   const AttentionSpec bundled = Parse(R"({"type":"clustered","cluster":64,"bundle":48})");
   EXPECT_EQ(As<ClusteredAttention>(bundled).bundle, 48);
@@ -229,9 +257,9 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
   EXPECT_EQ(SpecError(R"("linear")"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "linear")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "linear")");
   EXPECT_EQ(SpecError(R"({"type":"Dense"})"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "Dense")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "Dense")");
   EXPECT_EQ(SpecError(R"({"type":1})"), R"("type": expected a string, got 1)");
   EXPECT_EQ(SpecError(R"({"bands":2})"), R"("type" is missing)");
   EXPECT_EQ(SpecError("5"), "expected a type name or an object, got 5");

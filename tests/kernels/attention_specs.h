@@ -70,12 +70,22 @@ inline std::vector<AttentionSpec> ReformerSpecs() {
 
 // [heads, this many, tokens] buckets.
 inline int HashesOf(const DenseAttention&) { return 1; }
+inline int HashesOf(const LocalAttention&) { return 1; }
 inline int HashesOf(const SimHashAttention& simhash) { return simhash.hashes; }
 inline int HashesOf(const ReformerAttention& reformer) { return reformer.rounds; }
 inline int HashesOf(const ClusteredAttention&) { return 1; }
 inline int HashesOf(const AttentionSpec& spec) {
   return std::visit([](const auto& kind) { return HashesOf(kind); }, spec.kind);
 }
+
+inline AttentionSpec Local(int window) { return {.kind = LocalAttention{}, .window = window}; }
+
+// No neighbour; less than a vector; a tile's middle that all rows see, in whole blocks and not; many tests' texts
+// whole.
+inline std::vector<AttentionSpec> LocalSpecs() { return {Local(0), Local(3), Local(41), Local(64), Local(290)}; }
+
+// Whether ready buckets can stand in for what a kind finds.
+inline bool HasBuckets(const AttentionSpec& spec) { return IsSparse(spec); }
 
 inline AttentionSpec Clustered(int cluster, int open, int groups) {
   return {.kind = ClusteredAttention{.cluster = {cluster}, .open = {open}, .groups = groups}};
@@ -143,8 +153,8 @@ inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
 
 inline std::vector<AttentionSpec> AllSpecs() {
   std::vector<AttentionSpec> specs = DenseAndSimHashSpecs();
-  const std::vector<AttentionSpec> reformers = ReformerSpecs();
-  specs.insert(specs.end(), reformers.begin(), reformers.end());
+  for (const std::vector<AttentionSpec>& of_kind : {LocalSpecs(), ReformerSpecs()})
+    specs.insert(specs.end(), of_kind.begin(), of_kind.end());
   return specs;
 }
 
@@ -176,6 +186,7 @@ inline std::string NameOf(const SimHashAttention& simhash) {
 }
 
 inline std::string NameOf(const DenseAttention&) { return "dense"; }
+inline std::string NameOf(const LocalAttention&) { return "local"; }
 
 inline std::string NameOf(const ClusteredAttention& clustered) {
   std::string name = "clustered_c";

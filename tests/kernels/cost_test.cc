@@ -38,6 +38,16 @@ TEST(Cost, KflopGridOfThePaper) {
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 2, 64, 10).paper_flops(), 25600);
 }
 
+TEST(Cost, OfWindows) {
+  const AttentionSpec spec = ParseAttentionSpec({{"type", "local"}, {"window", 10}}, "test");
+  const AttentionCost cost = CostOfAttention(spec, 2, 64, 100), dense = CostOfAttention({}, 2, 64, 100);
+  EXPECT_DOUBLE_EQ(cost.pairs, 2 * (100 * 21 - 10 * 11));
+  EXPECT_DOUBLE_EQ(cost.pairs_total, 2 * 100 * 100);
+  EXPECT_DOUBLE_EQ(cost.full_flops(), dense.full_flops() * cost.share());
+  EXPECT_EQ(cost.selection_flops, 0);
+  EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 8).pairs, 2 * 8 * 8);
+}
+
 // 512 tokens: 32 centroids, 64 keys of opened clusters, and of seven others what those do not hold already.
 TEST(Cost, OfClusters) {
   const AttentionSpec spec = ParseAttentionSpec("clustered", "test");

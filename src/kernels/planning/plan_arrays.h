@@ -12,7 +12,7 @@
 // the sorted keys, both cut into chunks; a row sees the columns of the chunks around its own.
 //
 // Pairs that are always seen (a window of neighbours, global tokens) are a last pass in natural order, which takes
-// those that no pass before it met.
+// those that no pass before it met. Of local attention the window's are the only pass.
 //
 // Clustered: first a pass in which a query is a row once for every cluster that it opened, sorted by those, and meets
 // one cluster each time; what each finds is kept apart, and the next pass adds it up. Then neighbours and global
@@ -51,7 +51,8 @@ struct AlwaysSeen {
 
   bool global_rows = true;  // global tokens see all, too
 
-  bool Any() const { return reach >= 0 || global_first >= 0 || global_last >= 0; }
+  bool HasGlobal() const { return global_first >= 0 || global_last >= 0; }
+  bool Any() const { return reach >= 0 || HasGlobal(); }
   bool IsGlobal(int32_t position) const { return position == global_first || position == global_last; }
   bool Holds(int32_t row, int32_t column) const {
     const int32_t apart = row < column ? column - row : row - column;

@@ -215,11 +215,30 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
   }
 }
 
+// ApplyRule where the window around the diagonal is all there is to the rule.
+inline void ApplyWindow(const UnitWork& work, const TileRows& rows, int32_t begin, int count, float* scores) {
+  const Floats d;
+  const Ints di;
+  const auto beyond = hn::Set(di, work.unit->always.reach);
+  for (int c = 0; c < count; ++c, scores += rows.padded) {
+    const auto position = hn::Set(di, work.columns.position(begin + c));
+    for (int r = 0; r < rows.padded; r += kLanes) {
+      const auto apart = hn::Abs(hn::Sub(hn::Load(di, rows.positions + r), position));
+      const auto masked = hn::RebindMask(d, hn::Gt(apart, beyond));
+      hn::Store(hn::IfThenElse(masked, hn::Set(d, kMasked), hn::Load(d, scores + r)), d, scores + r);
+    }
+  }
+}
+
 // Sets the scores [columns][padded] of pairs that do not count to kMasked.
 inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows& rows, int32_t begin, int count,
                       float* scores) {
   if (pass.centroids) {
     ScoreCentroids(work, pass, rows, begin, count, scores);
+    return;
+  }
+  if (pass.rule == kAlwaysSeen && !work.unit->always.HasGlobal()) {
+    ApplyWindow(work, rows, begin, count, scores);
     return;
   }
   const Floats d;
