@@ -31,12 +31,12 @@ struct JoinedWeight {
 
 // How a family of models names its tensors.
 struct WeightNames {
-  std::string_view prefix = "";                  // of the encoder: "bert."
-  std::string_view bare_architecture = "";       // the model without a head, which saves without the prefix
-  std::span<const std::string_view> parts = {};  // what the encoder's names go on with: "embeddings.", …
-  std::span<const WeightAlias> aliases = {};     // canonical names
-  std::string_view buffer = "";                  // names that end so hold nothing to load; "": there are none
-  std::string_view old_prefix = "";              // of the encoder in older files, in place of `prefix`
+  std::string_view prefix = "";                    // of the encoder: "bert."
+  std::string_view bare_architecture = "";         // the model without a head, which saves without the prefix
+  std::span<const std::string_view> parts = {};    // what the encoder's names go on with: "embeddings.", …
+  std::span<const WeightAlias> aliases = {};       // canonical names
+  std::string_view buffer = "";                    // names that end so hold nothing to load; "": there are none
+  std::string_view old_prefix = "";                // of the encoder in older files, in place of `prefix`
   std::span<const WeightSpelling> spellings = {};  // of older files
   std::span<const JoinedWeight> joined = {};       // of older files
 };

@@ -45,11 +45,11 @@ void WriteRotaryAngles(std::span<const float> frequencies, int64_t begin, int64_
 
 struct RotaryCall {
   int64_t tokens = 0;
-  int heads = 0, head_dim = 0;           // even
-  HeadTensor<float> x;                   // turned in place
-  std::span<const int32_t> positions;    // [tokens]: rows of cos and sin
+  int heads = 0, head_dim = 0;                 // even
+  HeadTensor<float> x;                         // turned in place
+  std::span<const int32_t> positions;          // [tokens]: rows of cos and sin
   const float *cos = nullptr, *sin = nullptr;  // [positions there are, head_dim / 2]
-  bool back = false;                     // by −a_i
+  bool back = false;                           // by −a_i
 };
 void Rotate(const RotaryCall& call);
 

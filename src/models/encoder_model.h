@@ -14,10 +14,10 @@
 namespace lshformer {
 
 struct EncoderModelForm {
-  EmbeddingForm embeddings;
+  EmbeddingForm embeddings{};
   std::string embedding_map = "";  // prefix of a map from the embeddings' width to hidden_size; "": none
-  EncoderNames encoder;
-  HeadForm heads;
+  EncoderNames encoder{};
+  HeadForm heads{};
 };
 
 // Embeddings with the sizes of the config and the names that BERT's have below `prefix`.

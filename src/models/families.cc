@@ -14,9 +14,9 @@
 namespace lshformer {
 
 std::span<const Family* const> Families() {
-  static constexpr std::array<const Family*, 9> kFamilies{
-      &kBertFamily,       &kAlbertFamily,     &kRobertaFamily, &kXlmRobertaFamily, &kDistilBertFamily,
-      &kNomicBertFamily, &kModernBertFamily, &kBidafFamily,   &kQanetFamily};
+  static constexpr std::array<const Family*, 9> kFamilies{&kBertFamily,       &kAlbertFamily,     &kRobertaFamily,
+                                                          &kXlmRobertaFamily, &kDistilBertFamily, &kNomicBertFamily,
+                                                          &kModernBertFamily, &kBidafFamily,      &kQanetFamily};
   return kFamilies;
 }
 

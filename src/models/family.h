@@ -47,7 +47,7 @@ struct Family {
   std::vector<Option<ModelConfig>> (*options)() = nullptr;
   bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config,
   std::span<const std::string_view> without_encoder_keys = {};  // but these, which say nothing of its layers: refused
-  EncoderKeys encoder_keys = {};                                 // what it calls them
+  EncoderKeys encoder_keys = {};                                // what it calls them
   void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null, as of the first family: the members'
   // What follows from its keys when all are read: how layers are made (EncoderConfig::shape), how many tokens a table
   // of positions has room for. Changes nothing that it has done before. Throws `WHERE: …`.

@@ -27,8 +27,7 @@ void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadForm
     PooledMap::AppendSpecs(specs, form.classifier, /*outputs=*/1, "one score an option", config);
   if (task != Task::kQuestionAnswering) return;
   if (form.conditional_answers) return ConditionalAnswers::AppendSpecs(specs, config);
-  const std::string sizes =
-      fmt::format("{} {}", FamilyOf(config).encoder_keys.hidden_size, config.hidden_size);
+  const std::string sizes = fmt::format("{} {}", FamilyOf(config).encoder_keys.hidden_size, config.hidden_size);
   if (form.answer_transform)
     HeadTransform::AppendSpecs(specs, *form.answer_transform,
                                {.out = config.hidden_size, .in = config.hidden_size, .reason = sizes}, "head");
@@ -37,9 +36,7 @@ void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadForm
 
 EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadForm& form, const ModelConfig& config, Task task,
                            const torch::Tensor& words)
-    : task_(task),
-      shows_pooled_(form.pooler && form.pooler->block == "pooler"),
-      answer_dropout_(form.answer_dropout) {
+    : task_(task), shows_pooled_(form.pooler && form.pooler->block == "pooler"), answer_dropout_(form.answer_dropout) {
   const double eps = config.layer_norm_eps;
   if (form.pooler) pooler_.emplace(parameters, *form.pooler, eps);
   if (HasMaskedLm(task)) masked_lm_.emplace(parameters, form.masked_lm, config, words);

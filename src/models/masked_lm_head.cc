@@ -30,8 +30,7 @@ bool HasTokenLabel(const PackedBatch& batch) {
                      [](int32_t label) { return label != kIgnoredLabel; });
 }
 
-void MaskedLmHead::AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmForm& form,
-                               const ModelConfig& config) {
+void MaskedLmHead::AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmForm& form, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, width = config.embedding_width();
   const char* hidden_key = FamilyOf(config).encoder_keys.hidden_size;
   const std::string sizes = fmt::format("{} {}", hidden_key, hidden);

@@ -31,9 +31,9 @@ Pooler::Pooler(const ParameterMap& parameters, const PoolerForm& form, double ep
 
 torch::Tensor Pooler::operator()(const LastStates& last, const PackedBatch& batch,
                                  const ForwardContext& context) const {
-  const torch::Tensor states = reads_first()
-                                   ? last.Of(FirstTokens(batch))
-                                   : Pool(last.states, batch.tokens.cu_seqlens, pooling_).to(torch::kFloat32);  // [B, H]
+  const torch::Tensor states =
+      reads_first() ? last.Of(FirstTokens(batch))
+                    : Pool(last.states, batch.tokens.cu_seqlens, pooling_).to(torch::kFloat32);  // [B, H]
   return transform_(Dropout(states, context.DropoutPerSequence(DropoutSite::kHead, /*layer=*/1, dropout_)));
 }
 

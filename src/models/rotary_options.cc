@@ -11,9 +11,8 @@
 namespace lshformer {
 namespace {
 
-constexpr std::pair<std::string_view, RotaryScaling> kTypes[] = {{"default", RotaryScaling::kNone},
-                                                                 {"linear", RotaryScaling::kLinear},
-                                                                 {"dynamic", RotaryScaling::kDynamic}};
+constexpr std::pair<std::string_view, RotaryScaling> kTypes[] = {
+    {"default", RotaryScaling::kNone}, {"linear", RotaryScaling::kLinear}, {"dynamic", RotaryScaling::kDynamic}};
 constexpr NumberRange kThetas{.low = 0, .high = 1e12, .low_open = true}, kFactors{.low = 1, .high = 1e6};
 
 double Read(const Json& object, const char* key, const NumberRange& range, std::string_view where) {

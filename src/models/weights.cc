@@ -1,5 +1,6 @@
 #include "models/weights.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -207,6 +208,16 @@ std::optional<FoundWeight> FindWeight(const Family& family, const std::map<std::
   return part;
 }
 
+// Older code of some families made heads without biases: where a file has such a head, they are 0.
+bool HasNoBias(const Family& family, const std::map<std::string, std::string>& by_name,
+               const std::vector<ParameterSpec>& specs, const ParameterSpec& missing) {
+  if (family.weight_names.spellings.empty() || missing.block != "head" || !missing.name.ends_with(".bias"))
+    return false;
+  return std::any_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) {
+    return spec.block == "head" && spec.name.ends_with(".weight") && by_name.contains(spec.name);
+  });
+}
+
 }  // namespace
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
@@ -234,6 +245,10 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
       const std::string advice =
           spec.block == "head" && view.shape != spec.shape ? "; " + WhatItIs(folder, config) : "";
       parameters[spec.name] = Read(view, spec, files, name, place, advice).requires_grad_(spec.role.trained);
+      continue;
+    }
+    if (HasNoBias(family, by_name, specs, spec)) {
+      parameters[spec.name] = torch::zeros(spec.shape).requires_grad_(spec.role.trained);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";

@@ -7,9 +7,7 @@
 namespace lshformer {
 namespace {
 
-bool HasNormBehind(const EncoderConfig& config) {
-  return config.reversible || config.shape.norm == NormPlace::kBefore;
-}
+bool HasNormBehind(const EncoderConfig& config) { return config.reversible || config.shape.norm == NormPlace::kBefore; }
 
 // The angles by which each layer turns, one object for those that turn alike.
 class RotaryTables {

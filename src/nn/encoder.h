@@ -26,8 +26,8 @@ class Encoder {
   Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config);
   // [T, H] → [T, H], or of these tokens alone, ascending, where there are some: [tokens, H]. Then an ordinary last
   // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
-  // behind each of num_hidden_layers layers, the last one's as the result is, behind a norm; reversible: the mean of the
-  // two streams, of which the result is the LayerNorm.
+  // behind each of num_hidden_layers layers, the last one's as the result is, behind a norm; reversible: the mean of
+  // the two streams, of which the result is the LayerNorm.
   torch::Tensor operator()(const torch::Tensor& embeddings, const ForwardContext& context,
                            std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens = {}) const;
 

@@ -21,7 +21,7 @@ struct EncoderLayerShape {
   NormPlace norm = NormPlace::kAfter;
   bool norm_biases = true;  // LayerNorms have β
   bool attention_biases = true, feed_forward_biases = true;
-  bool gated = false;  // feed-forward W_2 · (f(a) · b), [a b] = W_1 · x: with GELU GeGLU, with SiLU SwiGLU
+  bool gated = false;            // feed-forward W_2 · (f(a) · b), [a b] = W_1 · x: with GELU GeGLU, with SiLU SwiGLU
   std::vector<Rotary> rotary{};  // positions of queries and keys: none, one for all layers, or one per layer
   std::vector<int> windows{};    // of layers whose attention is local, one per layer, -1: of others; or none are
   std::optional<double> attention_output_dropout{};  // hidden_dropout_prob

@@ -74,17 +74,17 @@ std::shared_ptr<const RowIdentities> PieceOf(const std::shared_ptr<const RowIden
   return piece;
 }
 
-torch::Tensor EncoderAttention::Parts(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const torch::Tensor parts = query_key_value_(hidden, context.precision, attention_.InputType(context));
-  if (!drops_keys_) return parts;
-  const int64_t width = parts.size(1) / 3;
-  return torch::cat({parts.slice(1, 0, width), parts.slice(1, 2 * width)}, 1);
+torch::Tensor EncoderAttention::Slices(const torch::Tensor& hidden, const ForwardContext& context) const {
+  const torch::Tensor all = query_key_value_(hidden, context.precision, attention_.InputType(context));
+  if (!drops_keys_) return all;
+  const int64_t width = all.size(1) / 3;
+  return torch::cat({all.slice(1, 0, width), all.slice(1, 2 * width)}, 1);
 }
 
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
                                            const torch::Tensor& rows) const {
   const Precision precision = context.precision;
-  const torch::Tensor attended = attention_(Parts(hidden, context), context, RowType(precision));  // [T, H]
+  const torch::Tensor attended = attention_(Slices(hidden, context), context, RowType(precision));  // [T, H]
   return attention_output_(RowsOf(attended, rows), precision);
 }
 
@@ -201,9 +201,8 @@ torch::Tensor EncoderLayer::NormsAfter(const torch::Tensor& hidden, const Forwar
   torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
   attended = attention_residual_ ? (*attention_norm_)(attended, RowsOf(hidden, rows), of_attention)
                                  : Dropout(attended, of_attention);
-  return feed_forward_norm_(
-      FeedForward(attended, context, identities), attended,
-      context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
+  return feed_forward_norm_(FeedForward(attended, context, identities), attended,
+                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
 }
 
 namespace {
@@ -219,10 +218,9 @@ torch::Tensor Added(const torch::Tensor& residual, torch::Tensor x, const Dropou
 torch::Tensor EncoderLayer::NormsBefore(const torch::Tensor& hidden, const ForwardContext& context,
                                         const torch::Tensor& rows) const {
   const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
-  const torch::Tensor sum =
-      Added(RowsOf(hidden, rows),
-            attention_(attention_norm_ ? (*attention_norm_)(hidden, {}, {}) : hidden, context, rows),
-            context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
+  const torch::Tensor sum = Added(
+      RowsOf(hidden, rows), attention_(attention_norm_ ? (*attention_norm_)(hidden, {}, {}) : hidden, context, rows),
+      context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
   return Added(sum, FeedForward(feed_forward_norm_(sum, {}, {}), context, identities),
                context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
 }

@@ -44,7 +44,7 @@ class EncoderAttention {
                            const torch::Tensor& rows = {}) const;
 
  private:
-  torch::Tensor Parts(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, parts · H]
+  torch::Tensor Slices(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, slices · H]
   LayerAttention attention_;
   bool drops_keys_;  // of one map for all three, where attention shares keys
   Linear query_key_value_, attention_output_;

@@ -50,8 +50,7 @@ torch::Tensor ParameterMap::BiasOf(const std::string& prefix) const {
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                   const std::string& block, const std::string& reason, Bias bias) {
   specs.push_back({prefix + ".weight", {out, in}, Initial::kNormal, block, reason});
-  if (bias == Bias::kOne)
-    specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
+  if (bias == Bias::kOne) specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
@@ -66,8 +65,7 @@ void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefi
                      const std::string& block, const char* size_key, Bias bias) {
   const std::string reason = fmt::format("{} {}", size_key, size);
   specs.push_back({prefix + ".weight", {size}, Initial::kOne, block, reason, {.decays = false}});
-  if (bias == Bias::kOne)
-    specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
+  if (bias == Bias::kOne) specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 }  // namespace lshformer

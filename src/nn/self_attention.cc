@@ -42,7 +42,8 @@ LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConf
 }
 
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
-  const bool only_multiplies = place_.rotary == nullptr && context.attentions == nullptr && context.attention_hook == nullptr &&
+  const bool only_multiplies = place_.rotary == nullptr && context.attentions == nullptr &&
+                               context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
   return only_multiplies ? RowType(context.precision) : torch::kFloat32;
 }

@@ -33,7 +33,7 @@ class LayerAttention {
     for (int64_t visit = 0; visit < visits; ++visit) AppendDirections(specs, config, visit, layer_of(visit));
   }
   LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place);
-  // [T, parts · H] → [T, H]; the parts side by side are query, key and value, or query and value (SlicesOf). Recorded
+  // [T, slices · H] → [T, H]; the slices side by side are query, key and value, or query and value (SlicesOf). Recorded
   // and counted as `context` says. type: of the result, kBFloat16 where RowType says so; a hook's is float32. With
   // rotary positions queries and keys turn first, without gradients where they lie.
   torch::Tensor operator()(torch::Tensor qkv, const ForwardContext& context,

@@ -45,7 +45,7 @@ void Turn(torch::Tensor& qkv, const RotaryOptions& options, bool back) {
   const int head_dim = options.table->head_dim();
   ForEachRun(options, [&](int32_t begin, int32_t end, const std::shared_ptr<const RotaryAngles>& angles) {
     const int64_t stride = qkv.size(1);
-    // The heads of the parts lie one behind the other.
+    // The heads of the slices lie one behind the other.
     Rotate({.tokens = end - begin,
             .heads = options.turned * options.heads,
             .head_dim = head_dim,
@@ -74,8 +74,8 @@ struct RotatedOp : torch::autograd::Function<RotatedOp> {
 void Check(const torch::Tensor& qkv, const RotaryOptions& options) {
   const int64_t width = int64_t{options.heads} * options.table->head_dim();
   if (qkv.dim() != 2 || qkv.size(1) % width != 0 || qkv.size(1) < options.turned * width)
-    Fail("rotary positions: expected [tokens, parts · {} heads · {}], got {}", options.heads, options.table->head_dim(),
-         c10::str(qkv.sizes()));
+    Fail("rotary positions: expected [tokens, slices · {} heads · {}], got {}", options.heads,
+         options.table->head_dim(), c10::str(qkv.sizes()));
   if (qkv.size(0) != options.sequences->cu_seqlens.back())
     Fail("rotary positions: {} tokens, but cu_seqlens ends at {}", qkv.size(0), options.sequences->cu_seqlens.back());
 }

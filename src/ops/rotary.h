@@ -36,8 +36,8 @@ class RotaryTable {
   mutable std::unordered_map<int64_t, std::shared_ptr<const RotaryAngles>> grown_;  // of others, by length
 };
 
-// Which rows of [T, parts · heads · head_dim] turn, by how much: all heads of the first `turned` parts (query, and key
-// where there is one), each token by its place in its sequence.
+// Which rows of [T, slices · heads · head_dim] turn, by how much: all heads of the first `turned` slices (query, and
+// key where there is one), each token by its place in its sequence.
 struct RotaryOptions {
   std::shared_ptr<const RotaryTable> table;
   std::shared_ptr<const PackedSequences> sequences;
@@ -45,7 +45,7 @@ struct RotaryOptions {
   int turned = 2;
 };
 
-// qkv with its first parts turned, float32, contiguous. Without gradients it is qkv itself, turned where it lies.
+// qkv with its first slices turned, float32, contiguous. Without gradients it is qkv itself, turned where it lies.
 torch::Tensor Rotated(torch::Tensor qkv, RotaryOptions options);
 // The same through torch alone, any floating type: the oracle.
 torch::Tensor RotatedReference(const torch::Tensor& qkv, const RotaryOptions& options);

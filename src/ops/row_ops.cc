@@ -152,7 +152,8 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
     const EmbeddingIndices& indices = *GetKept<IndicesPtr>(context);
     const auto rows = context->saved_data["rows"].toIntVector();
     return {WordGradient(grad, indices.words, indices.padding_word, rows[0]),
-            rows[1] == 0 ? torch::Tensor() : RowSums(grad, WithoutRow(indices.positions, indices.padding_position), rows[1]),
+            rows[1] == 0 ? torch::Tensor()
+                         : RowSums(grad, WithoutRow(indices.positions, indices.padding_position), rows[1]),
             rows[2] == 0 ? torch::Tensor() : RowSums(grad, indices.types, rows[2]),
             {}};
   }

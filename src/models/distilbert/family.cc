@@ -28,12 +28,11 @@ EncoderModelForm Form(const ModelConfig& config, Task task) {
   form.embeddings.types = "";
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) form.encoder.layers.push_back(LayerNames(layer));
   const DistilBertConfig& own = config.own<DistilBertConfig>();
-  form.heads = {.masked_lm = {.transform = {.map = "vocab_transform",
-                                            .norm = "vocab_layer_norm",
-                                            .function = config.hidden_act},
-                              .decoder_bias = "vocab_projector.bias"},
-                .classifier_dropout = own.seq_classif_dropout,
-                .answer_dropout = own.qa_dropout};
+  form.heads = {
+      .masked_lm = {.transform = {.map = "vocab_transform", .norm = "vocab_layer_norm", .function = config.hidden_act},
+                    .decoder_bias = "vocab_projector.bias"},
+      .classifier_dropout = own.seq_classif_dropout,
+      .answer_dropout = own.qa_dropout};
   if (task == Task::kSequenceClassification || task == Task::kMultipleChoice)
     form.heads.pooler =
         PoolerForm{.transform = {.map = "pre_classifier", .function = Activation::kRelu}, .block = "head"};

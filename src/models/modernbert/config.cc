@@ -14,19 +14,17 @@ using B = ModernBertConfig;
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-// Whether layer i is local.
-std::vector<bool> LocalLayers(const B& own, int64_t layers) {
-  std::vector<bool> local = own.local_layers;
-  for (int64_t layer = 0; layer < layers && own.local_layers.empty(); ++layer)
-    local.push_back(layer % own.global_attn_every_n_layers != 0);
+// Whether layer i is local where layer_types says nothing.
+std::vector<bool> UsualLayers(const B& own, int64_t layers) {
+  std::vector<bool> local;
+  for (int64_t layer = 0; layer < layers; ++layer) local.push_back(layer % own.global_attn_every_n_layers != 0);
   return local;
 }
 
 Option<B> EveryLayers() {
-  Option<B> option = Integer("global_attn_every_n_layers", &B::global_attn_every_n_layers, 1, 1 << 16,
-                             "where `layer_types` says nothing: layer 0 and every n-th one see all keys");
-  option.write = [](const B&) { return Json(); };  // layer_types says it
-  return std::move(option).NullIsAbsent();
+  return Integer("global_attn_every_n_layers", &B::global_attn_every_n_layers, 1, 1 << 16,
+                 "where `layer_types` says nothing: layer 0 and every n-th one see all keys")
+      .NullIsAbsent();
 }
 
 // A list longer than the layers is taken as far as they go.
@@ -48,11 +46,13 @@ Option<ModelConfig> LayerTypes() {
   };
   const auto write = [](const ModelConfig& from) {
     Json list = Json::array();
-    for (const bool local : LocalLayers(from.own<B>(), from.num_hidden_layers)) list.push_back(local ? kSliding : kFull);
-    return list;
+    for (const bool local : from.own<B>().local_layers) list.push_back(local ? kSliding : kFull);
+    return list.empty() ? Json() : list;
   };
-  return Custom<ModelConfig>("layer_types", "LIST", read, write,
-                             "of each layer `full_attention`, all keys, or `sliding_attention`, those of a window")
+  return Custom<ModelConfig>(
+             "layer_types", "LIST", read, write,
+             "of each layer `full_attention`, all keys, or `sliding_attention`, those of a window; written where "
+             "`global_attn_every_n_layers` does not say the same")
       .NullIsAbsent();
 }
 
@@ -66,7 +66,8 @@ Option<B> RopeParameters() {
       if (kind != kFull && kind != kSliding)
         Fail("{}: expected \"{}\" and \"{}\", got \"{}\"", inside, kFull, kSliding, Shown(kind));
       if (!value.is_null())
-        ReadRotary(value, fmt::format("{}: \"{}\"", inside, kind), kind == kFull ? into.global_rotary : into.local_rotary);
+        ReadRotary(value, fmt::format("{}: \"{}\"", inside, kind),
+                   kind == kFull ? into.global_rotary : into.local_rotary);
     }
   };
   const auto write = [](const B& from) {
@@ -148,7 +149,8 @@ std::vector<Option<ModelConfig>> ModernBertOptions() {
   add(Boolean("mlp_bias", &B::mlp_bias, "the feed-forward's maps have biases"));
   add(Boolean("decoder_bias", &B::decoder_bias, "the decoder of masked words has biases"));
   add(ClassifierPooling());
-  add(Number("classifier_dropout", &B::classifier_dropout, kProbability, "before the classifier and the map of answers"));
+  add(Number("classifier_dropout", &B::classifier_dropout, kProbability,
+             "before the classifier and the map of answers"));
   add(Boolean("classifier_bias", &B::classifier_bias, "the heads' first map has biases"));
   add(ClassifierActivation());
   add(Integer("local_attention", &B::local_attention, 2, 1 << 24,
@@ -188,8 +190,9 @@ void CompleteModernBertConfig(ModelConfig& config, std::string_view where) {
                   .gated = true,
                   .attention_output_dropout = config.attention_probs_dropout_prob,
                   .inner_dropout = own.mlp_dropout};
-  const std::vector<bool> local = LocalLayers(own, config.num_hidden_layers);
-  for (const bool is_local : local) {
+  const std::vector<bool> usual = UsualLayers(own, config.num_hidden_layers);
+  if (own.local_layers == usual) own.local_layers.clear();  // it need not be said, and layers can become others
+  for (const bool is_local : own.local_layers.empty() ? usual : own.local_layers) {
     config.shape.rotary.push_back(is_local ? own.local_rotary : own.global_rotary);
     config.shape.windows.push_back(is_local ? static_cast<int>(own.local_attention / 2) : -1);
   }

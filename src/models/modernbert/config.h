@@ -15,9 +15,9 @@ struct ModernBertConfig {
   double embedding_dropout = 0, mlp_dropout = 0, classifier_dropout = 0;
   bool mean_pooling = false;  // of the classifier; else the first token's state
   Activation classifier_activation = Activation::kGelu;
-  int64_t local_attention = 128;             // keys that a local layer's query sees, half of them on each side
-  int64_t global_attn_every_n_layers = 3;    // where layer_types says nothing: layer i is local unless n divides i
-  std::vector<bool> local_layers;            // layer_types; empty: as above
+  int64_t local_attention = 128;           // keys that a local layer's query sees, half of them on each side
+  int64_t global_attn_every_n_layers = 3;  // where layer_types says nothing: layer i is local unless n divides i
+  std::vector<bool> local_layers;          // layer_types; empty: as above
   Rotary global_rotary{.theta = 160000}, local_rotary{.theta = 10000};
 };
 

@@ -35,9 +35,8 @@ HeadForm HeadsOf(const ModernBertConfig& own, Task task) {
                 .answer_dropout = own.classifier_dropout};
   if (task == Task::kQuestionAnswering) form.answer_transform = transform;
   if (task == Task::kSequenceClassification || task == Task::kMultipleChoice)
-    form.pooler = PoolerForm{.transform = transform,
-                             .pooling = own.mean_pooling ? Pooling::kMean : Pooling::kCls,
-                             .block = "head"};
+    form.pooler = PoolerForm{
+        .transform = transform, .pooling = own.mean_pooling ? Pooling::kMean : Pooling::kCls, .block = "head"};
   return form;
 }
 
@@ -72,24 +71,22 @@ std::string ExplainMissing(const std::map<std::string, std::string>& by_name, co
 
 }  // namespace
 
-constexpr Family kModernBertFamily{.model_type = "modernbert",
-                                   .options = ModernBertOptions,
-                                   .encoder_layers = true,
-                                   .encoder_keys = kModernBertKeys,
-                                   .set_defaults = SetModernBertDefaults,
-                                   .complete = CompleteModernBertConfig,
-                                   .check = CheckModernBertConfig,
-                                   .heads = kHeads,
-                                   .streams = kStreams,
-                                   .weight_names = {.prefix = "model.",
-                                                    .bare_architecture = "ModernBertModel",
-                                                    .parts = kParts,
-                                                    .aliases = kAliases},
-                                   .layer_prefix = "model.layers.",
-                                   .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
-                                   .first_parameter = "model.embeddings.norm.weight",
-                                   .parameters = EncoderParameters<Form>,
-                                   .build = BuildEncoder<Form>,
-                                   .explain_missing = ExplainMissing};
+constexpr Family kModernBertFamily{
+    .model_type = "modernbert",
+    .options = ModernBertOptions,
+    .encoder_layers = true,
+    .encoder_keys = kModernBertKeys,
+    .set_defaults = SetModernBertDefaults,
+    .complete = CompleteModernBertConfig,
+    .check = CheckModernBertConfig,
+    .heads = kHeads,
+    .streams = kStreams,
+    .weight_names = {.prefix = "model.", .bare_architecture = "ModernBertModel", .parts = kParts, .aliases = kAliases},
+    .layer_prefix = "model.layers.",
+    .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
+    .first_parameter = "model.embeddings.norm.weight",
+    .parameters = EncoderParameters<Form>,
+    .build = BuildEncoder<Form>,
+    .explain_missing = ExplainMissing};
 
 }  // namespace lshformer

@@ -44,8 +44,7 @@ Option<N> Positions() {
 double ParameterCount(const ModelConfig& config) {
   const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
   return static_cast<double>(config.vocab_size + config.type_vocab_size + config.num_labels) * hidden +
-         static_cast<double>(config.num_hidden_layers) * (4 * hidden * hidden + 3 * hidden * inner) +
-         hidden * hidden;
+         static_cast<double>(config.num_hidden_layers) * (4 * hidden * hidden + 3 * hidden * inner) + hidden * hidden;
 }
 
 struct Renamed {
@@ -98,6 +97,7 @@ int64_t OldIntermediateSize(const Json& config, std::string_view where) {
 }
 
 const char* OldActivation(const Json& config, std::string_view where) {
+  if (!HasValue(config, "activation_function")) Fail("{}: \"activation_function\" is missing", where);
   const std::string name = GetString(config, "activation_function", where);
   if (name == "swiglu") return "silu";
   if (name == "geglu") return "gelu";
@@ -108,7 +108,8 @@ const char* OldActivation(const Json& config, std::string_view where) {
 
 std::vector<Option<ModelConfig>> NomicBertOptions() {
   std::vector<Option<ModelConfig>> options{
-      ClassifierDropout(&N::classifier_dropout), OwnOption(RotaryTheta()),
+      ClassifierDropout(&N::classifier_dropout),
+      OwnOption(RotaryTheta()),
       OwnOption(RotaryObject("rope_parameters", /*written=*/true,
                              "rotary positions: `rope_type` (`default`, `linear`, `dynamic`), `rope_theta`, `factor`")),
       OwnOption(RotaryObject("rope_scaling", /*written=*/false, "the same in older files")),
@@ -152,8 +153,9 @@ Json NomicBertInTodaysKeys(const Json& old, std::string_view where) {
     rotary["factor"] = old["rotary_scaling_factor"];
   }
   const char* trained = "max_trained_positions";
-  config["max_position_embeddings"] =
-      !grows ? positions : HasValue(old, trained) ? GetInt(old, trained, where, 1, kMostPositions) : 2048;
+  config["max_position_embeddings"] = !grows                   ? positions
+                                      : HasValue(old, trained) ? GetInt(old, trained, where, 1, kMostPositions)
+                                                               : 2048;
   config["rope_parameters"] = rotary;
   for (const char* done : {"n_inner", "activation_function", "embd_pdrop", "rotary_emb_base", "rotary_scaling_factor",
                            "max_trained_positions", "auto_map"})
@@ -164,8 +166,7 @@ Json NomicBertInTodaysKeys(const Json& old, std::string_view where) {
 
 void CheckNomicBertConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
-  if (HasValue(config.other, "head_dim") &&
-      GetInt(config.other, "head_dim", where, 1, INT32_MAX) != config.head_dim())
+  if (HasValue(config.other, "head_dim") && GetInt(config.other, "head_dim", where, 1, INT32_MAX) != config.head_dim())
     Fail("{}: \"head_dim\": expected {} (hidden_size / num_attention_heads), got {}", where, config.head_dim(),
          ShownValue(config.other["head_dim"]));
   CheckParameterCount(ParameterCount(config), where);

@@ -41,8 +41,10 @@ void CompleteRobertaConfig(ModelConfig& config, std::string_view) {
 void CheckRobertaConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
   if (config.max_position_embeddings < 1)
-    Fail("{}: \"max_position_embeddings\": expected at least {} (\"pad_token_id\" {}: positions begin behind it), got {}",
-         where, config.pad_token_id + 2, config.pad_token_id, config.own<R>().max_position_embeddings);
+    Fail(
+        "{}: \"max_position_embeddings\": expected at least {} (\"pad_token_id\" {}: positions begin behind it), got "
+        "{}",
+        where, config.pad_token_id + 2, config.pad_token_id, config.own<R>().max_position_embeddings);
   CheckParameterCount(ParameterCount(config), where);
 }
 

@@ -24,10 +24,9 @@ EncoderLayerNames LayerNames(int64_t layer) {
 
 // Classification has a pooler of its own in its head, multiple choice BERT's.
 HeadForm HeadsOf(const ModelConfig& config, Task task) {
-  HeadForm form{.masked_lm = {.transform = {.map = "lm_head.dense",
-                                            .norm = "lm_head.layer_norm",
-                                            .function = Activation::kGelu},
-                              .decoder_bias = "lm_head.bias"}};
+  HeadForm form{
+      .masked_lm = {.transform = {.map = "lm_head.dense", .norm = "lm_head.layer_norm", .function = Activation::kGelu},
+                    .decoder_bias = "lm_head.bias"}};
   if (task == Task::kEncoder || task == Task::kMultipleChoice)
     form.pooler = PoolerForm{.transform = {.map = "roberta.pooler.dense"}};
   form.classifier_dropout = config.hidden_dropout_prob;

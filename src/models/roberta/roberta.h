@@ -9,8 +9,8 @@ EncoderModelForm RobertaForm(const ModelConfig& config, Task task);
 
 inline constexpr std::string_view kRobertaStreams[] = {"tokens"};
 inline constexpr std::string_view kRobertaParts[] = {"embeddings.", "encoder.", "pooler."};
-inline constexpr WeightAlias kRobertaAliases[] = {{"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
-                                                  {"lm_head.decoder.bias", "lm_head.bias"}};
+inline constexpr WeightAlias kRobertaAliases[] = {
+    {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"}, {"lm_head.decoder.bias", "lm_head.bias"}};
 std::string ExplainMissingRoberta(const std::map<std::string, std::string>& by_name, const ModelConfig& config);
 
 }  // namespace lshformer
