@@ -66,7 +66,8 @@ Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const
   const Family& family = FamilyOf(config);
   if (!family.encoder_layers || !family.word_table.empty()) return Json::array();
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
-  variants[0].second.attention = {AttentionSpec{}};
+  for (AttentionSpec& spec : variants[0].second.attention)
+    if (!Is<LocalAttention>(spec)) spec = {};  // local layers are what the model is
   if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return IsSparse(s); }))
     variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0]) : "per layer", config);
   Json rows = Json::array();

@@ -56,6 +56,11 @@ Option<ModelConfig> LayerTypes() {
       .NullIsAbsent();
 }
 
+// Whether two bases say all there is: then they are written as transformers 4 and 5 both read them.
+bool TwoBases(const B& own) {
+  return own.global_rotary.scaling == RotaryScaling::kNone && own.local_rotary.scaling == RotaryScaling::kNone;
+}
+
 // {"full_attention": …, "sliding_attention": …}
 Option<B> RopeParameters() {
   const auto read = [](const Json& object, std::string_view where, B& into) {
@@ -71,15 +76,17 @@ Option<B> RopeParameters() {
     }
   };
   const auto write = [](const B& from) {
+    if (TwoBases(from)) return Json();
     return Json{{kFull, WriteRotary(from.global_rotary)}, {kSliding, WriteRotary(from.local_rotary)}};
   };
-  return Custom<B>("rope_parameters", "OBJECT", read, write,
-                   "rotary positions of both kinds of layers, each with `rope_type` (`default`, `linear`, `dynamic`), "
-                   "`rope_theta` and `factor`")
+  return Custom<B>(
+             "rope_parameters", "OBJECT", read, write,
+             "the same and more, under `full_attention` and `sliding_attention`: `rope_type` (`default`, `linear`, "
+             "`dynamic`), `rope_theta` and `factor`; written where one is not `default`")
       .NullIsAbsent();
 }
 
-// Of older files, for one kind of layers.
+// For one kind of layers.
 Option<B> RopeTheta(const char* key, Rotary B::*rotary, std::string help) {
   return Custom<B>(
              key, "NUMBER",
@@ -91,7 +98,7 @@ Option<B> RopeTheta(const char* key, Rotary B::*rotary, std::string help) {
                       ShownValue(object.at(key)));
                }
              },
-             [](const B&) { return Json(); }, std::move(help))
+             [rotary](const B& from) { return TwoBases(from) ? Json((from.*rotary).theta) : Json(); }, std::move(help))
       .Decides()
       .NullIsAbsent();
 }
@@ -157,7 +164,7 @@ std::vector<Option<ModelConfig>> ModernBertOptions() {
               "keys that queries of `sliding_attention` layers see, half of them on each side"));
   add(EveryLayers());
   options.push_back(LayerTypes());
-  add(RopeTheta("global_rope_theta", &B::global_rotary, "the base of rotary positions, of older files"));
+  add(RopeTheta("global_rope_theta", &B::global_rotary, "the base of rotary positions where all keys are seen"));
   add(RopeTheta("local_rope_theta", &B::local_rotary, "the same of local layers"));
   add(RopeParameters());
   add(RopeScaling());
