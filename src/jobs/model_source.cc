@@ -38,6 +38,7 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
   CheckTokenizer(family, tokenizer, source.tokenizer_name);
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
+  if (family.complete != nullptr) family.complete(config, Marked("model_type"));
   if (family.take_words != nullptr)
     family.take_words(config, {.words = tokenizer.vocab_size(), .characters = tokenizer.character_vocab_size()});
   if (!source.config_overrides.empty()) ApplyOverrides(config, source.config_overrides, Marked("config_overrides"));

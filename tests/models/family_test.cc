@@ -21,10 +21,13 @@ using ::testing::UnorderedElementsAre;
 TEST(FindFamily, SaysWhichThereAre) {
   EXPECT_STREQ(FindFamily("bert", "config.json").model_type, "bert");
   EXPECT_EQ(ErrorOf([] { FindFamily("xlnet", "config.json"); }),
-            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"xlnet\"");
+            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"distilbert\" or "
+            "\"modernbert\" or "
+            "\"nomic_bert\" or \"qanet\" or \"roberta\" or \"xlm-roberta\", got \"xlnet\"");
   EXPECT_EQ(ErrorOf([] { FindFamily("bret", "config.json"); }),
-            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"bret\" (did "
-            "you mean \"bert\"?)");
+            "config.json: \"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"distilbert\" or "
+            "\"modernbert\" or "
+            "\"nomic_bert\" or \"qanet\" or \"roberta\" or \"xlm-roberta\", got \"bret\" (did you mean \"bert\"?)");
 }
 
 TEST(Families, HaveWhatTheTableNeeds) {
