@@ -31,10 +31,10 @@ def learn_bytes(lines, size, specials):
     return tokenizer
 
 
-def roberta_files(folder, lines, **settings):
+def roberta_files(folder, lines, size=1200, **settings):
     """vocab.json and merges.txt, and tokenizer_config.json where there are settings."""
     os.makedirs(folder, exist_ok=True)
-    tokenizer = learn_bytes(lines, 1200, ["<s>", "<pad>", "</s>", "<unk>"])
+    tokenizer = learn_bytes(lines, size, ["<s>", "<pad>", "</s>", "<unk>"])
     tokenizer.model.save(folder)
     path = os.path.join(folder, "vocab.json")
     vocab = json.load(open(path, encoding="utf-8"))
@@ -49,8 +49,12 @@ def bert_around(cls, sep):
     return processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", cls), ("[SEP]", sep)])
 
 
-def modernbert_file(folder, lines, change=None, special=("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), config=None):
-    tokenizer = learn_bytes(lines, 1100, [])
+def modernbert_file(folder, lines, change=None, special=("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), config=None, model=None, size=1100):
+    tokenizer = learn_bytes(lines, size, [])
+    if model is not None:
+        whole = json.loads(tokenizer.to_str())
+        whole["model"] = model(tokenizer)
+        tokenizer = Tokenizer.from_str(json.dumps(whole))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_tokens(MODERN)
@@ -111,14 +115,14 @@ def saved(folder, source, change=None, **settings):
     put(folder, "config.json", open(os.path.join(source, "config.json")).read())
 
 
-def add_folders(add, at, lines, strings, flagged, more):
+def add_folders(add, at, lines, words, flagged, more):
     """Calls add(name, make, longest=0) for each folder; at(name) is its path."""
     add("roberta_files", lambda f: roberta_files(f, lines))
     add("roberta_files_space", lambda f: roberta_files(f, lines, add_prefix_space=True, tokenizer_class="RobertaTokenizer"))
     add("roberta_files_places", lambda f: roberta_files(f, lines, trim_offsets=False, tokenizer_class="RobertaTokenizer"))
     add("roberta_saved", lambda f: saved(f, at("roberta_files")))
     add("roberta_saved_space", lambda f: saved(f, at("roberta_files"), add_prefix_space=True))
-    add("roberta_added_strings", lambda f: saved(f, at("roberta_files"), lambda t: t.add_tokens(strings)))
+    add("roberta_added_strings", lambda f: saved(f, at("roberta_files"), lambda t: t.add_tokens(words)))
     add("roberta_added_flags", lambda f: saved(f, at("roberta_files"), lambda t: t.add_tokens(flagged)))
     add("roberta_added_space", lambda f: saved(f, at("roberta_files"), lambda t: t.add_tokens(flagged), add_prefix_space=True))
     add("roberta_special", lambda f: saved(f, at("roberta_files"), lambda t: (t.add_special_tokens(more), t.add_tokens(["kayak"]))))
@@ -169,25 +173,28 @@ def add_folders(add, at, lines, strings, flagged, more):
     for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
         add("split_" + behavior, lambda f, behavior=behavior: modernbert_file(f, lines, strings_of(behavior)))
 
-    def whole_words(folder):
-        modernbert_file(folder, lines)
+    def whole_words(tokenizer):
+        model = json.loads(tokenizer.to_str())["model"]
+        for word in ("zebra", "unaffable", "Ġkayaks", "ġ"):
+            model["vocab"].setdefault(word, len(model["vocab"]))
+        model["ignore_merges"] = True
+        return model
+
+    def strings(folder):
+        modernbert_file(folder, lines, model=whole_words)
         path = os.path.join(folder, "tokenizer.json")
         whole = json.load(open(path, encoding="utf-8"))
-        model = whole["model"]
-        last = max(token["id"] for token in whole["added_tokens"])
-        for word in ("zebra", "unaffable", "Ġkayaks", "ġ"):
-            model["vocab"][word] = last = last + 1
-        model.update(ignore_merges=True, merges=[" ".join(merge) if isinstance(merge, list) else merge for merge in model["merges"]])
+        whole["model"]["merges"] = [" ".join(merge) for merge in whole["model"]["merges"]]
         put(folder, "tokenizer.json", json.dumps(whole, ensure_ascii=False))
 
-    add("modernbert_whole_words", whole_words)
+    add("modernbert_whole_words", strings)
     add("bytes_fall_back", lambda f: bytes_fall_back_file(f, lines))
     add("some_bytes_fall_back", lambda f: bytes_fall_back_file(f, lines, tokens=0xA0))
 
     add("xlm_roberta_files", lambda f: xlm_roberta_files(f, lines))
     add("xlm_roberta_files_own", lambda f: xlm_roberta_files(f, lines, user_defined_symbols=["(", ")", "kayak", "New York"], control_symbols=["<e1>"]))
     add("xlm_roberta_saved", lambda f: saved(f, at("xlm_roberta_files")))
-    add("xlm_roberta_added_strings", lambda f: saved(f, at("xlm_roberta_files"), lambda t: t.add_tokens(strings)))
+    add("xlm_roberta_added_strings", lambda f: saved(f, at("xlm_roberta_files"), lambda t: t.add_tokens(words)))
     add("xlm_roberta_added_flags", lambda f: saved(f, at("xlm_roberta_files"), lambda t: t.add_tokens(flagged)))
     add("xlm_roberta_special", lambda f: saved(f, at("xlm_roberta_files"), lambda t: (t.add_special_tokens(more), t.add_tokens(["kayak"]))))
     add("xlm_roberta_left", lambda f: saved(f, at("xlm_roberta_files"), truncation_side="left"), 12)

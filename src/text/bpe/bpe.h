@@ -13,10 +13,10 @@
 
 #include "base/json.h"
 #include "text/bpe/bpe_model.h"
+#include "text/bpe/token_decoder.h"
 #include "text/bpe/word_splitter.h"
 #include "text/piece_tokenizer.h"
 #include "text/text_normalizer.h"
-#include "text/token_decoder.h"
 
 namespace lshformer {
 

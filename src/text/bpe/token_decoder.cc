@@ -1,4 +1,4 @@
-#include "text/token_decoder.h"
+#include "text/bpe/token_decoder.h"
 
 #include <charconv>
 #include <optional>
