@@ -199,7 +199,7 @@ void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::
 
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   if (max_seq_length == 0) return static_cast<int>(config.max_position_embeddings);
-  CheckMaxSeqLength(max_seq_length, /*texts=*/1, config.max_position_embeddings);
+  CheckMaxSeqLength(max_seq_length, /*texts=*/1, /*tokenizer=*/nullptr, config.max_position_embeddings);
   return max_seq_length;
 }
 
