@@ -27,9 +27,10 @@ enum class WorkspaceUse {
   kPackedSecond,
   kLowFactor,
   kRowScales,
-  kInner
+  kInner,
+  kOrthogonal
 };
-inline constexpr int kWorkspaceUses = 9;
+inline constexpr int kWorkspaceUses = 10;
 float* WorkspaceOf(WorkspaceUse use, size_t bytes);
 
 }  // namespace lshformer

@@ -106,7 +106,7 @@ std::string LyingBars(const BarChart& chart, const std::vector<LegendEntry>& leg
   x.low = values.low;
   x.high = values.high;
   x.start = kLeft + (values.low < 0 ? beside : 0);
-  x.length = kSvgWidth - kLeft - (values.high > 0 ? beside : 0) - x.start;
+  x.length = kSvgWidth - kLeft - beside - x.start;
   if (!(x.low < x.high)) x.high = x.low + 1;
   const double zero = x.At(0);
   std::string out, unit = chart.unit;

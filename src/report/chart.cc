@@ -48,39 +48,27 @@ std::string DrawnCurve(const Series& series, const Points& all, const LegendEntr
   }
   std::string out = fmt::format("<path class=\"l {}s{}\" stroke-dasharray=\"{}\" d=\"{}\"/>\n",
                                 entry.published ? "p " : "", entry.style % kSeriesColors, Dash(entry.style), path);
-  // Markers on a dense curve would hide it: about 15 are spread over it, the last point among them, each with its
-  // value.
+  // Markers on a dense curve would hide it: about 15 are spread over it, both ends among them, each with its value.
   constexpr size_t kMarkers = 15;
-  const size_t stride = std::max<size_t>(1, all.size() / kMarkers), first = (all.size() - 1) % stride;
-  for (size_t i = first; i < all.size(); i += stride) {
+  const size_t stride = std::max<size_t>(1, all.size() / kMarkers);
+  for (size_t i = 0; i < all.size(); i = i + stride < all.size() || i + 1 == all.size() ? i + stride : all.size() - 1) {
     out += Marker(entry.style, entry.published, x.At(all[i].first), y.At(all[i].second),
                   fmt::format("{}: {} at {}", series.name, FormatNumber(all[i].second), FormatNumber(all[i].first, 6)));
   }
   return out;
 }
 
-// Lines with their names at the right end, above them where there is room; names never touch one another.
-std::string Levels(const std::vector<Level>& levels, const Scale& y, double left, double top, double bottom) {
-  constexpr double kHeight = 14, kAbove = 5, kBelow = 13;
-  constexpr size_t kLongest = 44;
-  std::vector<std::pair<double, const Level*>> places;
-  for (const Level& level : levels) places.emplace_back(y.At(level.y), &level);
-  std::stable_sort(places.begin(), places.end(), [](auto& a, auto& b) { return a.first < b.first; });
+std::string LevelName(const Level& level) { return level.name + ": " + FormatNumber(level.y); }
+
+// Each told in the legend, where no curve can cover its name.
+std::string Levels(const std::vector<Level>& levels, const Scale& y, double left) {
   std::string out;
-  double free_from = top - kHeight;
-  for (const auto& [at, level] : places) {
-    const std::string text = level->name + ": " + FormatNumber(level->y);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const double at = y.At(levels[i].y);
     out += fmt::format(
-        "<g><title>{}</title><line class=\"level\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/></g>\n",
-        EscapeXml(text), left, at, kPlotRight, at);
-    double base = at - kAbove;
-    if (base - kHeight < free_from) base = std::max(at + kBelow, free_from + kHeight);
-    free_from = base;
-    // The value is what may not be cut.
-    const std::string value = ": " + FormatNumber(level->y);
-    const auto room = kLongest - std::min<size_t>(kLongest - 4, value.size());
-    if (base < bottom + kHeight)
-      out += TextAt(kPlotRight - 2, base, "onlines end", Shortened(level->name, room) + value);
+        "<g><title>{}</title><line class=\"level\" stroke-dasharray=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" "
+        "y2=\"{:.1f}\"/></g>\n",
+        EscapeXml(LevelName(levels[i])), LevelDash(i), left, at, kPlotRight, at);
   }
   return out;
 }
@@ -108,6 +96,7 @@ std::string Svg(const LineChart& chart) {
   std::vector<Level> levels;
   for (const Level& level : chart.levels) {
     if (!Drawable(level.y, chart.y)) continue;
+    legend.push_back({LevelName(level), levels.size(), false, true});
     levels.push_back(level);
     ys.Include(level.y);
   }
@@ -122,8 +111,7 @@ std::string Svg(const LineChart& chart) {
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (!drawn[i].empty()) out += DrawnCurve(chart.series[i], drawn[i], legend[i], x, y);
   }
-  out += Levels(levels, y, left, top, bottom) +
-         TextWithin((left + kPlotRight) / 2, bottom + 36, "label middle", chart.x.label, 44) +
+  out += Levels(levels, y, left) + TextWithin((left + kPlotRight) / 2, bottom + 36, "label middle", chart.x.label, 44) +
          UprightText(14, top + kPlotHeight / 2, chart.y.label, kPlotHeight);
   return out + "</svg>\n";
 }

@@ -63,7 +63,7 @@ struct Shading {
   double Share(double value) const {
     if (!(low < high)) return 0.5;
     if (log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
-    return (value / 2 - low / 2) / (high / 2 - low / 2);  // halves: a difference of the greatest numbers is finite
+    return Between(value, low, high);
   }
 
   std::string Css(double value) const {
@@ -82,7 +82,7 @@ struct Layout {
     const auto rows = static_cast<double>(map.rows.size()), columns = static_cast<double>(map.columns.size());
     int longest = 0;
     for (const std::string& row : map.rows) longest = std::max(longest, DisplayWidth(Shortened(row, 24)));
-    left = 26 + kSvgCharacter * longest;
+    left = 32 + kSvgCharacter * longest;
     cell_width = std::min(kWidest, (kSvgWidth - kMargin - left) / columns);
     cell_height = std::clamp(kTallest / rows, kLowest, kHeight);
     right = left + columns * cell_width;

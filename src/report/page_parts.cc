@@ -38,7 +38,7 @@ figcaption pre { margin: 6px 0; font-size: 0.78rem; padding: 8px 10px; color: va
   linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
   linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: 0.94rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 14px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { padding: 5px 14px; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--soft); vertical-align: bottom; }
 th:first-child { text-align: left; font-weight: 400; padding-left: 4px; white-space: normal; min-width: 9rem; }
 thead th, tr.section th { font-weight: 600; }
@@ -57,12 +57,15 @@ summary { cursor: pointer; margin: 8px 0; }
 .tip[hidden] { display: none; }
 @media (max-width: 640px) {
   main { padding: 20px 12px 48px; }
+  h1 { font-size: 1.4rem; }
+  section h2 { font-size: 1.2rem; }
   .charts > figure { border-width: 1px 0 0; border-radius: 0; padding: 10px 0; }
   table { font-size: 0.8rem; }
   th, td { padding: 5px 6px; }
-  th:first-child { min-width: 5rem; padding-left: 0; }
+  th:first-child { min-width: 5rem; max-width: 9rem; padding-left: 0; overflow-wrap: anywhere; position: sticky; left: 0; background: var(--paper); }
+  tr.section th:first-child { max-width: none; }
   thead th { white-space: normal; }
-  td.words, th.words { min-width: 9rem; }
+  td.words, th.words { min-width: 15rem; }
 }
 @media print { .charts > figure, .card { break-inside: avoid; } thead button::after { content: ""; } }
 )";
@@ -80,19 +83,19 @@ const char* PageScript() {
 (function () {
   "use strict";
   function number(text) {
-    const match = /^[^0-9a-zA-Z∞]*?([-−+]?)([0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|∞)/.exec(text.trim());
+    const match = /^[^0-9a-zA-Z\u221e]*?([-\u2212+]?)([0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|\u221e)/.exec(text.trim());
     if (!match) return NaN;
-    const size = match[2] === "∞" ? Infinity : parseFloat(match[2]);
-    return match[1] === "-" || match[1] === "−" ? -size : size;
+    const size = match[2] === "\u221e" ? Infinity : parseFloat(match[2]);
+    return match[1] === "-" || match[1] === "\u2212" ? -size : size;
   }
   function sort(table, column, direction) {
     for (const body of table.tBodies) {
       const rows = Array.from(body.rows).filter(function (row) { return !row.classList.contains("section"); });
       rows.forEach(function (row, at) { if (!row.dataset.at) row.dataset.at = at; });
       const cell = function (row) { return row.cells[column].textContent.trim(); };
-      const filled = rows.map(cell).filter(function (text) { return text !== "–" ? text !== "" : false; });
+      const filled = rows.map(cell).filter(function (text) { return text !== "\u2013" ? text !== "" : false; });
       const numeric = filled.every(function (text) { return !isNaN(number(text)); });
-      const last = function (row) { return numeric ? isNaN(number(cell(row))) : cell(row) === "–" || cell(row) === ""; };
+      const last = function (row) { return numeric ? isNaN(number(cell(row))) : cell(row) === "\u2013" || cell(row) === ""; };
       rows.sort(function (a, b) {
         const before = a.dataset.at - b.dataset.at;
         if (direction === 0) return before;

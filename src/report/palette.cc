@@ -72,7 +72,6 @@ const std::vector<NamedColor>& HeatMapColors() {
   return colors;
 }
 
-// Of text that stands on lines, the rim is the paper's colour.
 std::string ChartRules() {
   return R"(.chart { display: block; width: 100%; height: auto; font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 .chart text { font-size: 12.5px; fill: var(--soft); }
@@ -81,12 +80,11 @@ std::string ChartRules() {
 .chart .value { font-size: 12px; fill: var(--ink); }
 .chart .axisname { font-size: 12px; fill: var(--ink); }
 .chart .small { font-size: 11px; }
-.chart .onlines { fill: var(--ink); paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
 .chart .middle { text-anchor: middle; }
 .chart .end { text-anchor: end; }
 .chart .grid { fill: none; stroke: var(--line); stroke-width: 1; }
 .chart .axis { stroke: var(--soft); stroke-width: 1; }
-.chart .level { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 5 4; }
+.chart .level { stroke: var(--ink); stroke-width: 1.4; }
 .chart .l { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
 .chart .m { fill: currentColor; stroke: var(--paper); stroke-width: 0.8; }
 .chart .b { fill: currentColor; }

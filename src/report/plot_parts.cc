@@ -14,10 +14,9 @@ void Range::Include(double value) {
   high = std::max(high, value);
 }
 
-// Halves: a difference of the greatest numbers is finite.
 double Scale::At(double value) const {
-  const double fraction = log ? (std::log(value) - std::log(low)) / (std::log(high) - std::log(low))
-                              : (value / 2 - low / 2) / (high / 2 - low / 2);
+  const double fraction =
+      log ? (std::log(value) - std::log(low)) / (std::log(high) - std::log(low)) : Between(value, low, high);
   return start + std::clamp(fraction, 0.0, 1.0) * length;
 }
 
@@ -86,6 +85,9 @@ const char* Dash(size_t style) {
   return kDashes[(style + style / kSeriesColors) % kKinds];
 }
 
+// None is a whole line: an axis is.
+const char* LevelDash(size_t level) { return Dash(1 + level % 3); }
+
 std::string TitleAndLegend(const std::string& title, const std::vector<LegendEntry>& entries, LegendMark mark,
                            double& bottom) {
   std::vector<std::string> names;
@@ -98,7 +100,11 @@ std::string TitleAndLegend(const std::string& title, const std::vector<LegendEnt
     const auto& [x, y, text] = places[i];
     const size_t style = entries[i].style, color = style % kSeriesColors;
     const char* published = entries[i].published ? "p " : "";
-    if (mark == LegendMark::kBar) {
+    if (entries[i].level) {
+      out += fmt::format(
+          "<line class=\"level\" stroke-dasharray=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
+          LevelDash(style), x, y - 4, x + 24, y - 4);
+    } else if (mark == LegendMark::kBar) {
       out += fmt::format("<rect class=\"b {}s{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" rx=\"2\"/>\n",
                          published, color, x + 5, y - 9);
     } else {

@@ -36,12 +36,14 @@ std::string HorizontalAxis(const Scale& x, double left, double bottom);
 
 // The dashes of a line: where colours repeat, these do not.
 const char* Dash(size_t style);
+const char* LevelDash(size_t level);
 
 enum class LegendMark { kLine, kBar, kShape };
 struct LegendEntry {
   std::string name;  // "": nothing of it is drawn; it keeps its colour for the page's other charts
   size_t style = 0;
   bool published = false;
+  bool level = false;  // a level's line; `style` is its place among the levels
 };
 // Title and legend; `bottom` is where the plot may begin.
 std::string TitleAndLegend(const std::string& title, const std::vector<LegendEntry>& entries, LegendMark mark,

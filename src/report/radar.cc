@@ -41,7 +41,7 @@ struct AxisScale {
     if (std::isnan(value)) return value;
     if (value == best) return 1;
     if (ratio) return sign > 0 ? value / best : best / value;
-    return (value / 2 - worst / 2) / (best / 2 - worst / 2);  // halves: a difference of the greatest is finite
+    return sign > 0 ? Between(value, worst, best) : 1 - Between(value, best, worst);
   }
 };
 
@@ -77,17 +77,18 @@ struct AxisLabel {
 };
 
 AxisLabel LabelOf(const RadarChart& chart, size_t axis, size_t places, Point at, Point center) {
-  constexpr int kBeside = 15;
-  const int above_or_below = places > 8 ? kBeside : 44;  // with many axes those beside come near
+  constexpr int kBeside = 15, kSmallBeside = 17;
+  const int above_or_below = places > 6 ? kBeside : 44;  // with many axes those beside come near
   constexpr double kNear = 1, kGap = 8;
   const AxisScale scale(chart, axis);
   const bool middle = std::abs(at.x - center.x) < kNear;
   AxisLabel label;
   label.lines = Wrapped(chart.axes[axis].name, middle ? above_or_below : kBeside);
   label.name_lines = label.lines.size();
-  label.lines.push_back(DirectionText(chart.axes[axis].better));
-  label.lines.push_back("rim: " + FormatNumber(scale.best));
-  if (!scale.ratio) label.lines.push_back("centre: " + FormatNumber(scale.worst));
+  std::vector<std::string> others{DirectionText(chart.axes[axis].better), "rim: " + FormatNumber(scale.best, 3)};
+  if (!scale.ratio) others.push_back("centre: " + FormatNumber(scale.worst, 3));
+  for (const std::string& other : others)
+    for (std::string& line : Wrapped(other, kSmallBeside)) label.lines.push_back(std::move(line));
   label.anchor = middle ? " middle" : at.x < center.x ? " end" : "";
   label.x = middle ? at.x : at.x + (at.x < center.x ? -kGap : kGap);
   label.y = middle ? (at.y < center.y ? at.y - kGap - label.Height() + 13 : at.y + kGap + 11)

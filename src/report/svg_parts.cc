@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/table.h"
 
@@ -12,6 +13,12 @@ namespace {
 constexpr double kLegendLeft = 8, kLegendIndent = 30, kLegendHeight = 17;
 
 }  // namespace
+
+// The difference of the greatest numbers overflows, half of the smallest vanishes.
+double Between(double value, double low, double high) {
+  const double span = high - low;
+  return std::isfinite(span) ? (value - low) / span : (value / 2 - low / 2) / (high / 2 - low / 2);
+}
 
 std::string Shortened(const std::string& name, size_t code_points) {
   size_t count = 0, i = 0;
@@ -28,7 +35,7 @@ std::string TextAt(double x, double y, const char* css, const std::string& text)
 }
 
 std::string TitleText(const std::string& title, double& bottom) {
-  constexpr int kColumns = 47;  // of 14.5-unit letters, half bold
+  constexpr int kColumns = 41;  // of 14.5-unit letters, half bold
   constexpr double kTop = 20, kLineHeight = 18;
   std::string out;
   bottom = kTop - kLineHeight;
@@ -86,7 +93,7 @@ std::vector<std::string> Wrapped(const std::string& name, int width) {
       fits = end;
     }
     const size_t space = rest.rfind(' ', fits);
-    const bool at_space = space != std::string::npos && space > fits / 2;
+    const bool at_space = space != std::string::npos && space > fits / 3;
     lines.push_back(rest.substr(0, at_space ? space : fits));
     rest.erase(0, at_space ? space + 1 : fits);
   }

@@ -11,6 +11,9 @@ inline constexpr double kSvgWidth = 400;
 inline constexpr double kSvgCharacter = 6.9;  // mean width of 12.5-unit sans-serif text
 inline constexpr int kSeriesColors = 8;       // .s0 … of ChartStyle()
 
+// Where a value stands from low, 0, to high, 1; low < high. Finite for the greatest and the smallest numbers.
+double Between(double value, double low, double high);
+
 // <svg …>, to be closed, of kSvgWidth by `height`.
 std::string OpenSvg(const std::string& title, double height);
 // The whole drawing of a chart that has nothing to show.

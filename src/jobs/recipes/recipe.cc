@@ -252,7 +252,8 @@ void FinishClaim(const Recipe& recipe, const std::string& where, Claim& claim) {
 
 void ParseTable(const Json& json, const std::string& where, Recipe& recipe) {
   std::set<std::string> names;  // of what may stand in braces
-  for (const auto& [name, what] : OptionalObject(json, "inputs", where).items()) {
+  const Json inputs = OptionalObject(json, "inputs", where);
+  for (const auto& [name, what] : inputs.items()) {
     recipe.inputs.push_back(ParseInput(name, what, where));
     names.insert(name);
   }
