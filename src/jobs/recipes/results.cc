@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "lshformer/version.h"
+#include "report/runs.h"
 
 namespace lshformer {
 namespace {
@@ -191,9 +192,15 @@ std::vector<std::pair<std::string, Json>> ReadRunResults(const RecipeRun& run, c
     for (const char* name : {"all_results.json", "eval_results.json", "convert_report.json"})
       paths.push_back(run.result + "/" + name);
   std::vector<std::pair<std::string, Json>> files;
-  std::error_code error;
-  for (const std::string& path : paths)
+  const auto read = [&](const std::string& path) {
+    std::error_code error;
     if (fs::exists(path, error)) files.emplace_back(path, ReadJsonObject(path));
+  };
+  for (const std::string& path : paths) read(path);
+  // A summary of seeds has no times: those are of the first run.
+  const Json seeds = files.empty() ? Json() : files[0].second.value("seeds", Json());
+  if (seeds.is_array() && !seeds.empty() && seeds[0].is_number_unsigned())
+    read(SeedFolder(run.result, seeds[0].get<uint64_t>()) + "/all_results.json");
   return files;
 }
 
