@@ -21,17 +21,17 @@ TrainingOptions MuonOptions() {
   return options;
 }
 
-std::vector<double> Wide(const torch::Tensor& x) {
+std::vector<double> InDouble(const torch::Tensor& x) {
   const torch::Tensor copy = x.detach().to(torch::kFloat64).contiguous();
   return {copy.data_ptr<double>(), copy.data_ptr<double>() + copy.numel()};
 }
 
 // A wide map, a tall one that does not decay, and two parameters that are none.
-struct Problem {
+struct MapsAndOthers {
   NamedTensors parameters;
   std::vector<ParameterRole> roles{
       {.layer_map = true}, {.decays = false}, {.decays = false, .layer_map = true}, {.embedding = true}};
-  Problem() {
+  MapsAndOthers() {
     torch::manual_seed(3);
     for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
              {"wide", {24, 70}}, {"bias", {77}}, {"tall", {130, 40}}, {"table", {90, 12}}})
@@ -51,7 +51,11 @@ struct MapInDouble {
   double decay;
   std::vector<double> weights, momentum;
   MapInDouble(const torch::Tensor& map, double weight_decay)
-      : rows(map.size(0)), columns(map.size(1)), decay(weight_decay), weights(Wide(map)), momentum(weights.size()) {}
+      : rows(map.size(0)),
+        columns(map.size(1)),
+        decay(weight_decay),
+        weights(InDouble(map)),
+        momentum(weights.size()) {}
   void Step(const std::vector<double>& gradient, double rate) {
     std::vector<double> direction(gradient.size());
     for (size_t i = 0; i < gradient.size(); ++i) {
@@ -71,7 +75,7 @@ TEST(Muon, FollowsItsFormulaAndAdamWElsewhere) {
   options.weight_decay = 0.1, options.adam_beta1 = 0.8, options.adam_beta2 = 0.98, options.adam_epsilon = 1e-6;
   TrainingOptions plain = options;
   plain.optim = OptimizerType::kAdamW;
-  Problem ours, theirs;
+  MapsAndOthers ours, theirs;
   const auto muon = MakeOptimizer(options, ours.parameters, ours.roles);
   const auto adamw = MakeOptimizer(plain, theirs.parameters, theirs.roles);
   const auto& parameters = ours.parameters;
@@ -83,14 +87,14 @@ TEST(Muon, FollowsItsFormulaAndAdamWElsewhere) {
     theirs.DrawGradients(step);
     muon->Step(kRate, kScale);
     adamw->Step(kRate, kScale);
-    wide.Step(Wide(kScale * parameters[0].second.grad()), kRate);
-    tall.Step(Wide(kScale * parameters[2].second.grad()), kRate);
+    wide.Step(InDouble(kScale * parameters[0].second.grad()), kRate);
+    tall.Step(InDouble(kScale * parameters[2].second.grad()), kRate);
   }
   EXPECT_EQ(muon->steps(), kSteps);
   for (const size_t other : {1, 3})
     EXPECT_TRUE(torch::equal(parameters[other].second, theirs.parameters[other].second)) << parameters[other].first;
   for (const auto& [place, want] : {std::pair<size_t, const MapInDouble*>{0, &wide}, {2, &tall}}) {
-    const std::vector<double> got = Wide(parameters[place].second);
+    const std::vector<double> got = InDouble(parameters[place].second);
     // Roundings of the weights, and of steps of about 0.2 · kRate, which Newton–Schulz takes up 485 times at most.
     for (size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(got[i], want->weights[i],
@@ -100,7 +104,7 @@ TEST(Muon, FollowsItsFormulaAndAdamWElsewhere) {
 }
 
 TEST(Muon, KeepsOneNumberForEachWeightOfAMap) {
-  const Problem problem;
+  const MapsAndOthers problem;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : MakeOptimizer(MuonOptions(), problem.parameters, problem.roles)->State())
     names.push_back(name);

@@ -19,8 +19,8 @@ struct MatrixShape {
   int64_t rows, columns;
 };
 // Wide, tall, square; a row, a column, one number; sizes around those that products are cut at.
-const MatrixShape kShapes[] = {{1, 1},   {1, 17},   {17, 1},   {3, 5},    {16, 16},  {33, 20},
-                               {20, 33}, {128, 96}, {64, 300}, {300, 64}, {130, 130}};
+const MatrixShape kMatrixShapes[] = {{1, 1},   {1, 17},   {17, 1},   {3, 5},    {16, 16},  {33, 20},
+                                     {20, 33}, {128, 96}, {64, 300}, {300, 64}, {130, 130}};
 
 // a⁵: what the smallest singular values, and roundings in their directions, are multiplied by.
 const double kGain = std::pow(NewtonSchulz::kA, NewtonSchulz::kSteps);
@@ -32,7 +32,7 @@ double OneValue(double s) {
 }
 
 TEST(Orthogonalize, IsItsFormula) {
-  for (const auto& [rows, columns] : kShapes) {
+  for (const auto& [rows, columns] : kMatrixShapes) {
     for (const double scale : {1e-20, 1.0, 1e15}) {
       SCOPED_TRACE(::testing::Message() << rows << " x " << columns << " times " << scale);
       std::vector<float> matrix = Random(rows * columns, 5, scale);
