@@ -38,7 +38,7 @@ TEST(Orthogonalize, IsItsFormula) {
       std::vector<float> matrix = Random(rows * columns, 5, scale);
       const std::vector<double> want = ref::Orthogonalize(rows, columns, Wide(matrix));
       Orthogonalize(rows, columns, matrix.data());
-      EXPECT_THAT(matrix, WithinRounding(want, OfLargest(want, 4 * kGain * kFloatEps)));
+      EXPECT_THAT(matrix, WithinRounding(want, OfLargest(want, kGain * kFloatEps / 2)));
     }
   }
 }
