@@ -17,7 +17,7 @@ constexpr int32_t kFewRows = 32, kWideWindow = 256;
 // Products in matrix tiles take so many columns at a time, from a multiple on: there segments begin and end.
 constexpr int32_t kColumnsAtATime = 32;
 
-void AddWindowTile(UnitParts& parts, int64_t window, int64_t begin, int64_t end) {
+void AddWindowTile(UnitPlan& parts, int64_t window, int64_t begin, int64_t end) {
   const int64_t length = parts.unit.length;
   const int64_t first = std::max<int64_t>(0, begin - window), last = std::min(length, end + window);
   // The columns that all rows see, from and to whole blocks.
@@ -32,7 +32,7 @@ void AddWindowTile(UnitParts& parts, int64_t window, int64_t begin, int64_t end)
   AddTile(parts, static_cast<int32_t>(begin), static_cast<int32_t>(end), seen.data(), seen.size());
 }
 
-void AddWindowPass(const AttentionSpec& spec, UnitParts& parts) {
+void AddWindowPass(const AttentionSpec& spec, UnitPlan& parts) {
   const int32_t length = parts.unit.length;
   if (spec.window >= length - 1) return AddExact(parts);
   parts.unit.always.reach = spec.window;
@@ -51,7 +51,7 @@ void AddWindowPass(const AttentionSpec& spec, UnitParts& parts) {
 
 AttentionPlanPtr BuildLocalPlan(const AttentionSpec& spec, const AttentionShape& shape) {
   return BuildFromUnits(std::make_shared<AttentionPlan>(), shape,
-                        [&spec](const AttentionPlan&, UnitParts& parts) { AddWindowPass(spec, parts); });
+                        [&spec](const AttentionPlan&, UnitPlan& parts) { AddWindowPass(spec, parts); });
 }
 
 }  // namespace lshformer
