@@ -303,8 +303,10 @@ def main():
         for name, (folder, longest) in sources(root, options).items():
             if not name.startswith(options.only):
                 continue
+            if not NEWER and name.startswith("xlm_roberta") and not name.endswith("generic"):
+                continue  # 5 counts
             good &= compare(options.program, name, folder, longest, lines, root, options.examples)
-            if options.no_training:
+            if options.no_training or not name.startswith(("bert", "albert")):
                 continue
             for left, path in zip(("trained", "converted"), trained(options.program, folder, root, name)):
                 good &= compare(options.program, f"{name}, {left}", path, longest, lines, root, options.examples)

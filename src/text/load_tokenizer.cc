@@ -48,7 +48,7 @@ const OldVocabulary& OldVocabularyOf(const std::string& folder) {
   for (const OldVocabulary& old : kOldVocabularies)
     if (std::filesystem::exists(InFolder(folder, old.file))) there.push_back(&old);
   if (there.empty())
-    Fail("{}: no tokenizer.json and no vocab.txt in this folder, and no vocab.json, spiece.model, {} or words.txt",
+    Fail("{}: no vocab.txt and no tokenizer.json in this folder, and no vocab.json, spiece.model, {} or words.txt",
          Shown(folder), kShiftedPiecesFile);
   if (there.size() == 1) return *there[0];
   TokenizerSettings settings;

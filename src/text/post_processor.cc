@@ -7,9 +7,9 @@
 namespace lshformer {
 namespace {
 
-class Reader {
+class PostProcessorReader {
  public:
-  Reader(const std::string& path, const std::function<int32_t(const std::string&)>& id_of)
+  PostProcessorReader(const std::string& path, const std::function<int32_t(const std::string&)>& id_of)
       : where_(path + ": \"post_processor\""), id_of_(id_of) {}
 
   void Read(const Json& processor, bool inside) {
@@ -121,7 +121,7 @@ class Reader {
 PostProcessor ReadPostProcessor(const Json& processor, const std::string& path,
                                 const std::function<int32_t(const std::string&)>& id_of) {
   if (processor.is_null()) return {};
-  Reader reader(path, id_of);
+  PostProcessorReader reader(path, id_of);
   reader.Read(processor, /*inside=*/false);
   return reader.Take();
 }

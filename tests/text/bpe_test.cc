@@ -24,27 +24,27 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using testing::TempFolder;
 
-const std::string kGoldenFolder = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/";
+const std::string kBpeGolden = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/";
 
 // The folder that a golden file's first line describes.
 void WriteGoldenFolder(const Json& head, const TempFolder& folder) {
   folder.Write("tokenizer_config.json", head["settings"].dump());
   const std::string files = head["files"];
   if (files == "modernbert") {
-    Json json = ParseJson(ReadFile(kGoldenFolder + "bpe/tokenizer.json"), "golden");
+    Json json = ParseJson(ReadFile(kBpeGolden + "bpe/tokenizer.json"), "golden");
     for (const auto& [key, value] : head["changes"].items()) json[key] = value;
     folder.Write("tokenizer.json", json.dump());
   } else if (files == "roberta") {
-    for (const char* name : {"vocab.json", "merges.txt"}) folder.Write(name, ReadFile(kGoldenFolder + "bpe/" + name));
+    for (const char* name : {"vocab.json", "merges.txt"}) folder.Write(name, ReadFile(kBpeGolden + "bpe/" + name));
   } else {
-    folder.Write("sentencepiece.bpe.model", ReadFile(kGoldenFolder + "sentencepiece/spiece.model"));
+    folder.Write("sentencepiece.bpe.model", ReadFile(kBpeGolden + "sentencepiece/spiece.model"));
   }
 }
 
 class BpeGoldenTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BpeGoldenTest, IdsTypesOffsetsAndDecodedText) {
-  std::istringstream lines(ReadFile(kGoldenFolder + "bpe/" + GetParam() + ".jsonl"));
+  std::istringstream lines(ReadFile(kBpeGolden + "bpe/" + GetParam() + ".jsonl"));
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
   const TempFolder folder, saved;
@@ -112,7 +112,7 @@ TEST(WordPatternTest, WordsOfTheExpressions) {
 struct OldFiles {
   std::string vocab, merges;
 };
-OldFiles MakeFiles(const std::vector<std::pair<std::string, std::string>>& merges) {
+OldFiles MakeBpeFiles(const std::vector<std::pair<std::string, std::string>>& merges) {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte) vocab[InByteCharacters(std::string(1, static_cast<char>(byte)))] = byte;
   OldFiles files;
@@ -126,7 +126,7 @@ OldFiles MakeFiles(const std::vector<std::pair<std::string, std::string>>& merge
   return files;
 }
 
-std::shared_ptr<const Tokenizer> LoadFiles(const OldFiles& files, const std::string& config = "{}") {
+std::shared_ptr<const Tokenizer> LoadBpeFiles(const OldFiles& files, const std::string& config = "{}") {
   const TempFolder folder;
   folder.Write("vocab.json", files.vocab);
   folder.Write("merges.txt", files.merges);
@@ -134,7 +134,7 @@ std::shared_ptr<const Tokenizer> LoadFiles(const OldFiles& files, const std::str
   return Tokenizer::Load(folder.path());
 }
 
-std::vector<std::string> TokensOf(const Tokenizer& tokenizer, std::string_view text) {
+std::vector<std::string> TokensOfText(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::string> tokens;
   for (const int32_t id : tokenizer.Encode(text, {}, {.add_special_tokens = false}).ids)
     tokens.push_back(tokenizer.Token(id));
@@ -169,34 +169,34 @@ TEST(BpeTest, MergesAsTheReferenceDoes) {
       merges.emplace_back(left, right);
       tokens.push_back(left + right);
     }
-    const auto tokenizer = LoadFiles(MakeFiles(merges));
+    const auto tokenizer = LoadBpeFiles(MakeBpeFiles(merges));
     for (int i = 0; i < 50; ++i) {
       std::string word;
       for (size_t n = 1 + random() % 30; n > 0; --n) word += "abc"[random() % 3];
-      ASSERT_EQ(TokensOf(*tokenizer, word), MergedByHand(word, merges)) << word;
+      ASSERT_EQ(TokensOfText(*tokenizer, word), MergedByHand(word, merges)) << word;
     }
   }
 }
 
 // A token has the whole character that one of its bytes is of, and loses the spaces at its ends.
 TEST(BpeTest, PlacesOfBytesAndSpaces) {
-  const OldFiles files = MakeFiles({{"\u0120", "a"}, {"\u0120", "\u0120"}});
-  const auto tokenizer = LoadFiles(files);
+  const OldFiles files = MakeBpeFiles({{"\u0120", "a"}, {"\u0120", "\u0120"}});
+  const auto tokenizer = LoadBpeFiles(files);
   const Encoding encoding = tokenizer->Encode("\u65e5 a  a", "b", {});
   EXPECT_THAT(encoding.offsets, ElementsAre(Pair(0, 0), Pair(0, 1), Pair(0, 1), Pair(0, 1), Pair(2, 3), Pair(4, 4),
                                             Pair(5, 6), Pair(0, 0), Pair(0, 0), Pair(0, 1), Pair(0, 0)));
   const int32_t cls = tokenizer->Id("<s>"), sep = tokenizer->Id("</s>");
   EXPECT_THAT(tokenizer->Encode("b", "b", {}).ids, ElementsAre(cls, 'b', sep, sep, 'b', sep));
   EXPECT_THAT(tokenizer->Encode("b", "b", {}).type_ids, ElementsAre(0, 0, 0, 0, 0, 0));
-  const auto spaced = LoadFiles(files, R"({"add_prefix_space": true, "trim_offsets": true})");
+  const auto spaced = LoadBpeFiles(files, R"({"add_prefix_space": true, "trim_offsets": true})");
   EXPECT_THAT(spaced->Encode("a a").offsets, ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 3), Pair(0, 0)));
-  const auto whole = LoadFiles(files, R"({"trim_offsets": false})");
+  const auto whole = LoadBpeFiles(files, R"({"trim_offsets": false})");
   EXPECT_THAT(whole->Encode("b a").offsets, ElementsAre(Pair(0, 0), Pair(0, 1), Pair(1, 3), Pair(0, 0)));
 }
 
 // Four template tokens stand around two texts, and what is left is shared out.
 TEST(BpeTest, PairsAreCutToWhatTheTemplateLeaves) {
-  const auto tokenizer = LoadFiles(MakeFiles({}));
+  const auto tokenizer = LoadBpeFiles(MakeBpeFiles({}));
   const int32_t cls = tokenizer->Id("<s>"), sep = tokenizer->Id("</s>");
   const Encoding encoding = tokenizer->Encode("abcdef", "xyz", {.max_length = 8});
   EXPECT_THAT(encoding.ids, ElementsAre(cls, 'a', 'b', sep, sep, 'x', 'y', sep));
@@ -212,7 +212,7 @@ TEST(BpeTest, LongWords) {
     const auto& [left, right] = merges[merges.size() - 2];
     merges.emplace_back(left + right, left + right);
   }
-  const auto tokenizer = LoadFiles(MakeFiles(merges));
+  const auto tokenizer = LoadBpeFiles(MakeBpeFiles(merges));
   for (const char c : {'a', ' ', 'x'}) {
     const std::string word(size_t{1} << 20, c);
     const Encoding encoding = tokenizer->Encode(word, {}, {.add_special_tokens = false});
@@ -224,7 +224,7 @@ TEST(BpeTest, LongWords) {
 
 // A text in parts is what the whole is.
 TEST(BpeTest, LongTextsInParts) {
-  const auto tokenizer = LoadFiles(MakeFiles({{"a", "b"}, {"\u0120", "ab"}, {"\u0120", "\u0120"}}));
+  const auto tokenizer = LoadBpeFiles(MakeBpeFiles({{"a", "b"}, {"\u0120", "ab"}, {"\u0120", "\u0120"}}));
   std::string text;
   while (text.size() < (size_t{3} << 20)) text += "ab ab  ab7 b, ";
   const Encoding all = tokenizer->Encode(text, {}, {.add_special_tokens = false});
@@ -237,15 +237,15 @@ TEST(BpeTest, LongTextsInParts) {
 
 Json BpeJson() {
   return ParseJson(
-      R"({"added_tokens": [{"id": 4, "content": "<mask>", "special": true, "lstrip": true}],
-    "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk":
-    true, "byte_fallback": true, "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "<mask>": 4, "<0xC3>": 5, "<0xA9>": 6,
-    "abb": 7}, "merges": ["a b", ["ab", "b"]]}})",
+      R"({"normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null, "added_tokens":
+    [{"id": 4, "content": "<mask>", "special": true, "lstrip": true}], "model": {"type": "BPE", "unk_token": "<unk>",
+    "fuse_unk": true, "byte_fallback": true, "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "<mask>": 4, "<0xC3>": 5,
+    "<0xA9>": 6, "abb": 7}, "merges": ["a b", ["ab", "b"]]}})",
       "bpe");
 }
 
-std::shared_ptr<const Tokenizer> LoadJson(const Json& json, const std::string& config = "{}",
-                                          const std::string& model = "{}") {
+std::shared_ptr<const Tokenizer> LoadBpeParts(const Json& json, const std::string& config = "{}",
+                                              const std::string& model = "{}") {
   const TempFolder folder;
   folder.Write("tokenizer.json", json.dump());
   folder.Write("tokenizer_config.json", config);
@@ -254,37 +254,38 @@ std::shared_ptr<const Tokenizer> LoadJson(const Json& json, const std::string& c
 }
 
 TEST(BpeTest, CharactersWithBytesToFallBackOn) {
-  const auto tokenizer = LoadJson(BpeJson());
+  const auto tokenizer = LoadBpeParts(BpeJson());
   EXPECT_THAT(tokenizer->Encode("abb\u00e9xya <mask>b").ids, ElementsAre(7, 5, 6, 0, 1, 4, 2));
   EXPECT_EQ(tokenizer->mask_id(), 4);
   EXPECT_EQ(tokenizer->cls_id(), -1) << "no file names one";
   EXPECT_EQ(tokenizer->vocab_size(), 8);
   Json apart = BpeJson();
   apart["model"]["fuse_unk"] = false;
-  EXPECT_THAT(LoadJson(apart)->Encode("xy").ids, ElementsAre(0, 0));
+  EXPECT_THAT(LoadBpeParts(apart)->Encode("xy").ids, ElementsAre(0, 0));
   apart["model"]["unk_token"] = nullptr;
-  EXPECT_THAT(LoadJson(apart)->Encode("xay").ids, ElementsAre(1)) << "left out";
+  EXPECT_THAT(LoadBpeParts(apart)->Encode("xay").ids, ElementsAre(1)) << "left out";
   Json whole = BpeJson();
   whole["model"]["merges"] = Json::array();
-  EXPECT_THAT(LoadJson(whole)->Encode("ab").ids, ElementsAre(1, 2));
+  EXPECT_THAT(LoadBpeParts(whole)->Encode("ab").ids, ElementsAre(1, 2));
   whole["model"]["ignore_merges"] = true;
-  EXPECT_THAT(LoadJson(whole)->Encode("ab").ids, ElementsAre(3));
+  EXPECT_THAT(LoadBpeParts(whole)->Encode("ab").ids, ElementsAre(3));
 }
 
 // Of a class that makes its parts itself the file's do not count; with ModernBERT the file does, whatever the class.
 TEST(BpeTest, WhoseParts) {
   Json json = BpeJson();
   json["normalizer"] = {{"type", "Lowercase"}};
-  EXPECT_THAT(LoadJson(json)->Encode("AB").ids, ElementsAre(3));
-  const auto roberta = LoadJson(json, R"({"tokenizer_class": "RobertaTokenizer"})");
+  EXPECT_THAT(LoadBpeParts(json)->Encode("AB").ids, ElementsAre(3));
+  const auto roberta = LoadBpeParts(json, R"({"tokenizer_class": "RobertaTokenizer"})");
   EXPECT_THAT(roberta->Encode("ABa").ids, ElementsAre(roberta->cls_id(), 1, roberta->sep_id()))
       << "bytes that are no token are left out";
-  EXPECT_THAT(
-      LoadJson(json, R"({"tokenizer_class": "GemmaTokenizer"})", R"({"model_type": "modernbert"})")->Encode("AB").ids,
-      ElementsAre(3));
-  EXPECT_THAT(ErrorOf([&] { LoadJson(json, R"({"tokenizer_class": "GemmaTokenizer"})"); }),
+  EXPECT_THAT(LoadBpeParts(json, R"({"tokenizer_class": "GemmaTokenizer"})", R"({"model_type": "modernbert"})")
+                  ->Encode("AB")
+                  .ids,
+              ElementsAre(3));
+  EXPECT_THAT(ErrorOf([&] { LoadBpeParts(json, R"({"tokenizer_class": "GemmaTokenizer"})"); }),
               HasSubstr("GemmaTokenizer"));
-  EXPECT_THAT(ErrorOf([&] { LoadJson(json, R"({"tokenizer_class": "BertTokenizer"})"); }),
+  EXPECT_THAT(ErrorOf([&] { LoadBpeParts(json, R"({"tokenizer_class": "BertTokenizer"})"); }),
               HasSubstr("the model is BPE, which is not that of"));
 }
 
@@ -292,7 +293,7 @@ TEST(BpeTest, WhatIsNotSupportedIsRefusedByName) {
   const auto error = [](const char* pointer, const Json& value) {
     Json json = BpeJson();
     json[Json::json_pointer(pointer)] = value;
-    return ErrorOf([&] { LoadJson(json); });
+    return ErrorOf([&] { LoadBpeParts(json); });
   };
   EXPECT_THAT(error("/model/dropout", 0.1), HasSubstr("\"dropout\": expected null, got 0.1"));
   EXPECT_THAT(error("/model/continuing_subword_prefix", "##"), HasSubstr("\"continuing_subword_prefix\""));
@@ -316,9 +317,9 @@ TEST(BpeTest, WhatIsNotSupportedIsRefusedByName) {
 }
 
 TEST(BpeTest, OlderFilesThatAreNone) {
-  const OldFiles good = MakeFiles({{"a", "b"}});
+  const OldFiles good = MakeBpeFiles({{"a", "b"}});
   const auto error = [&](const std::string& vocab, const std::string& merges, const std::string& config = "{}") {
-    return ErrorOf([&] { LoadFiles({vocab, merges}, config); });
+    return ErrorOf([&] { LoadBpeFiles({vocab, merges}, config); });
   };
   EXPECT_EQ(error(good.vocab, good.merges), "(nothing thrown)");
   EXPECT_EQ(error(good.vocab, "#version: 0.2\r\na b\r\n"), "(nothing thrown)");
