@@ -15,7 +15,7 @@ namespace {
 constexpr double kLow = -60, kHigh = 60;  // of log(share · spread): all clusters reach the one, none the other
 
 std::vector<AttentionSpec> Forms() {
-  return {WithAlways(Clustered(8, 2, 4), 2, true, true), Clustered(16, 3, 2),
+  return {WithAlways(Clustered(8, 2, 4), 2, true, true), Clustered(16, 2, 2),
           WithAlways(Bundled(8, 2, 3, 20), 2, true, true), WithAlways(Bundled(16, 2, 2, 64), 0, true, true),
           WithAlways(Levels({32, 8}, {2, 3}, 4), 2, true, true)};
 }

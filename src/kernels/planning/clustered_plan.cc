@@ -51,17 +51,15 @@ class ClusteredUnit {
     SetOrders();
   }
 
-  // Rows of queries and keys, in the thread's work memory; false: they hold a number that is not finite.
-  bool Gather(HeadTensor<const float> query, HeadTensor<const float> key) {
-    const auto gathered = [&](const HeadTensor<const float>& from, const int32_t* order, Slot slot,
-                              const float*& rows) {
+  // Rows of queries and keys in the orders in which they are read from here on, in the thread's work memory.
+  void Sort(const float* query, const float* key) {
+    const auto sorted = [&](const float* from, const int32_t* order, Slot slot) {
       float* to = ThreadWorkspace().Get<float>(slot, int64_t{length_} * call_.stride);
-      rows = to;
-      return GatherRowsOfHead(from, parts_.unit.token_begin, {order, static_cast<size_t>(length_)}, parts_.unit.head,
-                              call_.head_dim, call_.stride, to);
+      GatherRows(from, {order, static_cast<size_t>(length_)}, call_.stride, to);
+      return to;
     };
-    return gathered(key, call_.key_order, Slot::kUnitKey, call_.key) &&
-           gathered(query, call_.query_order, Slot::kUnitQuery, call_.query);
+    call_.query = sorted(query, call_.query_order, Slot::kUnitGradQuery);
+    call_.key = sorted(key, call_.key_order, Slot::kUnitGradKey);
   }
 
   // opened[p · stride + position]; written, and kept by the plan.
@@ -329,8 +327,8 @@ int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
   return most;
 }
 
-// label(unit, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
-// queries.
+// label(unit, its queries, its keys, clusters) fills in the clusters of the unit's keys and returns the groups, or
+// bundles, of its queries.
 template <class Label>
 PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
@@ -354,23 +352,28 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
           AddExact(parts);
           return;
         }
-        ClusterCall call;
-        call.head_dim = shape.head_dim;
-        call.stride = Stride(shape.head_dim);
-        call.length = unit.length;
-        call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
-        int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
-        const std::vector<int32_t> bundles = label(unit, own_clusters);
-        call.key_clusters = own_clusters;
-        const Unit before = unit;
-        ClusteredUnit clustered(own, call, bundles.data(), parts);
-        if (!clustered.Gather(query, key)) {
-          // A mean with such a number is none, and which clusters are opened would hang on rounding.
-          parts = {};
-          parts.unit = before;
+        const int stride = Stride(shape.head_dim);
+        bool finite = true;
+        const auto copied = [&](const HeadTensor<const float>& from, Slot slot) {
+          float* copy = ThreadWorkspace().Get<float>(slot, int64_t{unit.length} * stride);
+          finite &= CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
+          return copy;
+        };
+        const float *own_query = copied(query, Slot::kUnitQuery), *own_key = copied(key, Slot::kUnitKey);
+        if (!finite) {  // a mean with such a number is none, and which clusters are opened would hang on rounding
           AddExact(parts);
           return;
         }
+        ClusterCall call;
+        call.head_dim = shape.head_dim;
+        call.stride = stride;
+        call.length = unit.length;
+        call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
+        int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
+        const std::vector<int32_t> bundles = label(unit, {own_query, stride, 0}, {own_key, stride, 0}, own_clusters);
+        call.key_clusters = own_clusters;
+        ClusteredUnit clustered(own, call, bundles.data(), parts);
+        clustered.Sort(own_query, own_key);
         clustered.Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
       kPiece, centroids.get());
@@ -382,7 +385,8 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
 PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters) {
-  return Build(spec, shape, query, key, [&](const Unit& unit, int32_t* clusters) {
+  using Rows = HeadTensor<const float>;
+  return Build(spec, shape, query, key, [&](const Unit& unit, const Rows&, const Rows&, int32_t* clusters) {
     const int64_t first = unit.head * shape.tokens() + unit.token_begin;
     std::copy_n(key_clusters.begin() + first, unit.length, clusters);
     return std::vector<int32_t>(query_groups.begin() + first, query_groups.begin() + first + unit.length);
@@ -393,13 +397,15 @@ PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
   const HalvingDirections along(directions, shape);
-  return Build(spec, shape, query, key, [&](const Unit& unit, int32_t* clusters) {
-    Halving halving;
-    std::vector<int32_t> bundles(unit.length);
-    HalveSequence(*ClusteredOf(spec, unit.head), query, key, {unit.token_begin, unit.length}, unit.head, along, halving,
-                  bundles.data(), clusters);
-    return bundles;
-  });
+  using Rows = HeadTensor<const float>;
+  return Build(spec, shape, query, key,
+               [&](const Unit& unit, const Rows& own_query, const Rows& own_key, int32_t* clusters) {
+                 Halving halving;
+                 std::vector<int32_t> bundles(unit.length);
+                 HalveSequence(*ClusteredOf(spec, unit.head), own_query, own_key, {0, unit.length}, unit.head, along,
+                               halving, bundles.data(), clusters);
+                 return bundles;
+               });
 }
 
 }  // namespace lshformer

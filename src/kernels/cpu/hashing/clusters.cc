@@ -199,16 +199,14 @@ void SumUpChildren(int g, int32_t length, int stride, const LevelSums& below, co
 
 }  // namespace
 
-bool GatherAll(HeadTensor<const float> from, int64_t first, std::span<const int32_t> positions, int head, int head_dim,
-               int stride, float* to) {
-  constexpr int64_t kAhead = 2 * kRowsAhead;  // nothing but memory is waited for
+bool CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+             float* to) {
   const Floats d;
   FloatVec apart = hn::Zero(d);  // bits of x − x, which are 0 where x is finite alone
   float rest = 0;
-  const auto length = static_cast<int64_t>(positions.size());
-  for (int64_t i = 0; i < length; ++i, to += stride) {
-    if (i + kAhead < length) PrefetchRow(from.at(first + positions[i + kAhead], head), head_dim);
-    const float* row = from.at(first + positions[i], head);
+  for (int32_t i = 0; i < length; ++i, to += stride) {
+    if (i + kRowsAhead < length) PrefetchRow(from.at(first + i + kRowsAhead, head), head_dim);
+    const float* row = from.at(first + i, head);
     int k = 0;
     for (; k + kLanes <= head_dim; k += kLanes) {
       const FloatVec x = hn::LoadU(d, row + k);
@@ -222,6 +220,16 @@ bool GatherAll(HeadTensor<const float> from, int64_t first, std::span<const int3
     for (; k < stride; ++k) to[k] = 0.0f;
   }
   return hn::AllTrue(d, hn::Eq(apart, hn::Zero(d))) && rest == 0;
+}
+
+void GatherAll(const float* from, std::span<const int32_t> positions, int stride, float* to) {
+  const Floats d;
+  const auto length = static_cast<int64_t>(positions.size());
+  for (int64_t i = 0; i < length; ++i, to += stride) {
+    if (i + kRowsAhead < length) PrefetchRow(from + int64_t{positions[i + kRowsAhead]} * stride, stride);
+    const float* row = from + int64_t{positions[i]} * stride;
+    for (int k = 0; k < stride; k += kLanes) hn::Store(hn::Load(d, row + k), d, to + k);
+  }
 }
 
 void SumUp(const ClusterCall& call, UnitCentroids& into, std::vector<ClusterScores>& scores) {
@@ -257,12 +265,17 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace lshformer {
+HWY_EXPORT(CopyAll);
 HWY_EXPORT(GatherAll);
 HWY_EXPORT(SumUp);
 
-bool GatherRowsOfHead(HeadTensor<const float> from, int64_t first, std::span<const int32_t> positions, int head,
-                      int head_dim, int stride, float* to) {
-  return HWY_DYNAMIC_DISPATCH(GatherAll)(from, first, positions, head, head_dim, stride, to);
+bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+                    float* to) {
+  return HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
+}
+
+void GatherRows(const float* from, std::span<const int32_t> positions, int stride, float* to) {
+  HWY_DYNAMIC_DISPATCH(GatherAll)(from, positions, stride, to);
 }
 
 std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, UnitCentroids& into) {

@@ -31,10 +31,12 @@ class AlignedDirections {
 void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int head, const AlignedDirections& along,
                  int depth, std::vector<float>& to);
 
-// to[i] ← the row of token first + positions[i], [positions][stride], zeros at their ends; stride: a multiple of 16.
-// Whether all numbers are finite.
-bool GatherRowsOfHead(HeadTensor<const float> from, int64_t first, std::span<const int32_t> positions, int head,
-                      int head_dim, int stride, float* to);
+// to[i] ← row i of `length` tokens from `first` on, [length][stride], zeros at their ends; stride: a multiple of 16.
+// Whether all numbers are finite. Rows of a head lie far apart in a tensor of all: they are read from there once.
+bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
+                    float* to);
+// to[i] ← row positions[i] of such a copy.
+void GatherRows(const float* from, std::span<const int32_t> positions, int stride, float* to);
 
 // Clusters of one size, and where each one's keys begin in their order.
 struct CallLevel : PlanLevel {
