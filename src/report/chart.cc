@@ -14,8 +14,6 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-bool Drawable(double value, const Axis& axis) { return std::isfinite(value) && (!axis.log || value > 0); }
-
 // Long curves: the lowest and the highest point of each half unit, so that no spike is lost.
 Points Thinned(const Points& points, const Scale& x) {
   constexpr size_t kEnough = 1500;

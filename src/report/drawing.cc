@@ -7,6 +7,7 @@
 #include <map>
 
 #include "report/palette.h"
+#include "report/plot_parts.h"
 
 namespace lshformer {
 namespace {
@@ -23,8 +24,7 @@ std::string DescriptionElement(const Drawing& drawing) {
 
 // What a chart draws of a series; only this is told.
 bool Drawn(const LineChart& chart, const std::pair<double, double>& point) {
-  const auto on = [](double value, const Axis& axis) { return std::isfinite(value) && (!axis.log || value > 0); };
-  return on(point.first, chart.x) && on(point.second, chart.y);
+  return Drawable(point.first, chart.x) && Drawable(point.second, chart.y);
 }
 
 std::vector<const Series*> DrawnSeries(const LineChart& chart) {
@@ -69,7 +69,7 @@ Table Numbers(const LineChart& chart, std::string& selected) {
     table.Row(std::move(cells));
   }
   for (const Level& level : chart.levels)
-    if (std::isfinite(level.y)) table.Section(level.name + ": " + FormatNumber(level.y));
+    if (Drawable(level.y, chart.y)) table.Section(level.name + ": " + FormatNumber(level.y));
   return table;
 }
 
@@ -137,7 +137,7 @@ std::string Described(const LineChart& chart) {
     out += ".";
   }
   for (const Level& level : chart.levels)
-    if (std::isfinite(level.y)) out += fmt::format(" {}: {}.", level.name, FormatNumber(level.y));
+    if (Drawable(level.y, chart.y)) out += fmt::format(" {}: {}.", level.name, FormatNumber(level.y));
   return out;
 }
 

@@ -14,6 +14,8 @@ void Range::Include(double value) {
   high = std::max(high, value);
 }
 
+bool Drawable(double value, const Axis& axis) { return std::isfinite(value) && (!axis.log || value > 0); }
+
 double Scale::At(double value) const {
   const double fraction =
       log ? (std::log(value) - std::log(low)) / (std::log(high) - std::log(low)) : Between(value, low, high);

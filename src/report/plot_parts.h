@@ -18,6 +18,9 @@ struct Range {
   bool empty() const { return low > high; }
 };
 
+// Whether a value has a place on such an axis.
+bool Drawable(double value, const Axis& axis);
+
 // Maps values to positions along one side of the plot.
 struct Scale {
   bool log = false;
