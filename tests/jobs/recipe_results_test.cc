@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::TempFolder;
 
-constexpr const char* kText = R"({
+constexpr const char* kResultsText = R"({
   "title": "A table", "source": "A paper, Table 1", "defects": ["It is said to be wrong."], "notes": ["A note."],
   "columns": [
     {"name": "learn", "title": "accuracy, %", "command": "train", "metric": "eval_accuracy", "times": 100, "flags": {"train_file": "f"}},
@@ -71,7 +71,7 @@ class RecipeResultsTest : public ::testing::Test {
 
   TempFolder folder_;
   ReproduceOptions options_;
-  Recipe recipe_ = ParseRecipe(ParseJson(kText, "r.json"), "r.json");
+  Recipe recipe_ = ParseRecipe(ParseJson(kResultsText, "r.json"), "r.json");
   RecipePlan plan_;
   PlannedCells cells_;
 };
