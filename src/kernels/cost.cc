@@ -130,6 +130,8 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   if (share < 0) {
     share = ExpectedShare(simhash, length);
     if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+  } else if (simhash.pairs == Pairs::kReference) {
+    share *= 2 * n / (n + 1);  // counted were products
   }
   cost.pairs = share * all;
   // The authors compute one product for (i, j) and its mirror image.

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using testing::TempFolder;
 
-constexpr const char* kText = R"({
+constexpr const char* kPlanText = R"({
   "title": "T", "source": "S",
   "inputs": {"data": "a folder", "start": {"what": "a model", "quick": "{made}", "full": "{data_dir}/model"},
              "rate": {"both": 1e-4}, "steps": {"quick": 3, "full": 300}},
@@ -61,7 +61,7 @@ class RecipePlanTest : public ::testing::Test {
   }
   TempFolder folder_;
   ReproduceOptions options_;
-  Recipe recipe_ = ParseRecipe(ParseJson(kText, "r.json"), "r.json");
+  Recipe recipe_ = ParseRecipe(ParseJson(kPlanText, "r.json"), "r.json");
   PlannedCells cells_;
   std::vector<Missing> missing_;
   std::vector<DataPath> data_;

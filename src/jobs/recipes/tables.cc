@@ -94,7 +94,7 @@ Table ClaimTable(const Recipe& recipe, const RecipeResults& results) {
     const Verdict& verdict = results.verdicts[i];
     std::string ours = FormatNumber(verdict.measured);
     if (std::isfinite(verdict.measured) && verdict.noise > 0) ours += " ± " + FormatNumber(verdict.noise, 2);
-    table.Row({claim.text, claim.published ? FormatNumber(*claim.published, 6) : kNothing, ours, verdict.words,
+    table.Row({claim.text, claim.published ? fmt::format("{:.6g}", *claim.published) : kNothing, ours, verdict.words,
                RuleText(claim)});
   }
   return table;
