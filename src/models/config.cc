@@ -196,7 +196,10 @@ void CheckParameterCount(double parameters, std::string_view where) {
 ModelConfig::ModelConfig() : model_type(Families().front()->model_type) {}
 
 ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view where) {
-  return ConfigTable(FindFamily(model_type, where)).defaults;
+  const Family& family = FindFamily(model_type, where);
+  ModelConfig config = ConfigTable(family).defaults;
+  if (family.complete != nullptr) family.complete(config, where);
+  return config;
 }
 
 std::string ModelConfig::label_name(int64_t id) const {
@@ -217,7 +220,6 @@ OptionTable<ModelConfig> ConfigTable(const Family& family) {
   OptionTable<M> table;
   table.defaults.model_type = family.model_type;
   if (family.set_defaults != nullptr) family.set_defaults(table.defaults);
-  if (family.complete != nullptr) family.complete(table.defaults, family.model_type);
   const EncoderKeys& keys = family.encoder_keys;
   OptionTable<EncoderConfig> of_encoder;
   of_encoder.options = EncoderOptions(keys);
