@@ -115,8 +115,12 @@ def expected(model, lines, labels):
         else:
             out["loss"] = (total / torch.as_tensor(count)).mean()
         out["loss"].backward()
-        for name, parameter in model.named_parameters():
+        words = model.get_input_embeddings().weight                # under its own name, not that of a decoder
+        for name, parameter in model.base_model.named_parameters(prefix=model.base_model_prefix):
             out[f"gradients.{name}"] = parameter.grad
+        for name, parameter in model.named_parameters():
+            if parameter is not words:
+                out[f"gradients.{name}"] = parameter.grad
     out = {name: tensor.detach().float().contiguous().clone() for name, tensor in out.items()}
     out["cu_seqlens"] = torch.tensor(np.cumsum([0] + LENGTHS), dtype=torch.int32)
     return out

@@ -220,11 +220,6 @@ OptionTable<ModelConfig> ConfigTable(const Family& family) {
   OptionTable<M> table;
   table.defaults.model_type = family.model_type;
   if (family.set_defaults != nullptr) family.set_defaults(table.defaults);
-  if (family.complete != nullptr) {
-    std::vector<AttentionSpec> attention = table.defaults.attention;
-    family.complete(table.defaults, family.model_type);
-    table.defaults.attention = std::move(attention);  // one for all layers: a config may have fewer or more
-  }
   const EncoderKeys& keys = family.encoder_keys;
   OptionTable<EncoderConfig> of_encoder;
   of_encoder.options = EncoderOptions(keys);

@@ -162,7 +162,8 @@ TEST(ParseModelConfig, AttentionIsStrict) {
   EXPECT_EQ(MemberError(R"("num_hidden_layers":2,"attention":["dense",{"type":"simhash","hashes":0}])"),
             "\"attention\"[1]: \"hashes\": expected 1 to 1024, got 0");
   EXPECT_EQ(MemberError(R"("attention":"linear")"),
-            "\"attention\": \"type\": expected \"dense\", \"simhash\", \"reformer\" or \"clustered\", got \"linear\"");
+            "\"attention\": \"type\": expected \"dense\", \"simhash\", \"reformer\", \"clustered\" or \"local\", got "
+            "\"linear\"");
   EXPECT_EQ(MemberError(R"("attention":7)"), "\"attention\": expected a type name or an object, got 7");
 }
 

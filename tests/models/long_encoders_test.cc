@@ -90,7 +90,7 @@ TEST(ModernBertConfig, RotaryPositionsInOldKeysAndNew) {
             "config.json: \"rope_parameters\": \"full_attention\": \"factor\" is missing");
   EXPECT_EQ(ParseError(kModern + R"("global_rope_theta":-3})"),
             "config.json: \"global_rope_theta\": expected a number above 0 and at most 1e12, got -3");
-  EXPECT_EQ(ParseError(kModern + R"("local_attention":0})"),
+  EXPECT_EQ(ParseError(R"({"model_type":"modernbert","local_attention":0})"),
             "config.json: \"local_attention\": expected 2 to 16777216, got 0");
 }
 
