@@ -110,7 +110,7 @@ Json DefaultsBeside(const Json& object, std::string_view where) {
 
 AttentionOption WindowOption() {
   return Integer("window", &AttentionSpec::window, 0, kMaxLength,
-                 "neighbours on each side that every query sees (reformer too)");
+                 "neighbours on each side that every query sees (reformer too); local: all that it sees");
 }
 
 AttentionOption GlobalOption() {
@@ -164,10 +164,12 @@ const char* Name(const AttentionSpec& spec) {
 
 std::string ShortName(const AttentionSpec& spec) {
   if (Is<DenseAttention>(spec)) return "exact";
+  if (Is<LocalAttention>(spec)) return fmt::format("{}, window {}", Name(spec), spec.window);
   if (!Is<ClusteredAttention>(spec)) return Name(spec);
   const auto& clustered = As<ClusteredAttention>(spec);
   const std::string sizes = clustered.cluster.empty() ? "auto" : fmt::format("{}", fmt::join(clustered.cluster, "/"));
   std::string name = fmt::format("{} × {}", sizes, fmt::join(clustered.open, "/"));
+  if (clustered.threshold) name += fmt::format(", threshold {:.3g}", *clustered.threshold);
   if (clustered.bundle > 1) name += fmt::format(", bundles of {}", clustered.bundle);
   const int usual = Options(clustered).defaults.window;
   return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);

@@ -13,6 +13,7 @@
 
 #include "attention/clustered.h"
 #include "attention/dense.h"
+#include "attention/local.h"
 #include "attention/reformer.h"
 #include "attention/simhash.h"
 #include "base/json.h"
@@ -34,9 +35,9 @@ struct TunedLengths {
 };
 
 struct AttentionSpec {
-  std::variant<DenseAttention, SimHashAttention, ReformerAttention, ClusteredAttention> kind;
+  std::variant<DenseAttention, SimHashAttention, ReformerAttention, ClusteredAttention, LocalAttention> kind;
   // Of every kind that hashes; which of them a kind has, and their defaults, says its table.
-  int window = 0;  // neighbours on each side that every query sees
+  int window = 0;  // neighbours on each side that every query sees; of local attention all that it sees
   // [CLS], [SEP]: all queries see them, and they see all keys (clustered: as queries they are like others)
   bool global_first = false, global_last = false;
   Resample resample = Resample::kCall;
@@ -65,9 +66,9 @@ Kind& As(AttentionSpec& spec) {
 inline bool SameKind(const AttentionSpec& a, const AttentionSpec& b) { return a.kind.index() == b.kind.index(); }
 
 // Properties of a kind, from its struct.
-const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer", "clustered"
+const char* Name(const AttentionSpec& spec);  // "dense", "simhash", "reformer", "clustered", "local"
 // For people, of what a kind's settings are mostly about: "16 × 4" (clusters of 16 keys, 4 of them opened), "128/16 ×
-// 4/3" (two levels), "16 × 4, window 7", "64 × 4, bundles of 64", "exact"; of other kinds the name.
+// 4/3" (two levels), "16 × 4, window 7", "64 × 4, bundles of 64", "exact", "local, window 64"; of other kinds the name.
 std::string ShortName(const AttentionSpec& spec);
 bool IsSparse(const AttentionSpec& spec);    // whether it has anything but an exact form
 bool SharesKeys(const AttentionSpec& spec);  // whether keys are the queries: there is no key projection

@@ -55,11 +55,20 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
   return AsUsage([&] { return ParseUnchecked(WithKeyChanged(json, key, value, flag), flag); });
 }
 
-// Why a key could be laid over no spec.
-[[noreturn]] void RefuseKey(const std::vector<AttentionSpec>& specs, const std::string& key, const Json& value) {
+// Which layers a change of attention is for: those that are not local, or all where none is anything else. A model's
+// local layers are part of what it is.
+std::vector<bool> LayersToChange(const std::vector<AttentionSpec>& specs) {
+  const bool all = std::all_of(specs.begin(), specs.end(), Is<LocalAttention>);
+  std::vector<bool> layers;
+  for (const AttentionSpec& spec : specs) layers.push_back(all || !Is<LocalAttention>(spec));
+  return layers;
+}
+
+// Why a key could be laid over no spec, of which the first that it is for is this one.
+[[noreturn]] void RefuseKey(const AttentionSpec* spec, const std::string& key, const Json& value) {
   const auto may_be_without = [](const AttentionOption& option) { return option.without_meaning != nullptr; };
-  if (!specs.empty()) {
-    AttentionSpec first = specs.front();
+  if (spec != nullptr) {
+    AttentionSpec first = *spec;
     first.heads.clear();  // where heads differ: what its clustered ones are
     const std::vector<AttentionOption>& options = OptionsOf(first).options;
     Json json = ToJson(first);
@@ -68,24 +77,27 @@ std::optional<AttentionSpec> WithKey(const AttentionSpec& spec, const std::strin
     if (std::any_of(options.begin(), options.end(), may_be_without))
       AsUsage([&] { return ParseAttentionSpec(json, Named("lsh_" + key)); });
   }
-  FailOption("lsh_" + key, "has no meaning for {} attention", specs.empty() ? "no" : Name(specs.front()));
+  FailOption("lsh_" + key, "has no meaning for {} attention", spec == nullptr ? "no" : Name(*spec));
 }
 
 // The name of a kind that layers have already keeps their options and seed; of other layers, and where an object is
 // given, that is all there is, but for the seed of the config where the object has none.
-void ReplaceAttention(const std::string& flag, std::vector<AttentionSpec>& specs) {
+void ReplaceAttention(const std::string& flag, const std::vector<bool>& layers, std::vector<AttentionSpec>& specs) {
   AttentionSpec wanted = ParseAttentionFlag(flag);
-  const auto has_kind = [&](const AttentionSpec& spec) { return SameKind(spec, wanted); };
-  if (flag.starts_with('{')) {
-    const bool seeded = ParseJson(flag, Named("attention")).contains("seed");
-    const auto old = std::find_if(specs.begin(), specs.end(), has_kind);
-    if (!seeded && old != specs.end()) wanted.seed = old->seed;
-  } else if (std::any_of(specs.begin(), specs.end(), has_kind)) {
-    for (AttentionSpec& spec : specs)
-      if (!has_kind(spec)) spec = wanted;
+  std::vector<AttentionSpec*> changed;
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (layers[i]) changed.push_back(&specs[i]);
+  const auto has_kind = [&](const AttentionSpec* spec) { return SameKind(*spec, wanted); };
+  const auto old = std::find_if(changed.begin(), changed.end(), has_kind);
+  const bool named = !flag.starts_with('{');
+  if (!named && old != changed.end() && !ParseJson(flag, Named("attention")).contains("seed"))
+    wanted.seed = (*old)->seed;
+  if (changed.size() == specs.size() && !(named && old != changed.end())) {
+    specs.assign(1, wanted);
     return;
   }
-  specs.assign(1, wanted);
+  for (AttentionSpec* spec : changed)
+    if (!named || !has_kind(spec)) *spec = wanted;
 }
 
 }  // namespace
@@ -139,19 +151,23 @@ void AttentionChanges::Apply(std::vector<AttentionSpec>& specs) const {
   if (given("wrap", true) && given("cross_bucket", false))
     FailOption("lsh_wrap", "has no meaning beside {} false, where views end with their round",
                OptionName{"lsh_cross_bucket"});
-  if (!attention.empty()) ReplaceAttention(attention, specs);
+  std::vector<bool> layers = LayersToChange(specs);
+  if (!attention.empty()) ReplaceAttention(attention, layers, specs);
+  layers.resize(specs.size(), true);  // one for all where there was none
   const std::vector<AttentionSpec> before = specs;
   std::string last;  // that changed something
   for (const auto& [key, value] : Keys()) {
     if (value.is_null()) continue;
     // Layers may differ: a key changes those whose kind has it.
     bool used = false;
-    for (AttentionSpec& spec : specs) {
-      const std::optional<AttentionSpec> changed = WithKey(spec, key, value);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!layers[i]) continue;
+      const std::optional<AttentionSpec> changed = WithKey(specs[i], key, value);
       used |= changed.has_value();
-      spec = changed.value_or(spec);
+      specs[i] = changed.value_or(specs[i]);
     }
-    if (!used) RefuseKey(specs, key, value);
+    const auto first = static_cast<size_t>(std::find(layers.begin(), layers.end(), true) - layers.begin());
+    if (!used) RefuseKey(specs.empty() ? nullptr : &specs[first], key, value);
     last = key;
   }
   for (size_t i = 0; i < specs.size() && !last.empty(); ++i) {

@@ -179,7 +179,7 @@ class Chooser {
       Add(std::move(candidate));
     };
     for (const AttentionSpec& kind : AttentionKinds()) {
-      if (Is<DenseAttention>(kind)) continue;
+      if (!IsSparse(kind)) continue;
       if (!Is<ClusteredAttention>(kind)) {
         AttentionSpec spec = kind;
         spec.min_length = 0;

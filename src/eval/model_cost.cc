@@ -28,7 +28,9 @@ double ForwardFloats(const ModelConfig& config, double tokens) {
 // context with its lse, both sums before and results behind LayerNorm, and the feed-forward's rows before and behind
 // its function. A reversible model stores nothing a layer; it has the streams, two gradients and one half of a layer.
 double TrainingFloats(const ModelConfig& config, double tokens) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
+  const double hidden = static_cast<double>(config.hidden_size);
+  // Gated: rows twice as wide before the function as behind it.
+  const double inner = static_cast<double>(config.intermediate_size) * (config.shape.gated ? 1.5 : 1);
   const double share = FeedForwardShare(config, tokens);
   const bool pieces = share < 1;
   double stored = 0, attention = 0;
@@ -61,7 +63,7 @@ ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labell
     if (layer > 0 && spec == config.layer_attention(layer - 1)) continue;
     cost.attention_work_bytes = std::max(cost.attention_work_bytes, AttentionWorkBytes(spec, heads, head_dim, length));
   }
-  cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + 2 * hidden * inner);
+  cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + (config.shape.gated ? 3 : 2) * hidden * inner);
   if (config.embedding_size != 0) cost.linear_flops += 2 * n * width * hidden;  // the map from embeddings to layers
   cost.head_flops = labelled * 2 * width * (hidden + static_cast<double>(config.vocab_size));
   cost.activation_bytes = kFloat * (n * ForwardFloats(config, n) + labelled * static_cast<double>(config.vocab_size));

@@ -8,24 +8,35 @@
 namespace lshformer {
 namespace {
 
-struct Spelling {
-  std::string_view old, current;
-};
 // Files converted from TensorFlow.
-constexpr std::array<Spelling, 2> kLayerNormSpellings{
+constexpr std::array<WeightSpelling, 2> kLayerNormSpellings{
     {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}}};
 
 }  // namespace
 
 std::string CanonicalWeightName(const WeightNames& names, std::string_view name) {
   std::string canonical(name);
-  for (const Spelling& spelling : kLayerNormSpellings)
+  for (const WeightSpelling& spelling : kLayerNormSpellings)
     if (canonical.ends_with(spelling.old))
       canonical.replace(canonical.size() - spelling.old.size(), spelling.old.size(), spelling.current);
+  if (!names.old_prefix.empty() && canonical.starts_with(names.old_prefix))
+    canonical.replace(0, names.old_prefix.size(), names.prefix);
+  for (const WeightSpelling& spelling : names.spellings)
+    if (const size_t at = canonical.find(spelling.old); at != canonical.npos)
+      canonical.replace(at, spelling.old.size(), spelling.current);
   const bool bare = std::any_of(names.parts.begin(), names.parts.end(),
                                 [&](std::string_view part) { return canonical.starts_with(part); });
   if (bare) canonical.insert(0, names.prefix);
   return canonical;
+}
+
+std::optional<WeightPart> PartOfJoined(const WeightNames& names, std::string_view canonical_name) {
+  for (const JoinedWeight& joined : names.joined) {
+    if (!canonical_name.ends_with(joined.part_name)) continue;
+    std::string whole(canonical_name.substr(0, canonical_name.size() - joined.part_name.size()));
+    return WeightPart{whole.append(joined.whole), joined.part, joined.parts};
+  }
+  return std::nullopt;
 }
 
 std::string FileWeightName(const WeightNames& names, std::string_view canonical_name, std::string_view architecture) {

@@ -33,6 +33,7 @@ std::vector<int32_t> ReadCoefficients(const SafetensorsFile& file, const SimHash
 
 // What the file holds of a kind's hashing: what it draws, or ready buckets.
 void ReadHash(const DenseAttention&, const SafetensorsFile&, const AttentionSpec&, AttentionInput&) {}
+void ReadHash(const LocalAttention&, const SafetensorsFile&, const AttentionSpec&, AttentionInput&) {}
 
 void ReadHash(const SimHashAttention& simhash, const SafetensorsFile& file, const AttentionSpec&, AttentionInput& in) {
   const bool has_planes = file.Find("planes") || file.Find("coefficients");
@@ -118,6 +119,7 @@ struct NamedBuckets {
   const std::vector<int32_t>& buckets;
 };
 std::vector<NamedBuckets> Named(const DenseAttention&, const Buckets&) { return {}; }
+std::vector<NamedBuckets> Named(const LocalAttention&, const Buckets&) { return {}; }
 std::vector<NamedBuckets> Named(const SimHashAttention& simhash, const Buckets& buckets) {
   return {{"query_buckets", simhash.hashes, buckets.query}, {"key_buckets", simhash.hashes, buckets.key}};
 }

@@ -64,9 +64,10 @@ ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& f
 // other layers than BERT's, whose costs these are.
 Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
   const Family& family = FamilyOf(config);
-  if (!family.encoder_layers || !family.without_encoder_keys.empty()) return Json::array();
+  if (!family.encoder_layers || !family.word_table.empty()) return Json::array();
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
-  variants[0].second.attention = {AttentionSpec{}};
+  for (AttentionSpec& spec : variants[0].second.attention)
+    if (!Is<LocalAttention>(spec)) spec = {};  // local layers are what the model is
   if (std::any_of(config.attention.begin(), config.attention.end(), [](auto& s) { return IsSparse(s); }))
     variants.emplace_back(config.attention.size() == 1 ? Name(config.attention[0]) : "per layer", config);
   Json rows = Json::array();
@@ -98,7 +99,8 @@ void RequireModel(const Json& json, const std::string& path) {
   std::vector<std::string> missing;
   std::vector<const char*> keys{"vocab_size"};
   if (family.word_table.empty())
-    keys = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
+    keys = {family.encoder_keys.hidden_size, family.encoder_keys.num_hidden_layers,
+            family.encoder_keys.num_attention_heads, family.encoder_keys.intermediate_size, "vocab_size"};
   for (const char* key : keys)
     if (FindOption(table, key) != nullptr && !HasValue(json, key)) missing.push_back(fmt::format("\"{}\"", key));
   if (missing.empty()) return;
@@ -106,13 +108,8 @@ void RequireModel(const Json& json, const std::string& path) {
   Fail("{}: no model's config: {} {} missing", where, fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are");
 }
 
-}  // namespace
-
-Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
-  const std::string path = folder + "/config.json";
-  const Json json = ReadModelConfigJson(path);
-  RequireModel(json, path);
-  ModelConfig config = ParseModelConfig(json, Shown(path, 120));
+Json InfoOf(ModelConfig config, const Json& weights, const std::vector<int64_t>& lengths,
+            const AttentionChanges& attention, const std::string& where) {
   ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
@@ -124,9 +121,25 @@ Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, c
     const int shortest = ShortestSparse(spec);
     hashed_from.push_back(shortest == kNeverSparse ? Json("never") : Json(shortest));
   }
-  return Json{{"config", ToJson(config)},   {"hashed_from", hashed_from},
-              {"parameters", parameters},   {"parameters_total", Total(blocks)},
-              {"weights", Weights(folder)}, {"costs", Costs(config, lengths, folder)}};
+  return Json{{"config", ToJson(config)}, {"hashed_from", hashed_from},
+              {"parameters", parameters}, {"parameters_total", Total(blocks)},
+              {"weights", weights},       {"costs", Costs(config, lengths, where)}};
+}
+
+}  // namespace
+
+Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
+  const std::string path = folder + "/config.json";
+  const Json json = InTodaysKeys(ReadModelConfigJson(path), Shown(path, 120));
+  RequireModel(json, path);
+  return InfoOf(ParseModelConfig(json, Shown(path, 120)), Weights(folder), lengths, attention, folder);
+}
+
+Json NewModelInfo(const std::string& model_type, const std::string& config_overrides,
+                  const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
+  ModelConfig config = DefaultModelConfig(model_type, Marked("model_type"));
+  ApplyOverrides(config, config_overrides, Marked("config_overrides"));
+  return InfoOf(std::move(config), Json(), lengths, attention, Marked("model_type") + " " + model_type);
 }
 
 }  // namespace lshformer

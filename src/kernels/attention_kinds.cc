@@ -65,4 +65,20 @@ PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Buckets
   return {BuildDensePlan(in.shape)};
 }
 
+Projections DrawProjections(const LocalAttention&, const AttentionSpec&, const AttentionShape&, uint32_t, uint64_t) {
+  return {};
+}
+
+bool Suffice(const LocalAttention&, const AttentionSpec&, const Projections&, const AttentionShape&) { return true; }
+
+Buckets FindBuckets(const LocalAttention&, const PlanInputs&, const Projections&) { return {}; }
+
+PlannedAttention Plan(const LocalAttention&, const PlanInputs& in, const Projections&) {
+  return {BuildLocalPlan(in.spec, in.shape)};
+}
+
+PlannedAttention Plan(const LocalAttention&, const PlanInputs& in, const Buckets&) {
+  return {BuildLocalPlan(in.spec, in.shape)};
+}
+
 }  // namespace lshformer

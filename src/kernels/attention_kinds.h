@@ -14,6 +14,8 @@ struct PlanInputs {
 
 Projections DrawProjections(const DenseAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step);
+Projections DrawProjections(const LocalAttention&, const AttentionSpec& spec, const AttentionShape& shape,
+                            uint32_t layer, uint64_t step);
 Projections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step);
 Projections DrawProjections(const ReformerAttention&, const AttentionSpec& spec, const AttentionShape& shape,
@@ -23,6 +25,8 @@ Projections DrawProjections(const ClusteredAttention&, const AttentionSpec& spec
 
 bool Suffice(const DenseAttention&, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
+bool Suffice(const LocalAttention&, const AttentionSpec& spec, const Projections& projections,
+             const AttentionShape& shape);
 bool Suffice(const SimHashAttention& simhash, const AttentionSpec& spec, const Projections& projections,
              const AttentionShape& shape);
 bool Suffice(const ReformerAttention& reformer, const AttentionSpec& spec, const Projections& projections,
@@ -31,16 +35,19 @@ bool Suffice(const ClusteredAttention& clustered, const AttentionSpec& spec, con
              const AttentionShape& shape);
 
 Buckets FindBuckets(const DenseAttention&, const PlanInputs& in, const Projections& projections);
+Buckets FindBuckets(const LocalAttention&, const PlanInputs& in, const Projections& projections);
 Buckets FindBuckets(const SimHashAttention&, const PlanInputs& in, const Projections& projections);
 Buckets FindBuckets(const ReformerAttention&, const PlanInputs& in, const Projections& projections);
 Buckets FindBuckets(const ClusteredAttention&, const PlanInputs& in, const Projections& projections);
 
 PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Projections& projections);
+PlannedAttention Plan(const LocalAttention&, const PlanInputs& in, const Projections& projections);
 PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Projections& projections);
 PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Projections& projections);
 PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Projections& projections);
 
 PlannedAttention Plan(const DenseAttention&, const PlanInputs& in, const Buckets& buckets);
+PlannedAttention Plan(const LocalAttention&, const PlanInputs& in, const Buckets& buckets);
 PlannedAttention Plan(const SimHashAttention&, const PlanInputs& in, const Buckets& buckets);
 PlannedAttention Plan(const ReformerAttention&, const PlanInputs& in, const Buckets& buckets);
 PlannedAttention Plan(const ClusteredAttention&, const PlanInputs& in, const Buckets& buckets);

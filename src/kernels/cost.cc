@@ -111,6 +111,15 @@ AttentionCost Cost(const DenseAttention&, const LayerCall& call) {
   return cost;
 }
 
+// Exact attention's over fewer pairs.
+AttentionCost Cost(const LocalAttention&, const LayerCall& call) {
+  AttentionCost cost = Cost(DenseAttention{}, call);
+  const double share =
+      static_cast<double>(PairsInWindows(call.spec.window, call.length)) * call.heads / std::max(1.0, cost.pairs_total);
+  for (double* part : {&cost.pairs, &cost.dot_products, &cost.score_flops, &cost.value_flops}) *part *= share;
+  return cost;
+}
+
 AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   auto [spec, heads, head_dim, length, share] = call;
   if (!IsSparseAt(spec, static_cast<int>(length))) return Cost(DenseAttention{}, call);
@@ -121,6 +130,8 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   if (share < 0) {
     share = ExpectedShare(simhash, length);
     if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+  } else if (simhash.pairs == Pairs::kReference) {
+    share *= 2 * n / (n + 1);  // counted were products
   }
   cost.pairs = share * all;
   // The authors compute one product for (i, j) and its mirror image.
@@ -145,7 +156,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   double centroids = levels.front().count;
   for (size_t l = 1; l < levels.size(); ++l)
     centroids += std::min(levels[l - 1].open, levels[l - 1].count) * (levels[l - 1].cluster / levels[l].cluster);
-  const double leaves = levels.back().count, opened = levels.back().open * n / leaves;
+  const double leaves = levels.back().count, opened = clustered.open.back() * n / leaves;
   const double neighbours = spec.window > 0 ? 2 * spec.window + 1 : 0;
   const double always = neighbours + (spec.global_first ? 1 : 0) + (spec.global_last ? 1 : 0);
   AttentionCost cost;
@@ -183,6 +194,10 @@ namespace {
 
 PlannedAttention PlanOfRandomKeys(const DenseAttention&, const AttentionSpec&, const AttentionShape& shape) {
   return {BuildDensePlan(shape)};
+}
+
+PlannedAttention PlanOfRandomKeys(const LocalAttention&, const AttentionSpec& spec, const AttentionShape& shape) {
+  return {BuildLocalPlan(spec, shape)};
 }
 
 // With buckets drawn evenly: what they are changes nothing but the order of tokens.

@@ -27,13 +27,13 @@ struct UsedRows {
 };
 UsedRows FindUsedRows(std::span<const int32_t> ids, int32_t padding);
 
-// The sum of three rows for each token: (words[w] + types[t]) + positions[p].
+// The sum of the rows of each token: (words[w] + types[t]) + positions[p], without the tables that are nullptr.
 struct EmbeddingTables {
   int64_t columns = 0;
   const float *words = nullptr, *types = nullptr, *positions = nullptr;
 };
 struct EmbeddingRows {
-  std::span<const int32_t> words, types, positions;  // of one length
+  std::span<const int32_t> words, types, positions;  // of one length; those of no table are not looked at
 };
 void SumEmbeddings(const EmbeddingTables& tables, const EmbeddingRows& rows, float* sum);
 

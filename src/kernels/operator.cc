@@ -189,6 +189,8 @@ void CheckSize(const OperatorCall& call, const char* name, size_t size, int64_t 
 // What is drawn for a kind is whole, and such as is drawn.
 void CheckNumbers(const OperatorCall&, const DenseAttention&, const Projections&) {}
 
+void CheckNumbers(const OperatorCall&, const LocalAttention&, const Projections&) {}
+
 void CheckNumbers(const OperatorCall& call, const SimHashAttention& simhash, const Projections& projections) {
   const auto& planes = std::get<SimHashPlanes>(projections);
   const int64_t bands = int64_t{call.shape.heads} * simhash.hashes * planes.bands;
@@ -251,7 +253,12 @@ void CheckLabels(const OperatorCall& call, const Labels& of, const Count& count)
 }
 
 void CheckLabels(const OperatorCall& call, const DenseAttention&, const Buckets& buckets) {
-  if (!buckets.query.empty() || !buckets.key.empty()) Fail("{}: dense attention has no buckets", call.where);
+  if (!buckets.query.empty() || !buckets.key.empty())
+    Fail("{}: {} attention has no buckets", call.where, Name(*call.spec));
+}
+
+void CheckLabels(const OperatorCall& call, const LocalAttention&, const Buckets& buckets) {
+  CheckLabels(call, DenseAttention{}, buckets);
 }
 
 void CheckLabels(const OperatorCall& call, const SimHashAttention& simhash, const Buckets& buckets) {

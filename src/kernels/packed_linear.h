@@ -55,6 +55,7 @@ class PackedLinear {
 
  private:
   friend void RunBoth(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
+  friend void RunBothGated(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   template <class X, class Y>
   void RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const;
@@ -72,5 +73,8 @@ class PackedLinear {
 // been written; between two maps that round() they are never float32. x: [rows, first.in()], first.out() = second.in().
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
              const float* x, float* y);
+// y = second(f(a) · b), [a b] = first(x), likewise (kernels/gated.h). first.out() = 2 · second.in().
+void RunBothGated(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+                  const float* x, float* y);
 
 }  // namespace lshformer

@@ -5,6 +5,7 @@
 // ranges of ordered keys that it meets, with a rule for the pairs inside them. What a query meets:
 //
 //   dense       every key: one pass, one range
+//   local       the keys of a window around its position: one pass, ranges along the diagonal
 //   simhash     the keys that share a bucket with it under one of the hash functions, a pass each; a pair that meets
 //               under several counts once. Reference pairs: i ≤ j, and the mirror image with the same score. Sorted
 //               pairs: queries and keys are sorted by bucket and cut into chunks, and it meets the chunks around its
@@ -51,6 +52,7 @@ PlannedAttention BuildPlan(const AttentionSpec& spec, const AttentionShape& shap
 
 // Of each kind.
 AttentionPlanPtr BuildDensePlan(const AttentionShape& shape);
+AttentionPlanPtr BuildLocalPlan(const AttentionSpec& spec, const AttentionShape& shape);
 // With sorted pairs buckets are what is sorted by.
 AttentionPlanPtr BuildSimHashPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                   std::span<const int32_t> query_buckets, std::span<const int32_t> key_buckets);

@@ -27,9 +27,11 @@ enum class WorkspaceUse {
   kPackedSecond,
   kLowFactor,
   kRowScales,
-  kInner
+  kInner,
+  kOrthogonal,
+  kGated
 };
-inline constexpr int kWorkspaceUses = 9;
+inline constexpr int kWorkspaceUses = 11;
 float* WorkspaceOf(WorkspaceUse use, size_t bytes);
 
 }  // namespace lshformer

@@ -17,7 +17,7 @@ namespace {
 
 // No model comes near these; they keep every product of two sizes far from overflow.
 constexpr int64_t kMostVocab = int64_t{1} << 24, kMostHidden = int64_t{1} << 16, kMostLabels = int64_t{1} << 16;
-constexpr int64_t kMostPositions = int64_t{1} << 24, kMostTypes = int64_t{1} << 16;
+constexpr int64_t kMostTypes = int64_t{1} << 16;
 constexpr double kMostParameters = 8e9;  // 32 GB of weights; BERT-large has 0.34e9
 
 using M = ModelConfig;
@@ -196,7 +196,10 @@ void CheckParameterCount(double parameters, std::string_view where) {
 ModelConfig::ModelConfig() : model_type(Families().front()->model_type) {}
 
 ModelConfig DefaultModelConfig(std::string_view model_type, std::string_view where) {
-  return ConfigTable(FindFamily(model_type, where)).defaults;
+  const Family& family = FindFamily(model_type, where);
+  ModelConfig config = ConfigTable(family).defaults;
+  if (family.complete != nullptr) family.complete(config, where);
+  return config;
 }
 
 std::string ModelConfig::label_name(int64_t id) const {
@@ -217,26 +220,31 @@ OptionTable<ModelConfig> ConfigTable(const Family& family) {
   OptionTable<M> table;
   table.defaults.model_type = family.model_type;
   if (family.set_defaults != nullptr) family.set_defaults(table.defaults);
-  const auto encoder = [&](auto&&... names) {
-    for (const char* name : {names...})
-      if (family.encoder_layers && !IsWithout(family, name))
-        table.options.push_back(OfPart<M>(*FindOption(EncoderTable(), name), EncoderPart()));
+  const EncoderKeys& keys = family.encoder_keys;
+  OptionTable<EncoderConfig> of_encoder;
+  of_encoder.options = EncoderOptions(keys);
+  const auto encoder = [&](auto... members) {
+    for (const char* name : {keys.*members...})
+      if (*name != '\0' && family.encoder_layers && !IsWithout(family, name))
+        table.options.push_back(OfPart<M>(*FindOption(of_encoder, name), EncoderPart()));
   };
   table.options = {
       Architectures(), ModelTypeKey(), Integer("vocab_size", &M::vocab_size, 1, kMostVocab, "ids that there are"),
-      OfPart<M>(Integer("hidden_size", &EncoderConfig::hidden_size, 1, kMostHidden, "width"), EncoderPart())};
-  encoder("num_hidden_layers", "num_attention_heads", "intermediate_size", "reversible", "chunk_size_feed_forward",
-          "attention_residual", "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob");
+      OfPart<M>(Integer(keys.hidden_size, &EncoderConfig::hidden_size, 1, kMostHidden, "width"), EncoderPart())};
+  using K = EncoderKeys;
+  encoder(&K::num_hidden_layers, &K::num_attention_heads, &K::intermediate_size, &K::reversible,
+          &K::chunk_size_feed_forward, &K::attention_residual, &K::hidden_act, &K::hidden_dropout_prob,
+          &K::attention_probs_dropout_prob);
   if (family.options != nullptr)
     for (Option<M>& own : family.options()) table.options.push_back(std::move(own));
   table.options.push_back(
       Number("initializer_range", &M::initializer_range, {.low = 0, .high = 100}, "standard deviation of new weights"));
-  encoder("layer_norm_eps");
+  encoder(&K::layer_norm_eps);
   table.options.push_back(
       Integer("pad_token_id", &M::pad_token_id, INT64_MIN, INT64_MAX, "an id of the vocabulary").NullIsAbsent());
   for (Option<M>& option : std::vector<Option<M>>{LabelMap(kById), LabelMap(kByName), NumLabels(), ProblemType()})
     table.options.push_back(std::move(option));
-  encoder("attention");
+  encoder(&K::attention);
   table.options.push_back(TypeOfWeights("torch_dtype", "float32"));
   table.options.push_back(TypeOfWeights("dtype", nullptr));
   return table;
@@ -257,21 +265,46 @@ void CheckTogether(const ModelConfig& config, std::string_view where) {
   for (const std::string_view key : family.without_encoder_keys)
     if (config.other.contains(key))
       Fail("{}: \"{}\": models of type \"{}\" have nothing that it could say", where, key, config.model_type);
-  if (family.encoder_layers) EncoderTable().check(config, where);
+  if (family.encoder_layers) CheckEncoder(config, family.encoder_keys, where);
   if (family.check != nullptr) family.check(config, where);
 }
 
 }  // namespace
 
-ModelConfig ParseModelConfig(const Json& json, std::string_view where) {
-  if (!json.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(json));
+namespace {
+
+// "auto_map" names the classes of code that a folder brings along. Those of the family's own name are what is computed
+// here; others compute something else.
+void RefuseOtherCode(const Json& config, const Family& family, std::string_view where) {
+  if (!config.contains("auto_map") || !config["auto_map"].is_object() || family.heads.empty()) return;
+  std::string own = family.heads.front().architecture;
+  for (const Head& head : family.heads)
+    if (head.task == Task::kEncoder) own = head.architecture;
+  if (own.ends_with("Model")) own.resize(own.size() - std::string_view("Model").size());
+  for (const auto& [kind, name] : config["auto_map"].items()) {
+    if (!kind.starts_with("AutoModel") || !name.is_string()) continue;
+    const std::string whole = name.get<std::string>(), last = whole.substr(whole.find_last_of('.') + 1);
+    if (!last.starts_with(own))
+      Fail("{}: \"auto_map\": the model is what the code \"{}\" computes, which is not known here", where,
+           Shown(whole, 100));
+  }
+}
+
+}  // namespace
+
+ModelConfig ParseModelConfig(const Json& given, std::string_view where) {
+  if (!given.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(given));
+  const Json json = InTodaysKeys(given, where);
   const std::string type =
       HasValue(json, "model_type") ? GetString(json, "model_type", where) : ModelConfig().model_type;
-  const OptionTable<M> table = ConfigTable(FindFamily(type, where));
+  const Family& family = FindFamily(type, where);
+  RefuseOtherCode(given, family, where);
+  const OptionTable<M> table = ConfigTable(family);
   ModelConfig config = table.defaults;
   ReadKnownOptions(table, json, where, config);
   for (const auto& [key, value] : json.items())
     if (FindOption(table, key) == nullptr) AppendMember(config.other, key, value);
+  if (family.complete != nullptr) family.complete(config, where);
   CheckTogether(config, where);
   return config;
 }

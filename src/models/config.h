@@ -21,7 +21,8 @@ struct ModelConfig : EncoderConfig {
   std::string model_type;
   std::vector<std::string> architectures;  // HF's classes: "BertForMaskedLM", …
   int64_t vocab_size = 30522;              // ids are below it
-  int64_t max_position_embeddings = 512;   // tokens of the longest sequence, with a table of positions or without one
+  int64_t max_position_embeddings = 512;   // tokens of the longest sequence, with a table of positions or without one;
+                                           // of some families not the number in the file (Family::complete)
   int64_t type_vocab_size = 2;             // type ids are below it
   int64_t embedding_size = 0;              // width of the embeddings and the decoder; 0: hidden_size, no such key
   double initializer_range = 0.02;
@@ -74,6 +75,8 @@ std::vector<std::pair<std::string, std::string>> SplitOverrides(std::string_view
 // --config_overrides "hidden_size=128,num_hidden_layers=2"; an unknown key suggests the nearest.
 void ApplyOverrides(ModelConfig& config, std::string_view overrides, std::string_view where);
 
+inline constexpr int64_t kMostPositions = int64_t{1} << 24;  // no text comes near it
+
 struct Family;
 // All keys of a family's config that stand for members, a row each, in the order in which they are written.
 OptionTable<ModelConfig> ConfigTable(const Family& family);
@@ -87,6 +90,28 @@ Option<ModelConfig> OwnOption(Option<Own> option) {
 
 // For families that read tokens as BERT does: the rows of max_position_embeddings and type_vocab_size.
 std::vector<Option<ModelConfig>> TokenOptions();
+
+// "classifier_dropout" of an own part; below 0: null, that is hidden_dropout_prob.
+template <class Own>
+Option<ModelConfig> ClassifierDropout(double Own::*member) {
+  constexpr NumberRange kProbability{.low = 0, .high = 1, .high_open = true};
+  Option<Own> option =
+      Number("classifier_dropout", member, kProbability, "before the classifier; null: `hidden_dropout_prob`");
+  option.read = [member, read = std::move(option.read)](const Json& object, std::string_view where, Own& into) {
+    if (object.at("classifier_dropout").is_null())
+      into.*member = -1;
+    else
+      read(object, where, into);
+  };
+  option.write = [member](const Own& from) { return from.*member < 0 ? Json() : Json(from.*member); };
+  return OwnOption(std::move(option).NullIsValue());
+}
+// "max_position_embeddings" of an own part, as the file has it, where how many tokens it makes room for is another
+// number (Family::complete).
+template <class Own>
+Option<ModelConfig> PositionsOption(int64_t Own::*member, std::string help) {
+  return OwnOption(Integer("max_position_embeddings", member, 1, kMostPositions, std::move(help)));
+}
 
 // For a family's check. Error naming `where`.
 void CheckParameterCount(double parameters, std::string_view where);  // 32 GB of weights at most

@@ -25,6 +25,12 @@ const Family& FindFamily(std::string_view model_type, std::string_view where) {
 
 const Family& FamilyOf(const ModelConfig& config) { return FindFamily(config.model_type, "model config"); }
 
+Json InTodaysKeys(const Json& config, std::string_view where) {
+  if (!config.is_object() || !HasValue(config, "model_type")) return config;
+  const Family& family = FindFamily(GetString(config, "model_type", where), where);
+  return family.in_todays_keys == nullptr ? config : family.in_todays_keys(config, where);
+}
+
 void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where) {
   const bool reads_words = family.take_words != nullptr;
   if (reads_words == (tokenizer.character_vocab_size() > 0)) return;

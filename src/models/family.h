@@ -47,7 +47,13 @@ struct Family {
   std::vector<Option<ModelConfig>> (*options)() = nullptr;
   bool encoder_layers = false;  // has nn's encoder layers: their keys and "attention" belong to its config,
   std::span<const std::string_view> without_encoder_keys = {};  // but these, which say nothing of its layers: refused
+  EncoderKeys encoder_keys = {};                                // what it calls them
   void (*set_defaults)(ModelConfig&) = nullptr;  // of a new model; null, as of the first family: the members'
+  // What follows from its keys when all are read: how layers are made (EncoderConfig::shape), how many tokens a table
+  // of positions has room for. Changes nothing that it has done before. Throws `WHERE: …`.
+  void (*complete)(ModelConfig&, std::string_view where) = nullptr;
+  // A config.json as older code of the family wrote it, in today's keys; others unchanged.
+  Json (*in_todays_keys)(const Json&, std::string_view where) = nullptr;
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
   void (*check)(const ModelConfig&, std::string_view where) = nullptr;
 
@@ -78,6 +84,8 @@ std::span<const Family* const> Families();
 std::vector<std::string> ModelTypes();                                          // by name
 const Family& FindFamily(std::string_view model_type, std::string_view where);  // Error naming the known types
 const Family& FamilyOf(const ModelConfig& config);
+// config.json as the family reads it: Family::in_todays_keys of the family that it names, if any.
+Json InTodaysKeys(const Json& config, std::string_view where);
 // Error unless the tokenizer, of `where`, gives what models of the family read: pieces, or words and characters.
 void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where);
 

@@ -14,41 +14,47 @@ bool HasMaskedLm(Task task) { return task == Task::kMaskedLm || task == Task::kP
 
 }  // namespace
 
-void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadNames& names, const ModelConfig& config,
+void EncoderHeads::AppendSpecs(std::vector<ParameterSpec>& specs, const HeadForm& form, const ModelConfig& config,
                                Task task) {
-  if (HasPooler(task)) Pooler::AppendSpecs(specs, names.pooler, config);
-  if (HasMaskedLm(task)) MaskedLmHead::AppendSpecs(specs, names.masked_lm, config);
+  if (form.pooler) Pooler::AppendSpecs(specs, *form.pooler, config);
+  if (HasMaskedLm(task)) MaskedLmHead::AppendSpecs(specs, form.masked_lm, config);
   if (task == Task::kPretraining)
-    PooledMap::AppendSpecs(specs, names.sentence_pairs, /*outputs=*/2, "kinds of pairs", config);
+    PooledMap::AppendSpecs(specs, form.sentence_pairs, /*outputs=*/2, "kinds of pairs", config);
   if (task == Task::kSequenceClassification)
-    PooledMap::AppendSpecs(specs, names.classifier, config.num_labels, fmt::format("{} labels", config.num_labels),
+    PooledMap::AppendSpecs(specs, form.classifier, config.num_labels, fmt::format("{} labels", config.num_labels),
                            config);
   if (task == Task::kMultipleChoice)
-    PooledMap::AppendSpecs(specs, names.classifier, /*outputs=*/1, "one score an option", config);
+    PooledMap::AppendSpecs(specs, form.classifier, /*outputs=*/1, "one score an option", config);
   if (task != Task::kQuestionAnswering) return;
-  if (names.conditional_answers) return ConditionalAnswers::AppendSpecs(specs, config);
-  AppendLinear(specs, names.answers, /*out=*/2, config.hidden_size, "head",
-               fmt::format("start and end, hidden_size {}", config.hidden_size));
+  if (form.conditional_answers) return ConditionalAnswers::AppendSpecs(specs, config);
+  const std::string sizes = fmt::format("{} {}", FamilyOf(config).encoder_keys.hidden_size, config.hidden_size);
+  if (form.answer_transform)
+    HeadTransform::AppendSpecs(specs, *form.answer_transform,
+                               {.out = config.hidden_size, .in = config.hidden_size, .reason = sizes}, "head");
+  AppendLinear(specs, form.answers, /*out=*/2, config.hidden_size, "head", fmt::format("start and end, {}", sizes));
 }
 
-EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadNames& names, const ModelConfig& config, Task task,
-                           const HeadDropout& dropout, const torch::Tensor& words)
-    : task_(task) {
-  if (HasPooler(task)) pooler_.emplace(parameters, names.pooler);
-  if (HasMaskedLm(task)) masked_lm_.emplace(parameters, names.masked_lm, config, words);
-  if (task == Task::kPretraining) sentence_pairs_.emplace(parameters, names.sentence_pairs, dropout.sentence_pairs);
+EncoderHeads::EncoderHeads(const ParameterMap& parameters, const HeadForm& form, const ModelConfig& config, Task task,
+                           const torch::Tensor& words)
+    : task_(task), shows_pooled_(form.pooler && form.pooler->block == "pooler"), answer_dropout_(form.answer_dropout) {
+  const double eps = config.layer_norm_eps;
+  if (form.pooler) pooler_.emplace(parameters, *form.pooler, eps);
+  if (HasMaskedLm(task)) masked_lm_.emplace(parameters, form.masked_lm, config, words);
+  if (task == Task::kPretraining) sentence_pairs_.emplace(parameters, form.sentence_pairs, form.sentence_pair_dropout);
   if (task == Task::kSequenceClassification || task == Task::kMultipleChoice)
-    classifier_.emplace(parameters, names.classifier, dropout.classifier);
+    classifier_.emplace(parameters, form.classifier, form.classifier_dropout);
   if (task != Task::kQuestionAnswering) return;
-  if (names.conditional_answers)
-    conditional_answers_.emplace(parameters, config, dropout.classifier);
-  else
-    answers_ = parameters.LinearOf(names.answers);
+  if (form.conditional_answers) {
+    conditional_answers_.emplace(parameters, config, form.classifier_dropout);
+    return;
+  }
+  if (form.answer_transform) answer_transform_.emplace(parameters, *form.answer_transform, eps);
+  answers_ = parameters.LinearOf(form.answers);
 }
 
 std::vector<int64_t> EncoderHeads::TokensRead(const PackedBatch& batch, const ForwardOptions& options) const {
   if (!options.head_only || options.hidden_states || task_ == Task::kQuestionAnswering) return {};
-  if (!masked_lm_) return FirstTokens(batch);
+  if (!masked_lm_) return pooler_ && !pooler_->reads_first() ? std::vector<int64_t>() : FirstTokens(batch);
   const std::vector<int64_t> masked = MaskedLmHead::TokensRead(batch, options);
   if (task_ == Task::kMaskedLm || batch.labels.tokens.empty() || options.all_logits) return masked;
   std::vector<int64_t> both;
@@ -58,11 +64,12 @@ std::vector<int64_t> EncoderHeads::TokensRead(const PackedBatch& batch, const Fo
 
 void EncoderHeads::operator()(const LastStates& last, const PackedBatch& batch, const ForwardOptions& options,
                               const ForwardContext& context, ModelOutput& output) const {
-  if (pooler_) output.pooler_output = (*pooler_)(last, batch);
+  const torch::Tensor pooled = pooler_ ? (*pooler_)(last, batch, context) : torch::Tensor();  // [B, H]
+  if (shows_pooled_) output.pooler_output = pooled;
   if (task_ == Task::kPretraining) return RunPretraining(last, batch, options, context, output);
   if (masked_lm_) (*masked_lm_)(last, batch, options, context.precision, output);
-  if (classifier_) RunPooled(batch, context, output);
-  if (answers_) FinishAnswers(batch, (*answers_)(last.states), output);
+  if (classifier_) RunPooled(pooled, batch, context, output);
+  if (answers_) FinishAnswers(batch, AnswerLogits(last.states, context), output);
   if (conditional_answers_) (*conditional_answers_)(batch, context, output);
   if (output.loss.defined()) output.terms = {output.loss};
 }
@@ -83,8 +90,14 @@ void EncoderHeads::RunPretraining(const LastStates& last, const PackedBatch& bat
   output.terms = {token_loss, sequence_loss};
 }
 
-void EncoderHeads::RunPooled(const PackedBatch& batch, const ForwardContext& context, ModelOutput& output) const {
-  output.logits = (*classifier_)(output.pooler_output, context);  // [B, labels]
+torch::Tensor EncoderHeads::AnswerLogits(const torch::Tensor& states, const ForwardContext& context) const {
+  const torch::Tensor transformed = answer_transform_ ? (*answer_transform_)(states) : states;  // [T, H]
+  return (*answers_)(Dropout(transformed, context.DropoutAt(DropoutSite::kHead, 0, answer_dropout_, context.rows)));
+}
+
+void EncoderHeads::RunPooled(const torch::Tensor& pooled, const PackedBatch& batch, const ForwardContext& context,
+                             ModelOutput& output) const {
+  output.logits = (*classifier_)(pooled, context);  // [B, labels]
   if (task_ == Task::kSequenceClassification) {
     output.loss = LabelLoss(output.logits, batch);
     return;

@@ -30,39 +30,45 @@ bool HasTokenLabel(const PackedBatch& batch) {
                      [](int32_t label) { return label != kIgnoredLabel; });
 }
 
-void MaskedLmHead::AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmNames& names,
-                               const ModelConfig& config) {
+void MaskedLmHead::AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmForm& form, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, width = config.embedding_width();
-  const std::string sizes = fmt::format("hidden_size {}", hidden);
-  specs.push_back({names.decoder_bias,
-                   {config.vocab_size},
-                   Initial::kZero,
-                   "head",
-                   fmt::format("vocab_size {}", config.vocab_size),
-                   {.decays = false}});
-  const char* key = config.embedding_size == 0 ? "hidden_size" : "embedding_size";
-  AppendLinear(specs, names.transform, width, hidden, "head",
-               config.embedding_size == 0 ? sizes : fmt::format("embedding_size {}, {}", width, sizes));
-  AppendLayerNorm(specs, names.transform_norm, width, "head", key);
+  const char* hidden_key = FamilyOf(config).encoder_keys.hidden_size;
+  const std::string sizes = fmt::format("{} {}", hidden_key, hidden);
+  if (!form.decoder_bias.empty())
+    specs.push_back({form.decoder_bias,
+                     {config.vocab_size},
+                     Initial::kZero,
+                     "head",
+                     fmt::format("vocab_size {}", config.vocab_size),
+                     {.decays = false}});
+  const bool narrow = config.embedding_size != 0;
+  HeadTransform::AppendSpecs(specs, form.transform,
+                             {.out = width,
+                              .in = hidden,
+                              .out_key = narrow ? "embedding_size" : hidden_key,
+                              .reason = narrow ? fmt::format("embedding_size {}, {}", width, sizes) : sizes},
+                             "head");
 }
 
-MaskedLmHead::MaskedLmHead(const ParameterMap& parameters, const MaskedLmNames& names, const ModelConfig& config,
+namespace {
+
+torch::Tensor DecoderBias(const ParameterMap& parameters, const MaskedLmForm& form, int64_t vocab_size) {
+  return form.decoder_bias.empty() ? torch::zeros({vocab_size}) : parameters.Get(form.decoder_bias);
+}
+
+}  // namespace
+
+MaskedLmHead::MaskedLmHead(const ParameterMap& parameters, const MaskedLmForm& form, const ModelConfig& config,
                            const torch::Tensor& words)
     : vocab_size_(config.vocab_size),
-      function_(Function(config.hidden_act)),
       words_(words),
-      decoder_bias_(parameters.Get(names.decoder_bias)),
-      transform_(parameters.LinearOf(names.transform)),
-      decoder_({words_}, {decoder_bias_}),
-      transform_norm_(parameters, names.transform_norm, config.layer_norm_eps) {}
+      decoder_bias_(DecoderBias(parameters, form, vocab_size_)),
+      transform_(parameters, form.transform, config.layer_norm_eps),
+      decoder_({words_}, {decoder_bias_}) {}
 
 std::vector<int64_t> MaskedLmHead::TokensRead(const PackedBatch& batch, const ForwardOptions& options) {
   if (batch.labels.tokens.empty() || options.all_logits) return {};
   return LabelledTokens(batch);
-}
-
-torch::Tensor MaskedLmHead::Transform(const torch::Tensor& hidden, Precision precision) const {
-  return transform_norm_(transform_.Then(function_, hidden, precision), {}, {});
 }
 
 void MaskedLmHead::operator()(const LastStates& last, const PackedBatch& batch, const ForwardOptions& options,
@@ -80,7 +86,7 @@ void MaskedLmHead::operator()(const LastStates& last, const PackedBatch& batch, 
     Fail("the batch has {} tokens and {} token labels", batch.tokens.ids.size(), batch.labels.tokens.size());
   const bool has_labels = !batch.labels.tokens.empty(), gradients = torch::GradMode::is_enabled();
   if (has_labels && !options.all_logits) {
-    const torch::Tensor rows = Transform(last.Of(labelled), precision);  // [labelled, width]
+    const torch::Tensor rows = transform_(last.Of(labelled), precision);  // [labelled, width]
     if (gradients) output.loss = DecoderCrossEntropy(rows, words_, decoder_bias_, labels, precision);
     if (gradients && options.train) return;
     const torch::NoGradGuard no_grad;
@@ -88,7 +94,7 @@ void MaskedLmHead::operator()(const LastStates& last, const PackedBatch& batch, 
     if (!gradients) output.loss = torch::full({}, CrossEntropyLoss(output.logits, labels));
     return;
   }
-  const torch::Tensor rows = Transform(last.states, precision);  // [T, width]
+  const torch::Tensor rows = transform_(last.states, precision);  // [T, width]
   if (has_labels && gradients)
     output.loss = DecoderCrossEntropy(RowsAt(rows, labelled), words_, decoder_bias_, labels, precision);
   // Where a loss carries the gradient, logits of every position are only looked at.

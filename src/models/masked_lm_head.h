@@ -1,4 +1,5 @@
-// The head of masked words: LayerNorm(f(W_t · h + b_t)) · Eᵀ + b, [T, V], E the word table, [V, width].
+// The head of masked words: LayerNorm(f(W_t · h + b_t)) · Eᵀ + b, [T, V], E the word table, [V, width]
+// (models/head_transform.h).
 //
 // Its loss is the mean cross-entropy over the labelled tokens.
 #pragma once
@@ -6,23 +7,22 @@
 #include <vector>
 
 #include "kernels/precision.h"
+#include "models/head_transform.h"
 #include "models/last_states.h"
 #include "models/model.h"
-#include "nn/activation.h"
-#include "nn/layer_norm.h"
 
 namespace lshformer {
 
-// Prefixes of ".weight" and ".bias", in full, but decoder_bias, a tensor of its own.
-struct MaskedLmNames {
-  std::string transform, transform_norm, decoder_bias;
+struct MaskedLmForm {
+  HeadTransformForm transform;
+  std::string decoder_bias;  // a tensor of its own; "": b is 0
 };
 
 class MaskedLmHead {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmNames& names, const ModelConfig& config);
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const MaskedLmForm& form, const ModelConfig& config);
   // words: the table that the decoder shares.
-  MaskedLmHead(const ParameterMap& parameters, const MaskedLmNames& names, const ModelConfig& config,
+  MaskedLmHead(const ParameterMap& parameters, const MaskedLmForm& form, const ModelConfig& config,
                const torch::Tensor& words);
   // The tokens whose states it reads, ascending; empty: all. Of a batch with labels those alone that have one, unless
   // all logits are asked for.
@@ -32,13 +32,10 @@ class MaskedLmHead {
                   ModelOutput& output) const;
 
  private:
-  torch::Tensor Transform(const torch::Tensor& hidden, Precision precision) const;  // [n, width]
-
   int64_t vocab_size_;
-  UnaryFunction function_;
   torch::Tensor words_, decoder_bias_;
-  Linear transform_, decoder_;
-  LayerNorm transform_norm_;
+  HeadTransform transform_;  // [n, width]
+  Linear decoder_;
 };
 
 bool HasTokenLabel(const PackedBatch& batch);  // some token has one

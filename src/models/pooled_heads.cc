@@ -18,13 +18,23 @@ torch::Tensor FlagLoss(const torch::Tensor& logits, const PackedBatch& batch) {
 
 }  // namespace
 
-void Pooler::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& name, const ModelConfig& config) {
-  AppendLinear(specs, name, config.hidden_size, config.hidden_size, "pooler",
-               fmt::format("hidden_size {}", config.hidden_size));
+void Pooler::AppendSpecs(std::vector<ParameterSpec>& specs, const PoolerForm& form, const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size;
+  HeadTransform::AppendSpecs(
+      specs, form.transform,
+      {.out = hidden, .in = hidden, .reason = fmt::format("{} {}", FamilyOf(config).encoder_keys.hidden_size, hidden)},
+      form.block);
 }
 
-torch::Tensor Pooler::operator()(const LastStates& last, const PackedBatch& batch) const {
-  return Apply(UnaryFunction::kTanh, map_(last.Of(FirstTokens(batch))));
+Pooler::Pooler(const ParameterMap& parameters, const PoolerForm& form, double eps)
+    : transform_(parameters, form.transform, eps), pooling_(form.pooling), dropout_(form.dropout) {}
+
+torch::Tensor Pooler::operator()(const LastStates& last, const PackedBatch& batch,
+                                 const ForwardContext& context) const {
+  const torch::Tensor states =
+      reads_first() ? last.Of(FirstTokens(batch))
+                    : Pool(last.states, batch.tokens.cu_seqlens, pooling_).to(torch::kFloat32);  // [B, H]
+  return transform_(Dropout(states, context.DropoutPerSequence(DropoutSite::kHead, /*layer=*/1, dropout_)));
 }
 
 void PooledMap::AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& name, int64_t outputs,

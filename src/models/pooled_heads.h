@@ -1,7 +1,7 @@
 // Heads that look at one state a sequence:
 //
-//   pooled = tanh(W_p · h_[CLS] + b_p)      h: [T, H], pooled: [B, H]
-//   logits = W · dropout(pooled) + b        [B, outputs]
+//   pooled = transform(dropout(h_[CLS]))      h: [T, H], pooled: [B, H]; or of the mean of a sequence's states
+//   logits = W · dropout(pooled) + b          [B, outputs]
 //
 // and the losses of what they say: of classes, of values or of several labels a sequence, and of options, where a
 // batch's sequences are those of several examples.
@@ -9,19 +9,33 @@
 #include <string>
 #include <vector>
 
+#include "models/head_transform.h"
 #include "models/last_states.h"
 #include "models/model.h"
+#include "nn/pooling.h"
 
 namespace lshformer {
 
+// BERT's: tanh(W_p · h_[CLS] + b_p), a block of its own beside the heads that read it.
+struct PoolerForm {
+  HeadTransformForm transform;
+  Pooling pooling = Pooling::kCls;  // or kMean
+  double dropout = 0;               // of the state that it reads
+  std::string block = "pooler";     // or "head": then it belongs to the task's
+};
+
 class Pooler {
  public:
-  static void AppendSpecs(std::vector<ParameterSpec>& specs, const std::string& name, const ModelConfig& config);
-  Pooler(const ParameterMap& parameters, const std::string& name) : map_(parameters.LinearOf(name)) {}
-  torch::Tensor operator()(const LastStates& last, const PackedBatch& batch) const;  // [B, H]
+  static void AppendSpecs(std::vector<ParameterSpec>& specs, const PoolerForm& form, const ModelConfig& config);
+  Pooler(const ParameterMap& parameters, const PoolerForm& form, double eps);
+  torch::Tensor operator()(const LastStates& last, const PackedBatch& batch, const ForwardContext& context) const;
+  // Whether it reads the first states alone.
+  bool reads_first() const { return pooling_ == Pooling::kCls; }
 
  private:
-  Linear map_;
+  HeadTransform transform_;
+  Pooling pooling_;
+  double dropout_;
 };
 
 class PooledMap {

@@ -1,9 +1,11 @@
 #include "models/weights.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -169,13 +171,54 @@ void WarnOfFurtherTensors(const std::map<std::string, std::string>& by_name, con
   std::set<std::string_view> known;
   for (const ParameterSpec& spec : specs) known.insert(spec.name);
   const std::string own(family.weight_names.prefix), pooler = own + "pooler.";  // features do without a pooler
+  std::set<std::string> wholes;
+  for (const ParameterSpec& spec : specs)
+    if (const std::optional<WeightPart> joined = PartOfJoined(family.weight_names, spec.name))
+      wholes.insert(joined->whole);
   std::vector<std::string> unread;
   for (const auto& [name, in_file] : by_name)
-    if (name.starts_with(own) && !name.starts_with(pooler) && !known.contains(name)) unread.push_back(in_file);
+    if (name.starts_with(own) && !name.starts_with(pooler) && !known.contains(name) && !wholes.contains(name))
+      unread.push_back(in_file);
   if (!unread.empty())
     spdlog::warn("{}: config.json asks for a model without {} of its tensors, which are not used: \"{}\"{}", path,
                  unread.size(), Shown(unread.front(), 120), unread.size() > 1 ? ", …" : "");
 }
+
+namespace {
+
+struct FoundWeight {
+  std::string name;  // in the file
+  TensorView view;
+};
+
+// A parameter's numbers, be they a part of another tensor of the file.
+std::optional<FoundWeight> FindWeight(const Family& family, const std::map<std::string, std::string>& by_name,
+                                      const WeightFiles& files, const std::string& parameter) {
+  if (const auto found = by_name.find(parameter); found != by_name.end())
+    return FoundWeight{found->second, *files.Find(found->second)};
+  const std::optional<WeightPart> joined = PartOfJoined(family.weight_names, parameter);
+  const auto found = joined ? by_name.find(joined->whole) : by_name.end();
+  if (found == by_name.end()) return std::nullopt;
+  FoundWeight part{found->second, *files.Find(found->second)};
+  std::vector<int64_t>& shape = part.view.shape;
+  if (shape.empty() || shape[0] % joined->parts != 0) return part;  // whose shape is then refused
+  const size_t bytes = part.view.bytes.size() / static_cast<size_t>(joined->parts);
+  shape[0] /= joined->parts;
+  part.view.bytes = part.view.bytes.subspan(static_cast<size_t>(joined->part) * bytes, bytes);
+  return part;
+}
+
+// Older code of some families made heads without biases: where a file has such a head, they are 0.
+bool HasNoBias(const Family& family, const std::map<std::string, std::string>& by_name,
+               const std::vector<ParameterSpec>& specs, const ParameterSpec& missing) {
+  if (family.weight_names.spellings.empty() || missing.block != "head" || !missing.name.ends_with(".bias"))
+    return false;
+  return std::any_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) {
+    return spec.block == "head" && spec.name.ends_with(".weight") && by_name.contains(spec.name);
+  });
+}
+
+}  // namespace
 
 ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
                             const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place,
@@ -189,10 +232,8 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
   std::vector<std::string> drawn, misfits;
   bool head = false;  // a pooler alone, under features that do not pass through it, is no news
   for (const ParameterSpec& spec : specs) {
-    const auto found = by_name.find(spec.name);
-    if (found != by_name.end()) {
-      const std::string& name = found->second;
-      const TensorView& view = *files->Find(name);
+    if (const std::optional<FoundWeight> found = FindWeight(family, by_name, *files, spec.name)) {
+      const auto& [name, view] = *found;
       if (spec.block == "head" && !require_head && view.shape != spec.shape) {
         if (!ignore_mismatched_sizes)
           FailShape(view, spec, files->FileOf(name), name,
@@ -204,6 +245,10 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
       const std::string advice =
           spec.block == "head" && view.shape != spec.shape ? "; " + WhatItIs(folder, config) : "";
       parameters[spec.name] = Read(view, spec, files, name, place, advice).requires_grad_(spec.role.trained);
+      continue;
+    }
+    if (HasNoBias(family, by_name, specs, spec)) {
+      parameters[spec.name] = torch::zeros(spec.shape).requires_grad_(spec.role.trained);
       continue;
     }
     const bool of_head = spec.block == "head" || spec.block == "pooler";

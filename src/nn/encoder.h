@@ -14,7 +14,8 @@ namespace lshformer {
 
 struct EncoderNames {
   std::vector<EncoderLayerNames> layers;  // EncoderConfig::visits(), in the order in which a token meets them
-  std::string norm;                       // of a reversible encoder: the LayerNorm behind its last layer, and its block
+  std::string norm;                       // the LayerNorm behind the last layer where norms stand before or layers are
+                                          // reversible, and its block
   std::string norm_block;
 };
 
@@ -25,8 +26,8 @@ class Encoder {
   Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config);
   // [T, H] → [T, H], or of these tokens alone, ascending, where there are some: [tokens, H]. Then an ordinary last
   // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
-  // behind each of num_hidden_layers layers; reversible: the mean of the two streams, of which the result is the
-  // LayerNorm.
+  // behind each of num_hidden_layers layers, the last one's as the result is, behind a norm; reversible: the mean of
+  // the two streams, of which the result is the LayerNorm.
   torch::Tensor operator()(const torch::Tensor& embeddings, const ForwardContext& context,
                            std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens = {}) const;
 
@@ -35,7 +36,7 @@ class Encoder {
                               std::vector<torch::Tensor>* hidden_states) const;
   std::vector<EncoderLayer> layers_;                       // or, of a reversible encoder,
   std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
-  std::optional<LayerNorm> norm_;                          // with this behind them
+  std::optional<LayerNorm> norm_;                          // behind the last
   size_t inner_;                                           // layers that give one hidden state
 };
 

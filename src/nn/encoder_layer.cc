@@ -1,23 +1,38 @@
 #include "nn/encoder_layer.h"
 
 #include <span>
+#include <utility>
 
+#include "ops/gated.h"
 #include "ops/recompute.h"
 
 namespace lshformer {
+namespace {
+
+Bias BiasIf(bool there) { return there ? Bias::kOne : Bias::kNone; }
+
+}  // namespace
 
 void EncoderAttention::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                                    const EncoderConfig& config) {
   const int64_t hidden = config.hidden_size;
   const std::string square = fmt::format("hidden_size {}", hidden);
-  for (const std::string* name : {&names.query, &names.key, &names.value, &names.attention_output})
-    AppendLinear(specs, *name, hidden, hidden, names.attention_block, square);
+  const auto append = [&](const std::string& name, int64_t outputs) {
+    AppendLinear(specs, name, outputs, hidden, names.attention_block, square, BiasIf(config.shape.attention_biases));
+  };
+  if (names.query_key_value.empty()) {
+    for (const std::string* name : {&names.query, &names.key, &names.value}) append(*name, hidden);
+  } else {
+    append(names.query_key_value, 3 * hidden);
+  }
+  append(names.attention_output, hidden);
 }
 
 namespace {
 
 // What attention takes, side by side. With shared keys the key map is left out: it gets no gradient and stays as it is.
 Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& names, const AttentionSpec& spec) {
+  if (!names.query_key_value.empty()) return parameters.LinearOf(names.query_key_value);
   if (SlicesOf(spec) == 2) return parameters.LinearOf({names.query, names.value});
   return parameters.LinearOf({names.query, names.key, names.value});
 }
@@ -26,7 +41,8 @@ Linear QueryKeyValue(const ParameterMap& parameters, const EncoderLayerNames& na
 
 EncoderAttention::EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names,
                                    const EncoderConfig& config, const EncoderLayerPlace& place)
-    : attention_(parameters, config, {place.visit, place.layer, names.attention_output}),
+    : attention_(parameters, config, {place.visit, place.layer, names.attention_output, place.rotary}),
+      drops_keys_(!names.query_key_value.empty() && SlicesOf(config.layer_attention(place.layer)) == 2),
       query_key_value_(QueryKeyValue(parameters, names, config.layer_attention(place.layer))),
       attention_output_(parameters.LinearOf(names.attention_output)) {}
 
@@ -49,11 +65,27 @@ std::shared_ptr<const RowIdentities> RowsOf(std::shared_ptr<const RowIdentities>
 
 }  // namespace
 
+std::shared_ptr<const RowIdentities> PieceOf(const std::shared_ptr<const RowIdentities>& all, int64_t begin,
+                                             int64_t rows) {
+  if (rows == static_cast<int64_t>(all->positions.size())) return all;
+  auto piece = std::make_shared<RowIdentities>();
+  piece->positions.assign(all->positions.begin() + begin, all->positions.begin() + begin + rows);
+  piece->sequence_ids.assign(all->sequence_ids.begin() + begin, all->sequence_ids.begin() + begin + rows);
+  return piece;
+}
+
+torch::Tensor EncoderAttention::Slices(const torch::Tensor& hidden, const ForwardContext& context) const {
+  const torch::Tensor all = query_key_value_(hidden, context.precision, attention_.InputType(context));
+  if (!drops_keys_) return all;
+  const int64_t width = all.size(1) / 3;
+  return torch::cat({all.slice(1, 0, width), all.slice(1, 2 * width)}, 1);
+}
+
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
                                            const torch::Tensor& rows) const {
   const Precision precision = context.precision;
-  const torch::Tensor qkv = query_key_value_(hidden, precision, attention_.InputType(context));  // [T, slices · H]
-  return attention_output_(RowsOf(attention_(qkv, context, RowType(precision)), rows), precision);
+  const torch::Tensor attended = attention_(Slices(hidden, context), context, RowType(precision));  // [T, H]
+  return attention_output_(RowsOf(attended, rows), precision);
 }
 
 namespace {
@@ -72,65 +104,130 @@ std::vector<torch::Tensor> LayerParameters(const ParameterMap& parameters, const
   return parameters.Get(specs);
 }
 
+// W_1, of a gated one a and b side by side.
+Linear InnerMap(const ParameterMap& parameters, const EncoderLayerNames& names) {
+  return names.gate.empty() ? parameters.LinearOf(names.inner) : parameters.LinearOf({names.gate, names.inner});
+}
+
 }  // namespace
 
 void EncoderFeedForward::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                                      const EncoderConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   const std::string sizes = fmt::format("intermediate_size {}, hidden_size {}", inner, hidden);
-  AppendLinear(specs, names.inner, inner, hidden, names.feed_forward_block, sizes);
-  AppendLinear(specs, names.outer, hidden, inner, names.feed_forward_block, sizes);
+  const Bias bias = BiasIf(config.shape.feed_forward_biases);
+  const int64_t first = config.shape.gated && names.gate.empty() ? 2 * inner : inner;
+  if (!names.gate.empty()) AppendLinear(specs, names.gate, inner, hidden, names.feed_forward_block, sizes, bias);
+  AppendLinear(specs, names.inner, first, hidden, names.feed_forward_block, sizes, bias);
+  AppendLinear(specs, names.outer, hidden, inner, names.feed_forward_block, sizes, bias);
 }
 
 EncoderFeedForward::EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names,
                                        const EncoderConfig& config)
     : function_(Function(config.hidden_act)),
-      inner_(parameters.LinearOf(names.inner)),
+      gated_(config.shape.gated),
+      inner_(InnerMap(parameters, names)),
       outer_(parameters.LinearOf(names.outer)),
       parameters_(FeedForwardParameters(parameters, names, config)) {}
 
-torch::Tensor EncoderFeedForward::operator()(const torch::Tensor& x, Precision precision) const {
+torch::Tensor EncoderFeedForward::operator()(const torch::Tensor& x, Precision precision,
+                                             const DropoutSpec& inner_dropout) const {
+  if (inner_dropout.probability > 0) {
+    const torch::Tensor wide = gated_ ? GatedProduct(function_, inner_(x, precision))  // [n, I]
+                                      : inner_.Then(function_, x, precision);
+    return outer_(Dropout(wide, inner_dropout), precision);
+  }
+  if (gated_) return inner_.ThenGated(function_, outer_, x, precision);
   return inner_.Then(function_, outer_, x, precision);  // [n, H] → [n, I] → [n, H]
 }
 
 void EncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                                const EncoderConfig& config) {
+  const auto norm = [&](const std::string& name, const std::string& block) {
+    if (!name.empty())
+      AppendLayerNorm(specs, name, config.hidden_size, block, "hidden_size", BiasIf(config.shape.norm_biases));
+  };
+  const bool before = config.shape.norm == NormPlace::kBefore;
+  if (before) norm(names.attention_norm, names.attention_block);
   EncoderAttention::AppendSpecs(specs, names, config);
-  AppendLayerNorm(specs, names.attention_norm, config.hidden_size, names.attention_block);
+  if (!before) norm(names.attention_norm, names.attention_block);
+  if (before) norm(names.feed_forward_norm, names.feed_forward_block);
   EncoderFeedForward::AppendSpecs(specs, names, config);
-  AppendLayerNorm(specs, names.feed_forward_norm, config.hidden_size, names.feed_forward_block);
+  if (!before) norm(names.feed_forward_norm, names.feed_forward_block);
 }
+
+namespace {
+
+std::optional<LayerNorm> NormOf(const ParameterMap& parameters, const std::string& name, double eps) {
+  if (name.empty()) return std::nullopt;
+  return LayerNorm(parameters, name, eps);
+}
+
+}  // namespace
 
 EncoderLayer::EncoderLayer(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
                            const EncoderLayerPlace& place)
     : layer_(place.visit),
       chunk_(config.chunk_size_feed_forward),
       attention_residual_(config.attention_residual),
+      norm_place_(config.shape.norm),
+      attention_dropout_(config.attention_output_dropout()),
+      inner_dropout_(config.shape.inner_dropout),
       hidden_dropout_(config.hidden_dropout_prob),
       attention_(parameters, names, config, place),
       feed_forward_(parameters, names, config),
-      attention_norm_(parameters, names.attention_norm, config.layer_norm_eps),
+      attention_norm_(NormOf(parameters, names.attention_norm, config.layer_norm_eps)),
       feed_forward_norm_(parameters, names.feed_forward_norm, config.layer_norm_eps),
       parameters_(LayerParameters(parameters, names, config)) {}
 
-torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& attended, Precision precision) const {
-  if (chunk_ == 0 || attended.size(0) <= chunk_) return feed_forward_(attended, precision);
-  const auto run = [feed_forward = feed_forward_, precision](const torch::Tensor& x, const RowCall&) {
-    return feed_forward(x, precision);
+torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& x, const ForwardContext& context,
+                                        const std::shared_ptr<const RowIdentities>& identities) const {
+  const DropoutSpec dropout = context.DropoutAt(DropoutSite::kFeedForwardInner, layer_, inner_dropout_, identities);
+  if (chunk_ == 0 || x.size(0) <= chunk_) return feed_forward_(x, context.precision, dropout);
+  const auto run = [feed_forward = feed_forward_, precision = context.precision, dropout](const torch::Tensor& piece,
+                                                                                          const RowCall& call) {
+    DropoutSpec of_piece = dropout;
+    if (dropout.probability > 0) of_piece.rows = PieceOf(dropout.rows, call.begin, piece.size(0));
+    return feed_forward(piece, precision, of_piece);
   };
-  return Recomputed({run, feed_forward_.parameters(), chunk_}, attended);
+  return Recomputed({run, feed_forward_.parameters(), chunk_}, x);
+}
+
+torch::Tensor EncoderLayer::NormsAfter(const torch::Tensor& hidden, const ForwardContext& context,
+                                       const torch::Tensor& rows) const {
+  const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
+  const DropoutSpec of_attention =
+      context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities);
+  torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
+  attended = attention_residual_ ? (*attention_norm_)(attended, RowsOf(hidden, rows), of_attention)
+                                 : Dropout(attended, of_attention);
+  return feed_forward_norm_(FeedForward(attended, context, identities), attended,
+                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
+}
+
+namespace {
+
+// residual + dropout(x); without gradients in x's own memory.
+torch::Tensor Added(const torch::Tensor& residual, torch::Tensor x, const DropoutSpec& dropout) {
+  if (torch::GradMode::is_enabled()) return residual + Dropout(x, dropout);
+  return dropout.probability > 0 ? Dropout(x, dropout).add_(residual) : x.add_(residual);
+}
+
+}  // namespace
+
+torch::Tensor EncoderLayer::NormsBefore(const torch::Tensor& hidden, const ForwardContext& context,
+                                        const torch::Tensor& rows) const {
+  const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
+  const torch::Tensor sum = Added(
+      RowsOf(hidden, rows), attention_(attention_norm_ ? (*attention_norm_)(hidden, {}, {}) : hidden, context, rows),
+      context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
+  return Added(sum, FeedForward(feed_forward_norm_(sum, {}, {}), context, identities),
+               context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
 }
 
 torch::Tensor EncoderLayer::Run(const torch::Tensor& hidden, const ForwardContext& context,
                                 const torch::Tensor& rows) const {
-  const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
-  const auto dropout = [&](DropoutSite site) { return context.DropoutAt(site, layer_, hidden_dropout_, identities); };
-  torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
-  attended = attention_residual_
-                 ? attention_norm_(attended, RowsOf(hidden, rows), dropout(DropoutSite::kAttentionOutput))
-                 : Dropout(attended, dropout(DropoutSite::kAttentionOutput));
-  return feed_forward_norm_(FeedForward(attended, context.precision), attended,
-                            dropout(DropoutSite::kFeedForwardOutput));
+  return norm_place_ == NormPlace::kAfter ? NormsAfter(hidden, context, rows) : NormsBefore(hidden, context, rows);
 }
 
 torch::Tensor EncoderLayer::operator()(const torch::Tensor& hidden, const ForwardContext& context,

@@ -1,5 +1,7 @@
-// The post-LayerNorm encoder layer of BERT and its kin, with whatever names its parameters have.
+// The encoder layer of BERT and its kin, made as EncoderConfig::shape says, with whatever names its parameters have.
 #pragma once
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,13 @@ namespace lshformer {
 
 // Where the parameters of a layer are: prefixes of ".weight" and ".bias", in full, and the blocks that they count to.
 struct EncoderLayerNames {
-  std::string query, key, value, attention_output, attention_norm;
-  std::string inner, outer, feed_forward_norm;  // W_1, W_2 and their LayerNorm
-  std::string attention_block, feed_forward_block;
+  std::string query = "", key = "", value = "";
+  std::string query_key_value = "";  // in place of the three: one map, [3 · H, H]
+  std::string attention_output = "";
+  std::string attention_norm = "";  // "": there is none (a first layer whose norms stand before, behind embeddings')
+  std::string gate = "";            // of a gated W_1 that is two maps, a's; `inner` is then b's
+  std::string inner = "", outer = "", feed_forward_norm = "";  // W_1, W_2 and their LayerNorm
+  std::string attention_block = "", feed_forward_block = "";
 };
 
 // Which layer of an encoder it is: `visit` tells its dropout and its hashing from those of the others, `layer` is the
@@ -23,6 +29,7 @@ struct EncoderLayerNames {
 struct EncoderLayerPlace {
   uint32_t visit;
   int64_t layer;
+  std::shared_ptr<const RotaryTable> rotary = nullptr;  // of its queries and keys; nullptr: they do not turn
 };
 
 // W_o · attention(x) + b_o.
@@ -37,26 +44,35 @@ class EncoderAttention {
                            const torch::Tensor& rows = {}) const;
 
  private:
+  torch::Tensor Slices(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, slices · H]
   LayerAttention attention_;
+  bool drops_keys_;  // of one map for all three, where attention shares keys
   Linear query_key_value_, attention_output_;
 };
 
-// W_2 · f(W_1 · x + b_1) + b_2. A row looks at no other.
+// W_2 · f(W_1 · x + b_1) + b_2, or gated W_2 · dropout(f(a) · b) + b_2 with [a b] = W_1 · x + b_1. A row looks at no
+// other.
 class EncoderFeedForward {
  public:
   static void AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
                           const EncoderConfig& config);
   EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config);
-  torch::Tensor operator()(const torch::Tensor& x, Precision precision) const;  // [n, H] → [n, H]
+  // [n, H] → [n, H]
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision, const DropoutSpec& inner_dropout = {}) const;
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
 
  private:
   UnaryFunction function_;
+  bool gated_;
   Linear inner_, outer_;
   std::vector<torch::Tensor> parameters_;
 };
 
-//   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(W_2 · f(W_1 · a + b_1) + b_2))
+//   a = LayerNorm(x + dropout(W_o · attention(x) + b_o)),   y = LayerNorm(a + dropout(feed-forward(a)))
+//
+// or, with NormPlace::kBefore,
+//
+//   a = x + dropout(W_o · attention(LayerNorm(x)) + b_o),   y = a + dropout(feed-forward(LayerNorm(a)))
 //
 // Without EncoderConfig::attention_residual a = dropout(W_o · attention(x) + b_o); that LayerNorm's parameters stay as
 // they are.
@@ -73,15 +89,26 @@ class EncoderLayer {
 
  private:
   torch::Tensor Run(const torch::Tensor& hidden, const ForwardContext& context, const torch::Tensor& rows) const;
-  torch::Tensor FeedForward(const torch::Tensor& attended, Precision precision) const;  // in pieces of chunk_ tokens
+  torch::Tensor NormsAfter(const torch::Tensor& hidden, const ForwardContext& context, const torch::Tensor& rows) const;
+  torch::Tensor NormsBefore(const torch::Tensor& hidden, const ForwardContext& context,
+                            const torch::Tensor& rows) const;
+  // In pieces of chunk_ tokens. identities: of the rows of x.
+  torch::Tensor FeedForward(const torch::Tensor& x, const ForwardContext& context,
+                            const std::shared_ptr<const RowIdentities>& identities) const;
   uint32_t layer_;
   int64_t chunk_;
   bool attention_residual_;
-  double hidden_dropout_;
+  NormPlace norm_place_;
+  double attention_dropout_, inner_dropout_, hidden_dropout_;
   EncoderAttention attention_;
   EncoderFeedForward feed_forward_;
-  LayerNorm attention_norm_, feed_forward_norm_;
+  std::optional<LayerNorm> attention_norm_;
+  LayerNorm feed_forward_norm_;
   std::vector<torch::Tensor> parameters_;
 };
+
+// Dropout is drawn by who a row is, so a piece of `rows` rows from `begin` on needs its part of the identities.
+std::shared_ptr<const RowIdentities> PieceOf(const std::shared_ptr<const RowIdentities>& all, int64_t begin,
+                                             int64_t rows);
 
 }  // namespace lshformer

@@ -20,18 +20,19 @@ enum class DropoutSite : uint32_t {
   kWords = 4,       // word vectors
   kCharacters = 5,  // of words
   kHighway = 6,
-  kRecurrent = 7,       // what a recurrent layer reads
-  kSublayerInput = 8,   // of a convolution block, behind its LayerNorm
-  kSublayerOutput = 9,  // of a convolution block, what it adds
-  kSublayer = 10,       // whether it adds anything: one number a forward
-  kPass = 11,           // what a pass through layers that several passes share reads
+  kRecurrent = 7,          // what a recurrent layer reads
+  kSublayerInput = 8,      // of a convolution block, behind its LayerNorm
+  kSublayerOutput = 9,     // of a convolution block, what it adds
+  kSublayer = 10,          // whether it adds anything: one number a forward
+  kPass = 11,              // what a pass through layers that several passes share reads
+  kFeedForwardInner = 12,  // what the feed-forward's second map reads
 };
 
 // What the attention of one layer is given.
 struct AttentionSite {
   uint32_t visit;            // which of a forward's attentions it is
   int64_t layer;             // the layer of the config whose spec it has; one may be visited several times
-  const torch::Tensor& qkv;  // [T, parts · H]
+  const torch::Tensor& qkv;  // [T, slices · H], rotary positions turned
   const AttentionOptions& options;
   const torch::Tensor& output_map;  // [H, H], what its result is multiplied with; undefined: nothing
 };

@@ -8,8 +8,9 @@
 namespace lshformer {
 
 struct LayerNorm {
+  // A norm without ".bias" has β = 0.
   LayerNorm(const ParameterMap& parameters, const std::string& prefix, double norm_eps)
-      : gamma(parameters.Get(prefix + ".weight")), beta(parameters.Get(prefix + ".bias")), eps(norm_eps) {}
+      : gamma(parameters.Get(prefix + ".weight")), beta(parameters.BiasOf(prefix)), eps(norm_eps) {}
   torch::Tensor operator()(const torch::Tensor& x, const torch::Tensor& residual, const DropoutSpec& dropout) const {
     return DropoutAddLayerNorm(x, residual, gamma, beta, eps, dropout);
   }

@@ -36,17 +36,21 @@ Linear ParameterMap::LinearOf(const std::vector<std::string>& prefixes) const {
   for (const std::string& prefix : prefixes) {
     weights.push_back(Get(prefix + ".weight"));
     key.push_back(weights.back().unsafeGetTensorImpl());
-    const auto bias = tensors_.find(prefix + ".bias");
-    biases.push_back(bias == tensors_.end() ? torch::zeros({weights.back().size(0)}) : bias->second);
-    key.push_back(bias == tensors_.end() ? nullptr : biases.back().unsafeGetTensorImpl());
+    biases.push_back(BiasOf(prefix));
+    key.push_back(tensors_.contains(prefix + ".bias") ? biases.back().unsafeGetTensorImpl() : nullptr);
   }
   return linears_.try_emplace(std::move(key), std::move(weights), std::move(biases)).first->second;
 }
 
+torch::Tensor ParameterMap::BiasOf(const std::string& prefix) const {
+  const auto bias = tensors_.find(prefix + ".bias");
+  return bias == tensors_.end() ? torch::zeros({Get(prefix + ".weight").size(0)}) : bias->second;
+}
+
 void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
-                  const std::string& block, const std::string& reason) {
+                  const std::string& block, const std::string& reason, Bias bias) {
   specs.push_back({prefix + ".weight", {out, in}, Initial::kNormal, block, reason});
-  specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
+  if (bias == Bias::kOne) specs.push_back({prefix + ".bias", {out}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
@@ -58,10 +62,10 @@ void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& p
 }
 
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
-                     const std::string& block, const char* size_key) {
+                     const std::string& block, const char* size_key, Bias bias) {
   const std::string reason = fmt::format("{} {}", size_key, size);
   specs.push_back({prefix + ".weight", {size}, Initial::kOne, block, reason, {.decays = false}});
-  specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
+  if (bias == Bias::kOne) specs.push_back({prefix + ".bias", {size}, Initial::kZero, block, reason, {.decays = false}});
 }
 
 }  // namespace lshformer

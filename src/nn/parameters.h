@@ -22,6 +22,7 @@ struct ParameterRole {
   bool decays = true;      // takes weight decay; biases and normalisations do not
   bool embedding = false;  // rows are looked up, nothing is multiplied with it: no FLOPs
   int uses = 1;            // how many times a forward multiplies with it: layers that share it
+  bool layer_map = false;  // a matrix of attention or of a feed-forward: hidden states in, hidden states out
   bool trained = true;     // false: given, and left as it is; no gradient, no optimizer state, no average
 };
 
@@ -51,22 +52,23 @@ class ParameterMap {
   // their packed form too. Not from several threads: models are built by one.
   Linear LinearOf(const std::string& prefix) const { return LinearOf(std::vector<std::string>{prefix}); }
   Linear LinearOf(const std::vector<std::string>& prefixes) const;
+  // "<prefix>.bias", or zeros for each row of "<prefix>.weight" where there is none.
+  torch::Tensor BiasOf(const std::string& prefix) const;
 
  private:
   std::unordered_map<std::string, torch::Tensor> tensors_;
   mutable std::map<std::vector<const c10::TensorImpl*>, Linear> linears_;  // by the identity of weights and biases
 };
 
-// Appends "<prefix>.weight" [out, in] and "<prefix>.bias" [out] of a linear map, or of a LayerNorm [size], which is the
-// config's `size_key`.
-void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
-                  const std::string& block, const std::string& reason);
-// The same numbers of "<prefix>.weight" and, where it has one, "<prefix>.bias", drawn as torch's layers draw them:
-// uniform in ±1/√in, whatever the model's initializer_range.
 enum class Bias { kNone, kOne };
+// Appends "<prefix>.weight" [out, in] and, where it has one, "<prefix>.bias" [out] of a linear map, or of a LayerNorm
+// [size], which is the config's `size_key`.
+void AppendLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
+                  const std::string& block, const std::string& reason, Bias bias = Bias::kOne);
+// The same numbers, drawn as torch's layers draw them: uniform in ±1/√in, whatever the model's initializer_range.
 void AppendUniformLinear(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t out, int64_t in,
                          Bias bias, const std::string& block, const std::string& reason);
 void AppendLayerNorm(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t size,
-                     const std::string& block, const char* size_key = "hidden_size");
+                     const std::string& block, const char* size_key = "hidden_size", Bias bias = Bias::kOne);
 
 }  // namespace lshformer

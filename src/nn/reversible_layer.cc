@@ -22,16 +22,6 @@ std::vector<torch::Tensor> ParametersOf(Append* append, const ParameterMap& para
   return parameters.Get(specs);
 }
 
-// Dropout is drawn by who a row is, so a piece of the rows needs its part of the identities.
-std::shared_ptr<const RowIdentities> Piece(const std::shared_ptr<const RowIdentities>& all, int64_t begin,
-                                           int64_t rows) {
-  if (rows == static_cast<int64_t>(all->positions.size())) return all;
-  auto piece = std::make_shared<RowIdentities>();
-  piece->positions.assign(all->positions.begin() + begin, all->positions.begin() + begin + rows);
-  piece->sequence_ids.assign(all->sequence_ids.begin() + begin, all->sequence_ids.begin() + begin + rows);
-  return piece;
-}
-
 }  // namespace
 
 void ReversibleEncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
@@ -61,7 +51,7 @@ torch::Tensor ReversibleEncoderLayer::FeedForward(const torch::Tensor& x, int64_
                                                   const ForwardContext& context) const {
   const torch::Tensor out = feed_forward_(feed_forward_norm_(x, {}, {}), context.precision);  // [n, H]
   return Dropout(out, context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_,
-                                        Piece(context.rows, begin, x.size(0))));
+                                        PieceOf(context.rows, begin, x.size(0))));
 }
 
 ReversibleLayer ReversibleEncoderLayer::operator()(const ForwardContext& context, const ForwardContext& replay) const {

@@ -42,14 +42,17 @@ LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConf
 }
 
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
-  const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
+  const bool only_multiplies = place_.rotary == nullptr && context.attentions == nullptr &&
+                               context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
   return only_multiplies ? RowType(context.precision) : torch::kFloat32;
 }
 
-torch::Tensor LayerAttention::operator()(const torch::Tensor& qkv, const ForwardContext& context,
+torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext& context,
                                          torch::ScalarType type) const {
   if (!context.train) ThrowIfStopped("running the model");  // a training step is finished
+  if (place_.rotary)
+    qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, heads_, /*turned=*/SlicesOf(*spec_) - 1});
   auto options = std::make_shared<AttentionOptions>();
   options->spec = spec_;
   options->heads = heads_;

@@ -8,6 +8,7 @@
 #include "nn/encoder_config.h"
 #include "nn/forward_context.h"
 #include "nn/parameters.h"
+#include "ops/rotary.h"
 
 namespace lshformer {
 
@@ -15,6 +16,7 @@ struct AttentionPlace {
   uint32_t visit;               // tells its hashing and dropout from those of the others of a forward
   int64_t layer;                // of the config
   std::string output_map = "";  // the map behind it, by its parameters' prefix; "": none
+  std::shared_ptr<const RotaryTable> rotary = nullptr;  // by which queries and keys turn; nullptr: they do not
 };
 
 inline constexpr const char* kDirectionsPrefix = "lshformer.attention.";
@@ -31,9 +33,10 @@ class LayerAttention {
     for (int64_t visit = 0; visit < visits; ++visit) AppendDirections(specs, config, visit, layer_of(visit));
   }
   LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place);
-  // [T, parts · H] → [T, H]; the parts side by side are query, key and value, or query and value (PartsOf). Recorded
-  // and counted as `context` says. type: of the result, kBFloat16 where RowType says so; a hook's is float32.
-  torch::Tensor operator()(const torch::Tensor& qkv, const ForwardContext& context,
+  // [T, slices · H] → [T, H]; the slices side by side are query, key and value, or query and value (SlicesOf). Recorded
+  // and counted as `context` says. type: of the result, kBFloat16 where RowType says so; a hook's is float32. With
+  // rotary positions queries and keys turn first, without gradients where they lie.
+  torch::Tensor operator()(torch::Tensor qkv, const ForwardContext& context,
                            torch::ScalarType type = torch::kFloat32) const;
   // What the map before it should write qkv in: RowType, or float32 where more than products reads it.
   torch::ScalarType InputType(const ForwardContext& context) const;

@@ -195,6 +195,16 @@ torch::Tensor Probabilities(const DenseAttention&, const Sequence& sequence, NoB
   return torch::softmax(torch::matmul(sequence.query, sequence.key.transpose(1, 2)) * sequence.Scale(), -1);
 }
 
+NoBuckets BucketsOf(const LocalAttention&, const AttentionOptions&, const torch::Tensor&) { return {}; }
+
+torch::Tensor Probabilities(const LocalAttention&, const Sequence& sequence, NoBuckets) {
+  const torch::Tensor positions = torch::arange(sequence.length()),
+                      apart = (positions.unsqueeze(0) - positions.unsqueeze(1)).abs();  // [n, n]
+  const torch::Tensor scores = torch::matmul(sequence.query, sequence.key.transpose(1, 2)) * sequence.Scale();
+  return torch::softmax(
+      scores.masked_fill(apart > sequence.options.spec->window, -std::numeric_limits<double>::infinity()), -1);
+}
+
 // [heads, hashes, T] of queries and keys; empty where nothing is hashed.
 Buckets BucketsOf(const SimHashAttention&, const AttentionOptions& options, const torch::Tensor& single) {
   const AttentionShape shape = Shape(options, single);

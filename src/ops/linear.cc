@@ -8,6 +8,7 @@
 #include "kernels/matmul_precision.h"
 #include "kernels/packed_linear.h"
 #include "kernels/rows.h"
+#include "ops/gated.h"
 #include "ops/row_ops.h"
 
 namespace lshformer {
@@ -92,6 +93,12 @@ struct Linear::Cache {
 Linear::Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases)
     : weights_(std::move(weights)), biases_(std::move(biases)), cache_(std::make_shared<Cache>()) {}
 
+int64_t Linear::out() const {
+  int64_t out = 0;
+  for (const torch::Tensor& weight : weights_) out += weight.size(0);
+  return out;
+}
+
 std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) const {
   std::vector<std::pair<const void*, uint32_t>> source;
   for (const auto* group : {&weights_, &biases_})
@@ -158,17 +165,33 @@ torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Preci
   return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision)) : Infer(x, precision, function);
 }
 
-torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
-                           Precision precision) const {
-  if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
+template <class Run>
+torch::Tensor Linear::InferBoth(const Linear& second, int64_t inner, const torch::Tensor& x, Precision precision,
+                                const Run& run) const {
   CheckRows(x, weights_[0].size(1), Precision::kFloat32);
   const auto one = FindPacked(precision), two = second.FindPacked(precision);
   const PackedLinear &first = *one->linear, &last = *two->linear;
-  if (last.in() != first.out()) Fail("linear: {} outputs for a map of {} inputs", first.out(), last.in());
+  if (last.in() != inner) Fail("linear: {} outputs for a map of {} inputs", first.out(), last.in());
   const torch::Tensor from = x.contiguous();
   torch::Tensor y = torch::empty({from.size(0), last.out()}, from.options());
-  RunBoth(first, function, last, from.size(0), from.data_ptr<float>(), y.data_ptr<float>());
+  run(first, last, from.size(0), from.data_ptr<float>(), y.data_ptr<float>());
   return y;
+}
+
+torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                           Precision precision) const {
+  if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
+  return InferBoth(second, out(), x, precision,
+                   [=](const PackedLinear& first, const PackedLinear& last, int64_t rows, const float* from,
+                       float* to) { RunBoth(first, function, last, rows, from, to); });
+}
+
+torch::Tensor Linear::ThenGated(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                                Precision precision) const {
+  if (torch::GradMode::is_enabled()) return second(GatedProduct(function, (*this)(x, precision)), precision);
+  return InferBoth(second, out() / 2, x, precision,
+                   [=](const PackedLinear& first, const PackedLinear& last, int64_t rows, const float* from,
+                       float* to) { RunBothGated(first, function, last, rows, from, to); });
 }
 
 torch::Tensor LinearReference(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {

@@ -41,16 +41,24 @@ class Linear {
   // never all in memory.
   torch::Tensor Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
                      Precision precision = Precision::kFloat32) const;
+  // second(f(a) · b), [a b] = y, likewise; without gradients the wide rows are never all in memory.
+  torch::Tensor ThenGated(UnaryFunction function, const Linear& second, const torch::Tensor& x,
+                          Precision precision = Precision::kFloat32) const;
   // The weights as inference uses them now, one object for all copies of a map; null: not packed since they changed or
   // had gradients.
   std::shared_ptr<const PackedLinear> packed() const;
 
  private:
   struct Packed;
+  int64_t out() const;  // Σ out_i
   std::shared_ptr<const Packed> FindPacked(Precision precision) const;
   torch::Tensor WithGradients(const torch::Tensor& x, Precision precision) const;
   torch::Tensor Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function,
                       torch::ScalarType type = torch::kFloat32) const;
+  // Without gradients: `run` both maps, RunBoth or its like, whose second takes `inner` numbers a row.
+  template <class Run>
+  torch::Tensor InferBoth(const Linear& second, int64_t inner, const torch::Tensor& x, Precision precision,
+                          const Run& run) const;
   std::vector<torch::Tensor> weights_, biases_;
   struct Cache;
   std::shared_ptr<Cache> cache_;

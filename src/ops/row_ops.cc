@@ -1,5 +1,6 @@
 #include "ops/row_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -140,7 +141,7 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
                                const torch::Tensor& types, IndicesPtr indices) {
     const int64_t rows = static_cast<int64_t>(indices->words.size()), columns = words.size(1);
     torch::Tensor sum = torch::empty({rows, columns}, words.options());
-    SumEmbeddings({columns, words.data_ptr<float>(), types.data_ptr<float>(), positions.data_ptr<float>()},
+    SumEmbeddings({columns, words.data_ptr<float>(), Table(types), Table(positions)},
                   {indices->words, indices->types, indices->positions}, sum.data_ptr<float>());
     context->saved_data["rows"] = std::vector<int64_t>{words.size(0), positions.size(0), types.size(0)};
     Keep(context, std::move(indices));
@@ -151,9 +152,21 @@ struct EmbeddingSumOp : torch::autograd::Function<EmbeddingSumOp> {
     const EmbeddingIndices& indices = *GetKept<IndicesPtr>(context);
     const auto rows = context->saved_data["rows"].toIntVector();
     return {WordGradient(grad, indices.words, indices.padding_word, rows[0]),
-            RowSums(grad, indices.positions, rows[1]),
-            RowSums(grad, indices.types, rows[2]),
+            rows[1] == 0 ? torch::Tensor()
+                         : RowSums(grad, WithoutRow(indices.positions, indices.padding_position), rows[1]),
+            rows[2] == 0 ? torch::Tensor() : RowSums(grad, indices.types, rows[2]),
             {}};
+  }
+
+ private:
+  // torch's Function takes no undefined tensor: a table without rows stands for one that there is not.
+  static const float* Table(const torch::Tensor& table) {
+    return table.size(0) == 0 ? nullptr : table.data_ptr<float>();
+  }
+  // What no row takes where a token is of row `row`.
+  static std::vector<int32_t> WithoutRow(std::vector<int32_t> targets, int32_t row) {
+    if (row >= 0) std::replace(targets.begin(), targets.end(), row, -1);
+    return targets;
   }
 };
 
@@ -245,17 +258,24 @@ torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::
 
 torch::Tensor EmbeddingSum(const torch::Tensor& words, const torch::Tensor& positions, const torch::Tensor& types,
                            IndicesPtr indices) {
-  if (indices->positions.size() != indices->words.size() || indices->types.size() != indices->words.size())
+  const auto fits = [&](const torch::Tensor& table, const std::vector<int32_t>& rows) {
+    return !table.defined() || rows.size() == indices->words.size();
+  };
+  if (!fits(positions, indices->positions) || !fits(types, indices->types))
     Fail("embeddings: {} words, {} positions, {} types", indices->words.size(), indices->positions.size(),
          indices->types.size());
-  return EmbeddingSumOp::apply(words.contiguous(), positions.contiguous(), types.contiguous(), std::move(indices));
+  const auto table = [&](const torch::Tensor& given) {
+    return given.defined() ? given.contiguous() : torch::empty({0, words.size(1)}, words.options());
+  };
+  return EmbeddingSumOp::apply(words.contiguous(), table(positions), table(types), std::move(indices));
 }
 
 torch::Tensor EmbeddingSumReference(const torch::Tensor& words, const torch::Tensor& positions,
                                     const torch::Tensor& types, const EmbeddingIndices& indices) {
-  return torch::embedding(words, IndexTensor(indices.words), indices.padding_word) +
-         torch::embedding(types, IndexTensor(indices.types)) +
-         torch::embedding(positions, IndexTensor(indices.positions));
+  torch::Tensor sum = torch::embedding(words, IndexTensor(indices.words), indices.padding_word);
+  if (types.defined()) sum = sum + torch::embedding(types, IndexTensor(indices.types));
+  if (!positions.defined()) return sum;
+  return sum + torch::embedding(positions, IndexTensor(indices.positions), indices.padding_position);
 }
 
 torch::Tensor LookUp(const torch::Tensor& table, std::vector<int32_t> ids, int32_t padding) {

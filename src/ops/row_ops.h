@@ -39,9 +39,10 @@ torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::
 // The indices of one batch into the three tables; all of length [rows] and in range (checked by the caller).
 struct EmbeddingIndices {
   std::vector<int32_t> words, positions, types;
-  int32_t padding_word = -1;  // this row of the word table gets no gradient
+  int32_t padding_word = -1, padding_position = -1;  // these rows of their tables get no gradient
 };
-// words[w] + positions[p] + types[t] → [rows, columns].
+// words[w] + positions[p] + types[t] → [rows, columns]; of positions and types a table that is undefined adds nothing,
+// and its indices are not looked at.
 //
 // The gradient by `words`, a leaf, has torch's sparse layout: one row for each word of the batch, ascending, the same
 // bits for any number of threads. Its size is that of the batch, not of the vocabulary. Where another op adds a dense

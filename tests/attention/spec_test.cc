@@ -46,94 +46,8 @@ TEST(ParseAttentionSpec, Defaults) {
   const AttentionSpec clustered = Parse(R"("clustered")");
   EXPECT_EQ(
       ToJson(clustered).dump(),
-      R"({"type":"clustered","cluster":"auto","open":4,"groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
+      R"({"type":"clustered","cluster":"auto","open":4,"threshold":"none","groups":4,"bundle":1,"directions":"random","window":2,"global":"cls,sep","min_length":0,"seed":0})");
   EXPECT_EQ(ShortestSparse(clustered), 81);
-}
-
-TEST(ParseAttentionSpec, Bundles) {
-  const AttentionSpec bundled = Parse(R"({"type":"clustered","cluster":64,"bundle":48})");
-  EXPECT_EQ(As<ClusteredAttention>(bundled).bundle, 48);
-  EXPECT_THAT(ToJson(bundled).dump(), HasSubstr(R"("groups":4,"bundle":48,)"));
-  EXPECT_EQ(Parse(ToJson(bundled).dump()), bundled);
-  EXPECT_EQ(ShortName(bundled), "64 × 4, bundles of 48");
-  EXPECT_EQ(Parse(R"({"type":"clustered","bundle":1})"), Parse(R"("clustered")"));
-  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
-  EXPECT_EQ(error(R"("bundle":0)"), R"("bundle": expected 1 to 64, got 0)");
-  EXPECT_EQ(error(R"("bundle":65)"), R"("bundle": expected 1 to 64, got 65)");
-  EXPECT_EQ(error(R"("bundle":64,"cluster":[128,16])"),
-            R"("bundle": 64 queries share their openings where "cluster" is one number or auto, got [128,16])");
-  EXPECT_EQ(SpecError(R"({"type":"simhash","bundle":2})"), R"("bundle" has no meaning for type "simhash")");
-}
-
-// By the length of a sequence (docs/attention.md).
-TEST(ParseAttentionSpec, LevelsByTheLength) {
-  const auto sizes = [](const std::string& spec, int64_t length) {
-    std::vector<int> found;
-    for (const ClusterLevel& level : LevelsOf(As<ClusteredAttention>(Parse(spec)), length)) {
-      found.push_back(level.cluster);
-      EXPECT_EQ(level.open, 4);
-    }
-    return found;
-  };
-  const std::string automatic = R"("clustered")";
-  EXPECT_EQ(sizes(automatic, 1), std::vector<int>{16});
-  EXPECT_EQ(sizes(automatic, 2048), std::vector<int>{16});
-  EXPECT_EQ(sizes(automatic, 2049), std::vector<int>{32});
-  EXPECT_EQ(sizes(automatic, 8192), std::vector<int>{32});
-  EXPECT_EQ(sizes(automatic, 8193), (std::vector<int>{256, 32}));
-  EXPECT_EQ(sizes(automatic, 65536), (std::vector<int>{256, 32}));
-  EXPECT_EQ(sizes(automatic, 65537), (std::vector<int>{2048, 256, 32}));
-  EXPECT_EQ(sizes(automatic, 524289), (std::vector<int>{16384, 2048, 256, 32}));
-  EXPECT_EQ(sizes(automatic, int64_t{1} << 31), (std::vector<int>{16384, 2048, 256, 32}));
-  const std::string bundled = R"({"type":"clustered","bundle":64})";
-  EXPECT_EQ(sizes(bundled, 2048), std::vector<int>{16});
-  EXPECT_EQ(sizes(bundled, 100'000), std::vector<int>{32});
-  // What opens all clusters of 32 has smaller ones, what opens none no levels.
-  const auto clusters = [](int open, int64_t length) {
-    AttentionSpec spec = Parse(R"("clustered")");
-    As<ClusteredAttention>(spec).open = {open};
-    EXPECT_EQ(ShortestSparse(spec), (open + 1) * 16 + 1);
-    const std::vector<ClusterLevel> levels = LevelsOf(As<ClusteredAttention>(spec), length);
-    return std::pair(levels.size(), levels.back().cluster);
-  };
-  EXPECT_EQ(clusters(100, 3232), std::pair(size_t{1}, 16));
-  EXPECT_EQ(clusters(100, 3233), std::pair(size_t{1}, 32));
-  EXPECT_EQ(clusters(1000, 32'032), std::pair(size_t{1}, 16));
-  EXPECT_EQ(clusters(1000, 32'033), std::pair(size_t{2}, 32));
-  EXPECT_EQ(clusters(0, 2049), std::pair(size_t{1}, 32));
-  EXPECT_EQ(clusters(0, 100'000), std::pair(size_t{1}, 32));
-}
-
-// The largest clusters first; a number of opened ones for each level.
-TEST(ParseAttentionSpec, LevelsOfClusters) {
-  const AttentionSpec two = Parse(R"({"type":"clustered","open":[4,3],"cluster":[128,16]})");
-  EXPECT_EQ(As<ClusteredAttention>(two).cluster, (std::vector<int>{128, 16}));
-  EXPECT_EQ(As<ClusteredAttention>(two).open, (std::vector<int>{4, 3}));
-  EXPECT_THAT(ToJson(two).dump(), HasSubstr(R"("cluster":[128,16],"open":[4,3],)"));
-  EXPECT_EQ(Parse(ToJson(two).dump()), two);
-  EXPECT_EQ(ShortestSparse(two), 65);
-  EXPECT_EQ(ShortName(two), "128/16 × 4/3");
-  EXPECT_EQ(As<ClusteredAttention>(Parse(R"({"type":"clustered","cluster":[128,16]})")).open, (std::vector<int>{4, 4}));
-  EXPECT_EQ(Parse(R"({"type":"clustered","cluster":[16],"open":[4]})"), Parse(R"({"type":"clustered","cluster":16})"));
-  const AttentionSpec automatic = Parse(R"({"type":"clustered","cluster":"auto","open":3})");
-  EXPECT_THAT(ToJson(automatic).dump(), HasSubstr(R"("cluster":"auto","open":3,)"));
-  EXPECT_EQ(ShortName(automatic), "auto × 3");
-  EXPECT_EQ(ShortestSparse(automatic), 65);
-  const auto error = [](const std::string& keys) { return SpecError(R"({"type":"clustered",)" + keys + "}"); };
-  const std::string size = R"("cluster": expected 1 to 65536, or a list of such numbers, got )";
-  EXPECT_EQ(error(R"("cluster":0)"), size + "0");
-  EXPECT_EQ(error(R"("cluster":"large")"), size + "\"large\"");
-  EXPECT_EQ(error(R"("cluster":[])"), size + "a list of 0 values");
-  EXPECT_EQ(error(R"("cluster":[16,0])"), size + "0");
-  EXPECT_EQ(error(R"("cluster":[100,16])"),
-            R"("cluster": expected sizes that are multiples of the next, got 100 before 16)");
-  EXPECT_EQ(error(R"("cluster":[16,16])"),
-            R"("cluster": expected sizes that are multiples of the next, got 16 before 16)");
-  EXPECT_EQ(error(R"("open":-1)"), R"("open": expected 0 to 1024, or a list of such numbers, got -1)");
-  EXPECT_EQ(error(R"("open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
-  EXPECT_EQ(error(R"("cluster":"auto","open":[4,4])"), R"("open": expected one number, as "cluster" has, got 2)");
-  EXPECT_EQ(error(R"("cluster":[128,16],"open":4)"), R"("open": expected 2 numbers, as "cluster" has, got 1)");
-  EXPECT_EQ(error(R"("cluster":[128,16],"open":[0,4])"), R"("open": expected 0 in its last place at most, got [0,4])");
 }
 
 TEST(ParseAttentionSpec, EveryKeyGoesThereAndBack) {
@@ -229,9 +143,9 @@ TEST(ParseAttentionSpec, RefusesReformersThatCannotWork) {
 
 TEST(ParseAttentionSpec, RefusesOtherTypes) {
   EXPECT_EQ(SpecError(R"("linear")"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "linear")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "linear")");
   EXPECT_EQ(SpecError(R"({"type":"Dense"})"),
-            R"("type": expected "dense", "simhash", "reformer" or "clustered", got "Dense")");
+            R"("type": expected "dense", "simhash", "reformer", "clustered" or "local", got "Dense")");
   EXPECT_EQ(SpecError(R"({"type":1})"), R"("type": expected a string, got 1)");
   EXPECT_EQ(SpecError(R"({"bands":2})"), R"("type" is missing)");
   EXPECT_EQ(SpecError("5"), "expected a type name or an object, got 5");

@@ -30,7 +30,6 @@ TEST(Checks, SayWhatWasExpected) {
   EXPECT_THAT(Check(OneOf({"zero", "mean", "none"}), "mean"), IsEmpty());
   EXPECT_EQ(Check(OneOf({"zero", "mean", "none"}), "zreo"),
             "expected zero, mean or none, got \"zreo\" (did you mean \"zero\"?)");
-  EXPECT_EQ(Check(OneOf({"cpu"}), "cuda"), "expected cpu, got \"cuda\"");
   const CLI::Validator tasks = OneOf({"fill-mask", "text-classification", "question-answering", "feature-extraction"});
   for (const auto& [typed, ours] : {std::pair("sentiment-analysis", "text-classification"),
                                     {"text-embedding", "feature-extraction"},
@@ -209,6 +208,26 @@ TEST_F(AttentionFlagsTest, AJsonObjectReplacesEveryLayer) {
             std::vector<AttentionSpec>{want});
 }
 
+// A model's local layers are part of what it is: another attention is for the others.
+TEST_F(AttentionFlagsTest, LocalLayersAreLeftAlone) {
+  const AttentionSpec local{.kind = LocalAttention{}, .window = 5}, dense;
+  AttentionSpec clustered = ParseAttentionSpec("clustered", "test");
+  using Specs = std::vector<AttentionSpec>;
+  EXPECT_EQ(Over({dense, local, dense, local}, {"--attention", "clustered"}),
+            (Specs{clustered, local, clustered, local}));
+  EXPECT_EQ(Over({local, dense}, {"--attention", R"({"type": "clustered"})"}), (Specs{local, clustered}));
+  clustered.window = 9;
+  EXPECT_EQ(Over({dense, local}, {"--attention", "clustered", "--lsh_window", "9"}), (Specs{clustered, local}));
+  EXPECT_EQ(Over({clustered, local}, {"--attention", "dense"}), (Specs{dense, local}));
+  EXPECT_EQ(Over({dense, local}, {"--attention", "local", "--lsh_window", "9"}),
+            (Specs{{.kind = LocalAttention{}, .window = 9}, local}));
+  EXPECT_EQ(Wrong({local, dense}, {"--lsh_window", "9"}), "--lsh_window: has no meaning for dense attention");
+  // Where there are no others it is for all.
+  EXPECT_EQ(Over({local}, {"--lsh_window", "9"}), (Specs{{.kind = LocalAttention{}, .window = 9}}));
+  EXPECT_EQ(Over({local, local}, {"--attention", "dense"}), (Specs{dense}));
+  EXPECT_EQ(Over({}, {"--attention", "local"}).front().window, 64);
+}
+
 // What is opened begins anew where the number of levels changes; otherwise it stays.
 TEST_F(AttentionFlagsTest, LevelsOfClusters) {
   const auto clustered = [&](const std::vector<AttentionSpec>& over, const std::vector<std::string>& flags) {
@@ -242,7 +261,7 @@ TEST_F(AttentionFlagsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Wrong({}, {"--lsh_fill", "zreo"}), HasSubstr("--lsh_fill: expected zero, mean or none"));
   EXPECT_THAT(Wrong({}, {"--attention", "simhsh"}), HasSubstr("did you mean \"simhash\"?"));
   EXPECT_THAT(Wrong({}, {"--attention", "linear"}),
-              HasSubstr("--attention: expected dense, simhash, reformer or clustered"));
+              HasSubstr("--attention: expected dense, simhash, reformer, clustered or local"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash", "bnads": 3})"}), HasSubstr("did you mean \"bands\"?"));
   EXPECT_THAT(Wrong({}, {"--attention", R"({"type": "simhash")"}), HasSubstr("--attention"));
 }

@@ -39,7 +39,7 @@ struct SmallModel {
 
   // Clustered attention by these directions.
   static AttentionSpec Base() {
-    AttentionSpec base = AttentionKinds().back();
+    AttentionSpec base = *std::find_if(AttentionKinds().begin(), AttentionKinds().end(), Is<ClusteredAttention>);
     As<ClusteredAttention>(base).directions = Directions::kStored;
     return base;
   }

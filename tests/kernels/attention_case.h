@@ -162,6 +162,7 @@ inline PlannedAttention PlanOf(const AttentionCase& c) {
     return BuildClusteredPlan(c.spec, c.shape(), {c.query.data(), row, c.head_dim}, {c.key.data(), row, c.head_dim},
                               c.buckets.query, c.buckets.key);
   }
+  if (Is<LocalAttention>(c.spec)) return {BuildLocalPlan(c.spec, c.shape())};
   if (c.SharedKeys()) return {BuildReformerPlan(c.spec, c.shape(), c.buckets.query)};
   return {Is<DenseAttention>(c.spec) ? BuildDensePlan(c.shape())
                                      : BuildSimHashPlan(c.spec, c.shape(), c.buckets.query, c.buckets.key)};

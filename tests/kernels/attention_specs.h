@@ -70,12 +70,22 @@ inline std::vector<AttentionSpec> ReformerSpecs() {
 
 // [heads, this many, tokens] buckets.
 inline int HashesOf(const DenseAttention&) { return 1; }
+inline int HashesOf(const LocalAttention&) { return 1; }
 inline int HashesOf(const SimHashAttention& simhash) { return simhash.hashes; }
 inline int HashesOf(const ReformerAttention& reformer) { return reformer.rounds; }
 inline int HashesOf(const ClusteredAttention&) { return 1; }
 inline int HashesOf(const AttentionSpec& spec) {
   return std::visit([](const auto& kind) { return HashesOf(kind); }, spec.kind);
 }
+
+inline AttentionSpec Local(int window) { return {.kind = LocalAttention{}, .window = window}; }
+
+// No neighbour; less than a vector; a tile's middle that all rows see, in whole blocks and not; many tests' texts
+// whole.
+inline std::vector<AttentionSpec> LocalSpecs() { return {Local(0), Local(3), Local(41), Local(64), Local(290)}; }
+
+// Whether ready buckets can stand in for what a kind finds.
+inline bool HasBuckets(const AttentionSpec& spec) { return IsSparse(spec); }
 
 inline AttentionSpec Clustered(int cluster, int open, int groups) {
   return {.kind = ClusteredAttention{.cluster = {cluster}, .open = {open}, .groups = groups}};
@@ -87,6 +97,11 @@ inline AttentionSpec Bundled(int cluster, int open, int groups, int bundle) {
 
 inline AttentionSpec Levels(std::vector<int> cluster, std::vector<int> open, int groups) {
   return {.kind = ClusteredAttention{.cluster = std::move(cluster), .open = std::move(open), .groups = groups}};
+}
+
+inline AttentionSpec WithThreshold(AttentionSpec spec, double threshold) {
+  As<ClusteredAttention>(spec).threshold = threshold;
+  return spec;
 }
 
 // Every option once alone; bundles: of fewer queries than a vector, of more, of all of a group, more opened than there
@@ -113,7 +128,12 @@ inline std::vector<AttentionSpec> ClusteredSpecs() {
           WithAlways(Levels({16, 8}, {1, 1}, 2), 2, true, false),
           WithAlways(Levels({64, 4}, {9, 0}, 2), 1, true, true),
           WithAlways(Levels({20, 10}, {1, 4}, 5), 30, true, true),
-          WithAlways(Levels({256, 1}, {1, 3}, 2), 2, true, true)};
+          WithAlways(Levels({256, 1}, {1, 3}, 2), 2, true, true),
+          WithThreshold(Clustered(16, 1, 3), -1),
+          WithThreshold(WithAlways(Clustered(8, 2, 4), 2, true, true), 0.5),
+          WithThreshold(WithAlways(Bundled(8, 2, 3, 5), 2, true, true), 0.5),
+          WithThreshold(WithAlways(Bundled(8, 3, 2, 20), 0, true, true), -2),
+          WithThreshold(WithAlways(Levels({32, 8}, {2, 3}, 4), 2, true, true), 0.5)};
 }
 
 // Of a kind that has chunks.
@@ -143,8 +163,8 @@ inline std::vector<AttentionSpec> DenseAndSimHashSpecs() {
 
 inline std::vector<AttentionSpec> AllSpecs() {
   std::vector<AttentionSpec> specs = DenseAndSimHashSpecs();
-  const std::vector<AttentionSpec> reformers = ReformerSpecs();
-  specs.insert(specs.end(), reformers.begin(), reformers.end());
+  for (const std::vector<AttentionSpec>& of_kind : {LocalSpecs(), ReformerSpecs()})
+    specs.insert(specs.end(), of_kind.begin(), of_kind.end());
   return specs;
 }
 
@@ -176,6 +196,7 @@ inline std::string NameOf(const SimHashAttention& simhash) {
 }
 
 inline std::string NameOf(const DenseAttention&) { return "dense"; }
+inline std::string NameOf(const LocalAttention&) { return "local"; }
 
 inline std::string NameOf(const ClusteredAttention& clustered) {
   std::string name = "clustered_c";
@@ -183,7 +204,9 @@ inline std::string NameOf(const ClusteredAttention& clustered) {
   name += "o";
   for (const int open : clustered.open) name += std::to_string(open) + "_";
   name += "g" + std::to_string(clustered.groups);
-  return clustered.bundle > 1 ? name + "_s" + std::to_string(clustered.bundle) : name;
+  if (clustered.bundle > 1) name += "_s" + std::to_string(clustered.bundle);
+  if (clustered.threshold) name += *clustered.threshold < 0 ? "_low_threshold" : "_threshold";
+  return name;
 }
 
 inline std::string NameOf(const AttentionSpec& spec) {

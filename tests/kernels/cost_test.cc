@@ -38,6 +38,16 @@ TEST(Cost, KflopGridOfThePaper) {
   EXPECT_DOUBLE_EQ(CostOfAttention({}, 2, 64, 10).paper_flops(), 25600);
 }
 
+TEST(Cost, OfWindows) {
+  const AttentionSpec spec = ParseAttentionSpec({{"type", "local"}, {"window", 10}}, "test");
+  const AttentionCost cost = CostOfAttention(spec, 2, 64, 100), dense = CostOfAttention({}, 2, 64, 100);
+  EXPECT_DOUBLE_EQ(cost.pairs, 2 * (100 * 21 - 10 * 11));
+  EXPECT_DOUBLE_EQ(cost.pairs_total, 2 * 100 * 100);
+  EXPECT_DOUBLE_EQ(cost.full_flops(), dense.full_flops() * cost.share());
+  EXPECT_EQ(cost.selection_flops, 0);
+  EXPECT_DOUBLE_EQ(CostOfAttention(spec, 2, 64, 8).pairs, 2 * 8 * 8);
+}
+
 // 512 tokens: 32 centroids, 64 keys of opened clusters, and of seven others what those do not hold already.
 TEST(Cost, OfClusters) {
   const AttentionSpec spec = ParseAttentionSpec("clustered", "test");
@@ -78,6 +88,9 @@ TEST(Cost, DotProductsOfThePaper) {
   EXPECT_NEAR((cost.selection_flops + 2 * 64 * 28.5) / 1000, 13.89, 0.005);
   EXPECT_NEAR(cost.score_flops, 128 * cost.dot_products, 1e-9);
   EXPECT_EQ(CostOfAttention({}, 2, 64, 10).dot_products, 200);
+  EXPECT_NEAR(
+      CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10, /*share=*/28.0 / 200).dot_products, 28,
+      1e-9);
   EXPECT_EQ(cost.pairs_total, 200);
 }
 

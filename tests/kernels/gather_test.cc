@@ -90,6 +90,17 @@ TEST(Gather, SumsOfThreeTables) {
       for (int64_t c = 0; c < columns; ++c)
         want.push_back(words[w[i] * columns + c] + types[t[i] * columns + c] + positions[p[i] * columns + c]);
     EXPECT_EQ(sum, want);
+    // Without a table of positions, and of types: the indices that are left out are not looked at.
+    std::vector<float> of_words, of_two;
+    for (size_t i = 0; i < w.size(); ++i)
+      for (int64_t c = 0; c < columns; ++c) {
+        of_words.push_back(words[w[i] * columns + c]);
+        of_two.push_back(words[w[i] * columns + c] + types[t[i] * columns + c]);
+      }
+    SumEmbeddings({columns, words.data(), nullptr, nullptr}, {w, {}, {}}, sum.data());
+    EXPECT_EQ(sum, of_words);
+    SumEmbeddings({columns, words.data(), types.data(), nullptr}, {w, t, {}}, sum.data());
+    EXPECT_EQ(sum, of_two);
   }
 }
 

@@ -51,6 +51,7 @@ TEST_P(Independence, ThreadsChangeNothing) {
   AttentionSpec busy = spec();
   SetChunk(busy, 500);
   if (Is<ReformerAttention>(busy)) As<ReformerAttention>(busy).buckets = {2, 0};
+  if (Is<LocalAttention>(busy)) busy.window = 500;
   const bool one_hash = Is<SimHashAttention>(busy) && HashesOf(busy) == 1;
   const int length = one_hash ? 1550 : 1250;
   if (one_hash) As<SimHashAttention>(busy).table_size = 2;

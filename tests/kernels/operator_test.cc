@@ -50,7 +50,7 @@ class Laid {
     call.out = Out(0);
     call.lse = lse_.data();
     call.dropout = c_.Dropout();
-    if (!Is<DenseAttention>(c_.spec)) call.buckets = &given_;
+    if (HasBuckets(c_.spec)) call.buckets = &given_;
     return call;
   }
 
@@ -132,7 +132,7 @@ TEST_P(OperatorOf, IsTheDirectCallsBitForBitInAnyLayout) {
     EXPECT_EQ(got.counts.pairs_computed, want.counts.pairs_computed);
     EXPECT_EQ(got.counts.pairs_total, want.counts.pairs_total);
     EXPECT_EQ(got.counts.attention_flops, want.counts.attention_flops);
-    EXPECT_EQ(got.counts.selection_flops, Is<DenseAttention>(c.spec) ? want.counts.selection_flops : 0);
+    EXPECT_EQ(got.counts.selection_flops, HasBuckets(c.spec) ? 0 : want.counts.selection_flops);
     EXPECT_TRUE(laid.GapsAreUntouched());
   }
 }

@@ -267,16 +267,16 @@ TEST_P(WorkMemory, OfLongSequencesIsLinear) {
 INSTANTIATE_TEST_SUITE_P(
     Plan, WorkMemory,
     ::testing::Combine(
-        ::testing::Values(MemoryCase{"dense", AttentionSpec{}, 4096, 1, 256},
-                          MemoryCase{"full_mean_512", SimHash(Pairs::kFull, Fill::kMean, 1, 512), 65536, 2, 64},
-                          MemoryCase{"full_zero_16m", SimHash(Pairs::kFull, Fill::kZero, 1, 16'000'000), 65536, 2, 64},
-                          MemoryCase{"full_mean_16m", SimHash(Pairs::kFull, Fill::kMean, 1, 16'000'000), 65536, 2, 64},
-                          MemoryCase{"sorted_mean", LongSorted(Fill::kMean, 1), 65536, 2, 64},
-                          MemoryCase{"sorted_none_3", LongSorted(Fill::kNone, 3), 65536, 2, 64},
-                          MemoryCase{"reformer", LongReformer(1), 65536, 2, 64},
-                          MemoryCase{"reformer_4_once", LongReformer(4), 65536, 2, 64},
-                          MemoryCase{"reference_zero_16m", SimHash(Pairs::kReference, Fill::kZero, 2, 16'000'000),
-                                     65536, 2, 64}),
+        ::testing::Values(
+            MemoryCase{"dense", AttentionSpec{}, 4096, 1, 256}, MemoryCase{"local", Local(64), 65536, 2, 64},
+            MemoryCase{"full_mean_512", SimHash(Pairs::kFull, Fill::kMean, 1, 512), 65536, 2, 64},
+            MemoryCase{"full_zero_16m", SimHash(Pairs::kFull, Fill::kZero, 1, 16'000'000), 65536, 2, 64},
+            MemoryCase{"full_mean_16m", SimHash(Pairs::kFull, Fill::kMean, 1, 16'000'000), 65536, 2, 64},
+            MemoryCase{"sorted_mean", LongSorted(Fill::kMean, 1), 65536, 2, 64},
+            MemoryCase{"sorted_none_3", LongSorted(Fill::kNone, 3), 65536, 2, 64},
+            MemoryCase{"reformer", LongReformer(1), 65536, 2, 64},
+            MemoryCase{"reformer_4_once", LongReformer(4), 65536, 2, 64},
+            MemoryCase{"reference_zero_16m", SimHash(Pairs::kReference, Fill::kZero, 2, 16'000'000), 65536, 2, 64}),
         ::testing::Values(1, 2)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param)) + "_threads";

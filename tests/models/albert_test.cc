@@ -127,7 +127,7 @@ TEST(AlbertGroups, AreIntegers) {
 
 TEST(AlbertGroups, UsesAreCounted) {
   const auto uses = [](const ModelConfig& config, const std::string& name) {
-    for (const ParameterSpec& spec : AlbertParameters(config, Task::kMaskedLm))
+    for (const ParameterSpec& spec : EncoderParameters<AlbertForm>(config, Task::kMaskedLm))
       if (spec.name == "albert.encoder.albert_layer_groups." + name) return spec.role.uses;
     return 0;
   };

@@ -162,7 +162,8 @@ TEST(ParseModelConfig, AttentionIsStrict) {
   EXPECT_EQ(MemberError(R"("num_hidden_layers":2,"attention":["dense",{"type":"simhash","hashes":0}])"),
             "\"attention\"[1]: \"hashes\": expected 1 to 1024, got 0");
   EXPECT_EQ(MemberError(R"("attention":"linear")"),
-            "\"attention\": \"type\": expected \"dense\", \"simhash\", \"reformer\" or \"clustered\", got \"linear\"");
+            "\"attention\": \"type\": expected \"dense\", \"simhash\", \"reformer\", \"clustered\" or \"local\", got "
+            "\"linear\"");
   EXPECT_EQ(MemberError(R"("attention":7)"), "\"attention\": expected a type name or an object, got 7");
 }
 
@@ -266,8 +267,12 @@ TEST(ParseModelConfig, NumbersOutOfRange) {
 }
 
 TEST(ParseModelConfig, VariantsThatAreNotComputed) {
-  EXPECT_EQ(MemberError(R"("model_type":"roberta")"),
-            "\"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"qanet\", got \"roberta\"");
+  EXPECT_EQ(MemberError(R"("model_type":"xlnet")"),
+            "\"model_type\": expected \"albert\" or \"bert\" or \"bidaf\" or \"distilbert\" or \"modernbert\" or "
+            "\"nomic_bert\" or \"qanet\" or \"roberta\" or \"xlm-roberta\", got \"xlnet\"");
+  EXPECT_EQ(MemberError(R"("auto_map":{"AutoModel":"someone/code--modeling_other.OtherBertModel"})"),
+            "\"auto_map\": the model is what the code \"someone/code--modeling_other.OtherBertModel\" computes, which "
+            "is not known here");
   EXPECT_EQ(MemberError(R"("position_embedding_type":"relative_key")"),
             "\"position_embedding_type\": expected \"absolute\", got \"relative_key\"");
   EXPECT_EQ(MemberError(R"("is_decoder":true)"), "\"is_decoder\": expected false (encoders only), got true");
@@ -365,7 +370,8 @@ TEST(ModelConfigTest, EveryKeyIsDocumented) {
     const OptionTable<ModelConfig> table = ConfigTable(*family);
     for (const Option<ModelConfig>& option : table.options) {
       const Json value = option.write(table.defaults);
-      const std::string shown = value.is_null() ? "—" : value.is_object() ? value["type"].dump() : value.dump();
+      const bool has_type = value.is_object() && value.contains("type");
+      const std::string shown = value.is_null() ? "—" : has_type ? value["type"].dump() : value.dump();
       const Option<ModelConfig>* known = FindOption(first, option.name);
       std::string line = fmt::format("| `{}` | {} | {}{}{} |\n", option.name, shown, option.range,
                                      option.range.empty() ? "" : ": ", option.help);

@@ -18,6 +18,7 @@ class GoldenTensors {
  public:
   explicit GoldenTensors(const std::string& path) : file_(path) {}
 
+  bool Has(const std::string& name) const { return file_.Find(name) != nullptr; }
   // `got` is the file's tensor `name` to within factor · its largest value + floor.
   void Expect(const std::string& name, const torch::Tensor& got, double factor, double floor = 0) {
     SCOPED_TRACE(name);

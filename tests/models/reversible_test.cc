@@ -119,8 +119,7 @@ Result RunStored(const ModelConfig& config, const PackedBatch& batch) {
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     layers.push_back(ReversibleEncoderLayer(parameters, BertLayerNames(layer, /*reversible=*/true), config,
                                             {static_cast<uint32_t>(layer), layer})(context, context));
-  const Embeddings embeddings(parameters, "bert.embeddings", config.layer_norm_eps, config.hidden_dropout_prob,
-                              config.pad_token_id);
+  const Embeddings embeddings(parameters, BertForm(config, Task::kMaskedLm).embeddings);
   const LayerNorm norm(parameters, "bert.encoder.LayerNorm", config.layer_norm_eps);
   Result result;
   const Tensor last = norm(RunReversibleReference(embeddings(batch.tokens, context), layers), {}, {});

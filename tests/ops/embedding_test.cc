@@ -50,6 +50,21 @@ TEST(EmbeddingTest, GradientOfTheWordsHasTheRowsOfTheBatch) {
   SetAllThreads(HardwareThreads());
 }
 
+// A table that is not there adds nothing, and the row of padding in the table of positions has no gradient.
+TEST(EmbeddingTest, TablesMayBeMissing) {
+  auto indices = std::make_shared<EmbeddingIndices>();
+  indices->words = {4, 0, 2}, indices->positions = {2, 1, 3}, indices->types = {0, 1, 0};
+  indices->padding_position = 1;
+  const Tensor words = Normal({6, 4}, 1).requires_grad_(true), positions = Normal({5, 4}, 2).requires_grad_(true);
+  const Tensor of_words = EmbeddingSum(words, {}, {}, indices);
+  EXPECT_TRUE(of_words.equal(words.index_select(0, torch::tensor({4, 0, 2}))));
+  const Tensor sum = EmbeddingSum(words, positions, {}, indices);
+  EXPECT_TRUE(sum.equal(EmbeddingSumReference(words, positions, {}, *indices)));
+  sum.sum().backward();
+  EXPECT_TRUE(positions.grad().sum(1).equal(torch::tensor({0.0F, 0.0F, 4.0F, 4.0F, 0.0F})));
+  EXPECT_TRUE(words.grad().to_dense().sum(1).equal(torch::tensor({4.0F, 0.0F, 4.0F, 0.0F, 4.0F, 0.0F})));
+}
+
 TEST(EmbeddingTest, ABatchOfPaddingHasAGradientWithoutRows) {
   auto indices = std::make_shared<EmbeddingIndices>();
   indices->words = {0, 0}, indices->positions = {0, 0}, indices->types = {0, 0};

@@ -14,7 +14,7 @@ namespace {
 enum class Pair { kSeen, kUnseen, kAbsent };
 
 // One sequence under one head: SimHash, or exact attention, which is what `simhash` does with a sequence that is not
-// hashed.
+// hashed; of local attention the pairs within its window.
 class Unit {
  public:
   Unit(const SimHashAttention& simhash, const Inputs& in, int sequence, int head)
@@ -23,6 +23,7 @@ class Unit {
         head_(head),
         begin_(in.shape.cu_seqlens[sequence]),
         length_(in.shape.cu_seqlens[sequence + 1] - begin_),
+        reach_(Is<LocalAttention>(in.spec) ? in.spec.window : length_),
         mirrors_(IsSparseAt(in.spec, static_cast<int>(length_)) && simhash.pairs == Pairs::kReference),
         pairs_(simhash, in.spec, static_cast<int>(length_), Buckets(in.query_buckets), Buckets(in.key_buckets),
                in.shape.tokens()) {
@@ -47,6 +48,7 @@ class Unit {
   const std::vector<double>& mean_key() const { return mean_key_; }
 
   Pair Kind(int64_t i, int64_t j) const {
+    if (std::abs(i - j) > reach_) return Pair::kAbsent;
     if (pairs_.Sees(i, j)) return Pair::kSeen;
     return simhash_.fill == Fill::kNone ? Pair::kAbsent : Pair::kUnseen;
   }
@@ -83,7 +85,7 @@ class Unit {
   const SimHashAttention& simhash_;
   const Inputs& in_;
   int head_;
-  int64_t begin_, length_;
+  int64_t begin_, length_, reach_;
   bool mirrors_;
   SimHashPairs pairs_;
   uint64_t dropout_key_ = 0;
@@ -209,6 +211,12 @@ Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const doub
   return Backward(SimHashAttention{}, in, grad_out);
 }
 
+Outputs Forward(const LocalAttention&, const Inputs& in) { return Forward(DenseAttention{}, in); }
+
+Gradients Backward(const LocalAttention&, const Inputs& in, std::span<const double> grad_out) {
+  return Backward(DenseAttention{}, in, grad_out);
+}
+
 namespace {
 
 // The place of a sign pattern in Gray order, where each differs from the one before in one bit: bit b of the place is
@@ -236,6 +244,7 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out) {
 namespace {
 
 Buckets Find(const DenseAttention&, const Inputs&, const Projections&) { return {}; }
+Buckets Find(const LocalAttention&, const Inputs&, const Projections&) { return {}; }
 Buckets Find(const SimHashAttention&, const Inputs& in, const Projections& projections) {
   return Hash(in, std::get<SimHashPlanes>(projections));
 }

@@ -39,6 +39,8 @@ Gradients Backward(const Inputs& in, std::span<const double> grad_out);
 // files of their own.
 Outputs Forward(const DenseAttention&, const Inputs& in);
 Gradients Backward(const DenseAttention&, const Inputs& in, std::span<const double> grad_out);
+Outputs Forward(const LocalAttention&, const Inputs& in);
+Gradients Backward(const LocalAttention&, const Inputs& in, std::span<const double> grad_out);
 Outputs Forward(const SimHashAttention& simhash, const Inputs& in);
 Gradients Backward(const SimHashAttention& simhash, const Inputs& in, std::span<const double> grad_out);
 

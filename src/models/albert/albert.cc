@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include "models/albert/config.h"
-#include "models/token_batch.h"
 
 namespace lshformer {
 namespace {
-
-constexpr const char* kEmbeddings = "albert.embeddings";
-constexpr const char* kEmbeddingMap = "albert.encoder.embedding_hidden_mapping_in";
 
 // A reversible layer's LayerNorms stand before its maps, and have other names than an ordinary one's.
 EncoderLayerNames LayerNames(const ModelConfig& config, const AlbertGroups& groups, int64_t inner) {
@@ -41,59 +37,28 @@ EncoderNames LayersOf(const ModelConfig& config) {
   return names;
 }
 
-HeadNames HeadsOf(const ModelConfig& config) {
-  return {.pooler = "albert.pooler",
-          .masked_lm = {.transform = "predictions.dense",
-                        .transform_norm = "predictions.LayerNorm",
-                        .decoder_bias = "predictions.bias"},
-          .sentence_pairs = "sop_classifier.classifier",
-          .conditional_answers = config.own<AlbertConfig>().question_answering_head == AnswerHead::kConditional};
-}
-
-HeadDropout DropoutOf(const ModelConfig& config) {
-  const double own = config.own<AlbertConfig>().classifier_dropout_prob;
-  return {.sentence_pairs = own, .classifier = own};
-}
-
-std::optional<Linear> EmbeddingMap(const ModelConfig& config, const ParameterMap& parameters) {
-  if (!HasEmbeddingMap(config)) return std::nullopt;
-  return parameters.LinearOf(kEmbeddingMap);
+HeadForm HeadsOf(const ModelConfig& config, Task task) {
+  const AlbertConfig& own = config.own<AlbertConfig>();
+  HeadForm form{.masked_lm = {.transform = {.map = "predictions.dense",
+                                            .norm = "predictions.LayerNorm",
+                                            .function = config.hidden_act},
+                              .decoder_bias = "predictions.bias"},
+                .sentence_pairs = "sop_classifier.classifier",
+                .conditional_answers = own.question_answering_head == AnswerHead::kConditional,
+                .sentence_pair_dropout = own.classifier_dropout_prob,
+                .classifier_dropout = own.classifier_dropout_prob};
+  if (task != Task::kMaskedLm && task != Task::kQuestionAnswering)
+    form.pooler = PoolerForm{.transform = {.map = "albert.pooler"}};
+  return form;
 }
 
 }  // namespace
 
-std::vector<ParameterSpec> AlbertParameters(const ModelConfig& config, Task task) {
-  const int64_t width = config.embedding_size;
-  std::vector<ParameterSpec> specs;
-  Embeddings::AppendSpecs(
-      specs, kEmbeddings,
-      {config.vocab_size, config.max_position_embeddings, config.type_vocab_size, width, "embedding_size"});
-  if (HasEmbeddingMap(config))
-    AppendLinear(specs, kEmbeddingMap, config.hidden_size, width, "encoder.embedding_hidden_mapping_in",
-                 fmt::format("hidden_size {}, embedding_size {}", config.hidden_size, width));
-  Encoder::AppendSpecs(specs, LayersOf(config), config);
-  EncoderHeads::AppendSpecs(specs, HeadsOf(config), config, task);
-  return specs;
-}
-
-AlbertModel::AlbertModel(ModelConfig config, Task task, const ParameterMap& parameters)
-    : Model(std::move(config), task),
-      named_(parameters.Named(AlbertParameters(config_, task))),
-      embeddings_(parameters, kEmbeddings, config_.layer_norm_eps, config_.hidden_dropout_prob, config_.pad_token_id),
-      embedding_map_(EmbeddingMap(config_, parameters)),
-      encoder_(parameters, LayersOf(config_), config_),
-      heads_(parameters, HeadsOf(config_), config_, task, DropoutOf(config_), embeddings_.words()) {}
-
-ModelOutput AlbertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
-  CheckTokens(batch, config_);
-  ModelOutput output;
-  const ForwardContext context = ContextOf(batch, options, output);
-  const std::vector<int64_t> read = heads_.TokensRead(batch, options);
-  torch::Tensor hidden = embeddings_(batch.tokens, context);                                  // [T, E]
-  if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);                  // [T, H]
-  output.last_hidden_state = encoder_(hidden, context, HiddenStates(options, output), read);  // [T, H], [read, H]
-  heads_({output.last_hidden_state, read}, batch, options, context, output);
-  return output;
+EncoderModelForm AlbertForm(const ModelConfig& config, Task task) {
+  return {.embeddings = TokenEmbeddings("albert.embeddings", config),
+          .embedding_map = HasEmbeddingMap(config) ? "albert.encoder.embedding_hidden_mapping_in" : "",
+          .encoder = LayersOf(config),
+          .heads = HeadsOf(config, task)};
 }
 
 }  // namespace lshformer

@@ -5,33 +5,10 @@
 //
 // Layers are BERT's. As in the published code, and not as in HF's, dropout also stands behind the feed-forward.
 #pragma once
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "models/heads.h"
-#include "models/model.h"
-#include "nn/embeddings.h"
-#include "nn/encoder.h"
+#include "models/encoder_model.h"
 
 namespace lshformer {
 
-// Every parameter once. A pure function of the config: nothing is allocated.
-std::vector<ParameterSpec> AlbertParameters(const ModelConfig& config, Task task);
-
-class AlbertModel final : public Model {
- public:
-  AlbertModel(ModelConfig config, Task task, const ParameterMap& parameters);
-  std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const override { return named_; }
-
- private:
-  ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) override;
-  std::vector<std::pair<std::string, torch::Tensor>> named_;
-  Embeddings embeddings_;
-  std::optional<Linear> embedding_map_;
-  Encoder encoder_;
-  EncoderHeads heads_;
-};
+EncoderModelForm AlbertForm(const ModelConfig& config, Task task);
 
 }  // namespace lshformer

@@ -18,10 +18,6 @@ constexpr WeightAlias kAliases[] = {{"predictions.decoder.weight", "albert.embed
                                     {"predictions.decoder.bias", "predictions.bias"}};
 constexpr const char* kFirstMap = "albert.encoder.embedding_hidden_mapping_in.weight";
 
-ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
-  return std::make_shared<AlbertModel>(std::move(config), task, parameters);
-}
-
 std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
   const auto own = by_name.lower_bound("albert.");
   if (own == by_name.end() || !own->first.starts_with("albert."))
@@ -55,8 +51,8 @@ constexpr Family kAlbertFamily{
     .layers = GroupCount,
     .layers_key = "num_hidden_groups",
     .first_parameter = "albert.embeddings.LayerNorm.weight",
-    .parameters = AlbertParameters,
-    .build = Build,
+    .parameters = EncoderParameters<AlbertForm>,
+    .build = BuildEncoder<AlbertForm>,
     .explain_missing = ExplainMissing};
 
 }  // namespace lshformer

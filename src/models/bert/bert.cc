@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "models/bert/config.h"
-#include "models/token_batch.h"
 
 namespace lshformer {
 
@@ -31,48 +30,26 @@ EncoderNames LayersOf(const ModelConfig& config) {
   return names;
 }
 
-HeadNames HeadsOf() {
-  return {.pooler = "bert.pooler.dense",
-          .masked_lm = {.transform = "cls.predictions.transform.dense",
-                        .transform_norm = "cls.predictions.transform.LayerNorm",
-                        .decoder_bias = "cls.predictions.bias"},
-          .sentence_pairs = "cls.seq_relationship"};
-}
+bool HasPooler(Task task) { return task != Task::kMaskedLm && task != Task::kQuestionAnswering; }
 
-HeadDropout DropoutOf(const ModelConfig& config) {
+HeadForm HeadsOf(const ModelConfig& config, Task task) {
+  HeadForm form{.masked_lm = {.transform = {.map = "cls.predictions.transform.dense",
+                                            .norm = "cls.predictions.transform.LayerNorm",
+                                            .function = config.hidden_act},
+                              .decoder_bias = "cls.predictions.bias"},
+                .sentence_pairs = "cls.seq_relationship"};
+  if (HasPooler(task)) form.pooler = PoolerForm{.transform = {.map = "bert.pooler.dense"}};
   const double own = config.own<BertConfig>().classifier_dropout;
-  return {.sentence_pairs = 0, .classifier = own < 0 ? config.hidden_dropout_prob : own};
+  form.classifier_dropout = own < 0 ? config.hidden_dropout_prob : own;
+  return form;
 }
 
 }  // namespace
 
-std::vector<ParameterSpec> BertParameters(const ModelConfig& config, Task task) {
-  std::vector<ParameterSpec> specs;
-  Embeddings::AppendSpecs(
-      specs, "bert.embeddings",
-      {config.vocab_size, config.max_position_embeddings, config.type_vocab_size, config.hidden_size});
-  Encoder::AppendSpecs(specs, LayersOf(config), config);
-  EncoderHeads::AppendSpecs(specs, HeadsOf(), config, task);
-  return specs;
-}
-
-BertModel::BertModel(ModelConfig config, Task task, const ParameterMap& parameters)
-    : Model(std::move(config), task),
-      named_(parameters.Named(BertParameters(config_, task))),
-      embeddings_(parameters, "bert.embeddings", config_.layer_norm_eps, config_.hidden_dropout_prob,
-                  config_.pad_token_id),
-      encoder_(parameters, LayersOf(config_), config_),
-      heads_(parameters, HeadsOf(), config_, task, DropoutOf(config_), embeddings_.words()) {}
-
-ModelOutput BertModel::Run(const PackedBatch& batch, const ForwardOptions& options) {
-  CheckTokens(batch, config_);
-  ModelOutput output;
-  const ForwardContext context = ContextOf(batch, options, output);
-  const std::vector<int64_t> read = heads_.TokensRead(batch, options);
-  const torch::Tensor embeddings = embeddings_(batch.tokens, context);                            // [T, H]
-  output.last_hidden_state = encoder_(embeddings, context, HiddenStates(options, output), read);  // [T, H], [read, H]
-  heads_({output.last_hidden_state, read}, batch, options, context, output);
-  return output;
+EncoderModelForm BertForm(const ModelConfig& config, Task task) {
+  return {.embeddings = TokenEmbeddings("bert.embeddings", config),
+          .encoder = LayersOf(config),
+          .heads = HeadsOf(config, task)};
 }
 
 }  // namespace lshformer

@@ -12,26 +12,10 @@ double ParameterCount(const ModelConfig& config) {
          2 * hidden * hidden + static_cast<double>(config.num_labels) * hidden;
 }
 
-Option<BertConfig> ClassifierDropout() {
-  constexpr NumberRange kProbability{.low = 0, .high = 1, .high_open = true};
-  Option<BertConfig> option = Number("classifier_dropout", &BertConfig::classifier_dropout, kProbability,
-                                     "before the classifier; null: `hidden_dropout_prob`");
-  option.read = [read = std::move(option.read)](const Json& object, std::string_view where, BertConfig& into) {
-    if (object.at("classifier_dropout").is_null())
-      into = {};
-    else
-      read(object, where, into);
-  };
-  option.write = [](const BertConfig& from) {
-    return from.classifier_dropout < 0 ? Json() : Json(from.classifier_dropout);
-  };
-  return std::move(option).NullIsValue();
-}
-
 }  // namespace
 
 std::vector<Option<ModelConfig>> BertOptions() {
-  std::vector<Option<ModelConfig>> options{OwnOption(ClassifierDropout())};
+  std::vector<Option<ModelConfig>> options{ClassifierDropout(&BertConfig::classifier_dropout)};
   for (Option<ModelConfig>& option : TokenOptions()) options.push_back(std::move(option));
   return options;
 }

@@ -19,10 +19,6 @@ constexpr std::string_view kParts[] = {"embeddings.", "encoder.", "pooler."};
 constexpr WeightAlias kAliases[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                                     {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 
-ModelPtr Build(ModelConfig config, Task task, const ParameterMap& parameters) {
-  return std::make_shared<BertModel>(std::move(config), task, parameters);
-}
-
 std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig& config) {
   const auto own = by_name.lower_bound("bert.");
   if (own == by_name.end() || !own->first.starts_with("bert."))
@@ -51,8 +47,8 @@ constexpr Family kBertFamily{.model_type = "bert",
                              .layer_prefix = "bert.encoder.layer.",
                              .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
                              .first_parameter = "bert.embeddings.LayerNorm.weight",
-                             .parameters = BertParameters,
-                             .build = Build,
+                             .parameters = EncoderParameters<BertForm>,
+                             .build = BuildEncoder<BertForm>,
                              .explain_missing = ExplainMissing};
 
 }  // namespace lshformer

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "kernels/cpu/amx/amx_tiles.h"
 #include "kernels/cpu/linear/amx_linear.h"
+#include "kernels/gated.h"
 #include "kernels/low_precision.h"
 #include "kernels/work_memory.h"
 
@@ -109,6 +110,26 @@ void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLine
     } else {
       first.Run(count, x_rows, inner, function);
       second.Run(count, inner, y_rows, {});
+    }
+  });
+}
+
+void RunBothGated(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
+                  const float* x, float* y) {
+  const int64_t columns = second.in();
+  const bool rounded = second.rounds();
+  ForPiecesOfRows(rows, first.in_amx_tiles(), [&](int64_t begin, int64_t count) {
+    float* inner = WorkspaceOf(WorkspaceUse::kInner, count * 2 * columns * sizeof(float));
+    float* gated = WorkspaceOf(WorkspaceUse::kGated, count * columns * sizeof(float));
+    first.Run(count, x + begin * first.in(), inner, {});
+    float* y_rows = y + begin * second.out();
+    if (rounded) {
+      auto* gated_rows = reinterpret_cast<BFloat16*>(gated);
+      GateRows(function, inner, count, columns, gated_rows);
+      second.in_amx_tiles_->Rounded()->Run(count, gated_rows, y_rows, {});
+    } else {
+      GateRows(function, inner, count, columns, gated);
+      second.Run(count, gated, y_rows, {});
     }
   });
 }

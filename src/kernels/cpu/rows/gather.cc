@@ -80,9 +80,15 @@ void SumEmbeddings(const EmbeddingTables& tables, const EmbeddingRows& rows, flo
   const int64_t columns = tables.columns;
   ParallelFor(std::ssize(rows.words), kRows, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float *word = tables.words + rows.words[row] * columns, *type = tables.types + rows.types[row] * columns;
-      const float* position = tables.positions + rows.positions[row] * columns;
-      for (int64_t c = 0; c < columns; ++c) sum[row * columns + c] = word[c] + type[c] + position[c];
+      float* to = sum + row * columns;
+      std::copy_n(tables.words + rows.words[row] * columns, columns, to);
+      const auto add = [&](const float* table, std::span<const int32_t> numbers) {
+        if (table == nullptr) return;
+        const float* from = table + numbers[row] * columns;
+        for (int64_t c = 0; c < columns; ++c) to[c] += from[c];
+      };
+      add(tables.types, rows.types);
+      add(tables.positions, rows.positions);
     }
   });
 }

@@ -1,0 +1,92 @@
+#include "models/modernbert/family.h"
+
+#include <fmt/format.h>
+
+#include "models/encoder_model.h"
+#include "models/modernbert/config.h"
+
+namespace lshformer {
+namespace {
+
+EncoderLayerNames LayerNames(int64_t layer) {
+  const std::string block = fmt::format("encoder.layer.{}", layer);
+  const auto name = [&](const char* part) { return fmt::format("model.layers.{}.{}", layer, part); };
+  return {.query_key_value = name("attn.Wqkv"),
+          .attention_output = name("attn.Wo"),
+          .attention_norm = layer == 0 ? "" : name("attn_norm"),  // the embeddings' stands right before
+          .inner = name("mlp.Wi"),
+          .outer = name("mlp.Wo"),
+          .feed_forward_norm = name("mlp_norm"),
+          .attention_block = block,
+          .feed_forward_block = block};
+}
+
+Bias BiasIf(bool there) { return there ? Bias::kOne : Bias::kNone; }
+
+HeadForm HeadsOf(const ModernBertConfig& own, Task task) {
+  const HeadTransformForm transform{.map = "head.dense",
+                                    .norm = "head.norm",
+                                    .function = own.classifier_activation,
+                                    .bias = BiasIf(own.classifier_bias),
+                                    .norm_bias = BiasIf(own.norm_bias)};
+  HeadForm form{.masked_lm = {.transform = transform, .decoder_bias = own.decoder_bias ? "decoder.bias" : ""},
+                .answers = "classifier",
+                .classifier_dropout = own.classifier_dropout,
+                .answer_dropout = own.classifier_dropout};
+  if (task == Task::kQuestionAnswering) form.answer_transform = transform;
+  if (task == Task::kSequenceClassification || task == Task::kMultipleChoice)
+    form.pooler = PoolerForm{
+        .transform = transform, .pooling = own.mean_pooling ? Pooling::kMean : Pooling::kCls, .block = "head"};
+  return form;
+}
+
+EncoderModelForm Form(const ModelConfig& config, Task task) {
+  const ModernBertConfig& own = config.own<ModernBertConfig>();
+  EncoderModelForm form{.embeddings = TokenEmbeddings("model.embeddings", config)};
+  form.embeddings.words = "model.embeddings.tok_embeddings.weight";
+  form.embeddings.positions = form.embeddings.types = "";
+  form.embeddings.norm = "model.embeddings.norm";
+  form.embeddings.norm_bias = BiasIf(own.norm_bias);
+  form.embeddings.dropout = own.embedding_dropout;
+  form.encoder.norm = "model.final_norm";
+  form.encoder.norm_block = "encoder.final_norm";
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) form.encoder.layers.push_back(LayerNames(layer));
+  form.heads = HeadsOf(own, task);
+  return form;
+}
+
+constexpr Head kHeads[] = {{Task::kEncoder, "ModernBertModel"},
+                           {Task::kMaskedLm, "ModernBertForMaskedLM"},
+                           {Task::kSequenceClassification, "ModernBertForSequenceClassification"},
+                           {Task::kMultipleChoice, "ModernBertForMultipleChoice"},
+                           {Task::kQuestionAnswering, "ModernBertForQuestionAnswering"}};
+constexpr std::string_view kStreams[] = {"tokens"};
+constexpr std::string_view kParts[] = {"embeddings.", "layers.", "final_norm."};
+constexpr WeightAlias kAliases[] = {{"decoder.weight", "model.embeddings.tok_embeddings.weight"}};
+
+std::string ExplainMissing(const std::map<std::string, std::string>& by_name, const ModelConfig&) {
+  const bool none = !by_name.contains("model.embeddings.tok_embeddings.weight");
+  return none ? ": the file has no tensor of a ModernBERT model; is \"model_type\" another?" : "";
+}
+
+}  // namespace
+
+constexpr Family kModernBertFamily{
+    .model_type = "modernbert",
+    .options = ModernBertOptions,
+    .encoder_layers = true,
+    .encoder_keys = kModernBertKeys,
+    .set_defaults = SetModernBertDefaults,
+    .complete = CompleteModernBertConfig,
+    .check = CheckModernBertConfig,
+    .heads = kHeads,
+    .streams = kStreams,
+    .weight_names = {.prefix = "model.", .bare_architecture = "ModernBertModel", .parts = kParts, .aliases = kAliases},
+    .layer_prefix = "model.layers.",
+    .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
+    .first_parameter = "model.embeddings.norm.weight",
+    .parameters = EncoderParameters<Form>,
+    .build = BuildEncoder<Form>,
+    .explain_missing = ExplainMissing};
+
+}  // namespace lshformer
