@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "attention/spec_options.h"
 
@@ -69,9 +70,26 @@ AttentionOption OpenOption() {
   return Own(std::move(option));
 }
 
+AttentionOption ThresholdOption() {
+  Option<ClusteredAttention> option = Custom<ClusteredAttention>(
+      "threshold", "none|NUMBER",
+      [](const Json& object, std::string_view where, ClusteredAttention& into) {
+        const Json& value = object.at("threshold");
+        into.threshold.reset();
+        if (value == "none") return;
+        if (!value.is_number() || !std::isfinite(value.get<double>()))
+          Fail("{}: \"threshold\": expected \"none\" or a number, got {}", where, ShownValue(value));
+        into.threshold = value.get<double>();
+      },
+      [](const ClusteredAttention& from) { return from.threshold ? Json(*from.threshold) : Json("none"); },
+      "least share and spread of the clusters that are opened, at most 4 · open; none: as many as open says");
+  option.from_text = NumberOrText;
+  return Own(std::move(option));
+}
+
 void CheckLevels(const AttentionSpec& spec, std::string_view where) {
   CheckMinLength(spec, where);
-  const auto& [cluster, open, groups, bundle, directions] = As<ClusteredAttention>(spec);
+  const auto& [cluster, open, threshold, groups, bundle, directions] = As<ClusteredAttention>(spec);
   const size_t levels = std::max<size_t>(1, cluster.size());
   if (open.size() != levels)
     Fail("{}: \"open\": expected {}, as \"cluster\" has, got {}", where,
@@ -81,6 +99,8 @@ void CheckLevels(const AttentionSpec& spec, std::string_view where) {
          bundle, Json(cluster).dump());
   for (size_t level = 0; level + 1 < levels; ++level)
     if (open[level] == 0) Fail("{}: \"open\": expected 0 in its last place at most, got {}", where, Json(open).dump());
+  if (threshold && open.back() == 0)
+    Fail("{}: \"threshold\": the best cluster is always opened, expected an \"open\" of at least 1, got 0", where);
 }
 
 AttentionTable ClusteredTable() {
@@ -88,7 +108,7 @@ AttentionTable ClusteredTable() {
   AttentionSpec defaults{.kind = C{}, .window = 2, .global_first = true, .global_last = true};
   defaults.resample = Resample::kNever;  // directions are drawn once, or stored
   return {
-      {ClusterOption(), OpenOption(),
+      {ClusterOption(), OpenOption(), ThresholdOption(),
        Own(Integer("groups", &C::groups, 1, kMaxGroups, "groups of queries, each with means of its own")),
        Own(Integer("bundle", &C::bundle, 1, C::kMostBundled,
                    "queries side by side that open the same clusters: 64 in whole tiles, 1 each its own")),
@@ -124,6 +144,10 @@ const ClusteredAttention* ClusteredOf(const AttentionSpec& spec, int head) {
   return std::get_if<ClusteredAttention>(&OfHead(spec, head).kind);
 }
 
+int MostOpenedOfLast(const ClusteredAttention& clustered) {
+  return clustered.open.back() * (clustered.threshold ? ClusteredAttention::kMostTimesOpen : 1);
+}
+
 std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t length) {
   std::vector<ClusterLevel> levels;
   for (size_t level = 0; level < clustered.cluster.size(); ++level)
@@ -137,6 +161,7 @@ std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t 
     for (; !flat && length > kAutoTop * size && size * kAutoRatio <= kMaxCluster; size *= kAutoRatio)
       levels.insert(levels.begin(), {static_cast<int>(size * kAutoRatio), open});
   }
+  levels.back().open = MostOpenedOfLast(clustered);
   const int largest = levels.front().cluster;
   for (ClusterLevel& level : levels)
     level.count = static_cast<int32_t>((length + largest - 1) / largest * (largest / level.cluster));

@@ -2,6 +2,7 @@
 // centroid each. Semantics: docs/attention.md.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lshformer {
@@ -24,11 +25,16 @@ struct ClusteredAttention {
   // Cuts of queries go along so many directions in turn. Groups need no more than that; bundles, cut finer, are cut
   // along the first ones again, along which what is left differs most.
   static constexpr int kQueryDirections = 6;
+  // With a threshold a query opens at most so many times as many clusters as `open` says.
+  static constexpr int kMostTimesOpen = 4;
 
   // Keys of a cluster; of several levels the largest first, each a multiple of the next; empty: auto, by the length.
   std::vector<int> cluster = {};
   // Clusters of each level that a query opens; those of the last level it meets key by key. Auto: one for all levels.
   std::vector<int> open = {4};
+  // In place of a fixed number of the last level's: those whose share and spread reach so much (docs/attention.md, "By
+  // a threshold"). `open` is then what it was set for, on average; the best is opened whatever its share.
+  std::optional<double> threshold = std::nullopt;
   int groups = 4;                               // of queries; a centroid is tilted towards the mean query of each
   int bundle = 1;                               // queries of a group, side by side, that open the same clusters
   Directions directions = Directions::kRandom;  // along which keys and queries are sorted
@@ -52,6 +58,7 @@ struct ClusterLevel {
   int cluster = 0, open = 0;  // keys of one, and how many of them a query opens at most
   int32_t count = 0;
 };
+int MostOpenedOfLast(const ClusteredAttention& clustered);  // of the last level's clusters
 // Levels of a sequence of `length` tokens, the largest clusters first. There are ⌈length / the largest⌉ of those, and
 // each is made of as many of the next level as its size is a multiple of theirs. Auto: as docs/attention.md tells.
 std::vector<ClusterLevel> LevelsOf(const ClusteredAttention& clustered, int64_t length);

@@ -12,7 +12,10 @@ constexpr int kWindow = 64;  // on each side: ModernBERT's local_attention of 12
 }  // namespace
 
 const AttentionTable& Options(const LocalAttention&) {
-  static const AttentionTable table{{WindowOption()}, nullptr, {.kind = LocalAttention{}, .window = kWindow}, ""};
+  static const AttentionTable table{{WindowOption()},
+                                    nullptr,
+                                    {.kind = LocalAttention{}, .window = kWindow},
+                                    "Local attention (changes the model's own; default of a new local: window 64)"};
   return table;
 }
 

@@ -169,6 +169,7 @@ std::string ShortName(const AttentionSpec& spec) {
   const auto& clustered = As<ClusteredAttention>(spec);
   const std::string sizes = clustered.cluster.empty() ? "auto" : fmt::format("{}", fmt::join(clustered.cluster, "/"));
   std::string name = fmt::format("{} × {}", sizes, fmt::join(clustered.open, "/"));
+  if (clustered.threshold) name += fmt::format(", threshold {:.3g}", *clustered.threshold);
   if (clustered.bundle > 1) name += fmt::format(", bundles of {}", clustered.bundle);
   const int usual = Options(clustered).defaults.window;
   return spec.window == usual ? name : fmt::format("{}, window {}", name, spec.window);

@@ -83,4 +83,11 @@ std::string DigestOfFiles(const std::vector<std::string>& paths) {
   return lanes.Hex();
 }
 
+std::string DigestOfText(std::string_view text) {
+  Lanes lanes;
+  lanes.Add(text);
+  lanes.Add(uint64_t{text.size()});
+  return lanes.Hex();
+}
+
 }  // namespace lshformer

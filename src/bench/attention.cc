@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "bench/operands.h"
+#include "kernels/cost.h"
 #include "kernels/counts.h"
 #include "kernels/matmul_precision.h"
 #include "models/stored_directions.h"
@@ -36,6 +37,17 @@ std::vector<Variant> Variants(const BenchAttentionOptions& options) {
 // Products per pair and head_dim: two forward (scores, output), five backward (scores again, ∂p, ∂v, ∂q, ∂k).
 constexpr double kForwardFlops = 4, kBackwardFlops = 10;
 
+// Of one sequence forward, by the share of pairs that was computed, as the mean over the batch.
+void AddCounts(const AttentionSpec& spec, const BenchAttentionOptions& options, int length, Json& row) {
+  const AttentionCost cost =
+      CostOfAttention(spec, options.heads, options.head_dim, length, row.at("pairs_fraction").get<double>());
+  row["dot_products"] = cost.dot_products;
+  row["hash_flops"] = cost.selection_flops;
+  row["score_flops"] = cost.score_flops;
+  row["value_flops"] = cost.value_flops;
+  row["paper_flops"] = cost.paper_flops();
+}
+
 Json Rows(int length, bool backward, const std::vector<Variant>& variants, const BenchAttentionOptions& options,
           const Json& machine, AttentionOperands& operands) {
   std::vector<Projections> projections;  // drawn before the clock runs
@@ -65,6 +77,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
     AddTiming(timings[v], row);
     row["gflops"] = flops / timings[v].median_ms / 1e6;
     row["pairs_fraction"] = static_cast<double>(counts.pairs_computed) / static_cast<double>(counts.pairs_total);
+    AddCounts(variants[v].spec, options, length, row);
     const Operands multiplied = MultipliedAs(variants[v].operands);
     row["work_bytes"] = backward ? WorkBytes(planned, multiplied) : ForwardWorkBytes(planned, multiplied);
     AddRoofline(machine, LeastBytesMoved(variants[v].spec, operands.shape(), backward), row);

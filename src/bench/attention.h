@@ -23,8 +23,9 @@ struct BenchAttentionOptions {
 
 // One row a length, direction and variant, in the order of the options: "name", "attention", "spec", "direction",
 // "dtype", "batch", "heads", "head_dim", "length", the timing (AddTiming), "gflops" of the pairs asked for,
-// "pairs_fraction", "work_bytes", and the shares of AddRoofline. Variants take turns; hash planes are drawn before the
-// clock runs. UsageError: too many tokens, an attention that cannot be.
+// "pairs_fraction", "work_bytes", of one sequence forward "dot_products", "hash_flops", "score_flops", "value_flops"
+// and "paper_flops" (AttentionCost), and the shares of AddRoofline. Variants take turns; hash planes are drawn before
+// the clock runs. UsageError: too many tokens, an attention that cannot be.
 BenchResult RunBenchAttention(const BenchAttentionOptions& options);
 
 }  // namespace lshformer

@@ -11,13 +11,14 @@
 #include "cli/flags.h"
 #include "jobs/build_info.h"
 #include "jobs/model_info.h"
+#include "models/family.h"
 #include "report/table.h"
 
 namespace lshformer::cli {
 namespace {
 
 struct InfoFlags {
-  std::string folder;
+  std::string folder, model_type, config_overrides;
   bool build = false, json = false;
   std::vector<int64_t> lengths{128, 512, 2048, 8192};
   AttentionChanges attention;
@@ -127,8 +128,14 @@ Json ProgramBuildInfo() {
 }
 
 void Run(const InfoFlags& flags) {
-  if (flags.build != flags.folder.empty()) FailUsage("info: expected a model folder or --build, one of the two");
-  const Json info = flags.build ? ProgramBuildInfo() : ModelInfo(flags.folder, flags.lengths, flags.attention);
+  const int subjects = (flags.build ? 1 : 0) + (flags.folder.empty() ? 0 : 1) + (flags.model_type.empty() ? 0 : 1);
+  if (subjects != 1) FailUsage("info: expected a model folder, --model_type or --build, one of the three");
+  if (flags.model_type.empty() && !flags.config_overrides.empty())
+    FailOption("config_overrides", "is for {}", OptionName{"model_type"});
+  const Json info = flags.build ? ProgramBuildInfo()
+                    : flags.folder.empty()
+                        ? NewModelInfo(flags.model_type, flags.config_overrides, flags.lengths, flags.attention)
+                        : ModelInfo(flags.folder, flags.lengths, flags.attention);
   if (flags.json) {
     std::fputs((info.dump(2) + "\n").c_str(), stdout);
   } else if (flags.build) {
@@ -144,6 +151,12 @@ void AddInfo(CLI::App& app, CommonFlags&) {
   auto flags = std::make_shared<InfoFlags>();
   CLI::App* command = app.add_subcommand("info", "what a model is and costs; or what this program is made of");
   command->add_option("DIR", flags->folder, "model folder");
+  command->add_option("--model_type", flags->model_type, "a model that is not made yet, of this type")
+      ->check(OneOf(ModelTypes()))
+      ->group("Info");
+  command->add_option("--config_overrides", flags->config_overrides, "changes to its config")
+      ->type_name("KEY=VALUE,…")
+      ->group("Info");
   command->add_flag("--build", flags->build, "version, instruction sets, libraries, devices")->group("Info");
   command->add_flag("--json", flags->json, "JSON instead of text")->group("Info");
   command->add_option("--lengths", flags->lengths, "tokens of the sequences whose costs are shown")

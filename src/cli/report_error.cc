@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "jobs/recipes/recipe.h"
+#include "jobs/recipes/process.h"
 #include "ops/memory.h"
 
 namespace lshformer::cli {

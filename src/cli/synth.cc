@@ -15,14 +15,16 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
       ->add_option(
           "--task", options->task,
           "text for pretraining, reviews with a sentiment (TSV: sentence, label), questions with options (JSONL), "
-          "questions on long documents (SQuAD JSON), or sequences of numbers said twice (a line each)")
-      ->check(OneOf({"text", "classification", "multiple-choice", "qa", "duplication"}))
+          "questions on long documents (SQuAD JSON), sequences of numbers said twice (a line each), or a SQuAD file's "
+          "questions with the labels of BERT-LSH's script (SQuAD JSON)")
+      ->check(OneOf({"text", "classification", "multiple-choice", "qa", "duplication", "mislabelled-qa"}))
       ->required()
       ->group("Data");
   command->add_option("--output", options->output, "file to write; - is stdout")
       ->type_name("FILE")
       ->required()
       ->group("Data");
+  command->add_option("--input", options->input, "mislabelled-qa: the SQuAD file")->type_name("FILE")->group("Data");
   command->add_option("--words", options->words, "of text, at least; the last document is whole")
       ->check(IntegerIn(1, INT64_MAX))
       ->group("Data");
@@ -43,6 +45,8 @@ void AddSynth(CLI::App& app, CommonFlags& common) {
   command->callback([options, command, &common] {
     const std::string foreign = "does not belong to --task " + options->task;
     RefuseFlags(*command, {options->task == "text" ? "--examples" : "--words"}, foreign.c_str());
+    if (options->task != "mislabelled-qa") RefuseFlags(*command, {"--input"}, foreign.c_str());
+    if (options->task == "mislabelled-qa") RefuseFlags(*command, {"--examples"}, foreign.c_str());
     if (options->task != "qa") RefuseFlags(*command, {"--unanswerable"}, foreign.c_str());
     if (options->task != "qa" && options->task != "duplication") RefuseFlags(*command, {"--length"}, foreign.c_str());
     options->seed = common.seed;

@@ -140,6 +140,9 @@ Task CheckEvaluateJob(const EvaluateJob&) { ContinueWithModels(); }
 Figures RunEvaluate(const EvaluateJob&) { ContinueWithModels(); }
 void RunInspect(const InspectOptions&) { ContinueWithModels(); }
 Json ModelInfo(const std::string&, const std::vector<int64_t>&, const AttentionChanges&) { ContinueWithModels(); }
+Json NewModelInfo(const std::string&, const std::string&, const std::vector<int64_t>&, const AttentionChanges&) {
+  ContinueWithModels();
+}
 PredictTask ParsePredictTask(const std::string&) { ContinueWithModels(); }
 Pooling ParsePooling(const std::string&) { ContinueWithModels(); }
 void RunPredict(const PredictJob&) { ContinueWithModels(); }

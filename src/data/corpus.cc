@@ -69,8 +69,9 @@ class SequenceMaker {
   void Encode() {
     EncodeOptions encode;
     if (options_.line_by_line) encode.max_length = options_.max_seq_length;
+    const size_t around = tokenizer_.text_template().one.tokens();
     for (const Encoding& encoding : EncodeAll(tokenizer_, rows_, {}, encode)) {
-      if (encoding.ids.size() <= 2) continue;  // nothing but [CLS] [SEP]: a row of control characters
+      if (encoding.ids.size() <= around) continue;  // nothing between the special tokens: a row of control characters
       ++statistics_.rows;
       statistics_.tokens += static_cast<int64_t>(encoding.ids.size());
       if (options_.line_by_line) {
@@ -194,7 +195,7 @@ bool RowReader::Next(std::string& row, std::optional<std::string>* pair) {
 
 SequenceSet ReadCorpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const CorpusOptions& options,
                        CorpusStatistics* statistics) {
-  CheckMaxSeqLength(options.max_seq_length, /*texts=*/1);
+  CheckMaxSeqLength(options.max_seq_length, /*texts=*/1, &tokenizer);
   CorpusStatistics counts;
   SequenceMaker maker(tokenizer, options, counts);
   Progress progress("reading text", 0, "rows");

@@ -217,8 +217,7 @@ std::string WithOption(std::string_view question, std::string_view option) {
 
 Encoding MakeChoice(std::span<const int32_t> article, std::span<const int32_t> question_and_option, int max_seq_length,
                     const Tokenizer& tokenizer) {
-  constexpr size_t kSpecials = 3;
-  const size_t room = static_cast<size_t>(max_seq_length) - kSpecials;
+  const size_t room = static_cast<size_t>(max_seq_length) - tokenizer.text_template().two.tokens();
   const size_t asked = std::min(question_and_option.size(), room - 1), kept = std::min(article.size(), room - asked);
   const auto end = static_cast<int32_t>(question_and_option.size());
   WindowSequence sequence = MakeWindow(tokenizer.truncates_left() ? article.last(kept) : article.first(kept),

@@ -15,7 +15,6 @@ namespace lshformer {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{4} << 20;  // of text, tokenised at once on all cores
-constexpr int kPairSpecials = 3;                 // [CLS] A [SEP] B [SEP]
 
 // Rows → sentences → ids, in pieces that keep all cores busy.
 class SentenceReader {
@@ -68,7 +67,7 @@ class PairMaker {
       : corpus_(corpus),
         tokenizer_(tokenizer),
         kind_(options.kind),
-        limit_(options.max_seq_length - kPairSpecials),
+        limit_(options.max_seq_length - static_cast<int64_t>(tokenizer.text_template().two.tokens())),
         document_(document),
         random_(StreamKey(options.seed, static_cast<uint64_t>(pass), 0, 0, Purpose::kSentencePairs),
                 static_cast<uint64_t>(document)),
@@ -192,7 +191,7 @@ SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokeni
 
 SentencePairs MakeSentencePairs(const SentenceCorpus& corpus, const Tokenizer& tokenizer,
                                 const SentencePairOptions& options) {
-  CheckMaxSeqLength(options.max_seq_length, /*texts=*/2);
+  CheckMaxSeqLength(options.max_seq_length, /*texts=*/2, &tokenizer);
   SentencePairs pairs;
   for (int pass = 0; pass < options.dupe_factor; ++pass) {
     for (size_t document = 0; document + 1 < corpus.documents.size(); ++document) {

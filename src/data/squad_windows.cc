@@ -11,7 +11,6 @@
 namespace lshformer {
 namespace {
 
-constexpr int kSpecials = 3;                      // [CLS] … [SEP] … [SEP]
 constexpr size_t kBytesAtOnce = size_t{4} << 20;  // of contexts encoded together
 
 // Contexts [begin, end) and the questions on them.
@@ -88,7 +87,9 @@ void CutQuestion(const WindowOptions& options, const Tokenizer& tokenizer, std::
 WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
   const bool from_end = tokenizer.truncates_left();
   if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1, from_end};
-  return {/*apart=*/false, question_tokens + 2, question_tokens + kSpecials, from_end};
+  const TextTemplate::Form& form = tokenizer.text_template().two;
+  const auto first = static_cast<int64_t>(form.before.size() + form.between.size()) + question_tokens;
+  return {/*apart=*/false, first, first + static_cast<int64_t>(form.after.size()), from_end};
 }
 
 std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowLayout& layout,
@@ -105,8 +106,8 @@ std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_t
     Fail(
         "the question has {} tokens, at most {} leave room for the context (max_seq_length {}, doc_stride {}); {} cuts "
         "it",
-        question_tokens, std::max<int64_t>(0, options.max_seq_length - kSpecials - stride - 1), options.max_seq_length,
-        stride, OptionName{"max_query_length"});
+        question_tokens, std::max<int64_t>(0, question_tokens + room - stride - 1), options.max_seq_length, stride,
+        OptionName{"max_query_length"});
   std::vector<ContextWindow> windows;
   for (int64_t begin = 0, end = 0; end < context_tokens; begin += room - stride) {
     end = std::min(begin + room, context_tokens);
@@ -132,14 +133,23 @@ WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int
     ids.insert(ids.end(), part.begin(), part.end());
     return sequence;
   }
-  ids.reserve(question.size() + part.size() + kSpecials);
-  ids.push_back(tokenizer.cls_id());
-  ids.insert(ids.end(), question.begin(), question.end());
-  ids.push_back(tokenizer.sep_id());
-  sequence.type_ids.assign(ids.size(), 0);
-  ids.insert(ids.end(), part.begin(), part.end());
-  ids.push_back(tokenizer.sep_id());
-  sequence.type_ids.resize(ids.size(), 1);
+  const TextTemplate::Form& form = tokenizer.text_template().two;
+  ids.reserve(question.size() + part.size() + form.tokens());
+  const auto put = [&](const std::vector<TextTemplate::Token>& tokens) {
+    for (const TextTemplate::Token& token : tokens) {
+      ids.push_back(token.id);
+      sequence.type_ids.push_back(token.type);
+    }
+  };
+  const auto put_text = [&](std::span<const int32_t> text, int32_t type) {
+    ids.insert(ids.end(), text.begin(), text.end());
+    sequence.type_ids.resize(ids.size(), type);
+  };
+  put(form.before);
+  put_text(question, form.first_type);
+  put(form.between);
+  put_text(part, form.second_type);
+  put(form.after);
   return sequence;
 }
 

@@ -2,10 +2,11 @@
 //
 //   [CLS] question [SEP] window of the context [SEP]        types 0 … 0 1 … 1
 //
-// as HF's run_qa.py cuts them: the question is not cut unless that is asked for; windows of the same size follow one
-// another with doc_stride tokens in common, until one reaches the end of the context; of a tokenizer that cuts
-// beginnings (truncates_left()) they are laid from the end. Models that read words have the question apart from the
-// sequence, each behind the start word (data/words.h):
+// (what stands around them is the tokenizer's template of two texts, text/text_template.h) as HF's run_qa.py cuts them:
+// the question is not cut unless that is asked for; windows of the same size follow one another with doc_stride tokens
+// in common, until one reaches the end of the context; of a tokenizer that cuts beginnings (truncates_left()) they are
+// laid from the end. Models that read words have the question apart from the sequence, each behind the start word
+// (data/words.h):
 //
 //   start window of the context        start question
 #pragma once

@@ -165,7 +165,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
 void Pipeline::CheckOptions() {
   const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
   if (options_.max_seq_length == 0) options_.max_seq_length = positions;
-  CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, positions);
+  CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, tokenizer_.get(), positions);
   const bool asking = options_.task == PredictTask::kQuestionAnswering;
   if (asking) {
     ValidateOptions(AnswerTable(), options_.answers);
@@ -200,7 +200,8 @@ Encoding Pipeline::Encode(const TextInput& input) const {
   EncodeOptions encode;
   encode.max_length = options_.max_seq_length;
   Encoding encoding = tokenizer_->Encode(input.text, input.text_pair, encode);
-  if (encoding.ids.size() <= (input.text_pair ? 3U : 2U)) Fail("\"text\" has no tokens: it is blank");
+  if (encoding.ids.size() <= tokenizer_->text_template().Of(input.text_pair ? 2 : 1).tokens())
+    Fail("\"text\" has no tokens: it is blank");
   RequireTypes(encoding.type_ids, "text_pair");
   return encoding;
 }

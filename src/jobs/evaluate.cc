@@ -167,8 +167,8 @@ Json EvaluateChoices(const Subject& subject) {
   const std::string path =
       job.validation_file.empty() ? RacePath(job.data_dir, Split::kValidation) : job.validation_file;
   const ChoiceData data = ReadChoices(path, /*labelled=*/true, job.max_eval_samples);
-  const SequenceSet set =
-      EncodeWarned(data, /*labelled=*/true, subject.tokenizer, ChoiceLimit(job.max_seq_length, subject.model.config()));
+  const SequenceSet set = EncodeWarned(data, /*labelled=*/true, subject.tokenizer,
+                                       ChoiceLimit(job.max_seq_length, subject.tokenizer, subject.model.config()));
   RequireTypes(set, subject.model.config(), data.questions.front().where);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     return WithLevels(data, EvaluateMultipleChoice(model, set, options));

@@ -108,13 +108,8 @@ void RequireModel(const Json& json, const std::string& path) {
   Fail("{}: no model's config: {} {} missing", where, fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are");
 }
 
-}  // namespace
-
-Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
-  const std::string path = folder + "/config.json";
-  const Json json = InTodaysKeys(ReadModelConfigJson(path), Shown(path, 120));
-  RequireModel(json, path);
-  ModelConfig config = ParseModelConfig(json, Shown(path, 120));
+Json InfoOf(ModelConfig config, const Json& weights, const std::vector<int64_t>& lengths,
+            const AttentionChanges& attention, const std::string& where) {
   ApplyAttention(attention, config);
   // Of a head that is not known here the encoder is still told.
   const Blocks blocks = ParametersByBlock(config, FindTask(config).value_or(Task::kEncoder));
@@ -126,9 +121,25 @@ Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, c
     const int shortest = ShortestSparse(spec);
     hashed_from.push_back(shortest == kNeverSparse ? Json("never") : Json(shortest));
   }
-  return Json{{"config", ToJson(config)},   {"hashed_from", hashed_from},
-              {"parameters", parameters},   {"parameters_total", Total(blocks)},
-              {"weights", Weights(folder)}, {"costs", Costs(config, lengths, folder)}};
+  return Json{{"config", ToJson(config)}, {"hashed_from", hashed_from},
+              {"parameters", parameters}, {"parameters_total", Total(blocks)},
+              {"weights", weights},       {"costs", Costs(config, lengths, where)}};
+}
+
+}  // namespace
+
+Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
+  const std::string path = folder + "/config.json";
+  const Json json = InTodaysKeys(ReadModelConfigJson(path), Shown(path, 120));
+  RequireModel(json, path);
+  return InfoOf(ParseModelConfig(json, Shown(path, 120)), Weights(folder), lengths, attention, folder);
+}
+
+Json NewModelInfo(const std::string& model_type, const std::string& config_overrides,
+                  const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
+  ModelConfig config = DefaultModelConfig(model_type, Marked("model_type"));
+  ApplyOverrides(config, config_overrides, Marked("config_overrides"));
+  return InfoOf(std::move(config), Json(), lengths, attention, Marked("model_type") + " " + model_type);
 }
 
 }  // namespace lshformer

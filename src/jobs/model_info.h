@@ -15,4 +15,9 @@ namespace lshformer {
 // exact attention) FLOPs and bytes of one sequence}. `attention` changes the model's own first.
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention);
 
+// The same of a model that is not made yet: the defaults of its type, with the changes of config_overrides
+// ("hidden_size=128,num_hidden_layers=2"). "weights" is null.
+Json NewModelInfo(const std::string& model_type, const std::string& config_overrides,
+                  const std::vector<int64_t>& lengths, const AttentionChanges& attention);
+
 }  // namespace lshformer

@@ -37,7 +37,7 @@ ModelConfig NewConfig(const ModelSource& source, const Tokenizer& tokenizer) {
   const Family& family = FamilyOf(config);
   CheckTokenizer(family, tokenizer, source.tokenizer_name);
   config.vocab_size = tokenizer.vocab_size();
-  config.pad_token_id = tokenizer.pad_id();
+  if (tokenizer.pad_id() >= 0) config.pad_token_id = tokenizer.pad_id();
   if (family.complete != nullptr) family.complete(config, Marked("model_type"));
   if (family.take_words != nullptr)
     family.take_words(config, {.words = tokenizer.vocab_size(), .characters = tokenizer.character_vocab_size()});
@@ -199,7 +199,7 @@ void RequireTypes(const SequenceSet& set, const ModelConfig& config, const std::
 
 int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   if (max_seq_length == 0) return static_cast<int>(config.max_position_embeddings);
-  CheckMaxSeqLength(max_seq_length, /*texts=*/1, config.max_position_embeddings);
+  CheckMaxSeqLength(max_seq_length, /*texts=*/1, /*tokenizer=*/nullptr, config.max_position_embeddings);
   return max_seq_length;
 }
 

@@ -6,7 +6,9 @@
 namespace lshformer {
 
 struct SynthOptions {
-  std::string task;           // "text", "classification", "multiple-choice", "qa" or "duplication"
+  // "text", "classification", "multiple-choice", "qa", "duplication", or "mislabelled-qa" of `input`
+  std::string task;
+  std::string input;          // mislabelled-qa: a SQuAD file, jobs/mislabelled_questions.h
   std::string output;         // "-": stdout
   int64_t words = 1'000'000;  // of text, at least
   int64_t examples = 10'000;  // reviews, questions with options, documents with a question, or sequences

@@ -183,7 +183,7 @@ void RunTokenizerEncode(const TokenizerEncodeOptions& options) {
   RefuseInputAsOutput("input", options.input, options.output);
   RefuseOtherKind(options.output, {"json", "jsonl"}, "lines of JSON (.jsonl, .json)");
   if (options.encode.add_special_tokens && options.encode.max_length != 0)
-    CheckMaxSeqLength(options.encode.max_length, /*texts=*/1);
+    CheckMaxSeqLength(options.encode.max_length, /*texts=*/1, /*tokenizer=*/nullptr);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.tokenizer);
   if (!options.jsonl && IsJsonLines(options.input))
     Warn("{}: each line is read as a text as it stands; {} reads lines of JSON", Shown(options.input, 120),

@@ -42,8 +42,8 @@ JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
   const ChoiceTables tables = ReadChoiceTables(options, job.do_eval);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kMultipleChoice, *job.tokenizer, options.training,
                         ForgetLabels);
-  const auto encode = [&, limit = ChoiceLimit(options.max_seq_length, job.model->config())](const ChoiceData& data,
-                                                                                            bool labelled) {
+  const int limit = ChoiceLimit(options.max_seq_length, *job.tokenizer, job.model->config());
+  const auto encode = [&](const ChoiceData& data, bool labelled) {
     return EncodeWarned(data, labelled, *job.tokenizer, limit);
   };
   const SequenceSet train = encode(tables.train, true), validation = encode(tables.validation, true),

@@ -130,6 +130,8 @@ AttentionCost Cost(const SimHashAttention& simhash, const LayerCall& call) {
   if (share < 0) {
     share = ExpectedShare(simhash, length);
     if (length > 0) share += AlwaysSeenPairs(spec, length) / (n * n) * (1 - share);
+  } else if (simhash.pairs == Pairs::kReference) {
+    share *= 2 * n / (n + 1);  // counted were products
   }
   cost.pairs = share * all;
   // The authors compute one product for (i, j) and its mirror image.
@@ -154,7 +156,7 @@ AttentionCost Cost(const ClusteredAttention& clustered, const LayerCall& call) {
   double centroids = levels.front().count;
   for (size_t l = 1; l < levels.size(); ++l)
     centroids += std::min(levels[l - 1].open, levels[l - 1].count) * (levels[l - 1].cluster / levels[l].cluster);
-  const double leaves = levels.back().count, opened = levels.back().open * n / leaves;
+  const double leaves = levels.back().count, opened = clustered.open.back() * n / leaves;
   const double neighbours = spec.window > 0 ? 2 * spec.window + 1 : 0;
   const double always = neighbours + (spec.global_first ? 1 : 0) + (spec.global_last ? 1 : 0);
   AttentionCost cost;

@@ -38,7 +38,7 @@ struct AttentionCost {
 
 // One layer on one sequence of `length` tokens. Reformer's pairs are those of all rounds' windows. For SimHash the
 // number of pairs is the expectation for orthogonal queries and keys (θ = π/2: random vectors in many dimensions)
-// unless `share`, a measured share of pairs, is ≥ 0. Pairs that are always seen come on top as if the hash missed them
+// unless `share`, a measured pairs_computed / pairs_total (counts.h), is ≥ 0. Pairs that are always seen come on top as if the hash missed them
 // by chance.
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share = -1);
 

@@ -70,6 +70,21 @@ LambSquares UpdateLambMoments(const LambUpdate& update, const float* gradient, c
 void StepLamb(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
               float* parameter, int64_t count);
 
+// Muon (Keller Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), of a matrix, in two
+// passes with kernels/orthogonalize.h between them. The momentum, and Nesterov's look ahead:
+//   g               = gradient_scale · gradient
+//   momentum_buffer = µ momentum_buffer + (1 − µ) g
+//   direction       = µ momentum_buffer + (1 − µ) g
+struct MuonUpdate {
+  float momentum, one_minus_momentum;  // rounded from double, as AdamWUpdate's
+  float gradient_scale;
+};
+// gradient: nullptr stands for zeros, to the same bits.
+void UpdateMuonMomentum(const MuonUpdate& update, const float* gradient, float* momentum_buffer, float* direction,
+                        int64_t count);
+// parameter = keep · parameter − step_size · direction
+void StepAlong(float keep, float step_size, const float* direction, float* parameter, int64_t count);
+
 // average += share · (weight − average)
 void UpdateAverage(float share, const float* weight, float* average, int64_t count);
 

@@ -28,9 +28,10 @@ enum class WorkspaceUse {
   kLowFactor,
   kRowScales,
   kInner,
+  kOrthogonal,
   kGated
 };
-inline constexpr int kWorkspaceUses = 10;
+inline constexpr int kWorkspaceUses = 11;
 float* WorkspaceOf(WorkspaceUse use, size_t bytes);
 
 }  // namespace lshformer

@@ -34,10 +34,17 @@ double BeforeRelu(int64_t inputs) { return std::sqrt(6.0 / static_cast<double>(i
 double OfConvolution(int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); }
 double Plain(int64_t width) { return std::sqrt(3.0 / static_cast<double>(width)); }
 
+ParameterSpec DrawnMap(std::string name, int64_t width, double bound, const std::string& block,
+                       const std::string& reason) {
+  ParameterSpec spec = Drawn(std::move(name), {width, width}, bound, block, reason);
+  spec.role.layer_map = true;
+  return spec;
+}
+
 // One parameter of [width, width] and its bias.
 void AppendSquare(std::vector<ParameterSpec>& specs, const std::string& prefix, int64_t width, double bound,
                   const std::string& block, const std::string& reason) {
-  specs.push_back(Drawn(prefix + ".weight", {width, width}, bound, block, reason));
+  specs.push_back(DrawnMap(prefix + ".weight", width, bound, block, reason));
   specs.push_back({prefix + ".bias", {width}, Initial::kZero, block, reason, {.decays = false}});
 }
 
@@ -60,7 +67,7 @@ std::vector<ParameterSpec> AttentionSpecs(const BlockNames& names, const Encoder
   std::vector<ParameterSpec> specs;
   AppendLayerNorm(specs, at + names.norm, width, block);
   for (const char* part : {".query.weight", ".key.weight", ".value.weight"})
-    specs.push_back(Drawn(at + part, {width, width}, Plain(width), block, square));
+    specs.push_back(DrawnMap(at + part, width, Plain(width), block, square));
   return specs;
 }
 

@@ -33,6 +33,7 @@ void Encoder::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames&
     std::vector<ParameterSpec> own;
     append(own, layer, config);
     for (ParameterSpec& spec : own) {
+      spec.role.layer_map = spec.shape.size() == 2;
       const auto [found, fresh] = places.try_emplace(spec.name, specs.size());
       if (fresh)
         specs.push_back(std::move(spec));

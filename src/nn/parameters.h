@@ -22,6 +22,7 @@ struct ParameterRole {
   bool decays = true;      // takes weight decay; biases and normalisations do not
   bool embedding = false;  // rows are looked up, nothing is multiplied with it: no FLOPs
   int uses = 1;            // how many times a forward multiplies with it: layers that share it
+  bool layer_map = false;  // a matrix of attention or of a feed-forward: hidden states in, hidden states out
   bool trained = true;     // false: given, and left as it is; no gradient, no optimizer state, no average
 };
 

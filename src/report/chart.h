@@ -19,20 +19,31 @@ struct Axis {
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // in order of x; those that are not finite are left out
-  int style = -1;  // colour, dash and marker, the same in all charts of a page; −1: by its place in this one
+  int style = -1;          // colour, dash and marker, the same in all charts of a page; −1: by its place in this one
+  bool published = false;  // thin, with hollow markers: what a source printed, beside what was measured
+};
+
+// A horizontal line with its name: a published figure, the loss of a plateau. It is always within the plot.
+struct Level {
+  std::string name;
+  double y = 0;
 };
 
 struct LineChart {
   std::string title;
   Axis x, y;
   std::vector<Series> series;
+  std::vector<Level> levels = {};
 };
 
-// One bar per group and series, the value written above it.
+// One bar per group and series, the value written at its end. Bars stand where names and values have room, and lie
+// below one another where they have not.
 struct BarChart {
   struct Bars {
     std::string name;
     std::vector<double> values;  // one per group; NaN: no bar
+    int style = -1;              // as a Series has it; a published one takes that of the measured one beside it
+    bool published = false;      // outlines: what a source printed
   };
   std::string title, unit;
   std::vector<std::string> groups;

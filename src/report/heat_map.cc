@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kShades = 9;              // .h0 … of HeatMapStyle()
 constexpr int kCategoryColors = 16;     // .q0 …
-constexpr double kCellCharacter = 6.2;  // mean width of the text in a cell, 10.5 units high
+constexpr double kCellCharacter = 6.4;  // mean width of the text in a cell, 11 units high
 
 std::string At(const std::vector<std::vector<std::string>>& texts, size_t row, size_t column) {
   return row < texts.size() && column < texts[row].size() ? texts[row][column] : "";
@@ -63,7 +63,7 @@ struct Shading {
   double Share(double value) const {
     if (!(low < high)) return 0.5;
     if (log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
-    return (value / 2 - low / 2) / (high / 2 - low / 2);  // halves: a difference of the greatest numbers is finite
+    return Between(value, low, high);
   }
 
   std::string Css(double value) const {
@@ -78,11 +78,11 @@ struct Layout {
   double right = 0, bottom = 0;  // of the cells
 
   Layout(const HeatMap& map, double plot_top) : top(plot_top) {
-    constexpr double kMargin = 8, kWidest = 60, kHeight = 22, kTallest = 32 * kHeight, kLowest = 3;
+    constexpr double kMargin = 8, kWidest = 84, kHeight = 25, kTallest = 28 * kHeight, kLowest = 3;
     const auto rows = static_cast<double>(map.rows.size()), columns = static_cast<double>(map.columns.size());
     int longest = 0;
     for (const std::string& row : map.rows) longest = std::max(longest, DisplayWidth(Shortened(row, 24)));
-    left = 26 + kSvgCharacter * longest;
+    left = 32 + kSvgCharacter * longest;
     cell_width = std::min(kWidest, (kSvgWidth - kMargin - left) / columns);
     cell_height = std::clamp(kTallest / rows, kLowest, kHeight);
     right = left + columns * cell_width;
@@ -90,14 +90,21 @@ struct Layout {
   }
 };
 
+std::string CellText(const HeatMap& map, size_t row, size_t column) {
+  const double value = ValueAt(map, row, column);
+  if (!map.categories.empty() && std::isfinite(value)) return CategoryLetter(static_cast<size_t>(value));
+  const std::string text = map.cells.empty() ? FormatNumber(value, 3) : At(map.cells, row, column);
+  return text.empty() && !std::isfinite(value) ? "–" : text;
+}
+
 // Text in the cells; none at all where some does not fit.
 bool TextFits(const HeatMap& map, const Layout& layout) {
   constexpr double kTextHeight = 13, kMargin = 2;
   if (layout.cell_height < kTextHeight) return false;
   int longest = 1;
-  for (const std::vector<std::string>& row : map.cells)
-    for (const std::string& text : row) longest = std::max(longest, DisplayWidth(text));
-  if (!map.categories.empty()) longest = std::max(longest, DisplayWidth(CategoryLetter(map.categories.size() - 1)));
+  for (size_t row = 0; row < map.rows.size(); ++row)
+    for (size_t column = 0; column < map.columns.size(); ++column)
+      longest = std::max(longest, DisplayWidth(CellText(map, row, column)));
   return kCellCharacter * longest + kMargin <= layout.cell_width;
 }
 
@@ -121,12 +128,11 @@ std::string Cells(const HeatMap& map, const Layout& layout, const Shading& shadi
     for (size_t column = 0; column < map.columns.size(); ++column) {
       const double value = ValueAt(map, row, column);
       const bool finite = std::isfinite(value), category = finite && !map.categories.empty();
-      std::string tip = At(map.tips, row, column), text = At(map.cells, row, column);
+      std::string tip = At(map.tips, row, column);
       if (tip.empty()) tip = category ? map.categories[static_cast<size_t>(value)] : FormatNumber(value);
-      if (category) text = CategoryLetter(static_cast<size_t>(value));
-      if (!finite && text.empty()) text = "–";
       tip = fmt::format("{} {}, {} {}: {}", map.row_label, map.rows[row], map.column_label, map.columns[column], tip);
-      out += Cell(category ? CategoryCss(value) : shading.Css(value), layout, row, column, tip, with_text ? text : "");
+      out += Cell(category ? CategoryCss(value) : shading.Css(value), layout, row, column, tip,
+                  with_text ? CellText(map, row, column) : "");
     }
   }
   return out;
@@ -142,25 +148,58 @@ std::string Names(const HeatMap& map, const Layout& layout) {
   std::string out;
   for (size_t row = 0; row < map.rows.size(); row += Stride(kLineHeight, layout.cell_height)) {
     const double y = layout.top + (static_cast<double>(row) + 0.5) * layout.cell_height;
-    out += TextAt(layout.left - 6, y + 4, "tick end", Shortened(map.rows[row], kLongest));
+    out += TextWithin(layout.left - 6, y + 4, "tick end", map.rows[row], kLongest);
   }
   double widest = 0;
   for (const std::string& name : map.columns)
     widest = std::max(widest, kSvgCharacter * DisplayWidth(Shortened(name, kLongest)));
   for (size_t column = 0; column < map.columns.size(); column += Stride(widest + kGap, layout.cell_width)) {
     const double x = layout.left + (static_cast<double>(column) + 0.5) * layout.cell_width;
-    out += TextAt(std::min(x, kSvgWidth - widest / 2), layout.bottom + 15, "tick middle",
-                  Shortened(map.columns[column], kLongest));
+    out += TextWithin(std::min(x, kSvgWidth - widest / 2), layout.bottom + 15, "tick middle", map.columns[column],
+                      kLongest);
   }
-  const std::string below = Shortened(map.column_label, 60);
-  const double width = std::max(layout.right - layout.left, kSvgCharacter * DisplayWidth(below));
-  out += TextAt(layout.left + width / 2, layout.bottom + 32, "label middle", below);
+  constexpr size_t kLongestLabel = 50;
+  const double width =
+      std::max(layout.right - layout.left, kSvgCharacter * DisplayWidth(Shortened(map.column_label, kLongestLabel)));
+  out += TextWithin(std::min(layout.left + width / 2, std::max(kSvgWidth - width / 2, kSvgWidth / 2)),
+                    layout.bottom + 32, "label middle", map.column_label, kLongestLabel);
   constexpr double kRoomBelow = 34;
-  const double height = layout.bottom - layout.top;
-  const std::string beside = Shortened(map.row_label, static_cast<size_t>((height + kRoomBelow) / kSvgCharacter));
-  const double middle = layout.top + std::max(height, kSvgCharacter * DisplayWidth(beside)) / 2;
-  return out + fmt::format("<text class=\"label middle\" transform=\"translate(13 {:.1f}) rotate(-90)\">{}</text>\n",
-                           middle, EscapeXml(beside));
+  const double height = layout.bottom - layout.top, room = height + kRoomBelow;
+  const double length = std::min(room, kSvgCharacter * DisplayWidth(map.row_label));
+  return out + UprightText(14, layout.top + std::max(height, length) / 2, map.row_label, room);
+}
+
+// Cells with a value of at most the limit.
+bool Framed(const HeatMap& map, size_t row, size_t column) {
+  return row < map.rows.size() && column < map.columns.size() && ValueAt(map, row, column) <= map.limit;
+}
+
+// Lines between framed cells and those that are not; beyond the sides are none (and −1 is beyond them, too).
+std::string Frame(const HeatMap& map, const Layout& layout) {
+  if (map.limit_name.empty()) return "";
+  std::string path;
+  for (size_t row = 0; row < map.rows.size(); ++row) {
+    for (size_t column = 0; column < map.columns.size(); ++column) {
+      if (!Framed(map, row, column)) continue;
+      const double x = layout.left + static_cast<double>(column) * layout.cell_width;
+      const double y = layout.top + static_cast<double>(row) * layout.cell_height;
+      const double right = x + layout.cell_width, bottom = y + layout.cell_height;
+      if (!Framed(map, row - 1, column)) path += fmt::format("M{:.1f} {:.1f}H{:.1f}", x, y, right);
+      if (!Framed(map, row + 1, column)) path += fmt::format("M{:.1f} {:.1f}H{:.1f}", x, bottom, right);
+      if (!Framed(map, row, column - 1)) path += fmt::format("M{:.1f} {:.1f}V{:.1f}", x, y, bottom);
+      if (!Framed(map, row, column + 1)) path += fmt::format("M{:.1f} {:.1f}V{:.1f}", right, y, bottom);
+    }
+  }
+  return path.empty() ? "" : fmt::format("<path class=\"frame\" d=\"{}\"/>\n", path);
+}
+
+// What the frame means, above the cells.
+std::string FrameLegend(const HeatMap& map, double& last) {
+  const std::string text = fmt::format("at most {}: {}", FormatNumber(map.limit), map.limit_name);
+  const LegendPlace place = PlaceLegend({text}, last + 20, last).front();
+  return fmt::format("<rect class=\"frame\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"18\" height=\"12\"/>\n", place.x + 2,
+                     place.y - 10) +
+         LegendText(place);
 }
 
 std::string Swatch(const std::string& css, double x, double y, const std::string& tip, const std::string& text) {
@@ -180,7 +219,7 @@ std::string CategoryLegend(const HeatMap& map, double& last) {
       if (const double value = ValueAt(map, row, column); std::isfinite(value)) ++counts[static_cast<size_t>(value)];
   std::vector<std::string> names;
   for (size_t i = 0; i < counts.size(); ++i) names.push_back(fmt::format("{} ({})", map.categories[i], counts[i]));
-  const std::vector<LegendPlace> places = PlaceLegend(names, 42, last);
+  const std::vector<LegendPlace> places = PlaceLegend(names, last + 22, last);
   std::string out;
   for (size_t i = 0; i < places.size(); ++i)
     out += Swatch(CategoryCss(static_cast<double>(i)), places[i].x, places[i].y - 11, "", CategoryLetter(i)) +
@@ -190,7 +229,9 @@ std::string CategoryLegend(const HeatMap& map, double& last) {
 
 // The steps of the scale with its ends and what is between them, and what has no shade.
 std::string ShadeLegend(const Shading& shading, double left, double y) {
-  constexpr double kStep = 26, kHeight = 12, kGap = 6;
+  constexpr double kStep = 24, kHeight = 12, kGap = 6, kLeast = 8;
+  const double others = (shading.zero ? 58 : 0) + (shading.none ? 78 : 0);
+  left = std::max(kLeast, std::min(left, kSvgWidth - kShades * kStep - others - kLeast));
   std::string out;
   double x = left;
   const auto step = [&](const std::string& css) {
@@ -232,42 +273,16 @@ std::string ShadeLegend(const Shading& shading, double left, double y) {
 
 std::string Svg(const HeatMap& map) {
   const Shading shading(map);
-  std::string header = TextAt(8, 20, "title", Shortened(map.title, 62));
-  double top = 34;
-  if (!shading.any && !shading.zero) return WithoutData(map.title, header, top);
-  if (!map.categories.empty()) {
-    header += CategoryLegend(map, top);
-    top += 16;
-  }
-  const Layout layout(map, top);
+  if (!shading.any && !shading.zero) return WithoutData(map.title);
+  double last = 0;
+  std::string header = TitleText(map.title, last);
+  if (!map.categories.empty()) header += CategoryLegend(map, last);
+  if (!map.limit_name.empty()) header += FrameLegend(map, last);
+  const Layout layout(map, last + 16);
   const double bottom = layout.bottom + 40;
   const bool scale = map.categories.empty() && shading.any;
-  return OpenSvg(map.title, bottom + (scale ? 40 : 0)) + header + Cells(map, layout, shading) + Names(map, layout) +
-         (scale ? ShadeLegend(shading, layout.left, bottom + 6) : "") + "</svg>\n";
-}
-
-// One blue from the paper on, in steps of equal lightness but for the one in the middle, where neither ink nor paper
-// would be read. Categories have the charts' colours, then pale ones.
-std::string HeatMapStyle() {
-  return R"(
-:root { --h0: #e7f1fc; --h1: #bfd8f2; --h2: #96bfe9; --h3: #6ca5e0; --h4: #428cd3; --h5: #0e6ab4; --h6: #005297; --h7: #003b74; --h8: #002750;
-  --p0: #bdd5ea; --p1: #eeceba; --p2: #badbd2; --p3: #e6cbdf; --p4: #dbd5ba; --p5: #cbd8e1; --p6: #eac4c2; --p7: #d3d3d6; }
-@media (prefers-color-scheme: dark) { :root {
-  --h0: #1d2a37; --h1: #1d364f; --h2: #1a4268; --h3: #174e7f; --h4: #185a95; --h5: #3a84ca; --h6: #6aa6e4; --h7: #9dc9f7; --h8: #d2ebff;
-  --p0: #2e475f; --p1: #5a3e2c; --p2: #214c41; --p3: #513b51; --p4: #524c29; --p5: #3d4b55; --p6: #5a3a39; --p7: #44464c; } }
-.chart g rect { stroke: var(--paper); stroke-width: 1; }
-.chart .hn rect { fill: var(--panel); stroke: var(--line); }
-.chart .h0 rect { fill: var(--h0); } .chart .h1 rect { fill: var(--h1); } .chart .h2 rect { fill: var(--h2); }
-.chart .h3 rect { fill: var(--h3); } .chart .h4 rect { fill: var(--h4); } .chart .h5 rect { fill: var(--h5); }
-.chart .h6 rect { fill: var(--h6); } .chart .h7 rect { fill: var(--h7); } .chart .h8 rect { fill: var(--h8); }
-.chart .q0 rect { fill: var(--s0); } .chart .q1 rect { fill: var(--s1); } .chart .q2 rect { fill: var(--s2); } .chart .q3 rect { fill: var(--s3); }
-.chart .q4 rect { fill: var(--s4); } .chart .q5 rect { fill: var(--s5); } .chart .q6 rect { fill: var(--s6); } .chart .q7 rect { fill: var(--s7); }
-.chart .q8 rect { fill: var(--p0); } .chart .q9 rect { fill: var(--p1); } .chart .q10 rect { fill: var(--p2); } .chart .q11 rect { fill: var(--p3); }
-.chart .q12 rect { fill: var(--p4); } .chart .q13 rect { fill: var(--p5); } .chart .q14 rect { fill: var(--p6); } .chart .q15 rect { fill: var(--p7); }
-.chart .cell { font-size: 10.5px; fill: var(--ink); }
-.chart .h5 .cell, .chart .h6 .cell, .chart .h7 .cell, .chart .h8 .cell,
-.chart .q0 .cell, .chart .q1 .cell, .chart .q2 .cell, .chart .q3 .cell, .chart .q4 .cell, .chart .q5 .cell, .chart .q6 .cell, .chart .q7 .cell { fill: var(--paper); }
-)";
+  return OpenSvg(map.title, bottom + (scale ? 40 : 0)) + header + Cells(map, layout, shading) + Frame(map, layout) +
+         Names(map, layout) + (scale ? ShadeLegend(shading, layout.left, bottom + 6) : "") + "</svg>\n";
 }
 
 }  // namespace lshformer

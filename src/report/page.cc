@@ -2,49 +2,18 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/page_parts.h"
+
 namespace lshformer {
 namespace {
 
 constexpr const char* kGenerator = R"(<meta name="generator" content="lshformer"/>)";
-constexpr const char* kStyle = R"(
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
-main { max-width: 1040px; margin: 0 auto; padding: 32px 20px 64px; }
-header { border-bottom: 3px solid var(--accent); margin-bottom: 24px; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
-header p { color: var(--soft); margin: 0 0 14px; }
-h2 { font-size: 1.2rem; margin: 36px 0 10px; }
-p { max-width: 72ch; margin: 10px 0; overflow-wrap: anywhere; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 190px), 1fr)); gap: 12px; margin: 16px 0; }
-.card { background: var(--panel); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; }
-.card b { display: block; font-size: 1.5rem; line-height: 1.25; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.card span { color: var(--soft); font-size: 0.88rem; overflow-wrap: anywhere; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); gap: 16px; margin: 14px 0; }
-.charts > figure { margin: 0; border: 1px solid var(--line); border-radius: 10px; padding: 10px; min-width: 0; max-width: 640px; }
-.scroll { overflow-x: auto; margin: 14px 0; --shade: color-mix(in srgb, var(--ink) 35%, transparent); background:
-  linear-gradient(to right, var(--paper) 40%, transparent) left / 48px 100% no-repeat local,
-  linear-gradient(to left, var(--paper) 40%, transparent) right / 48px 100% no-repeat local,
-  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
-  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
-table { border-collapse: collapse; font-size: 0.94rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 14px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-thead th { border-bottom: 2px solid var(--soft); }
-th:first-child { text-align: left; font-weight: 400; padding-left: 4px; white-space: normal; min-width: 9rem; }
-thead th, tr.section th { font-weight: 600; }
-tr.section th { text-align: left; padding-top: 16px; color: var(--accent); }
-td.best { font-weight: 700; }
-pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.88rem; line-height: 1.6; }
-summary { cursor: pointer; margin: 8px 0; }
-@media (max-width: 640px) {
-  main { padding: 20px 12px 48px; }
-  table { font-size: 0.75rem; }
-  th, td { padding: 4px 5px; }
-  th:first-child { min-width: 5rem; padding-left: 0; }
-  thead th { white-space: normal; }
-}
-@media print { .charts > figure, .card { break-inside: avoid; } }
-)";
+// Nothing is loaded, whatever a page holds.
+constexpr const char* kPolicy =
+    R"(<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"/>)";
 
 // Text of a page: escaped, and no line breaks between a number and its "%" or "x".
 std::string Text(std::string_view text) {
@@ -57,20 +26,54 @@ std::string Text(std::string_view text) {
   return out;
 }
 
+std::string InScrollBox(const Table& table) { return "<div class=\"scroll\">\n" + Html(table) + "</div>\n"; }
+
+std::string Preformatted(const std::string& text) { return "<pre>" + EscapeXml(text) + "</pre>\n"; }
+
+std::string FigureOf(const Illustration& illustration) {
+  std::string selected;
+  const Table numbers = NumbersOf(illustration.drawing, &selected);
+  std::string out = "<figure>" + Svg(illustration.drawing) + "<figcaption>\n";
+  if (!illustration.caption.empty()) out += "<p>" + Text(illustration.caption) + "</p>\n";
+  if (!numbers.lines.empty())
+    out += fmt::format("<details><summary>Numbers{}</summary>\n{}</details>\n", selected.empty() ? "" : ": " + selected,
+                       InScrollBox(numbers));
+  if (!illustration.command.empty()) out += Preformatted(illustration.command);
+  return out + "</figcaption></figure>\n";
+}
+
+// A name as an address within the page: "bert-lsh/table-2" stays, anything unusual becomes a dash.
+std::string Anchor(std::string_view name) {
+  std::string out(name);
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_./").find(c) == std::string_view::npos)
+      c = '-';
+  return out;
+}
+
 template <class Chart>
-std::string Figures(const std::vector<Chart>& charts) {
-  std::string out = "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) {
-    out += "<figure>" + Svg(chart) + "</figure>\n";
-  }
-  return out + "</div>\n";
+std::vector<Illustration> Illustrations(const std::vector<Chart>& charts) {
+  std::vector<Illustration> out;
+  for (const Chart& chart : charts) out.push_back({chart});
+  return out;
 }
 
 }  // namespace
 
 Page::Page(std::string title, std::string subtitle) : title_(std::move(title)), subtitle_(std::move(subtitle)) {}
 
-void Page::Heading(std::string_view text) { body_ += "<h2>" + EscapeXml(text) + "</h2>\n"; }
+void Page::Chapter(std::string_view name, std::string_view title, std::string_view verdict) {
+  const std::string anchor = Anchor(name);
+  if (std::any_of(chapters_.begin(), chapters_.end(), [&](const auto& other) { return other.anchor == anchor; }))
+    Fail("a page has two chapters \"{}\"", name);
+  if (!chapters_.empty()) body_ += "</section>\n";
+  chapters_.push_back({anchor, std::string(title), std::string(verdict)});
+  body_ += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", anchor, EscapeXml(title));
+}
+
+void Page::Heading(std::string_view text) {
+  body_ += fmt::format("<{0}>{1}</{0}>\n", chapters_.empty() ? "h2" : "h3", EscapeXml(text));
+}
 
 void Page::Paragraph(std::string_view text) { body_ += "<p>" + Text(text) + "</p>\n"; }
 
@@ -82,13 +85,19 @@ void Page::Cards(const std::vector<Card>& cards) {
   body_ += "</div>\n";
 }
 
-void Page::Add(const Table& table) { body_ += "<div class=\"scroll\">\n" + lshformer::Html(table) + "</div>\n"; }
+void Page::Add(const Table& table) { body_ += InScrollBox(table); }
 
-void Page::Add(const std::vector<LineChart>& charts) { body_ += Figures(charts); }
+void Page::Add(const std::vector<Illustration>& illustrations) {
+  body_ += "<div class=\"charts\">\n";
+  for (const Illustration& illustration : illustrations) body_ += FigureOf(illustration);
+  body_ += "</div>\n";
+}
 
-void Page::Add(const std::vector<BarChart>& charts) { body_ += Figures(charts); }
+void Page::Add(const std::vector<LineChart>& charts) { Add(Illustrations(charts)); }
 
-void Page::Add(const std::vector<HeatMap>& maps) { body_ += Figures(maps); }
+void Page::Add(const std::vector<BarChart>& charts) { Add(Illustrations(charts)); }
+
+void Page::Add(const std::vector<HeatMap>& maps) { Add(Illustrations(maps)); }
 
 void Page::Commands(const std::vector<std::string>& lines) {
   body_ += "<pre>";
@@ -111,25 +120,39 @@ void Page::Details(std::string_view summary, const Table& table) {
 
 bool IsOurPage(std::string_view html) { return html.find(kGenerator) != html.npos; }
 
+std::string Page::Contents() const {
+  if (chapters_.size() < 2) return "";
+  std::string out = "<nav aria-label=\"Contents\"><b>Contents</b>\n<ol>\n";
+  for (const auto& [anchor, title, verdict] : chapters_) {
+    out += fmt::format("<li><a href=\"#{}\">{}</a>", anchor, EscapeXml(title));
+    if (!verdict.empty()) out += "<br/><span>" + Text(verdict) + "</span>";
+    out += "</li>\n";
+  }
+  return out + "</ol>\n</nav>\n";
+}
+
 std::string Page::Html() const {
+  const std::string style = ChartStyle() + HeatMapStyle() + PageStyle(), title = EscapeXml(title_);
   return fmt::format(R"(<!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml" lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
 {}
+{}
 <title>{}</title>
-<style>{}{}{}</style>
+<style>{}</style>
 </head>
 <body>
 <main>
 <header><h1>{}</h1><p>{}</p></header>
-{}</main>
+{}{}{}</main>
+<script>{}</script>
 </body>
 </html>
 )",
-                     kGenerator, EscapeXml(title_), ChartStyle(), HeatMapStyle(), kStyle, EscapeXml(title_),
-                     EscapeXml(subtitle_), body_);
+                     kGenerator, kPolicy, title, style, title, EscapeXml(subtitle_), Contents(), body_,
+                     chapters_.empty() ? "" : "</section>\n", PageScript());
 }
 
 }  // namespace lshformer

@@ -1,23 +1,35 @@
-// What the charts and the heat maps are drawn with.
+// What all drawings are made of.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace lshformer {
 
-// A drawing is 480 units wide: two stand side by side on a desktop page, and one alone on a phone still shows its
-// 12-unit text at about 9 pixels.
-inline constexpr double kSvgWidth = 480;
-inline constexpr double kSvgCharacter = 6.6;  // mean width of 12-unit sans-serif text
+// A drawing is 400 units wide: two stand side by side on a desktop page, and one alone on a phone of 360 pixels still
+// shows its 12.5-unit text at 10.
+inline constexpr double kSvgWidth = 400;
+inline constexpr double kSvgCharacter = 6.9;  // mean width of 12.5-unit sans-serif text
+inline constexpr int kSeriesColors = 8;       // .s0 … of ChartStyle()
+
+// Where a value stands from low, 0, to high, 1; low < high. Finite for the greatest and the smallest numbers.
+double Between(double value, double low, double high);
 
 // <svg …>, to be closed, of kSvgWidth by `height`.
 std::string OpenSvg(const std::string& title, double height);
 // The whole drawing of a chart that has nothing to show.
-std::string WithoutData(const std::string& title, const std::string& header, double top);
+std::string WithoutData(const std::string& title);
 
+// The title, in as many lines as it takes; `bottom` is the base of the last one.
+std::string TitleText(const std::string& title, double& bottom);
 // <text> of a class of ChartStyle(), escaped.
 std::string TextAt(double x, double y, const char* css, const std::string& text);
+// The same, cut to so many code points; the full text is then its tooltip.
+std::string TextWithin(double x, double y, const char* css, const std::string& text, size_t code_points);
+// From bottom to top, its middle at (x, y), cut to `length` units.
+std::string UprightText(double x, double y, const std::string& text, double length);
 std::string Rule(const char* css, double x1, double y1, double x2, double y2);
+// A point of a series, of a shape that goes with its colour; published ones are hollow.
+std::string Marker(size_t style, bool published, double x, double y, const std::string& tip);
 
 // With "…" for what goes beyond so many code points.
 std::string Shortened(const std::string& name, size_t code_points);

@@ -22,6 +22,10 @@ std::string WithoutTrailingSpaces(std::string line) {
   return line + '\n';
 }
 
+bool IsWords(const Table& table, size_t column) {
+  return column == 0 || std::find(table.words.begin(), table.words.end(), column) != table.words.end();
+}
+
 // Lines that stand below a section heading are indented, so that the sections show without colour.
 bool HasSections(const Table& table) {
   return std::any_of(table.lines.begin(), table.lines.end(), [](const Table::Line& line) { return line.section; });
@@ -58,7 +62,7 @@ std::string PlainText(const Table& table) {
     std::string line;
     for (size_t column = 0; column < cells.size(); ++column) {
       line += column == 0 ? Padded(prefix + cells[0], widths[0], true)
-                          : "  " + Padded(cells[column], widths[column], false);
+                          : "  " + Padded(cells[column], widths[column], IsWords(table, column));
     }
     return WithoutTrailingSpaces(line);
   };
@@ -74,26 +78,72 @@ std::string PlainText(const Table& table) {
   return out;
 }
 
+// Every section is a group of lines of its own: what a page sorts.
 std::string Html(const Table& table) {
+  const auto words = [&](size_t column) { return column > 0 && IsWords(table, column) ? "words" : ""; };
+  const auto css = [](const std::string& name) { return name.empty() ? "" : " class=\"" + name + "\""; };
   std::string out = "<table>\n<thead><tr>";
-  for (const std::string& column : table.columns) {
-    out += "<th scope=\"col\">" + EscapeXml(column) + "</th>";
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", css(words(column)), EscapeXml(table.columns[column]));
   }
   out += "</tr></thead>\n<tbody>\n";
+  bool begun = false;
   for (const Table::Line& line : table.lines) {
     if (line.section) {
+      if (begun) out += "</tbody>\n<tbody>\n";
       out += fmt::format("<tr class=\"section\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>\n",
                          table.columns.size(), EscapeXml(line.cells[0]));
+      begun = true;
       continue;
     }
+    begun = true;
     out += "<tr><th scope=\"row\">" + EscapeXml(line.cells[0]) + "</th>";
     for (size_t column = 1; column < line.cells.size(); ++column) {
-      out += static_cast<int>(column) == line.best ? "<td class=\"best\">" : "<td>";
-      out += EscapeXml(line.cells[column]) + "</td>";
+      std::string name = words(column);
+      if (static_cast<int>(column) == line.best) name += name.empty() ? "best" : " best";
+      out += fmt::format("<td{}>{}</td>", css(name), EscapeXml(line.cells[column]));
     }
     out += "</tr>\n";
   }
   return out + "</tbody>\n</table>\n";
+}
+
+std::string Markdown(const Table& table) {
+  const auto escaped = [](const std::string& cell) {
+    std::string out;
+    for (const char c : cell) {
+      if (c == '\n' || c == '\r') {
+        out += ' ';
+      } else if (c == '<' || c == '&') {
+        out += c == '<' ? "&lt;" : "&amp;";
+      } else {
+        if (std::string_view("\\|*`[").find(c) != std::string_view::npos) out += '\\';
+        out += c;
+      }
+    }
+    return out;
+  };
+  const auto line_of = [](const std::vector<std::string>& cells) {
+    std::string line = "|";
+    for (const std::string& cell : cells) line += cell.empty() ? " |" : " " + cell + " |";
+    return line + "\n";
+  };
+  const auto bold = [](const std::string& text) { return text.empty() ? text : "**" + text + "**"; };
+  std::vector<std::string> cells, rules;
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    cells.push_back(escaped(table.columns[column]));
+    rules.push_back(IsWords(table, column) ? "---" : "---:");
+  }
+  std::string out = line_of(cells) + line_of(rules);
+  for (const Table::Line& line : table.lines) {
+    cells.assign(table.columns.size(), "");
+    for (size_t column = 0; column < line.cells.size(); ++column) {
+      cells[column] = escaped(line.cells[column]);
+      if (line.section || static_cast<int>(column) == line.best) cells[column] = bold(cells[column]);
+    }
+    out += line_of(cells);
+  }
+  return out;
 }
 
 std::string FormatNumber(double value, int digits) {

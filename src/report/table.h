@@ -1,4 +1,4 @@
-// Tables of text cells: aligned plain text for a terminal, HTML.
+// Tables of text cells: aligned plain text for a terminal, HTML, Markdown.
 //
 //   Table table{{"", "exact", "SimHash"}};
 //   table.Section("Pretraining");
@@ -11,7 +11,7 @@
 
 namespace lshformer {
 
-// The first column is text, aligned left; the others hold values, aligned right.
+// The first column is text, aligned left; the others hold values, aligned right, unless `words` names them.
 struct Table {
   struct Line {
     std::vector<std::string> cells;  // as many as columns; a section has one
@@ -21,6 +21,7 @@ struct Table {
 
   std::vector<std::string> columns;
   std::vector<Line> lines;
+  std::vector<size_t> words = {};  // further columns of text: verdicts, reasons; aligned left, in pages broken in lines
 
   Table& Section(std::string title);
   // Error if the number of cells is not that of the columns.
@@ -29,6 +30,8 @@ struct Table {
 
 std::string PlainText(const Table& table);  // one line per row, no line ends in spaces
 std::string Html(const Table& table);       // <table>…</table>, well-formed XML
+// GitHub's: a section is a line with its name in bold, the best of a line is bold. No cell can end a column or a line.
+std::string Markdown(const Table& table);
 
 // A number for people: about `digits` significant digits, never a thousands separator; whole numbers stay whole up to
 // 2^53; "e" notation only below 1e-4 and from 1e15. NaN is "–" (not measured), infinity "∞".

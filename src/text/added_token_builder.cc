@@ -22,7 +22,8 @@ AddedTokenBuilder::AddedTokenBuilder(const TokenizerSettings& settings, Vocabula
     token.id = vocabulary_.Add(token.content);
     if (Same(tokens_, token.content) == tokens_.end()) tokens_.push_back(std::move(token));
   }
-  AddByName(settings.first);
+  for (const std::string& name : {settings.bos, settings.eos})
+    if (!name.empty()) AddByName({name});
 }
 
 void AddedTokenBuilder::SetId(const AddedToken& token) {
@@ -59,6 +60,7 @@ int32_t AddedTokenBuilder::AddNamed(AddedToken token) {
   }
   const auto said = std::find_if(settings_.named.begin(), settings_.named.end(),
                                  [&](const AddedToken& other) { return other.content == token.content; });
+  if (said == settings_.named.end() && !settings_.adds_unsaid && vocabulary_.Id(token.content) < 0) return -1;
   if (said != settings_.named.end() && *said != AddedToken{.content = token.content}) token = *said;
   token.id = vocabulary_.Add(token.content);
   tokens_.push_back(token);

@@ -18,7 +18,8 @@ class AddedTokenBuilder {
   // Begins with the added tokens of `settings` and those before the five. Error, which names `where`, if one has
   // another id in the vocabulary, or an id that is another token's there.
   AddedTokenBuilder(const TokenizerSettings& settings, Vocabulary& vocabulary, std::string_view where);
-  // Adds a token that is special by its name, with the flags that the files give it, else its own. Returns its id.
+  // Adds a token that is special by its name, with the flags that the files give it, else its own. Returns its id, −1
+  // of one that is left out (TokenizerSettings::adds_unsaid).
   int32_t AddNamed(AddedToken token);
   // Those after the five, and all is done.
   AddedTokens Build(const AddedTokens::Normalize& normalize);

@@ -27,6 +27,7 @@ std::string Utf8Of(NormalizedSpan text, std::vector<uint32_t>* places = nullptr)
 // text up to a space behind a letter or digit of ASCII, so that what is done to both sides is what is done to the
 // whole; without such a place, wherever that is. Returns its end.
 size_t StretchEnd(std::string_view text, size_t begin, size_t most);
-inline constexpr size_t kStretchBytes = size_t{1} << 20;  // memory is some 100 times this
+inline constexpr size_t kStretchBytes = size_t{1} << 20;    // memory is some 100 times this
+inline constexpr size_t kWholeTextBytes = size_t{1} << 26;  // where parts are not what the whole is
 
 }  // namespace lshformer

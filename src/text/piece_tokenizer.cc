@@ -9,4 +9,14 @@ const std::string& PieceTokenizer::Token(int32_t id) const {
   return vocabulary_.Token(id);
 }
 
+void PieceTokenizer::ForgetAbsent(TokenizerSettings& settings) const {
+  const std::pair<int32_t, std::string*> named[] = {{unk_, &settings.unk},
+                                                    {sep_, &settings.sep},
+                                                    {pad_, &settings.pad},
+                                                    {cls_, &settings.cls},
+                                                    {mask_, &settings.mask}};
+  for (const auto& [id, name] : named)
+    if (id < 0) name->clear();
+}
+
 }  // namespace lshformer

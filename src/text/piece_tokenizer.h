@@ -24,6 +24,7 @@ class PieceTokenizer : public Tokenizer {
   int32_t sep_id() const final { return sep_; }
   int32_t mask_id() const final { return mask_; }
   int64_t model_max_length() const final { return settings().model_max_length; }
+  const TextTemplate& text_template() const final { return template_; }
   bool truncates_left() const final { return settings().truncates_left; }
 
  protected:
@@ -31,11 +32,14 @@ class PieceTokenizer : public Tokenizer {
       : files_(std::move(files)), vocabulary_(std::move(vocabulary)) {}
 
   virtual const TokenizerSettings& settings() const = 0;
+  // Makes the names of those of the five that it has not empty.
+  void ForgetAbsent(TokenizerSettings& settings) const;
   const AddedTokens& added_tokens() const final { return added_; }
 
   TokenizerFiles files_;
   Vocabulary vocabulary_;
   AddedTokens added_;
+  TextTemplate template_;
   int32_t unk_ = -1, sep_ = -1, pad_ = -1, cls_ = -1, mask_ = -1;
 };
 

@@ -46,6 +46,69 @@ std::u32string CodePoints(std::string_view text) {
   return characters;
 }
 
+// Marks in canonical order behind the character that they combine with, and then, one by one, composed with it where
+// there is a character for both and no mark of the same or a higher class stands between.
+class Composer {
+ public:
+  void Add(const Made& part) {
+    const int combining_class = CombiningClass(part.c);
+    if (combining_class == 0) EndRun();
+    run_.push_back({part, combining_class});
+  }
+  std::vector<Made> Take() {
+    EndRun();
+    End();
+    return std::move(made_);
+  }
+
+ private:
+  struct Mark {
+    Made part;
+    int combining_class;
+  };
+
+  void EndRun() {
+    std::stable_sort(run_.begin(), run_.end(),
+                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    for (const Mark& mark : run_) Put(mark);
+    run_.clear();
+  }
+
+  void Put(const Mark& mark) {
+    if (!starter_) {
+      if (mark.combining_class == 0) {
+        starter_ = mark.part;
+      } else {
+        made_.push_back(mark.part);
+      }
+      return;
+    }
+    const bool blocked = !marks_.empty() && last_class_ >= mark.combining_class;
+    if (const char32_t both = blocked ? 0 : lshformer::Compose(starter_->c, mark.part.c); both != 0) {
+      starter_ = Made{both, starter_->change + mark.part.change - 1};
+    } else if (mark.combining_class == 0) {
+      End();
+      starter_ = mark.part;
+    } else {
+      marks_.push_back(mark.part);
+      last_class_ = mark.combining_class;
+    }
+  }
+
+  void End() {
+    if (starter_) made_.push_back(*starter_);
+    made_.insert(made_.end(), marks_.begin(), marks_.end());
+    starter_.reset();
+    marks_.clear();
+  }
+
+  std::vector<Mark> run_;        // not yet in order
+  std::optional<Made> starter_;  // what marks combine with
+  std::vector<Made> marks_;      // behind it, that did not
+  int last_class_ = 0;           // of the last of them
+  std::vector<Made> made_;
+};
+
 const Json& Member(const Json& json, const char* key, const std::string& where) {
   if (!json.contains(key)) Fail("{}: expected \"{}\"", where, key);
   return json[key];
@@ -76,7 +139,11 @@ void TextNormalizer::Add(const Json& json, const std::string& where) {
            Shown(pattern.dump(-1, ' ', false, Json::error_handler_t::replace), 80));
     steps_.push_back(Replace{is_string ? CodePoints(pattern["String"].get<std::string>()) : U"", CodePoints(content)});
   } else if (type == "NFD" || type == "NFKD") {
-    steps_.push_back(Decompose{type == "NFKD"});
+    steps_.push_back(Decompose{.compatible = type == "NFKD"});
+  } else if (type == "NFC" || type == "NFKC") {
+    steps_.push_back(Decompose{.compatible = type == "NFKC", .composes = true});
+  } else if (type == "Strip") {
+    steps_.push_back(Strip{GetBool(json, "strip_left", where), GetBool(json, "strip_right", where)});
   } else if (type == "StripAccents") {
     steps_.push_back(StripAccents{});
   } else if (type == "Lowercase") {
@@ -127,6 +194,7 @@ void TextNormalizer::Apply(const Replace& step, NormalizedText& text) {
 }
 
 void TextNormalizer::Apply(const Decompose& step, NormalizedText& text) {
+  if (step.composes) return Compose(step, text);
   NormalizedText out;
   out.reserve(text.size());
   CombiningRun<Place> run;
@@ -153,6 +221,48 @@ void TextNormalizer::Apply(const Decompose& step, NormalizedText& text) {
   }
   run.End(put);
   text = std::move(out);
+}
+
+void TextNormalizer::Compose(const Decompose& step, NormalizedText& text) {
+  Composer composer;
+  for (const NormalizedCharacter& character : text) {
+    char32_t parts[kMaxCompatibleMapping] = {character.c};
+    const int count = character.c < 0x80 ? 1
+                      : step.compatible  ? DecomposeCompatibly(character.c, parts)
+                                         : lshformer::Decompose(character.c, parts);
+    for (int i = 0; i < count; ++i) composer.Add({parts[i], i == 0 ? 0 : 1});
+  }
+  text = Aligned(text, composer.Take());
+}
+
+void TextNormalizer::Apply(const Strip& step, NormalizedText& text) {
+  const auto is_space = [](const NormalizedCharacter& character) { return IsAnySpace(character.c); };
+  if (step.right) {
+    while (!text.empty() && is_space(text.back())) text.pop_back();
+  }
+  if (step.left) text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_space));
+}
+
+bool TextNormalizer::Leaves(std::string_view text) const {
+  const auto composes = [](const Step& step) {
+    const auto* decompose = std::get_if<Decompose>(&step);
+    return decompose != nullptr && decompose->composes && !decompose->compatible;
+  };
+  if (!std::all_of(steps_.begin(), steps_.end(), composes)) return false;
+  if (steps_.empty()) return true;
+  const char* next = text.data();
+  for (const char* const end = next + text.size(); next < end;) {
+    if (static_cast<uint8_t>(*next) < 0xCC) {  // below U+0300 all are composed
+      ++next;
+    } else if (!IsComposed(NextCodePoint(next))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void TextNormalizer::KeepPrecompiled() {
+  std::erase_if(steps_, [](const Step& step) { return !std::holds_alternative<Precompiled>(step); });
 }
 
 void TextNormalizer::Apply(const StripAccents&, NormalizedText& text) {
@@ -207,11 +317,6 @@ void TextNormalizer::Apply(const Precompiled& step, NormalizedText& text) {
     at = end;
   }
   if (modified) text = Aligned(text, made);
-}
-
-template <class Kind>
-bool TextNormalizer::Has() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return std::holds_alternative<Kind>(step); });
 }
 
 bool TextNormalizer::lowercases() const { return Has<Lowercase>(); }

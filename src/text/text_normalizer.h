@@ -1,16 +1,21 @@
-// The normaliser of a tokenizer.json whose model is Unigram: steps that Hugging Face's `tokenizers` names, one after
-// the other, each character with the place it came from as that library aligns them.
+// The normaliser of a tokenizer.json whose model is Unigram or BPE: steps that Hugging Face's `tokenizers` names, one
+// after the other, each character with the place it came from as that library aligns them.
 //
 //   Replace      a string, or runs of two spaces and more (the regular expression " {2,}"), by another string
 //   NFD, NFKD    canonical or compatibility decomposition, marks in canonical order
+//   NFC, NFKC    the same, and then canonical composition
+//   Strip        removal of white space at the beginning, at the end or at both
 //   StripAccents removal of marks (categories M*)
 //   Lowercase    character by character
 //   Precompiled  SentencePiece's table (chars_map.h), grapheme by grapheme
 //
 // Decompositions, categories and lower case are of the versions of Unicode that the library has (unicode.h).
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,7 +32,16 @@ class TextNormalizer {
   // supported.
   TextNormalizer(const Json& json, const std::string& where);
 
+  // Only the table of characters.
+  explicit TextNormalizer(std::shared_ptr<const CharsMap> table) : steps_{Precompiled{std::move(table)}} {}
+
   void Normalize(NormalizedText& text) const;
+  // Whether that leaves `text`, valid UTF-8, as it is: told at once where there are no steps or only NFC, else false.
+  bool Leaves(std::string_view text) const;
+
+  bool looks_at_ends() const { return Has<Strip>(); }  // what it does to a part of a text is not what it does to all
+
+  void KeepPrecompiled();  // of the steps the tables of characters alone
 
   // What AlbertTokenizer's settings ask for, whatever the file says: lower case, decomposition and removal of accents.
   bool lowercases() const;
@@ -41,21 +55,29 @@ class TextNormalizer {
     std::u32string content;
   };
   struct Decompose {
-    bool compatible;
+    bool compatible, composes = false;
+  };
+  struct Strip {
+    bool left, right;
   };
   struct StripAccents {};
   struct Lowercase {};
   struct Precompiled {
     std::shared_ptr<const CharsMap> map;
   };
-  using Step = std::variant<Replace, Decompose, StripAccents, Lowercase, Precompiled>;
+  using Step = std::variant<Replace, Decompose, Strip, StripAccents, Lowercase, Precompiled>;
 
   void Add(const Json& json, const std::string& where);
   template <class Kind>
-  bool Has() const;
+  bool Has() const {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [](const Step& step) { return std::holds_alternative<Kind>(step); });
+  }
 
   static void Apply(const Replace& step, NormalizedText& text);
   static void Apply(const Decompose& step, NormalizedText& text);
+  static void Compose(const Decompose& step, NormalizedText& text);
+  static void Apply(const Strip& step, NormalizedText& text);
   static void Apply(const StripAccents& step, NormalizedText& text);
   static void Apply(const Lowercase& step, NormalizedText& text);
   static void Apply(const Precompiled& step, NormalizedText& text);

@@ -99,34 +99,39 @@ Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view
     if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
   }
-  const bool has_pair = pair.has_value();
-  const bool adds_specials = options.add_special_tokens && cls_id() >= 0;
-  const int specials = !adds_specials ? 0 : has_pair ? 3 : 2;
-  if (options.max_length < 0 || (options.max_length > 0 && options.max_length < specials)) {
-    Fail("maximal length: expected at least {}, the number of special tokens, got {}", specials, options.max_length);
-  }
-  const auto lead = static_cast<size_t>(adds_specials);
-  const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length - specials) : kMaxText;
+  const TextTemplate::Form& form = text_template().Of(pair ? 2 : 1);
+  const size_t around = options.add_special_tokens ? form.tokens() : 0;
+  if (options.max_length < 0 || (options.max_length > 0 && static_cast<size_t>(options.max_length) < around))
+    Fail("maximal length: expected at least {}, the number of special tokens, got {}", around, options.max_length);
+  const size_t room = options.max_length > 0 ? static_cast<size_t>(options.max_length) - around : kMaxText;
   Encoding first, second;
-  if (adds_specials) first.Push(cls_id(), 0, 0, 0);
+  const auto put = [&](const std::vector<TextTemplate::Token>& tokens) {
+    if (options.add_special_tokens)
+      for (const TextTemplate::Token& token : tokens) first.Push(token.id, token.type, 0, 0);
+  };
+  put(form.before);
+  const size_t lead = first.ids.size();
   // How a pair is cut depends on the lengths of both, so there both are tokenised to their ends; so is a text that
   // keeps its end.
   const bool left = truncates_left();
-  first.truncated = AppendText(text, 0, has_pair || left ? kMaxText : room + lead, first);
-  if (has_pair) second.truncated = AppendText(*pair, 1, kMaxText, second);
+  first.truncated = AppendText(text, form.first_type, pair || left ? kMaxText : room + lead, first);
+  if (pair) second.truncated = AppendText(*pair, form.second_type, kMaxText, second);
   const auto [first_size, second_size] = LongestFirst(first.ids.size() - lead, second.ids.size(), room);
   Cut(first, lead, first_size, left);
   Cut(second, 0, second_size, left);
-  if (adds_specials) first.Push(sep_id(), 0, 0, 0);
-  if (has_pair) {
+  FinishPlaces(text, lead, first);
+  put(form.between);
+  if (pair) {
+    FinishPlaces(*pair, 0, second);
     Append(first, second);
-    if (adds_specials) first.Push(sep_id(), 1, 0, 0);
   }
+  put(form.after);
   return first;
 }
 
-void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions) {
-  const int least = 2 * texts + 1;
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions) {
+  const TextTemplate around = tokenizer != nullptr ? tokenizer->text_template() : TextTemplate::Bert(0, 0);
+  const int64_t least = std::max<int64_t>(2 * texts + 1, static_cast<int64_t>(around.Of(texts).tokens()) + texts);
   if (max_seq_length >= least && (positions == 0 || max_seq_length <= positions)) return;
   const std::string range = positions > 0 ? fmt::format("{} to {} (max_position_embeddings)", least, positions)
                                           : fmt::format("at least {}", least);

@@ -1,4 +1,5 @@
-// Text to token ids with offsets: as Hugging Face's BERT and ALBERT tokenizers do it, or whole words.
+// Text to token ids with offsets: as Hugging Face's tokenizers of BERT, ALBERT, RoBERTa, XLM-R, ModernBERT and their
+// kin do it, or whole words.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -6,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/text_template.h"
 
 namespace lshformer {
 
@@ -44,21 +47,23 @@ struct EncodeOptions {
   int max_length = 0;  // 0: no limit; longest_first truncation, specials counted
 };
 
-// The rule of max_seq_length: room for the special tokens and one token of each of `texts` texts (1 or 2), so at least
-// 2 · texts + 1; at most `positions`, those of the model, where above 0. OptionError.
-void CheckMaxSeqLength(int64_t max_seq_length, int texts, int64_t positions = 0);
+class Tokenizer;
+// The rule of max_seq_length: room for what stands around `texts` texts (1 or 2) and one token of each, at least for
+// what BERT puts there; at most `positions`, those of the model, where above 0. OptionError.
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions = 0);
 
 class Tokenizer {
  public:
   // By what the folder holds, as transformers does it: tokenizer.json goes before all else (its model says whether it
-  // is WordPiece or Unigram), then vocab.txt is WordPiece, spiece.model SentencePiece; words.txt with characters.txt
-  // are whole words. tokenizer_config.json, special_tokens_map.json and added_tokens.json are read where present
-  // (tokenizer_files.h). Error names the file and line. A tokenizer.json's own truncation and padding are ignored.
+  // is WordPiece, Unigram or BPE), then vocab.txt is WordPiece, spiece.model SentencePiece, vocab.json with merges.txt
+  // byte-level BPE, sentencepiece.bpe.model XLM-R's Unigram; words.txt with characters.txt are whole words.
+  // tokenizer_config.json, special_tokens_map.json and added_tokens.json are read where present (tokenizer_files.h).
+  // Error names the file and line. A tokenizer.json's own truncation and padding are ignored.
   static std::shared_ptr<const Tokenizer> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
-  // [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; a tokenizer without these tokens (cls_id() is −1) adds none.
-  // Invalid UTF-8 is an Error; see CleanUtf8 for raw text. An empty pair is a text too.
+  // The text, or the text and its pair, with what stands around them (text_template()). Invalid UTF-8 is an Error; see
+  // CleanUtf8 for raw text. An empty pair is a text too.
   Encoding Encode(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options) const;
   Encoding Encode(std::string_view text) const { return Encode(text, {}, {}); }
   // Joins pieces to text as HF does, with its clean-up of spaces where the settings ask for it; specials left out when
@@ -71,13 +76,14 @@ class Tokenizer {
   virtual int32_t Id(std::string_view token) const = 0;       // −1 if absent
   virtual int32_t pad_id() const = 0;
   virtual int32_t unk_id() const = 0;
-  virtual int32_t cls_id() const = 0;  // these three: −1 of a tokenizer that has none
+  virtual int32_t cls_id() const = 0;  // these three (of byte-level BPE all five): −1 of a tokenizer that has none
   virtual int32_t sep_id() const = 0;
   virtual int32_t mask_id() const = 0;
   virtual bool IsSpecial(int32_t id) const;
   // Whether the token goes on with the word of the token before it: masking of whole words and n-grams asks. Means
   // nothing of special tokens.
   virtual bool ContinuesWord(int32_t id) const = 0;
+  virtual const TextTemplate& text_template() const = 0;
   // Whether a text that is too long loses its beginning, not its end: tokenizer_config.json's truncation_side.
   virtual bool truncates_left() const = 0;
   virtual int64_t model_max_length() const = 0;  // tokenizer_config.json's; 0 where it has none, or none that limits
@@ -92,6 +98,8 @@ class Tokenizer {
   // Appends the tokens of `text`, which has none of them, until `out` has `limit` tokens or more: ids, type and
   // offsets. The first code point of `text` is number `first`. Returns whether some of `text` was left over.
   virtual bool AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit, Encoding& out) const = 0;
+  // What is done to the places of the tokens of a text, those after the first `lead`, when it has been cut.
+  virtual void FinishPlaces(std::string_view /*text*/, size_t /*lead*/, Encoding& /*out*/) const {}
 
  private:
   // The same of any text.

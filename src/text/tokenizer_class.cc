@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/lower_case.h"
 #include "text/tokenizer_files.h"
 
 namespace lshformer {
@@ -21,9 +20,23 @@ constexpr NamedClass kClasses[] = {{"BertTokenizer", TokenizerClass::kBert},
                                    {"MobileBertTokenizer", TokenizerClass::kBert},
                                    {"ConvBertTokenizer", TokenizerClass::kBert},
                                    {"AlbertTokenizer", TokenizerClass::kAlbert},
+                                   {"RobertaTokenizer", TokenizerClass::kRoberta},
+                                   {"XLMRobertaTokenizer", TokenizerClass::kXlmRoberta},
                                    {"PreTrainedTokenizerFast", TokenizerClass::kGeneric},
                                    {"TokenizersBackend", TokenizerClass::kGeneric},
                                    {"WordTokenizer", TokenizerClass::kWords}};
+
+// Of the models whose own tokenizer is none of another name: that.
+constexpr NamedClass kClassesOfModels[] = {{"bert", TokenizerClass::kBert},
+                                           {"distilbert", TokenizerClass::kBert},
+                                           {"nomic_bert", TokenizerClass::kBert},
+                                           {"electra", TokenizerClass::kBert},
+                                           {"mobilebert", TokenizerClass::kBert},
+                                           {"convbert", TokenizerClass::kBert},
+                                           {"albert", TokenizerClass::kAlbert},
+                                           {"roberta", TokenizerClass::kRoberta},
+                                           {"xlm-roberta", TokenizerClass::kXlmRoberta},
+                                           {"modernbert", TokenizerClass::kGeneric}};
 
 TokenizerClass ClassNamed(const std::string& name, const std::string& where) {
   const bool fast = name.ends_with("TokenizerFast");
@@ -32,21 +45,27 @@ TokenizerClass ClassNamed(const std::string& name, const std::string& where) {
     if (known.name == name || known.name == plain) return known.value;
   Fail(
       "{}: \"tokenizer_class\": \"{}\" is no tokenizer that is read here; BertTokenizer, AlbertTokenizer, "
-      "PreTrainedTokenizerFast and their kin are",
+      "RobertaTokenizer, XLMRobertaTokenizer, PreTrainedTokenizerFast and their kin are",
       where, Shown(name, 60));
 }
 
-TokenizerClass ClassOfModel(const std::string& folder) {
+// config.json, where the folder has one.
+Json ModelConfigOf(const std::string& folder) {
   const std::string path = InFolder(folder, "config.json");
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return TokenizerClass::kUnsaid;
-  const Json config = ReadJsonObject(path);
+  return std::filesystem::is_regular_file(path, error) ? ReadJsonObject(path) : Json::object();
+}
+
+std::string ModelTypeOf(const Json& config) {
+  return HasValue(config, "model_type") && config["model_type"].is_string() ? config["model_type"].get<std::string>()
+                                                                            : "";
+}
+
+TokenizerClass ClassOfModel(const Json& config, const std::string& path) {
   if (HasValue(config, "tokenizer_class")) return ClassNamed(GetString(config, "tokenizer_class", path), path);
-  if (!HasValue(config, "model_type") || !config["model_type"].is_string()) return TokenizerClass::kUnsaid;
-  // A model's own tokenizer has its name.
-  const std::string own = LowerCase(config["model_type"].get<std::string>()) + "tokenizer";
-  for (const NamedClass& known : kClasses)
-    if (LowerCase(std::string(known.name)) == own) return known.value;
+  const std::string type = ModelTypeOf(config);
+  for (const NamedClass& known : kClassesOfModels)
+    if (known.name == type) return known.value;
   return TokenizerClass::kUnsaid;
 }
 
@@ -89,8 +108,10 @@ bool IsHarmless(const Json& value, Harmless harmless) {
   return false;
 }
 
-void RefuseForeignKeys(const Json& config, const std::string& path) {
+void RefuseForeignKeys(const Json& config, const std::string& path, bool has_json) {
   for (const ForeignKey& foreign : kForeignKeys) {
+    // Where there is a tokenizer.json, it says what stands around texts.
+    if (has_json && std::string_view(foreign.key).starts_with("add_")) continue;
     if (HasValue(config, foreign.key) && !IsHarmless(config[foreign.key], foreign.harmless))
       Fail("{}: \"{}\": {} would change tokens in a way that is not supported", path, foreign.key,
            Shown(config[foreign.key].dump(-1, ' ', false, Json::error_handler_t::replace), 60));
@@ -105,11 +126,12 @@ void RefuseForeignKeys(const Json& config, const std::string& path) {
 
 TokenizerClass ReadTokenizerClass(const std::string& folder, const Json& config) {
   const std::string path = InFolder(folder, kTokenizerConfigFile);
-  const TokenizerClass named = HasValue(config, "tokenizer_class")
-                                   ? ClassNamed(GetString(config, "tokenizer_class", path), path)
-                                   : ClassOfModel(folder);
-  RefuseForeignKeys(config, path);
-  return named;
+  const bool has_json = std::filesystem::exists(InFolder(folder, kTokenizerJsonFile));
+  const Json model = ModelConfigOf(folder);
+  RefuseForeignKeys(config, path, has_json);
+  if (has_json && ModelTypeOf(model) == "modernbert") return TokenizerClass::kGeneric;
+  return HasValue(config, "tokenizer_class") ? ClassNamed(GetString(config, "tokenizer_class", path), path)
+                                             : ClassOfModel(model, InFolder(folder, "config.json"));
 }
 
 }  // namespace lshformer

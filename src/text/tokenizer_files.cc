@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -18,13 +19,15 @@ namespace lshformer {
 namespace {
 
 // What a tokenizer's folder may have; the last is of earlier releases.
-constexpr const char* kAllFiles[] = {kVocabularyFile, kSentencePieceFile,   kTokenizerJsonFile, kWordsFile,
-                                     kCharactersFile, kTokenizerConfigFile, kSpecialTokensFile, kAddedTokensFile};
+constexpr const char* kAllFiles[] = {kVocabularyFile,    kBpeVocabularyFile, kMergesFile,    kSentencePieceFile,
+                                     kShiftedPiecesFile, kTokenizerJsonFile, kWordsFile,     kTokenizerConfigFile,
+                                     kSpecialTokensFile, kAddedTokensFile,   kCharactersFile};
 
 struct NamedToken {
   const char* key;
   std::string TokenizerSettings::*token;
 };
+constexpr NamedToken kEnds[] = {{"bos_token", &TokenizerSettings::bos}, {"eos_token", &TokenizerSettings::eos}};
 constexpr NamedToken kNamedTokens[] = {{"unk_token", &TokenizerSettings::unk},
                                        {"sep_token", &TokenizerSettings::sep},
                                        {"pad_token", &TokenizerSettings::pad},
@@ -107,8 +110,8 @@ void ReadNamedTokens(const Json& json, const std::string& path, TokenizerSetting
   };
   for (const NamedToken& named : kNamedTokens)
     if (HasValue(json, named.key)) settings.*named.token = read(named.key, json[named.key]);
-  for (const char* key : {"bos_token", "eos_token"})
-    if (HasValue(json, key)) settings.first.push_back(read(key, json[key]));
+  for (const NamedToken& named : kEnds)
+    if (HasValue(json, named.key)) settings.*named.token = read(named.key, json[named.key]);
   for (const auto& [key, value] : json.items()) {
     const bool known = key == "bos_token" || key == "eos_token" ||
                        std::any_of(std::begin(kNamedTokens), std::end(kNamedTokens),
@@ -136,6 +139,14 @@ int64_t MaxLength(const Json& config) {
 
 }  // namespace
 
+void TokenizerSettings::UseRobertaNames() {
+  unk = "<unk>";
+  pad = "<pad>";
+  mask = "<mask>";
+  cls = bos = "<s>";
+  sep = eos = "</s>";
+}
+
 bool IsTokenizerFile(std::string_view name) {
   return std::find(std::begin(kAllFiles), std::end(kAllFiles), name) != std::end(kAllFiles);
 }
@@ -149,6 +160,9 @@ Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& setting
                     added = InFolder(folder, kAddedTokensFile);
   const Json config = std::filesystem::exists(path) ? ReadJsonObject(path) : Json::object();
   settings.tokenizer_class = ReadTokenizerClass(folder, config);
+  settings.adds_unsaid = settings.tokenizer_class != TokenizerClass::kGeneric;
+  if (settings.tokenizer_class == TokenizerClass::kRoberta || settings.tokenizer_class == TokenizerClass::kXlmRoberta)
+    settings.UseRobertaNames();
   settings.clean_up_spaces = GetBoolOr(config, "clean_up_tokenization_spaces", path, false);
   settings.model_max_length = MaxLength(config);
   settings.truncates_left = IsLeft(config, path);
@@ -156,8 +170,10 @@ Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& setting
   const bool has_map = std::filesystem::exists(map);
   if (has_map && settings.lists_added) {
     // transformers does not look at it then; names that the config leaves out are no harm.
+    const std::string bos = settings.bos, eos = settings.eos;
     ReadNamedTokens(ReadJsonObject(map), map, settings);
-    settings.first.clear();
+    settings.bos = bos;
+    settings.eos = eos;
     settings.further.clear();
   }
   ReadNamedTokens(config, path, settings);
@@ -192,7 +208,10 @@ Json TokenizerConfigJson(const TokenizerSettings& settings, const std::vector<Ad
                                          {"single_word", token.single_word}, {"special", token.special}};
   }
   Json config = {{"added_tokens_decoder", decoder}, {"clean_up_tokenization_spaces", settings.clean_up_spaces}};
-  for (const NamedToken& named : kNamedTokens) config[named.key] = settings.*named.token;
+  for (const std::span<const NamedToken> group :
+       {std::span<const NamedToken>(kNamedTokens), std::span<const NamedToken>(kEnds)})
+    for (const NamedToken& named : group)
+      if (!(settings.*named.token).empty()) config[named.key] = settings.*named.token;
   if (!settings.further.empty()) config["extra_special_tokens"] = settings.further;
   if (settings.truncates_left) config["truncation_side"] = "left";
   return config;
@@ -205,6 +224,7 @@ Json SpecialTokensJson(const TokenizerSettings& settings) {
   Json special = Json::object();
   for (const NamedToken& named : kNamedTokens) {
     const std::string& content = settings.*named.token;
+    if (content.empty()) continue;
     const auto said = std::find_if(settings.named.begin(), settings.named.end(),
                                    [&](const AddedToken& token) { return token.content == content; });
     Json& value = special[named.key] = content;

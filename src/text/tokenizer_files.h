@@ -2,12 +2,14 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
 #include "text/added_tokens.h"
+#include "text/text_template.h"
 #include "text/tokenizer_class.h"
 
 namespace lshformer {
@@ -15,25 +17,32 @@ namespace lshformer {
 inline constexpr const char* kVocabularyFile = "vocab.txt";
 inline constexpr const char* kTokenizerJsonFile = "tokenizer.json";
 inline constexpr const char* kSentencePieceFile = "spiece.model";
+inline constexpr const char* kShiftedPiecesFile = "sentencepiece.bpe.model";  // XLM-R's
+inline constexpr const char* kBpeVocabularyFile = "vocab.json";
+inline constexpr const char* kMergesFile = "merges.txt";
 inline constexpr const char* kWordsFile = "words.txt";
 inline constexpr const char* kCharactersFile = "characters.txt";
 inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
-
 inline constexpr const char* kAddedTokensFile = "added_tokens.json";
 
 // What the files beside the vocabulary say of any tokenizer.
 struct TokenizerSettings {
   std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
+  std::string bos, eos;           // tokens of begin and end; "": none
+  bool adds_unsaid = true;        // of these, one that no file names and the vocabulary lacks is added, not left out
   bool clean_up_spaces = false;   // of decoded text: HF's clean_up_tokenization_spaces
   std::vector<AddedToken> added;  // beside the five, with ids; one of −1 is looked up, or given at the end
   std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
   std::vector<AddedToken> named;                     // what the files say of tokens that they name, the five and others
-  std::vector<std::string> first, further;  // tokens that come before the five and after them: looked up likewise
-  bool lists_added = false;                 // tokenizer_config.json has a list of added tokens: it is complete
+  std::vector<std::string> further;                  // tokens that come after the five: looked up likewise
+  bool lists_added = false;                          // tokenizer_config.json has a list of added tokens: it is complete
   bool truncates_left = false;
   int64_t model_max_length = 0;  // 0: none
   TokenizerClass tokenizer_class = TokenizerClass::kUnsaid;
+  std::optional<TextTemplate> around;  // tokenizer.json's; without it, what goes with the kind of tokenizer
+
+  void UseRobertaNames();  // <s> … as RobertaTokenizer and XLMRobertaTokenizer call the tokens
 };
 
 // Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, those that the folder has, into

@@ -1,24 +1,36 @@
 // tokenizer.json, where HF's library keeps everything: newer releases write it without a vocabulary's file beside it.
 // Its truncation and padding are ignored, but for the side that is cut. What is not understood and would change a token
-// is an error that names the file and it.
+// is an error that names the file and it. Here is what models have in common; the parts of each are read in its folder.
 #pragma once
+#include <initializer_list>
 #include <string>
 
-#include "text/unigram.h"
+#include "base/json.h"
+#include "text/post_processor.h"
+#include "text/tokenizer_files.h"
 #include "text/vocabulary.h"
-#include "text/wordpiece/wordpiece.h"
 
 namespace lshformer {
 
-enum class JsonModel { kWordPiece, kUnigram };
+enum class JsonModel { kWordPiece, kUnigram, kBpe };
 JsonModel ModelOf(const Json& json, const std::string& path);
 
-// Returns the vocabulary, in which numbers may be left out, and sets the normaliser (unless tokenizer_config.json,
-// `config`, has it: tokenizer_class.h), the added tokens and [UNK], [CLS], [SEP].
-Vocabulary ReadWordPieceJson(const Json& json, const std::string& path, const Json& config, WordPieceOptions& options);
+// {"token": id, …}, in which numbers may be left out. Errors name `where`.
+Vocabulary ReadVocabulary(const Json& vocab, const std::string& where);
 
-// The same of a Unigram model, with its scores. Of AlbertTokenizer's settings in `config`, "do_lower_case",
-// "keep_accents" and "add_prefix_space" count where they say otherwise than the file.
-UnigramModel ReadUnigramJson(const Json& json, const std::string& path, const Json& config, UnigramOptions& options);
+const Json& JsonObjectIn(const Json& json, const char* key, const std::string& path);
+// A part of the file, of the only type that goes with the model.
+const Json& JsonPart(const Json& json, const char* key, const char* type, const std::string& path);
+// The same where any type may be: null where the file has none.
+Json JsonPartOrNull(const Json& json, const char* key);
+
+// A tokenizer_class that is none of `expected` and not generic reads such a model otherwise. `model` is its name.
+void CheckJsonClass(const TokenizerSettings& settings, std::initializer_list<TokenizerClass> expected,
+                    const char* model, const std::string& path);
+
+// Added tokens and the side that is cut, and, unless a class says it, what stands around texts, with [CLS] and [SEP].
+// `config` is tokenizer_config.json.
+PostProcessor ReadJsonCommon(const Json& json, const Vocabulary& vocabulary, const std::string& path,
+                             const Json& config, TokenizerSettings& settings);
 
 }  // namespace lshformer

@@ -66,8 +66,9 @@ constexpr char32_t kNewWordCharacters[][2] = {
     {0x16100, 0x16139}, {0x16D40, 0x16D6C}, {0x16D70, 0x16D79}, {0x18CFF, 0x18CFF}, {0x1CCF0, 0x1CCF9},
     {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D}};
 
-bool IsNewWordCharacter(char32_t c) {
-  return std::any_of(std::begin(kNewWordCharacters), std::end(kNewWordCharacters),
+template <size_t kRanges>
+bool IsInRanges(char32_t c, const char32_t (&ranges)[kRanges][2]) {
+  return std::any_of(std::begin(ranges), std::end(ranges),
                      [c](const char32_t(&range)[2]) { return c >= range[0] && c <= range[1]; });
 }
 
@@ -89,7 +90,8 @@ uint8_t ComputeFlags(char32_t c) {
     flags |= kMapped;
   }
   if (u_hasBinaryProperty(character, UCHAR_ALPHABETIC) || u_hasBinaryProperty(character, UCHAR_JOIN_CONTROL) ||
-      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 || IsNewWordCharacter(c)) {
+      (U_GET_GC_MASK(character) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 ||
+      IsInRanges(c, kNewWordCharacters)) {
     flags |= kWordCharacter;
   }
   return static_cast<uint8_t>(flags);
@@ -104,6 +106,12 @@ const UNormalizer2* Nfd() {
   UErrorCode status = U_ZERO_ERROR;
   static const UNormalizer2* const nfd = Checked(unorm2_getNFDInstance(&status), status);
   return nfd;
+}
+
+const UNormalizer2* Nfc() {
+  UErrorCode status = U_ZERO_ERROR;
+  static const UNormalizer2* const nfc = Checked(unorm2_getNFCInstance(&status), status);
+  return nfc;
 }
 
 const UNormalizer2* CompatibleNormalizer() {
@@ -145,16 +153,51 @@ constexpr LowercaseRange kNewLowercase[] = {
     {0x10D50, 0x10D65, 0x20}, {0x16EA0, 0x16EB8, 0x1B},
 };
 
+// Letters and numbers that came with Unicode 15.1 and 16, first and last of each range.
+constexpr char32_t kNewLetters[][2] = {{0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+                                       {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x11380, 0x11389},
+                                       {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113B7},
+                                       {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11BC0, 0x11BE0}, {0x13460, 0x143FA},
+                                       {0x16100, 0x1611D}, {0x16D40, 0x16D6C}, {0x18CFF, 0x18CFF}, {0x1E5D0, 0x1E5ED},
+                                       {0x1E5F0, 0x1E5F0}, {0x2EBF0, 0x2EE5D}};
+constexpr char32_t kNewNumbers[][2] = {{0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9}, {0x16130, 0x16139},
+                                       {0x16D70, 0x16D79}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA}};
+
+LetterClass ComputeLetterClass(char32_t c) {
+  if (u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_WHITE_SPACE)) return LetterClass::kSpace;
+  const uint32_t category = Known(c, 16) ? U_GET_GC_MASK(static_cast<UChar32>(c)) : 0;
+  if ((category & U_GC_L_MASK) != 0 || IsInRanges(c, kNewLetters)) return LetterClass::kLetter;
+  if ((category & U_GC_N_MASK) != 0 || IsInRanges(c, kNewNumbers)) return LetterClass::kNumber;
+  return LetterClass::kOther;
+}
+
+bool ComputeIsComposed(char32_t c) {
+  return CombiningClass(c) == 0 && u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_NFC_QUICK_CHECK) == UNORM_YES;
+}
+
+// What `compute` gives. That of the basic plane is computed once (2 ms); what lies beyond is rare enough to ask ICU
+// each time.
+template <auto compute>
+auto Tabled(char32_t c) {
+  static const auto basic_plane = [] {
+    std::array<decltype(compute(0)), 0x10000> values{};
+    for (char32_t i = 0; i < values.size(); ++i) values[i] = compute(i);
+    return values;
+  }();
+  return c < basic_plane.size() ? basic_plane[c] : compute(c);
+}
+
 }  // namespace
 
-uint8_t CharFlags(char32_t c) {
-  // The basic plane is computed once (2 ms); what lies beyond is rare enough to ask ICU each time.
-  static const std::array<uint8_t, 0x10000> basic_plane = [] {
-    std::array<uint8_t, 0x10000> flags{};
-    for (char32_t i = 0; i < flags.size(); ++i) flags[i] = ComputeFlags(i);
-    return flags;
-  }();
-  return c < basic_plane.size() ? basic_plane[c] : ComputeFlags(c);
+uint8_t CharFlags(char32_t c) { return Tabled<ComputeFlags>(c); }
+
+LetterClass LetterClassOf(char32_t c) { return Tabled<ComputeLetterClass>(c); }
+
+bool IsComposed(char32_t c) { return c < 0x300 || Tabled<ComputeIsComposed>(c); }
+
+char32_t Compose(char32_t first, char32_t second) {
+  const UChar32 both = unorm2_composePair(Nfc(), static_cast<UChar32>(first), static_cast<UChar32>(second));
+  return both > 0 && Known(static_cast<char32_t>(both), 9) ? static_cast<char32_t>(both) : 0;
 }
 
 bool IsAnySpace(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85 || (CharFlags(c) & kSpace) != 0; }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/orthogonalize.h"
 #include "kernels/updates.h"
 #include "train/gradient.h"
 
@@ -207,7 +208,7 @@ class AdamW : public MomentOptimizer {
 
  protected:
   void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
-    const bool corrected = options().optim == OptimizerType::kAdamW;
+    const bool corrected = options().optim != OptimizerType::kAdamWBert;
     const AdamWUpdate update =
         corrected ? CorrectedUpdate(learning_rate, gradient_scale) : PlainUpdate(learning_rate, gradient_scale);
     AdamWUpdate decaying = update;
@@ -300,6 +301,97 @@ class Lamb : public MomentOptimizer {
   }
 };
 
+// The maps of layers one after another, each on all threads; all else is AdamW's.
+class Muon : public Optimizer {
+ public:
+  Muon(const TrainingOptions& options, const NamedTensors& parameters, const std::vector<ParameterRole>& roles)
+      : weight_decay_(options.weight_decay) {
+    NamedTensors others;
+    std::vector<ParameterRole> roles_of_others;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [name, parameter] = parameters[i];
+      is_map_.push_back(roles[i].layer_map);
+      if (!roles[i].layer_map) {
+        others.push_back(parameters[i]);
+        roles_of_others.push_back(roles[i]);
+        continue;
+      }
+      RequirePlainFloats(name, parameter);
+      maps_.push_back(parameters[i]);
+      decays_.push_back(roles[i].decays);
+      buffers_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+    }
+    if (maps_.empty())
+      FailOption("optim", "muon is for the maps of attention and feed-forward, of which there are none");
+    others_ = std::make_unique<AdamW>(options, std::move(others), roles_of_others);
+  }
+
+  void Step(double learning_rate, double gradient_scale) override {
+    others_->Step(learning_rate, gradient_scale);
+    const std::vector<Gradient> gradients = GradientsOf(maps_);
+    for (size_t i = 0; i < maps_.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      StepMap(i, gradients[i], learning_rate, gradient_scale);
+      maps_[i].second.unsafeGetTensorImpl()->bump_version();  // as TwoMeansOptimizer
+    }
+  }
+
+  NamedTensors State() const override {
+    NamedTensors state;
+    const NamedTensors of_others = others_->State();
+    auto other = of_others.begin();
+    size_t map = 0;
+    for (const bool is_map : is_map_) {
+      if (is_map) {
+        state.emplace_back("momentum_buffer." + maps_[map].first, buffers_[map]);
+        ++map;
+      } else {
+        state.insert(state.end(), other, other + 2);
+        other += 2;
+      }
+    }
+    return state;
+  }
+
+  int64_t steps() const override { return others_->steps(); }
+  void set_steps(int64_t steps) override { others_->set_steps(steps); }
+
+ private:
+  static constexpr double kMomentum = 0.95;  // the method's
+  static constexpr double kRootMeanSquare = 0.2;
+
+  void StepMap(size_t map, const Gradient& gradient, double learning_rate, double gradient_scale) {
+    const torch::Tensor& weight = maps_[map].second;
+    const int64_t rows = weight.size(0), columns = weight.size(1), elements = weight.numel();
+    const MuonUpdate update{.momentum = static_cast<float>(kMomentum),
+                            .one_minus_momentum = static_cast<float>(1 - kMomentum),
+                            .gradient_scale = static_cast<float>(gradient_scale)};
+    direction_.resize(std::max(direction_.size(), static_cast<size_t>(elements)));
+    float *direction = direction_.data(), *buffer = buffers_[map].data_ptr<float>();
+    ParallelFor(elements, kBlock, [&](int64_t begin, int64_t end) {
+      gradient.ForEachPiece(begin, end, [&](int64_t place, const float* values, int64_t count) {
+        UpdateMuonMomentum(update, values, buffer + place, direction + place, count);
+      });
+    });
+    Orthogonalize(rows, columns, direction);
+    const double scale = kRootMeanSquare * std::sqrt(static_cast<double>(std::max(rows, columns)));
+    const auto step_size = static_cast<float>(learning_rate * scale);
+    const auto keep = static_cast<float>(decays_[map] ? 1 - learning_rate * weight_decay_ : 1);
+    auto* parameter = weight.data_ptr<float>();
+    ParallelFor(elements, kBlock, [&](int64_t begin, int64_t end) {
+      StepAlong(keep, step_size, direction + begin, parameter + begin, end - begin);
+    });
+  }
+
+  double weight_decay_;
+  std::vector<bool> is_map_;            // of all parameters
+  NamedTensors maps_;                   // of two dimensions
+  std::vector<bool> decays_;            // of the maps
+  std::vector<torch::Tensor> buffers_;  // of their shapes
+  std::vector<float> direction_;        // as large as the largest map
+  std::unique_ptr<AdamW> others_;
+};
+
 }  // namespace
 
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
@@ -315,6 +407,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTe
       return std::make_unique<Adam>(options, std::move(parameters), roles);
     case OptimizerType::kAdadelta:
       return std::make_unique<Adadelta>(options, std::move(parameters), roles);
+    case OptimizerType::kMuon:
+      return std::make_unique<Muon>(options, parameters, roles);
   }
   Fail("unknown optimizer");
 }

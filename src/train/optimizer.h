@@ -1,7 +1,8 @@
 // Optimizers: one interface, updates fused over all parameters and all threads.
 //
 // Every update is a function of parameter, gradient and state alone, element by element, beside them at most of norms
-// that are added up in blocks of fixed size: so a result does not depend on the number of threads.
+// that are added up in blocks of fixed size (muon: of products that have one order of summation): so a result does not
+// depend on the number of threads.
 //
 // adamw, adamw_bert: AdamWUpdate (update_kernels.h), with bias correction and without.
 // adam: UpdateAdam for what decays, AdamWUpdate with bias correction and without decay for the rest.
@@ -9,6 +10,13 @@
 // lamb: per parameter with decay, w ← w − learning_rate · r · u, u = m / (√v + ε) + weight_decay · w without bias
 //   correction, r = ‖w‖ / ‖u‖, 1 where one of them is 0. A parameter that does not decay (biases, LayerNorm) takes
 //   w ← w − learning_rate · m / (√v + ε). Source: ALBERT's lamb_optimizer.py.
+// muon: of a layer's map W: [rows, columns] (ParameterRole::layer_map), with the momentum M, µ = 0.95:
+//     M ← µ M + (1 − µ) g,   O = Orthogonalize(µ M + (1 − µ) g)        (kernels/orthogonalize.h)
+//     W ← (1 − learning_rate · weight_decay) W − learning_rate · 0.2 · √max(rows, columns) · O
+//   O's elements have a root mean square of about 1 / √max(rows, columns), so those of the update have 0.2, as AdamW's
+//   usually have, and one learning rate serves both. All other parameters are adamw's. Sources: Keller Jordan et al.,
+//   "Muon: an optimizer for hidden layers in neural networks", 2024; for scale and decay Liu et al. (Moonshot AI),
+//   "Muon is scalable for LLM training", 2025.
 #pragma once
 #include <memory>
 #include <string>
@@ -30,15 +38,16 @@ class Optimizer {
   // One update with gradients multiplied by `gradient_scale`. Parameters without a gradient stay as they are; one that
   // is sparse by rows (gradient.h) makes the update that the same numbers make as a dense one: other rows decay too.
   virtual void Step(double learning_rate, double gradient_scale) = 0;
-  // The state, by name ("exp_avg.NAME" and "exp_avg_sq.NAME", of adadelta "square_avg.NAME" and "acc_delta.NAME"), in
-  // parameter order. The tensors are the state itself: whoever copies into
-  // them restores it.
+  // The state, by name ("exp_avg.NAME" and "exp_avg_sq.NAME", of adadelta "square_avg.NAME" and "acc_delta.NAME", of
+  // muon's maps "momentum_buffer.NAME" alone), in parameter order. The tensors are the state itself: whoever copies
+  // into them restores it.
   virtual NamedTensors State() const = 0;
   virtual int64_t steps() const = 0;
   virtual void set_steps(int64_t steps) = 0;
 };
 
-// roles: of the parameters, in their order; Error if there are more or fewer.
+// roles: of the parameters, in their order; Error if there are more or fewer, OptionError of muon where none is a
+// layer's map.
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
                                          const std::vector<ParameterRole>& roles);
 

@@ -18,7 +18,7 @@ using T = TrainingOptions;
 constexpr const char *kBatches = "Batches and length of the run", *kOptimizer = "Optimizer",
                      *kAttention = "Attention in training", *kLogging = "Logging and checkpoints (in updates)";
 // In the order of the values.
-constexpr std::array<const char*, 5> kOptimizers{"adamw", "adamw_bert", "lamb", "adam", "adadelta"};
+constexpr std::array<const char*, 6> kOptimizers{"adamw", "adamw_bert", "lamb", "adam", "adadelta", "muon"};
 constexpr NumberRange kNotNegative{.low = 0}, kAboveZero{.low = 0, .low_open = true},
     kBelowOne{.low = 0, .high = 1, .high_open = true};
 
@@ -102,7 +102,8 @@ OptionTable<T> MakeTable() {
       Names("optim", &T::optim, {kOptimizers.begin(), kOptimizers.end()},
             "adamw_bert, lamb: without bias correction, as BERT and ALBERT were trained (there with an adam_epsilon of "
             "1e-6); lamb: steps as long as each weight's norm says, for large batches; adam, "
-            "adadelta: PyTorch's, as QANet and BiDAF were trained"),
+            "adadelta: PyTorch's, as QANet and BiDAF were trained; muon: nearly orthogonal steps of the layers' maps, "
+            "as long as adamw's, which takes the rest: fewer steps in pretraining"),
       Number("adadelta_rho", &T::adadelta_rho, kBelowOne, "decay of both mean squares")
           .ChangesCourse()
           .MeaninglessIf(OnlyForAdadelta),

@@ -13,7 +13,8 @@ enum class WarmupType { kLinear, kLogarithmic };
 
 // kAdamWBert: the AdamW of BERT's own code, without bias correction. kLamb: the LAMB of ALBERT's own code, likewise.
 // kAdam: with weight_decay in the gradient, as QANet was trained. kAdadelta: as BiDAF was.
-enum class OptimizerType { kAdamW, kAdamWBert, kLamb, kAdam, kAdadelta };
+// kMuon: nearly orthogonal steps of the layers' maps, AdamW's of all else.
+enum class OptimizerType { kAdamW, kAdamWBert, kLamb, kAdam, kAdadelta, kMuon };
 
 struct TrainingOptions {
   int per_device_train_batch_size = 8;  // sequences per forward

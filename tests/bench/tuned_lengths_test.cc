@@ -96,7 +96,7 @@ TEST(Tuning, LayersOfOneKindShareALengthAndOthersHaveTheirOwn) {
 TEST(Tuning, NoiseIsAnErrorAndDenseHasNothingToFind) {
   const MeasureForms noise = [](const Tuned&, bool, int) { return Comparison{1, 1, 0.9, 0.4, 1.9, 9}; };
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"simhash\""), "both", noise); }),
-              HasSubstr("simhash, forward, 512 tokens: too noisy to tell (hashed / exact 0.400 to 1.90)"));
+              HasSubstr("simhash, forward, 512 tokens: too noisy to tell (sparse / exact 0.400 to 1.90)"));
   EXPECT_THAT(ErrorOf([&] { Tune(Config("\"dense\""), "both", noise); }), HasSubstr("its attention is dense"));
   const ModelConfig bidaf = ParseModelConfig(Json{{"model_type", "bidaf"}}, "c");
   EXPECT_THAT(ErrorOf([&] { SpecsToTune(bidaf, "c"); }), HasSubstr("\"bidaf\" has no self-attention to tune"));

@@ -106,8 +106,8 @@ TEST_F(ProgramTest, WrongUsageIsOneLineAndStatus2) {
   EXPECT_THAT(Wrong("info --build --log_level wran"), HasSubstr("did you mean \"warn\"?"));
   EXPECT_THAT(Wrong("info --build --log_format yaml"), HasSubstr("--log_format: expected text or json"));
   EXPECT_THAT(Wrong("info --biuld"), HasSubstr("did you mean \"--build\"?"));
-  EXPECT_THAT(Wrong("info"), HasSubstr("expected a model folder or --build"));
-  EXPECT_THAT(Wrong("info --build somewhere"), HasSubstr("expected a model folder or --build"));
+  EXPECT_THAT(Wrong("info"), HasSubstr("expected a model folder, --model_type or --build"));
+  EXPECT_THAT(Wrong("info --build somewhere"), HasSubstr("expected a model folder, --model_type or --build"));
   EXPECT_THAT(Wrong("info \"$(printf '%0500d' 1)\" \"$(printf 'a\\377\\nb')\""), HasSubstr("\\xFF\\x0A"));
 }
 

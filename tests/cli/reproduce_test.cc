@@ -9,6 +9,7 @@ namespace lshformer::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ReproduceTest : public TrainingRunTest {
  protected:
@@ -21,11 +22,11 @@ class ReproduceTest : public TrainingRunTest {
       "title": "A small table", "source": "nobody's", "notes": ["A note."], "inputs": {"data": "a folder"},
       "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": "{data}/train.tsv", "vocab_size": 120}}],
       "columns": [{"name": "sentiment", "command": "train", "metric": "eval_loss", "flags": {
-         "model_type": "bert", "tokenizer_name": "{output}/words", "train_file": "{data}/train.tsv",
+         "model_type": "bert", "tokenizer_name": "{words}", "train_file": "{data}/train.tsv",
          "config_overrides": "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8",
          "validation_file": "{data}/dev.tsv", "do_eval": true, "max_seq_length": 32, "max_steps": 2, "seeds": "1,2"}},
         {"name": "pairs", "of": "sentiment", "metric": "eval_pairs_fraction"}],
-      "rows": [{"name": "exact"}, {"name": "hashed", "flags": {"attention": {"type": "reformer", "chunk": 8, "rounds": 1}}},
+      "rows": [{"name": "exact", "against": "paper"}, {"name": "hashed", "flags": {"attention": {"type": "reformer", "chunk": 8, "rounds": 1}}},
                {"name": "paper", "published": {"sentiment": 0.125}}]})");
   }
   std::vector<std::string> Reproduce(const std::vector<std::string>& more) const {
@@ -34,74 +35,115 @@ class ReproduceTest : public TrainingRunTest {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
+  void Change(const std::string& from, const std::string& to) const {
+    std::string text = folder_.Read("small.json");
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    folder_.Write("small.json", text.replace(text.find(from), from.size(), to));
+  }
+  // What a cell's command was told, as the results say.
+  std::string RunOf(const std::string& row, const std::string& column) const {
+    const Json results = Results("out/small/results.json");
+    for (const Json& cell : results.at("cells"))
+      if (cell.at("row") == row && cell.at("column") == column) return "out/runs/" + cell.at("run").get<std::string>();
+    ADD_FAILURE() << "no cell " << row << "/" << column;
+    return "";
+  }
 };
 
 TEST_F(ReproduceTest, MakesTheTableAndKeepsWhatIsFinished) {
   const std::string first = Succeeds(Reproduce({"--quiet"})).out;
-  for (const char* text : {"A small table", "nobody's", "A note.", "exact", "hashed", "0.125", " ± "})
+  for (const char* text :
+       {"A small table", "nobody's", "A note.", "exact", "hashed", "0.125", " ± ", "ratio to the published"})
     EXPECT_THAT(first, HasSubstr(text));
-  EXPECT_THAT(folder_.Read("out/report.html"), HasSubstr("0.125"));
-  const Json hashed = Results("out/hashed/sentiment/all_results.json");
+  for (const char* page : {"out/report.html", "out/small/report.html", "out/report.md", "out/small/report.md"})
+    EXPECT_THAT(folder_.Read(page), HasSubstr("0.125")) << page;
+  const std::string exact = RunOf("exact", "sentiment");
+  const Json hashed = Results(RunOf("hashed", "sentiment") + "/all_results.json");
   EXPECT_LT(hashed.at("eval_pairs_fraction").at("mean"), 1);
   EXPECT_GT(hashed.at("eval_hashed_fraction").at("mean"), 0);
-  EXPECT_FALSE(Results("out/exact/sentiment/all_results.json").contains("eval_pairs_fraction"));
-  const auto made = std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors");
+  EXPECT_FALSE(Results(exact + "/all_results.json").contains("eval_pairs_fraction"));
+  const auto made = std::filesystem::last_write_time(folder_ / (exact + "/seed-1/model.safetensors"));
+  const std::string entry = folder_.Read(exact + ".json");
   EXPECT_EQ(Succeeds(Reproduce({"--quiet"})).out, first);
-  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "out/exact/sentiment/seed-1/model.safetensors"), made);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / (exact + "/seed-1/model.safetensors")), made);
+  EXPECT_EQ(folder_.Read(exact + ".json"), entry) << "it was not even started";
+}
+
+// One number in a file of results, and the page says another.
+TEST_F(ReproduceTest, ThePageSaysWhatTheFilesSay) {
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  const std::string file = RunOf("exact", "sentiment") + "/all_results.json";
+  Json results = Results(file);
+  results["eval_loss"]["mean"] = 0.4321;
+  EXPECT_THAT(folder_.Read("out/report.html"), Not(HasSubstr("0.4321")));
+  folder_.Write(file, results.dump());
+  EXPECT_THAT(Succeeds(Reproduce({"--quiet", "--row", "exact"})).out, HasSubstr("0.4321"));
+  EXPECT_THAT(folder_.Read("out/report.html"), HasSubstr("0.4321"));
 }
 
 TEST_F(ReproduceTest, APageOfSomebodyElseStays) {
-  folder_.Write("out/report.html", "mine");
-  EXPECT_THAT(Fails(Reproduce({"--quiet"}), 2), HasSubstr("report.html is no page of this program"));
-  EXPECT_EQ(folder_.Read("out/report.html"), "mine");
+  for (const char* page : {"out/report.html", "out/small/report.html"}) {
+    folder_.Write(page, "mine");
+    EXPECT_THAT(Fails(Reproduce({"--quiet"}), 2), HasSubstr("report.html is no page of this program"));
+    EXPECT_EQ(folder_.Read(page), "mine");
+    std::filesystem::remove(folder_ / page);
+  }
 }
 
-// What stands there was made with other flags: a cell with them is not that one. Seeds may join.
+// With other flags it is another run, which joins those that there are. Seeds join the run itself.
 TEST_F(ReproduceTest, OtherFlagsAreAnotherRun) {
-  const auto change = [&](const std::string& from, const std::string& to) {
-    std::string text = folder_.Read("small.json");
-    text.replace(text.find(from), from.size(), to);
-    folder_.Write("small.json", text);
-  };
   Succeeds(Reproduce({"--quiet", "--row", "exact"}));
-  const std::string state = folder_.Read("out/exact/sentiment/seed-1/trainer_state.json");
-  change("\"max_steps\": 2", "\"max_steps\": 1");
-  const testing::CommandResult other = testing::RunCommand(Reproduce({"--quiet", "--row", "exact"}));
-  EXPECT_EQ(other.status, 1);
-  EXPECT_THAT(other.err, HasSubstr("out/exact/sentiment: was made with other flags"));
-  EXPECT_THAT(other.out, HasSubstr("A small table")) << "what there is";
-  EXPECT_EQ(folder_.Read("out/exact/sentiment/seed-1/trainer_state.json"), state);
-  change("\"max_steps\": 1", "\"max_steps\": 2");
-  change("\"seeds\": \"1,2\"", "\"seeds\": \"1,2,3\"");
+  const std::string exact = RunOf("exact", "sentiment"), state = folder_.Read(exact + "/seed-1/trainer_state.json");
+  Change("\"max_steps\": 2", "\"max_steps\": 1");
   Succeeds(Reproduce({"--quiet", "--row", "exact"}));
-  EXPECT_EQ(Results("out/exact/sentiment/all_results.json").at("seeds"), Json({1, 2, 3}));
+  EXPECT_NE(RunOf("exact", "sentiment"), exact);
+  Change("\"max_steps\": 1", "\"max_steps\": 2");
+  Change("\"seeds\": \"1,2\"", "\"seeds\": \"1,2,3\"");
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  EXPECT_EQ(RunOf("exact", "sentiment"), exact);
+  EXPECT_EQ(Results(exact + "/all_results.json").at("seeds"), Json({1, 2, 3}));
+  EXPECT_EQ(folder_.Read(exact + "/seed-1/trainer_state.json"), state);
 }
 
-// An evaluation is made again where its model was.
-TEST_F(ReproduceTest, AnEvaluationIsOfTheModelThatIsThere) {
+// An evaluation is made again where its model was; what is half written, where that can be told.
+TEST_F(ReproduceTest, WhatIsLostOrOldIsMadeAgain) {
   folder_.Write("small.json", R"({
     "title": "T", "inputs": {"data": "a folder"}, "flags": {"validation_file": "{data}/dev.tsv", "max_seq_length": 32},
     "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": ["{data}/train.tsv"], "vocab_size": 120}}],
     "columns": [
       {"name": "train", "command": "train", "metric": "train_loss", "flags": {
-       "model_type": "bert", "tokenizer_name": "{output}/words", "train_file": "{data}/train.tsv",
+       "model_type": "bert", "tokenizer_name": "{words}", "train_file": "{data}/train.tsv",
        "config_overrides": "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8",
        "do_eval": true, "max_steps": 2}},
       {"name": "again", "command": "evaluate", "metric": "eval_loss",
-       "flags": {"model_name_or_path": "{output}/{row}/train", "task": "text-classification"}}],
+       "flags": {"model_name_or_path": "{train}", "task": "text-classification"}}],
     "rows": [{"name": "one"}]})");
   Succeeds(Reproduce({"--quiet"}));
-  EXPECT_EQ(Results("out/one/again/eval_results.json").at("eval_loss"),
-            Results("out/one/train/eval_results.json").at("eval_loss"));
-  const Json first = Results("out/one/again/eval_results.json").at("eval_loss");
-  std::string text = folder_.Read("small.json");
-  text.replace(text.find("\"max_steps\": 2"), 14, "\"max_steps\": 9");
-  folder_.Write("small.json", text);
-  std::filesystem::remove_all(folder_ / "out/one/train");
+  const std::string train = RunOf("one", "train"), again = RunOf("one", "again");
+  const Json loss = Results(again + "/eval_results.json").at("eval_loss");
+  EXPECT_EQ(loss, Results(train + "/eval_results.json").at("eval_loss"));
+  // The evaluation is older than its model says: made again.
+  Json entry = Results(train + ".json");
+  entry["finished_at"] = Results(again + ".json").at("finished_at").get<int64_t>() + 1;
+  folder_.Write(train + ".json", entry.dump());
+  folder_.Write(again + "/eval_results.json", R"({"eval_loss": 77})");
   Succeeds(Reproduce({"--quiet"}));
-  EXPECT_NE(Results("out/one/again/eval_results.json").at("eval_loss"), first);
-  EXPECT_EQ(Results("out/one/again/eval_results.json").at("eval_loss"),
-            Results("out/one/train/eval_results.json").at("eval_loss"));
+  EXPECT_EQ(Results(again + "/eval_results.json").at("eval_loss"), loss);
+  // What it left is gone, or it was never finished: made again.
+  std::filesystem::remove_all(folder_ / again);
+  Succeeds(Reproduce({"--quiet"}));
+  EXPECT_EQ(Results(again + "/eval_results.json").at("eval_loss"), loss);
+  entry = Results(again + ".json");
+  entry.erase("finished_at");
+  folder_.Write(again + ".json", entry.dump());
+  folder_.Write(again + "/eval_results.json", "{\"eval_lo");
+  Succeeds(Reproduce({"--quiet"}));
+  EXPECT_EQ(Results(again + "/eval_results.json").at("eval_loss"), loss);
+  folder_.Write(again + ".json", entry.dump().substr(0, 30));
+  EXPECT_THAT(Fails(Reproduce({"--quiet"}), 1), HasSubstr("is no whole entry of a run; remove it"));
+  entry["lshformer"]["version"] = "0.0.1";
+  folder_.Write(again + ".json", entry.dump());
+  EXPECT_THAT(Fails(Reproduce({"--quiet"}), 1), HasSubstr("the run was made by lshformer 0.0.1"));
 }
 
 // One line: the command's words, with the cell that they are of.
@@ -109,21 +151,28 @@ TEST_F(ReproduceTest, AFailureIsOneLineThatNamesTheRunAndItsLog) {
   folder_.Write("dev.tsv", "sentence\tlabel\n");
   const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, ::testing::StartsWith("lshformer: exact/sentiment: "));
+  EXPECT_THAT(result.err, ::testing::StartsWith("lshformer: small exact/sentiment: "));
   EXPECT_THAT(result.err, HasSubstr("dev.tsv: holds no examples"));
   EXPECT_THAT(result.err, HasSubstr("lshformer train ended with status 1"));
-  EXPECT_THAT(result.err, HasSubstr("out/exact/sentiment.log"));
+  EXPECT_THAT(result.err, HasSubstr("out/runs/train-"));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("A small table")) << "what there is";
 }
 
-// All at once, before anything runs: inputs, the folder, files that are not there.
+// All at once, before anything runs: inputs, files that are not there, with what belongs there.
 TEST_F(ReproduceTest, AllThatIsMissingIsNamed) {
   const std::string recipe = folder_ / "small.json";
   EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", recipe, "--dry_run"}, 2),
-              HasSubstr("--input data=VALUE: required: a folder; and --output_dir"));
+              HasSubstr("--input data=VALUE: required: a folder"));
   const std::string files = Fails({LSHFORMER_BINARY, "reproduce", recipe, "--dry_run", "--input", "data=/none"}, 2);
-  for (const char* name : {"--output_dir: required", "/none/train.tsv (--input)", "/none/dev.tsv (--validation_file)"})
+  for (const char* name : {"/none/train.tsv (--input): no such file or folder; there belongs: a folder",
+                           "/none/dev.tsv (--validation_file)"})
     EXPECT_THAT(files, HasSubstr(name));
+  const std::string full = Fails({LSHFORMER_BINARY, "reproduce", "bert-lsh/table-3", "--data_dir", "/none"}, 2);
+  EXPECT_THAT(full, HasSubstr("/none/"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "bert-lsh/table-3"}, 2), HasSubstr("--data_dir: required"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "bert-lsh/table-3", "--quick", "--data_dir", "/none"}, 2),
+              HasSubstr("--quick: makes its own data"));
 }
 
 // Ours are looked at beside theirs, whichever of ours are chosen.
@@ -131,45 +180,52 @@ TEST_F(ReproduceTest, PublishedRowsStayUnderRow) {
   const std::string table = Succeeds(Reproduce({"--quiet", "--row", "exact"})).out;
   EXPECT_THAT(table, HasSubstr("paper"));
   EXPECT_THAT(table, HasSubstr("0.125"));
-  EXPECT_THAT(table, ::testing::Not(HasSubstr("hashed")));
+  EXPECT_THAT(table, Not(HasSubstr("hashed")));
 }
 
-TEST_F(ReproduceTest, TheListHasHoursAndInputs) {
+TEST_F(ReproduceTest, TheListSaysWhatEachTakes) {
   const std::string list = Succeeds({LSHFORMER_BINARY, "reproduce", "--list"}).out;
-  for (const char* text : {"hours", "albert-pretraining", "1 to 3", "text, validation"})
+  for (const char* text : {"bert-lsh/table-2, bert-lsh/fig-2", "on two cores: ", " quick, ", " full",
+                           "data of the full form: pretrain/books/train/*"})
     EXPECT_THAT(list, HasSubstr(text));
-  EXPECT_THAT(Succeeds({LSHFORMER_BINARY, "reproduce", "albert-pretraining", "--list"}).out,
-              HasSubstr("text file to evaluate on"));
+  const std::string one = Succeeds({LSHFORMER_BINARY, "reproduce", "albert/sharing", "--list"}).out;
+  EXPECT_THAT(one, HasSubstr("--input text=VALUE: text to pretrain on"));
+  EXPECT_THAT(one, HasSubstr("--row none: nothing shared"));
 }
 
 // A cell at which another process is at work keeps its log, which that process writes.
 TEST_F(ReproduceTest, ACellInUseIsLeftAlone) {
-  folder_.Write("out/exact/sentiment.log", "half a table");
-  Succeeds({LSHFORMER_BINARY, "tokenizer", "train", "--input", folder_ / "train.tsv", "--vocab_size", "120",
-            "--output_dir", folder_ / "out/words"});
-  const FolderLock lock(folder_ / "out/exact/sentiment", "test");
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  const std::string exact = RunOf("exact", "sentiment");
+  std::filesystem::remove(folder_ / (exact + ".json"));
+  folder_.Write(exact + ".log", "half a table");
+  const FolderLock lock(folder_ / exact, "test");
   ASSERT_TRUE(lock.held());
-  const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet"}));
+  const testing::CommandResult result = testing::RunCommand(Reproduce({"--quiet", "--row", "exact"}));
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("--output_dir: " + (folder_ / "out/exact/sentiment is in use by process ")));
-  EXPECT_EQ(folder_.Read("out/exact/sentiment.log"), "half a table");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/exact/sentiment.flags.json"));
+  EXPECT_THAT(result.err, HasSubstr("--output_dir: " + (folder_ / exact) + " is in use by process "));
+  EXPECT_EQ(folder_.Read(exact + ".log"), "half a table");
 }
 
 // A command does not outlive the process that waits for it, and saves its state first.
 TEST_F(ReproduceTest, StoppedOrKilledItTakesItsCommandAlong) {
-  std::string text = folder_.Read("small.json");
-  const std::string steps = "\"max_steps\": 2, \"seeds\": \"1,2\"";
-  ASSERT_NE(text.find(steps), std::string::npos);
-  folder_.Write("small.json", text.replace(text.find(steps), steps.size(), "\"max_steps\": 3000, \"save_steps\": 20"));
-  const std::string cell = folder_ / "out/exact/sentiment";
+  Succeeds(Reproduce({"--quiet", "--row", "exact"}));
+  Change("\"max_steps\": 2, \"seeds\": \"1,2\"", "\"max_steps\": 3000, \"save_steps\": 20");
+  const auto training = [&] {  // the folder of the run that is not the first one
+    std::string newest;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out/runs"))
+      if (entry.is_directory() && !NewestCheckpoint(entry.path()).empty()) newest = entry.path();
+    return newest;
+  };
   for (const int signal : {SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
-    std::filesystem::remove_all(folder_ / "out");
+    std::filesystem::remove_all(folder_ / "out/runs");
     const testing::CommandResult stopped =
-        Interrupt(Reproduce({"--quiet", "--threads", "1"}), signal, std::chrono::minutes(2),
-                  [&] { return !NewestCheckpoint(cell).empty(); });
+        Interrupt(Reproduce({"--quiet", "--threads", "1", "--row", "exact"}), signal, std::chrono::minutes(2),
+                  [&] { return std::filesystem::exists(folder_ / "out/runs") && !training().empty(); });
     EXPECT_EQ(stopped.status, 128 + signal);
+    const std::string cell = training();
+    ASSERT_FALSE(cell.empty());
     const auto begin = std::chrono::steady_clock::now();
     while (std::filesystem::exists(cell + "/" + kLockFile) &&
            std::chrono::steady_clock::now() - begin < std::chrono::minutes(2))
@@ -188,7 +244,7 @@ TEST_F(ReproduceTest, AWrongFlagIsFoundBeforeAnythingRuns) {
         {"\"max_steps\": \"many\"", "--max_steps: expected an integer, got \"many\""}}) {
     std::string changed = text;
     folder_.Write("small.json", changed.replace(text.find(place), place.size(), place + ", " + flags));
-    EXPECT_THAT(Fails(Reproduce({}), 2), HasSubstr(std::string("lshformer: hashed/sentiment: ") + what));
+    EXPECT_THAT(Fails(Reproduce({}), 2), HasSubstr(std::string("lshformer: small hashed/sentiment: ") + what));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
   }
 }
@@ -198,12 +254,25 @@ TEST_F(ReproduceTest, SaysWhatItWouldRun) {
   EXPECT_THAT(lines, HasSubstr("lshformer tokenizer train --input "));
   EXPECT_THAT(lines, HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8,\"rounds\":1}'"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
-  EXPECT_THAT(Succeeds({LSHFORMER_BINARY, "reproduce", "--list"}).out, HasSubstr("albert-pretraining"));
-  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretrainin", "--output_dir", folder_ / "o"}, 2),
-              HasSubstr("did you mean \"albert-pretraining\"?"));
-  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretraining", "--output_dir", folder_ / "o"}, 2),
-              HasSubstr("--input text=VALUE: required: folder of text files"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretraining"}, 2), HasSubstr("it is albert/sharing now"));
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "bert-lsh/table2"}, 2),
+              HasSubstr("did you mean \"bert-lsh/table-"));
   EXPECT_THAT(Fails(Reproduce({"--input", "nothing"}), 2), HasSubstr("--input: expected NAME=VALUE, got \"nothing\""));
+}
+
+// The quick form of what is shipped: every command has the flags that it is given, and a few of them are run.
+TEST_F(ReproduceTest, AllOfTheQuickFormCanBeRun) {
+  const std::string lines = Succeeds({LSHFORMER_BINARY, "reproduce", "all", "--quick", "--dry_run"}).out;
+  EXPECT_GT(std::count(lines.begin(), lines.end(), '\n'), 80);
+  const std::string figure =
+      Succeeds({LSHFORMER_BINARY, "reproduce", "bert-lsh/fig-1", "--quick", "--quiet", "--output_dir", folder_ / "out"})
+          .out;
+  EXPECT_THAT(figure, HasSubstr("10.24"));
+  EXPECT_THAT(figure, HasSubstr("163.8"));
+  EXPECT_THAT(figure, Not(HasSubstr("does not hold")));
+  const Json results = Results("out/bert-lsh/fig-1/results.json");
+  for (const Json& claim : results.at("claims")) EXPECT_EQ(claim.at("kind"), "holds") << claim;
+  EXPECT_EQ(results.at("runs").size(), 1u) << "sixteen cells of one benchmark";
 }
 
 }  // namespace

@@ -104,6 +104,21 @@ TEST_F(TrainingRunTest, ItsArgumentsAreAFileOfFlags) {
   EXPECT_EQ(Weights("text"), Weights("text2"));
 }
 
+TEST_F(TrainingRunTest, MuonGoesOnFromItsCheckpoint) {
+  const std::vector<std::string> muon{"--optim", "muon", "--max_steps", "10"};
+  Succeeds(Pretrain("whole", muon));
+  Succeeds(Pretrain("adamw", {"--max_steps", "10"}));
+  EXPECT_NE(Weights("whole"), Weights("adamw"));
+  std::vector<std::string> more = muon;
+  more.insert(more.end(), {"--resume_from_checkpoint", folder_ / "whole/checkpoint-5"});
+  Succeeds(Pretrain("rest", more));
+  EXPECT_EQ(Weights("rest"), Weights("whole"));
+  EXPECT_EQ(Results("whole/training_args.json")["optim"], "muon");
+  EXPECT_EQ(Results("whole/checkpoint-5/optimizer.json")["type"], "muon");
+  more[1] = "adamw";
+  EXPECT_THAT(Fails(Pretrain("other", more), 2), HasSubstr("--optim: "));
+}
+
 TEST_F(TrainingRunTest, AnAverageOfTheWeightsIsAnotherModel) {
   Succeeds(Train("plain", {"--num_train_epochs", "2"}));
   Succeeds(Train("averaged", {"--num_train_epochs", "2", "--ema_decay", "0.9"}));

@@ -11,6 +11,7 @@
 #include "data/squad_windows.h"
 #include "text/code_points.h"
 #include "util/errors.h"
+#include "util/temp_folder.h"
 
 namespace lshformer {
 namespace {
@@ -233,6 +234,21 @@ TEST(CutContext, WindowsOfATokenizerThatCutsBeginningsAreLaidFromTheEnd) {
   std::vector<std::pair<int32_t, int32_t>> windows;
   for (const ContextWindow& window : CutContext(2, 18, layout, {15, 3})) windows.emplace_back(window.begin, window.end);
   EXPECT_THAT(windows, ElementsAre(std::pair{0, 4}, std::pair{1, 11}, std::pair{8, 18}));
+}
+
+// RoBERTa's: two tokens between the texts, no types.
+TEST(CutContext, WindowsStandInTheTemplateOfTheTokenizer) {
+  const testing::TempFolder folder;
+  folder.Write("vocab.json", R"({"a": 0, "<s>": 1, "</s>": 2, "<pad>": 3, "<unk>": 4, "<mask>": 5})");
+  folder.Write("merges.txt", "#version: 0.2\n");
+  const auto tokenizer = Tokenizer::Load(folder.path());
+  const WindowLayout layout = LayoutOf(*tokenizer, /*question_tokens=*/2);
+  EXPECT_EQ(layout.first, 5);
+  EXPECT_EQ(layout.others, 6);
+  const std::vector<int32_t> question{0, 0}, context{0, 4, 0};
+  const WindowSequence window = MakeWindow(question, context, {1, 3}, *tokenizer);
+  EXPECT_THAT(window.ids, ElementsAre(1, 0, 0, 2, 2, 4, 0, 2));
+  EXPECT_THAT(window.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
 }
 
 TEST(CutContext, WindowsCoverTheContextAndOverlap) {

@@ -1,9 +1,15 @@
-// Recipes: reading, and what is run with which flags. Running: tests/cli/reproduce_test.cc.
+// Reading recipes, and those that are shipped. What they run: recipe_plan_test.cc; running:
+// tests/cli/reproduce_test.cc.
 #include "jobs/recipes/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+
+#include "jobs/recipes/names.h"
+#include "jobs/recipes/plan.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -15,207 +21,155 @@ using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
-constexpr const char* kText = R"({
-  "title": "T", "source": "S", "notes": ["n"], "inputs": {"data": "a folder", "start": "a model", "rate": "a number"},
-  "flags": {"learning_rate": "{rate}", "seed": 4},
-  "steps": [{"name": "words", "command": "tokenizer train", "flags": {"input": "{data}/*", "vocab_size": 30}}],
-  "columns": [
-    {"name": "learn", "command": "train", "metric": "eval_accuracy", "times": 100,
-     "flags": {"model_name_or_path": "{start}", "train_file": "{data}/a.tsv", "max_steps": 3, "seed": 1}},
-    {"name": "loss", "title": "its loss", "of": "learn", "metric": "eval_loss"},
-    {"name": "again", "command": "evaluate", "metric": "eval_f1",
-     "flags": {"model_name_or_path": "{output}/{row}/learn", "learning_rate": null}}],
-  "rows": [
-    {"name": "exact", "flags": {"attention": "dense"}},
-    {"name": "hashed", "title": "LSH", "flags": {"attention": {"type": "reformer", "chunk": 8}},
-     "columns": {"learn": {"max_steps": 5, "seed": null}, "again": null}},
-    {"name": "paper", "published": {"learn": 91.25, "loss": 0.5}}]})";
+constexpr const char* kShipped = LSHFORMER_SOURCE_DIR "/recipes";
 
-class RecipeTest : public ::testing::Test {
- protected:
-  RecipeTest() {
-    folder_.Write("data/b.txt", "");
-    folder_.Write("data/a.tsv", "");
-    options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"rate", "1e-4"}};
-    options_.output_dir = folder_ / "out";
-  }
-  TempFolder folder_;
-  ReproduceOptions options_;
-  Recipe recipe_ = ParseRecipe(ParseJson(kText, "r.json"), "r.json");
-};
-
-std::vector<std::string> NamesOfRuns(const std::vector<RecipeRun>& runs) {
-  std::vector<std::string> names;
-  for (const RecipeRun& run : runs) names.push_back(run.name + ": " + run.command);
-  return names;
+std::string ErrorOfText(const std::string& text) {
+  return ErrorOf([&] { ParseRecipe(ParseJson(text, "r"), "r.json"); });
 }
 
-TEST_F(RecipeTest, RunsStepsThenRowsWithTheirFlags) {
-  const std::vector<RecipeRun> runs = PlanRecipe(recipe_, options_);
-  EXPECT_THAT(NamesOfRuns(runs), ElementsAre("words: tokenizer train", "exact/learn: train", "exact/again: evaluate",
-                                             "hashed/learn: train"));
-  EXPECT_EQ(runs[0].flags["input"], Json({folder_ / "data/a.tsv", folder_ / "data/b.txt"}));
-  EXPECT_EQ(runs[0].flags["output_dir"], folder_ / "out/words");
-  EXPECT_EQ(runs[1].flags, (Json{{"learning_rate", 1e-4},
-                                 {"seed", 1},
-                                 {"model_name_or_path", "m"},
-                                 {"train_file", folder_ / "data/a.tsv"},
-                                 {"max_steps", 3},
-                                 {"attention", "dense"},
-                                 {"resume_from_checkpoint", "auto"},
-                                 {"output_dir", folder_ / "out/exact/learn"}}));
-  EXPECT_EQ(runs[2].flags["model_name_or_path"], folder_ / "out/exact/learn");
-  EXPECT_FALSE(runs[2].flags.contains("resume_from_checkpoint"));
-  EXPECT_FALSE(runs[2].flags.contains("learning_rate"));
-  EXPECT_EQ(runs[2].flags["seed"], 4) << "of the table, as its column has no other";
-  EXPECT_EQ(runs[3].flags["max_steps"], 5);
-  EXPECT_FALSE(runs[3].flags.contains("seed"));
-  EXPECT_THAT(
-      CommandLine(runs[3]),
-      HasSubstr("lshformer train --learning_rate 0.0001 --model_name_or_path m --train_file " + folder_ / "data/a.tsv" +
-                " --max_steps 5 --attention '{\"type\":\"reformer\",\"chunk\":8}' --resume"));
+TEST(Recipe, WhatIsWrongWithTheWholeIsNamed) {
+  EXPECT_THAT(ErrorOfText("[]"), HasSubstr("r.json: expected an object"));
+  EXPECT_THAT(ErrorOfText(R"({"titel": "x"})"), HasSubstr("unknown key \"titel\" (did you mean \"title\"?)"));
+  EXPECT_THAT(ErrorOfText(R"({"title": "x", "rows": []})"), HasSubstr("\"columns\" is missing"));
+  EXPECT_THAT(ErrorOfText(R"({"title": "x", "minutes": {"quik": 1}})"), HasSubstr("did you mean \"quick\"?"));
+  for (const char* name : {"", "a=b", "{a}", "a.b"})
+    EXPECT_THAT(ErrorOfText(std::string(R"({"title": "x", "inputs": {")") + name + "\": \"a file\"}}"),
+                HasSubstr("expected names without '=', '.' and braces, got"));
+  EXPECT_THAT(ErrorOfText(R"({"title": "x", "columns": [], "rows": [{"name": "a"}, {"name": "a"}]})"),
+              HasSubstr("row 2: \"a\" stands there twice"));
+  EXPECT_THAT(ErrorOfText(R"({"title": "x", "columns": [], "rows": [{"name": "a", "columns": {"c": {}}}]})"),
+              HasSubstr("the recipe has no column \"c\""));
 }
 
-TEST_F(RecipeTest, RowsAndColumnsCanBeChosen) {
-  options_.rows = {"exact"}, options_.columns = {"loss"};
-  EXPECT_THAT(NamesOfRuns(PlanRecipe(recipe_, options_)), ElementsAre("words: tokenizer train", "exact/learn: train"))
-      << "what a figure is of is run for it";
-  EXPECT_EQ(RecipeTable(recipe_, options_).columns, (std::vector<std::string>{"", "its loss"}));
-  options_.rows = {"exakt"};
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
-              HasSubstr("row: expected some of exact, hashed, paper, got \"exakt\" (did you mean \"exact\"?)"));
-}
-
-TEST_F(RecipeTest, TheTableHasWhatThereIs) {
-  folder_.Write("out/exact/learn/all_results.json", R"({"eval_accuracy": 0.875, "eval_loss": 0.25})");
-  folder_.Write("out/exact/again/eval_results.json", R"({"eval_f1": 0.5})");
-  folder_.Write("out/hashed/learn/all_results.json", R"({"eval_accuracy": {"mean": 0.5, "std": 0.01}})");
-  const Table table = RecipeTable(recipe_, options_);
-  ASSERT_EQ(table.lines.size(), 3u);
-  EXPECT_THAT(table.lines[0].cells, ElementsAre("exact", "87.50", "0.2500", "0.5000"));
-  EXPECT_THAT(table.lines[1].cells, ElementsAre("LSH", "50 ± 1", "–", "–"));
-  EXPECT_THAT(table.lines[2].cells, ElementsAre("paper", "91.25", "0.5", "–"));
-  const std::string page = RecipePage(recipe_, options_);
-  for (const char* text : {"T</h1>", "87.50", "91.25", "lshformer tokenizer train --input"})
-    EXPECT_THAT(page, HasSubstr(text));
-}
-
-// A metric of no run is a misspelt one; where some run has it, others may be without.
-TEST_F(RecipeTest, MetricsOfNoRunAreNamed) {
-  EXPECT_TRUE(UnknownMetrics(recipe_, options_).empty()) << "nothing has run";
-  folder_.Write("out/exact/learn/all_results.json", R"({"eval_accuracy": 0.875, "eval_los": 0.25})");
-  folder_.Write("out/exact/again/eval_results.json", R"({"eval_f1": 0.5})");
-  EXPECT_THAT(UnknownMetrics(recipe_, options_),
-              ElementsAre("column \"loss\": no run has a metric \"eval_loss\" (did you mean \"eval_los\"?)"));
-  folder_.Write("out/hashed/learn/all_results.json", R"({"eval_loss": null})");
-  EXPECT_TRUE(UnknownMetrics(recipe_, options_).empty());
-}
-
-TEST_F(RecipeTest, InputsAreAskedForByName) {
-  options_.inputs.erase("data");
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input data=VALUE: required: a folder"));
-  options_.inputs.clear();
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
-              HasSubstr("input data=VALUE: required: a folder; and start, rate"));
-  options_.inputs = {{"data", folder_ / "data"}, {"start", "m"}, {"rate", "1"}, {"stat", "m"}};
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }),
-              HasSubstr("the recipe has no input \"stat\" (did you mean \"start\"?)"));
-  options_.inputs = {{"data", folder_ / "none"}, {"start", "m"}, {"rate", "1"}};
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("none: no folder with files"));
-}
-
-TEST_F(RecipeTest, MisspeltInputsInFlagsAreNamed) {
-  const auto error = [&](const char* flag, const Json& value) {
-    recipe_.columns[0].flags[flag] = value;
-    return ErrorOf([&] { PlanRecipe(recipe_, options_); });
-  };
-  EXPECT_THAT(error("attention", R"({"type": "dense"})"), HasSubstr("nothing thrown"));
-  EXPECT_THAT(error("attention", "{}"), HasSubstr("nothing thrown"));
-  EXPECT_THAT(error("train_file", "{dat}/a.tsv"),
-              HasSubstr("flag \"train_file\" asks for an input {dat} that it has not (did you mean \"data\"?)"));
-  EXPECT_THAT(error("train_file", Json::array({"a", "{data}{nothing_like_it}"})),
-              HasSubstr("an input {nothing_like_it} that"));
-}
-
-TEST_F(RecipeTest, InputsOfOtherRowsAndColumnsAreNotAskedFor) {
-  options_.inputs = {{"data", folder_ / "data"}};
-  options_.columns = {"again"};  // without a learning rate, of a model in the folder
-  EXPECT_THAT(NamesOfRuns(PlanRecipe(recipe_, options_)),
-              ElementsAre("words: tokenizer train", "exact/again: evaluate"));
-  options_.columns = {"loss"};
-  EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_); }), HasSubstr("input start=VALUE: required: a model"));
-  options_.columns.clear(), options_.rows = {"paper"};
-  EXPECT_THAT(NamesOfRuns(PlanRecipe(recipe_, options_)), ElementsAre("words: tokenizer train"));
-}
-
-TEST_F(RecipeTest, WhatIsWrongIsNamed) {
-  const auto error = [](const char* text) { return ErrorOf([&] { ParseRecipe(ParseJson(text, "r"), "r.json"); }); };
-  EXPECT_THAT(error("[]"), HasSubstr("r.json: expected an object"));
-  EXPECT_THAT(error(R"({"titel": "x"})"), HasSubstr("unknown key \"titel\" (did you mean \"title\"?)"));
-  EXPECT_THAT(error(R"({"title": "x", "rows": []})"), HasSubstr("\"columns\" is missing"));
-  const auto column = [&](const std::string& text) {
-    return error((R"({"title": "x", "rows": [], "columns": [)" + text + "]}").c_str());
+TEST(Recipe, WhatIsWrongWithAColumnIsNamed) {
+  const auto column = [](const std::string& text) {
+    return ErrorOfText(R"({"title": "x", "rows": [], "columns": [)" + text + "]}");
   };
   EXPECT_THAT(column("3"), HasSubstr("column 1: expected an object, got 3"));
   EXPECT_THAT(column(R"({"name": "a/b"})"), HasSubstr("\"name\": expected letters"));
   EXPECT_THAT(column(R"({"name": "a", "command": "rm", "metric": "m"})"), HasSubstr("\"command\": expected pretrain"));
   EXPECT_THAT(column(R"({"name": "a", "command": "train"})"), HasSubstr("\"metric\" is missing"));
   EXPECT_THAT(column(R"({"name": "a", "of": "b", "metric": "m"})"), HasSubstr("the recipe has no column \"b\""));
+  EXPECT_THAT(column(R"({"name": "a", "like": "b", "metric": "m"})"), HasSubstr("no step before it is called \"b\""));
   EXPECT_THAT(column(R"({"name": "a", "command": "train", "metric": "m", "flags": {"output_dir": "x"}})"),
               HasSubstr("\"output_dir\" is reproduce's"));
-  for (const char* name : {"report.html", "a.log", "a.flags.json"})
-    EXPECT_THAT(column(std::string(R"({"name": ")") + name + "\"}"),
-                HasSubstr(std::string(name) + " is what reproduce writes"));
-  for (const char* name : {"", "a=b", "{a}"})
-    EXPECT_THAT(error((std::string(R"({"title": "x", "inputs": {")") + name + "\": \"a file\"}}").c_str()),
-                HasSubstr("expected names without '=' and braces, got"));
-  EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a"}, {"name": "a"}]})"),
-              HasSubstr("row 2: \"a\" stands there twice"));
-  EXPECT_THAT(error(R"({"title": "x", "columns": [], "rows": [{"name": "a", "columns": {"c": {}}}]})"),
-              HasSubstr("the recipe has no column \"c\""));
   const std::string columns = R"({"title": "x", "columns": [{"name": "c", "command": "train", "metric": "m"},
                                   {"name": "d", "of": "c", "metric": "n"}], "rows": [{"name": "a", "columns": )";
-  EXPECT_THAT(error((columns + R"({"d": {"seed": 1}}}]})").c_str()), HasSubstr("\"of\" another column has no flags"));
-  EXPECT_THAT(error((columns + R"({"c": {"resume_from_checkpoint": "x"}}}]})").c_str()), HasSubstr("is reproduce's"));
+  EXPECT_THAT(ErrorOfText(columns + R"({"d": {"seed": 1}}}]})"), HasSubstr("\"of\" another column has no flags"));
+  EXPECT_THAT(ErrorOfText(columns + R"({"c": {"resume_from_checkpoint": "x"}}}]})"), HasSubstr("is reproduce's"));
 }
 
-TEST_F(RecipeTest, NullsAreNoFlagsAndListsAreFilled) {
-  const Recipe recipe = ParseRecipe(ParseJson(R"({"title": "T", "inputs": {"data": "a folder"}, "flags": {"seed": null},
-    "columns": [{"name": "c", "command": "train", "metric": "m",
-                 "flags": {"train_file": ["{data}/a", "{data}/b"], "max_steps": null}},
-                {"name": "d", "of": "c", "metric": "n"}],
-    "rows": [{"name": "a"}, {"name": "b", "columns": {"d": null}}, {"name": "p", "published": {}}]})",
+TEST(Recipe, WhatIsWrongWithClaimsAndFiguresIsNamed) {
+  const std::string table = R"({"title": "x", "columns": [{"name": "c", "command": "train", "metric": "m"}],
+                                "rows": [{"name": "a"}], )";
+  const auto claim = [&](const std::string& text) { return ErrorOfText(table + "\"claims\": [" + text + "]}"); };
+  EXPECT_THAT(claim(R"({"claim": "x", "of": "a", "rule": {"equals": 0}})"), HasSubstr("expected ROW/COLUMN"));
+  EXPECT_THAT(claim(R"({"claim": "x", "of": "b/c", "rule": {"equals": 0}})"), HasSubstr("has no row \"b\""));
+  EXPECT_THAT(claim(R"({"claim": "x", "of": "a/c", "rule": {}})"), HasSubstr("expected one of \"equals\""));
+  EXPECT_THAT(claim(R"({"claim": "x", "of": "a/c", "rule": {"direction": 1}})"), HasSubstr("needs \"over\" or"));
+  const auto figure = [&](const std::string& text) { return ErrorOfText(table + "\"figures\": [" + text + "]}"); };
+  EXPECT_THAT(figure(R"({"kind": "pie", "title": "x"})"), HasSubstr("\"kind\": expected heat_map"));
+  EXPECT_THAT(figure(R"({"kind": "bars", "title": "x", "rows": ["b"]})"), HasSubstr("has no row \"b\""));
+  EXPECT_THAT(figure(R"({"kind": "curves", "title": "x"})"), HasSubstr("\"y\" is missing"));
+}
+
+// What a claim says of theirs follows from published rows.
+TEST(Recipe, PublishedMeasuresFollowFromRows) {
+  const Recipe recipe = ParseRecipe(ParseJson(R"({"title": "x",
+    "columns": [{"name": "c", "command": "train", "metric": "m"}],
+    "rows": [{"name": "p", "published": {"c": 8}}, {"name": "q", "published": {"c": 2}},
+             {"name": "a", "against": "p"}, {"name": "b", "against": "q"}, {"name": "d", "printed": {"c": 3}}],
+    "claims": [{"claim": "1", "of": "a/c", "rule": {"equals": 0}}, {"claim": "2", "of": "a/c", "over": "b/c", "rule": {"equals": 0}},
+               {"claim": "3", "of": "a/c", "minus": "d/c", "rule": {"equals": 0}}]})",
                                               "r"),
                                     "r.json");
-  options_.inputs = {{"data", "x"}};
-  const std::vector<RecipeRun> runs = PlanRecipe(recipe, options_);
-  ASSERT_EQ(runs.size(), 2u) << "a row of published figures runs nothing, also of none";
-  EXPECT_EQ(
-      runs[0].flags,
-      (Json{{"train_file", {"x/a", "x/b"}}, {"resume_from_checkpoint", "auto"}, {"output_dir", folder_ / "out/a/c"}}));
-  folder_.Write("out/b/c/all_results.json", R"({"m": 1, "n": 2})");
-  EXPECT_THAT(RecipeTable(recipe, options_).lines[1].cells, ElementsAre("b", "1", "–"));
+  EXPECT_EQ(*recipe.claims[0].published, 8);
+  EXPECT_EQ(*recipe.claims[1].published, 4);
+  EXPECT_EQ(*recipe.claims[2].published, 5);
+  EXPECT_THAT(ErrorOfText(R"({"title": "x", "columns": [], "rows": [{"name": "a", "against": "p"}]})"),
+              HasSubstr("has no published row \"p\""));
 }
 
-// Those that are shipped, with whatever they ask for.
-TEST(Recipes, AreWhole) {
-  const std::string folder = LSHFORMER_SOURCE_DIR "/recipes";
-  ASSERT_FALSE(RecipeNames(folder).empty());
-  for (const std::string& name : RecipeNames(folder)) {
-    SCOPED_TRACE(name);
-    const Recipe recipe = ReadRecipe(name, folder);
-    const TempFolder data;
-    data.Write("file", "text");
-    ReproduceOptions options;
-    for (const auto& [input, what] : recipe.inputs) options.inputs[input] = data.path();
-    options.output_dir = data / "out";
-    EXPECT_FALSE(PlanRecipe(recipe, options).empty());
-    for (const RecipeRun& run : PlanRecipe(recipe, options))
-      for (const auto& [flag, value] : run.flags.items())
-        EXPECT_TRUE(!value.is_string() || value.get<std::string>().find('{') == std::string::npos)
-            << run.name << ": " << flag << " has a name that the recipe has not: " << value;
+// A part lies below the recipe: objects of one name are joined, lists go on.
+TEST(Recipe, PartsAreJoined) {
+  const TempFolder folder;
+  folder.Write("parts/base.json", R"({"inputs": {"n": {"both": 3}}, "notes": ["first"],
+    "steps": [{"name": "made", "command": "pretrain", "flags": {"seed": 1, "train_file": ["x", "y"]}}]})");
+  const Recipe recipe = ParseRecipe(ParseJson(R"({"title": "x", "parts": ["base"], "notes": ["second"],
+    "inputs": {"n": {"quick": 2}}, "steps": [{"name": "made", "flags": {"seed": 2, "train_file": ["z"]}}],
+    "columns": [{"name": "c", "like": "made", "metric": "m", "flags": {"max_steps": 4}}], "rows": []})",
+                                              "r"),
+                                    "r.json", folder / "parts");
+  EXPECT_THAT(recipe.notes, ElementsAre("first", "second"));
+  EXPECT_EQ(recipe.inputs[0].quick, 2);
+  EXPECT_EQ(recipe.inputs[0].full, 3);
+  ASSERT_EQ(recipe.steps.size(), 1u);
+  EXPECT_EQ(recipe.steps[0].flags, (Json{{"seed", 2}, {"train_file", {"z"}}})) << "of flags the last word counts";
+  EXPECT_EQ(recipe.columns[0].command, "pretrain");
+  EXPECT_EQ(recipe.columns[0].flags, (Json{{"seed", 2}, {"train_file", {"z"}}, {"max_steps", 4}}));
+}
+
+TEST(Recipes, AreFoundByNameAliasAndSource) {
+  EXPECT_EQ(FindRecipes("bert-lsh/table-1", kShipped).recipes.size(), 1u);
+  const FoundRecipes figure = FindRecipes("bert-lsh/fig-2", kShipped);
+  ASSERT_EQ(figure.recipes.size(), 1u);
+  EXPECT_EQ(figure.recipes[0].name, "bert-lsh/table-2");
+  EXPECT_EQ(figure.told, "bert-lsh/fig-2 is part of bert-lsh/table-2");
+  EXPECT_EQ(FindRecipes("albert-lsh", kShipped).recipes.size(), 3u);
+  EXPECT_EQ(FindRecipes("all", kShipped).recipes.size(), RecipeNames(kShipped).size());
+  const auto error = [](const char* word) { return ErrorOf([&] { FindRecipes(word, kShipped); }); };
+  EXPECT_THAT(error("bert-lsh/tabel-1"), HasSubstr("did you mean \"bert-lsh/table-1\"?"));
+  EXPECT_THAT(error("table-2"), HasSubstr("did you mean \"bert-lsh/table-2\"?"));
+  EXPECT_THAT(error("albert-pretraining"), HasSubstr("it is albert/sharing now"));
+  EXPECT_THAT(error("al"), HasSubstr("--list shows"));
+}
+
+// The list of tables and figures of the four sources, of Reformer's, and this program's own.
+TEST(Recipes, AreComplete) {
+  std::vector<std::string> all;
+  for (const std::string& name : RecipeNames(kShipped)) {
+    const Recipe recipe = ReadNamedRecipe(name, kShipped);
+    all.push_back(name);
+    for (const std::string& alias : recipe.aliases) all.push_back(name.substr(0, name.find('/') + 1) + alias);
+    EXPECT_EQ(recipe.minutes.size(), 2u) << name << " says what it takes";
+    EXPECT_LE(recipe.minutes.at(Form::kQuick), 3) << name;
+    EXPECT_FALSE(recipe.source.empty()) << name;
+    EXPECT_FALSE(recipe.figures.empty()) << name;
   }
-  EXPECT_THAT(ErrorOf([&] { ReadRecipe("albert-pretrainin", folder); }), HasSubstr("albert-pretraining"));
+  std::sort(all.begin(), all.end());
+  EXPECT_THAT(all,
+              ElementsAre("albert-lsh/loss", "albert-lsh/memory", "albert-lsh/table", "albert/depth", "albert/dropout",
+                          "albert/embedding-size", "albert/equal-time", "albert/extra-data", "albert/parameters",
+                          "albert/sharing", "albert/sop", "albert/width", "bert-lsh/fig-1", "bert-lsh/fig-2",
+                          "bert-lsh/fig-3-radar", "bert-lsh/fig-4", "bert-lsh/fig-5", "bert-lsh/table-1",
+                          "bert-lsh/table-2", "bert-lsh/table-3", "bert-lsh/table-4", "ours/memory", "ours/quality",
+                          "ours/speed", "reformer/duplication", "squad2-poster/curves", "squad2-poster/table"));
+}
+
+// Both forms can be planned from what the recipe itself and one folder of data have.
+TEST(Recipes, NeedNothingButADataFolder) {
+  for (const Form form : {Form::kQuick, Form::kFull}) {
+    ReproduceOptions options;
+    options.form = form;
+    options.output_dir = "out";
+    RecipePlan plan;
+    for (const std::string& name : RecipeNames(kShipped)) {
+      SCOPED_TRACE(name + ", " + Name(form));
+      const Recipe recipe = ReadNamedRecipe(name, kShipped);
+      std::vector<Missing> missing;
+      std::vector<DataPath> data;
+      if (form == Form::kFull) options.data_dir = "data";
+      PlanRecipe(recipe, options, plan, missing, data);
+      for (const Missing& one : missing) EXPECT_THAT(one.name, HasSubstr("files in data/")) << one.error;
+      EXPECT_TRUE(form == Form::kFull || data.empty());
+    }
+    // What several recipes need is one run: with exact attention, and hashed.
+    const auto pretrainings = std::count_if(plan.runs.begin(), plan.runs.end(), [](const RecipeRun& run) {
+      return run.command == "pretrain" && run.flags.value("model_type", "") == "bert" &&
+             run.name.starts_with("bert-lsh");
+    });
+    EXPECT_EQ(pretrainings, 2);
+  }
 }
 
 }  // namespace

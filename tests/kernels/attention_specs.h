@@ -99,6 +99,11 @@ inline AttentionSpec Levels(std::vector<int> cluster, std::vector<int> open, int
   return {.kind = ClusteredAttention{.cluster = std::move(cluster), .open = std::move(open), .groups = groups}};
 }
 
+inline AttentionSpec WithThreshold(AttentionSpec spec, double threshold) {
+  As<ClusteredAttention>(spec).threshold = threshold;
+  return spec;
+}
+
 // Every option once alone; bundles: of fewer queries than a vector, of more, of all of a group, more opened than there
 // are; levels: one opened, all there are, more than there are, none of the last, empty clusters.
 inline std::vector<AttentionSpec> ClusteredSpecs() {
@@ -123,7 +128,12 @@ inline std::vector<AttentionSpec> ClusteredSpecs() {
           WithAlways(Levels({16, 8}, {1, 1}, 2), 2, true, false),
           WithAlways(Levels({64, 4}, {9, 0}, 2), 1, true, true),
           WithAlways(Levels({20, 10}, {1, 4}, 5), 30, true, true),
-          WithAlways(Levels({256, 1}, {1, 3}, 2), 2, true, true)};
+          WithAlways(Levels({256, 1}, {1, 3}, 2), 2, true, true),
+          WithThreshold(Clustered(16, 1, 3), -1),
+          WithThreshold(WithAlways(Clustered(8, 2, 4), 2, true, true), 0.5),
+          WithThreshold(WithAlways(Bundled(8, 2, 3, 5), 2, true, true), 0.5),
+          WithThreshold(WithAlways(Bundled(8, 3, 2, 20), 0, true, true), -2),
+          WithThreshold(WithAlways(Levels({32, 8}, {2, 3}, 4), 2, true, true), 0.5)};
 }
 
 // Of a kind that has chunks.
@@ -194,7 +204,9 @@ inline std::string NameOf(const ClusteredAttention& clustered) {
   name += "o";
   for (const int open : clustered.open) name += std::to_string(open) + "_";
   name += "g" + std::to_string(clustered.groups);
-  return clustered.bundle > 1 ? name + "_s" + std::to_string(clustered.bundle) : name;
+  if (clustered.bundle > 1) name += "_s" + std::to_string(clustered.bundle);
+  if (clustered.threshold) name += *clustered.threshold < 0 ? "_low_threshold" : "_threshold";
+  return name;
 }
 
 inline std::string NameOf(const AttentionSpec& spec) {

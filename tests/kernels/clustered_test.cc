@@ -482,7 +482,7 @@ TEST(Halving, DirectionsDoNotHangOnHowManyAreDrawn) {
 
 // Linear in tokens: 16 times as many take 16 to 17 times the memory, the clusters' logarithm apart.
 TEST(ClusteredMemory, GrowsWithTokens) {
-  for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({512, 64, 16}, {4, 4, 4}, 4)}) {
+  for (const AttentionSpec& form : {Clustered(16, 4, 4), Bundled(16, 4, 4, 64), Levels({512, 64, 16}, {2, 4, 4}, 4)}) {
     const AttentionSpec spec = WithAlways(form, 2, true, true);
     const auto bytes = [&](int length) {
       const AttentionCase c = RandomCase(spec, {length}, 1, 32, 17);

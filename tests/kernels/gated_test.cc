@@ -17,15 +17,15 @@
 namespace lshformer::testing {
 namespace {
 
-constexpr UnaryFunction kFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kSilu, UnaryFunction::kRelu,
-                                        UnaryFunction::kGeluNew};
+constexpr UnaryFunction kGatingFunctions[] = {UnaryFunction::kGelu, UnaryFunction::kSilu, UnaryFunction::kRelu,
+                                              UnaryFunction::kGeluNew};
 
 class GatedTest : public EveryIsa {};
 INSTANTIATE_TEST_SUITE_P(Isas, GatedTest, AllIsas(), NameOfIsa);
 
 // Around the lanes of a vector and the 16 rows of a piece of work. A few roundings of each factor.
 TEST_P(GatedTest, ValuesAndGradients) {
-  for (const UnaryFunction function : kFunctions)
+  for (const UnaryFunction function : kGatingFunctions)
     for (const int64_t columns : {1, 7, 16, 33})
       for (const int64_t rows : {0, 1, 16, 35}) {
         SCOPED_TRACE(::testing::Message() << rows << " x " << columns << " of " << static_cast<int>(function));
@@ -47,7 +47,7 @@ TEST_P(GatedTest, ValuesAndGradients) {
 TEST_P(GatedTest, RowsInBFloat16) {
   constexpr int64_t kRows = 20, kColumns = 37;
   const std::vector<float> x = Random(kRows * 2 * kColumns, 3, 2);
-  for (const UnaryFunction function : kFunctions) {
+  for (const UnaryFunction function : kGatingFunctions) {
     std::vector<BFloat16> y(kRows * kColumns);
     GateRows(function, x.data(), kRows, kColumns, y.data());
     const std::vector<double> want = ref::GateRows(function, Wide(x), kRows, kColumns);

@@ -208,6 +208,46 @@ TEST_P(UpdateKernelTest, AdamWIsItsFormula) {
   }
 }
 
+constexpr MuonUpdate kMuon{.momentum = 0.95f, .one_minus_momentum = 0.05f, .gradient_scale = kScale};
+
+TEST_P(UpdateKernelTest, MuonIsItsFormula) {
+  for (const int64_t count : Counts()) {
+    const Floats gradient = DrawElements(count, 1), before = DrawElements(count, 2);
+    Floats buffer = before, direction = DrawElements(count, 3);
+    const float in_front = direction[0];
+    UpdateMuonMomentum(kMuon, gradient.data() + 1, buffer.data() + 1, direction.data() + 1, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double share = double{kMuon.one_minus_momentum} * kScale * std::abs(gradient[i]);
+      const double kept = double{kMuon.momentum} * std::abs(before[i]);
+      ASSERT_NEAR(buffer[i], ref::MuonDirection(kMuon, gradient[i], before[i]), 2 * kEpsilon * (share + kept));
+      // Of the momentum as it was rounded.
+      ASSERT_NEAR(direction[i], ref::MuonDirection(kMuon, gradient[i], buffer[i]),
+                  2 * kEpsilon * (share + std::abs(buffer[i])));
+    }
+    EXPECT_EQ(buffer[0], before[0]);  // what stands in front is no one's
+    EXPECT_EQ(direction[0], in_front);
+    Floats along = before;
+    StepAlong(0.75f, 0.37f, direction.data() + 1, along.data() + 1, count);
+    for (size_t i = 1; i <= static_cast<size_t>(count); ++i) {
+      const double step = 0.37f * std::abs(double{direction[i]});
+      ASSERT_NEAR(along[i], ref::ParameterAlong(0.75f, 0.37f, direction[i], before[i]),
+                  kEpsilon * (std::abs(before[i]) + step));
+    }
+    EXPECT_EQ(along[0], before[0]);
+  }
+}
+
+TEST_P(UpdateKernelTest, MuonTakesNoGradientAsZeros) {
+  for (const int64_t count : Counts()) {
+    const Floats zeros(static_cast<size_t>(count), 0.0f);
+    Floats buffer = DrawElements(count, 2), direction(buffer.size(), 0.0f), none = buffer, towards = direction;
+    UpdateMuonMomentum(kMuon, zeros.data(), buffer.data() + 1, direction.data() + 1, count);
+    UpdateMuonMomentum(kMuon, nullptr, none.data() + 1, towards.data() + 1, count);
+    EXPECT_EQ(none, buffer);
+    EXPECT_EQ(towards, direction);
+  }
+}
+
 TEST_P(UpdateKernelTest, AveragesOfWeights) {
   for (const int64_t count : Counts()) {
     const Floats weight = DrawElements(count, 1), before = DrawElements(count, 2);

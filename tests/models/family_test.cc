@@ -9,9 +9,14 @@
 namespace lshformer {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::ErrorOf;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 TEST(FindFamily, SaysWhichThereAre) {
   EXPECT_STREQ(FindFamily("bert", "config.json").model_type, "bert");
@@ -70,9 +75,35 @@ TEST(ParameterRoles, OfBertAreWhatItsNamesSay) {
         EXPECT_EQ(spec.role.decays, !spared) << spec.name;
         EXPECT_EQ(spec.role.embedding, spec.name.find("_embeddings.") != std::string::npos) << spec.name;
         EXPECT_EQ(spec.role.uses, 1) << spec.name;
+        EXPECT_EQ(spec.role.layer_map, !spared && spec.name.find("encoder.layer.") != std::string::npos) << spec.name;
       }
     }
   }
+}
+
+// Matrices of attention and of a feed-forward, in every family: no table, no head, no LSTM, no convolution along words.
+TEST(ParameterRoles, MapsOfLayersAreMatricesBetweenHiddenStates) {
+  const auto maps = [](const char* type, Task task) {
+    std::vector<std::string> names;
+    const ModelConfig config = DefaultModelConfig(type, "test");
+    for (const ParameterSpec& spec : FamilyOf(config).parameters(config, task)) {
+      if (!spec.role.layer_map) continue;
+      EXPECT_EQ(spec.shape.size(), 2u) << spec.name;
+      names.push_back(spec.name);
+    }
+    return names;
+  };
+  const std::string layer = "albert.encoder.albert_layer_groups.0.albert_layers.0.";
+  EXPECT_THAT(maps("albert", Task::kPretraining),
+              UnorderedElementsAre(layer + "attention.query.weight", layer + "attention.key.weight",
+                                   layer + "attention.value.weight", layer + "attention.dense.weight",
+                                   layer + "ffn.weight", layer + "ffn_output.weight"));
+  EXPECT_THAT(maps("bidaf", Task::kQuestionAnswering), IsEmpty());
+  const std::vector<std::string> of_qanet = maps("qanet", Task::kQuestionAnswering);
+  EXPECT_THAT(of_qanet, Contains("model_encoder.0.attention.query.weight"));
+  EXPECT_THAT(of_qanet, Contains("model_encoder.0.feed_forward.inner.weight"));
+  EXPECT_THAT(of_qanet, Contains("model_encoder.0.convolutions.0.pointwise.weight"));
+  EXPECT_THAT(of_qanet, Each(Not(HasSubstr("depthwise"))));
 }
 
 TEST(LossItems, CountsWhatEachTermIsAMeanOver) {

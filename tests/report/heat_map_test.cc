@@ -11,6 +11,7 @@
 
 #include "report/chart.h"
 #include "report/page.h"
+#include "report/svg_check.h"
 #include "report/xml_check.h"
 
 namespace lshformer {
@@ -72,6 +73,7 @@ TEST(HeatMapTest, ShadesFollowTheValues) {
   EXPECT_THAT(CssOf(Svg(Map({{0, 0.5, 1}}))), ElementsAre("h0", "h4", "h8"));
   EXPECT_THAT(CssOf(Svg(Map({{1, 1e-2, 1e-4}}, /*log=*/true))), ElementsAre("h8", "h4", "h0"));
   EXPECT_THAT(CssOf(Svg(Map({{-1.7e308, 0, 1.7e308}}))), ElementsAre("h0", "h4", "h8"));
+  EXPECT_THAT(CssOf(Svg(Map({{0, 5e-324}}))), ElementsAre("h0", "h8"));
   EXPECT_THAT(CssOf(Svg(Map({{7, 7}}))), ElementsAre("h4", "h4"));
 }
 
@@ -114,11 +116,12 @@ TEST(HeatMapTest, CellsStayInsideTheDrawingWhateverTheirNumber) {
     EXPECT_EQ(XmlProblem(svg), "");
     const std::vector<DrawnCell> cells = CellsOf(svg);
     ASSERT_EQ(cells.size(), rows * columns);
-    const double height = std::stod(svg.substr(svg.find("viewBox=\"0 0 480 ") + 17));
+    const double height = SvgHeight(svg);
+    EXPECT_EQ(TextProblem(svg), "") << rows << " by " << columns;
     for (const DrawnCell& cell : cells) {
       EXPECT_GT(cell.width, 0);
       EXPECT_GT(cell.height, 0);
-      ASSERT_LE(cell.x + cell.width, 480);
+      ASSERT_LE(cell.x + cell.width, 400);
       ASSERT_LE(cell.y + cell.height, height);
     }
   }
@@ -131,6 +134,35 @@ TEST(HeatMapTest, TextStandsInAllCellsOrInNone) {
   EXPECT_EQ(CellsOf(Svg(map))[0].text, "0.91");
   map.cells[0][3] = "1.234e-05";
   for (const DrawnCell& cell : CellsOf(Svg(map))) EXPECT_EQ(cell.text, "");
+}
+
+TEST(HeatMapTest, WithoutTextsOfTheirOwnCellsShowTheirValues) {
+  const std::vector<DrawnCell> cells = CellsOf(Svg(Map({{10.24, 163.84}, {25.6, std::nan("")}})));
+  EXPECT_EQ(cells[0].text + " " + cells[1].text + " " + cells[2].text + " " + cells[3].text, "10.2 164 25.6 –");
+}
+
+// The frame is drawn between cells on both sides of the limit, and nowhere else.
+TEST(HeatMapTest, CellsWithinTheLimitAreFramed) {
+  HeatMap map = Map({{1, 2, 9}, {2, 8, 9}});
+  map.limit = 2;
+  map.limit_name = "exact & others";
+  const std::string svg = Svg(map);
+  EXPECT_EQ(XmlProblem(svg), "");
+  EXPECT_THAT(svg, HasSubstr(">at most 2: exact &amp; others</text>"));
+  const std::vector<DrawnCell> cells = CellsOf(svg);
+  const std::regex side("M([0-9.]+) ([0-9.]+)([HV])([0-9.]+)");
+  const std::string path = svg.substr(svg.find("<path class=\"frame\""));
+  int sides = 0;
+  double across = 0, down = 0;
+  for (std::sregex_iterator match(path.begin(), path.end(), side), end; match != end; ++match, ++sides) {
+    const double from = std::stod((*match)[(*match)[3] == "H" ? 1 : 2]), length = std::stod((*match)[4]) - from;
+    ((*match)[3] == "H" ? across : down) += length;
+  }
+  EXPECT_EQ(sides, 8);  // of an L of three cells
+  EXPECT_NEAR(across, 4 * cells[0].width, 0.5);
+  EXPECT_NEAR(down, 4 * cells[0].height, 0.5);
+  map.limit = 0.5;
+  EXPECT_THAT(Svg(map), Not(HasSubstr("<path class=\"frame\"")));
 }
 
 TEST(HeatMapTest, CategoriesHaveAColourALetterAndACount) {

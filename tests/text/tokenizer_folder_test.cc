@@ -222,7 +222,7 @@ TEST(TokenizerFolderTest, WhatWouldChangeTokensIsRefusedByName) {
   };
   EXPECT_THAT(error(R"({"tokenizer_class": "BertJapaneseTokenizer"})"),
               HasSubstr("tokenizer_config.json: \"tokenizer_class\": \"BertJapaneseTokenizer\""));
-  EXPECT_THAT(error(R"({"tokenizer_class": "XLMRobertaTokenizerFast"})"), HasSubstr("\"XLMRobertaTokenizerFast\""));
+  EXPECT_THAT(error(R"({"tokenizer_class": "XLMRobertaTokenizerFast"})"), HasSubstr("\"tokenizer_class\" is another"));
   EXPECT_THAT(error(R"({"tokenizer_class": "AlbertTokenizer"})"), HasSubstr("\"tokenizer_class\" is another"));
   for (const char* key :
        {R"("word_tokenizer_type": "mecab")", R"("do_word_tokenize": false)", R"("do_subword_tokenize": false)",

@@ -241,7 +241,7 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
   EXPECT_THAT(load(with(good, "\"unk_token\": \"[UNK]\"", "\"unk_token\": \"[PAD]\""))->Encode("x").ids,
               ElementsAre(2, 0, 3));
   EXPECT_THAT(error("\"id\": 2", "\"id\": 3"), HasSubstr("id 2 in the vocabulary, but 3 in \"added_tokens\""));
-  // What stands around texts must be BERT's.
+  // What stands around texts.
   const std::string bert = R"({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})";
   const std::string templated = with(good, bert, templates);
   const Encoding pair = load(templated)->Encode("X", "X", {});
@@ -250,19 +250,24 @@ TEST(TokenizerTest, ReadsTokenizerJson) {
       load(with(good, bert, R"({"type": "BertProcessing", "sep": ["X", 5], "cls": ["[CLS]", 2]})"))->Encode("").ids,
       ElementsAre(2, 5));
   for (const char* other :
-       {"null", "{}", "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 3]}",
+       {"{}", "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 3]}",
         "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 4], \"cls\": [\"[CLS]\", 2]}",
         "{\"type\": \"BertProcessing\", \"sep\": 3, \"cls\": [\"[CLS]\", 2]}",
         "{\"type\": \"TemplateProcessing\", \"single\": 7, \"pair\": []}", "7", "[]",
         "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"~/\"}}, 1, 2], "
         "\"pair\": 1, \"special_tokens\": 3}"})
-    EXPECT_THAT(error(bert, other), HasSubstr("\"post_processor\" (")) << other;
+    EXPECT_THAT(error(bert, other), HasSubstr("\"post_processor\"")) << other;
   for (const auto& [from, to] :
-       {std::pair("\"ids\": [3]", "\"ids\": [4]"), std::pair("\"B\", \"type_id\": 1", "\"B\", \"type_id\": 0"),
-        std::pair(", {\"SpecialToken\": {\"id\": \"[SEP]\", \"type_id\": 0}}], \"pair\"", "], \"pair\"")})
+       {std::pair("\"ids\": [3]", "\"ids\": [4]"), std::pair("\"B\", \"type_id\": 1", "\"B\", \"type_id\": -1"),
+        std::pair("{\"id\": \"B\"", "{\"id\": \"A\"")})
     EXPECT_THAT(ErrorOf([&] { load(with(templated, from, to)); }),
                 HasSubstr("\"post_processor\" (TemplateProcessing)"));
-  EXPECT_THAT(error("WordPiece", "BPE"), HasSubstr("expected the type WordPiece"));
+  EXPECT_THAT(load(with(good, bert, "null"))->Encode("X", "X", {}).ids, ElementsAre(5, 5));
+  EXPECT_THAT(load(with(good, bert, R"({"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})"))
+                  ->Encode("X", "X", {})
+                  .type_ids,
+              ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(error("WordPiece", "WordLevel"), HasSubstr("expected the type WordPiece, Unigram or BPE"));
   EXPECT_THAT(error("\"BertNormalizer\"", "7"), HasSubstr("\"type\""));
   EXPECT_THAT(error("\"X\": 5", "\"X\": 4"), HasSubstr("\"[MASK]\" and \"X\" have the same id 4"));
   EXPECT_THAT(error("\"X\": 5", "\"X\": -1"), HasSubstr("an id from 0 to 4194303 for \"X\", got -1"));

@@ -1,6 +1,6 @@
 // Unigram models of tokenizer.json: equality with Hugging Face's `tokenizers` on answers made by
 // tools/make_unigram_golden.py, and what such a file must not do.
-#include "text/unigram.h"
+#include "text/unigram/unigram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ TEST(UnigramTest, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(ErrorWith("/pre_tokenizer/prepend_scheme", "last"), HasSubstr("prepend_scheme"));
   EXPECT_THAT(ErrorWith("/decoder", {{"type", "Fuse"}}),
               HasSubstr("\"decoder\": expected the type Metaspace, got \"Fuse\""));
-  EXPECT_THAT(ErrorWith("/post_processor", nullptr), HasSubstr("\"post_processor\""));
+  EXPECT_THAT(ErrorWith("/post_processor", 7), HasSubstr("\"post_processor\""));
   EXPECT_THAT(ErrorWith("/model/byte_fallback", true), HasSubstr("byte_fallback"));
   EXPECT_THAT(ErrorWith("/model/unk_id", nullptr), HasSubstr("unk_id"));
   EXPECT_THAT(ErrorWith("/model/unk_id", 11), HasSubstr("unk_id"));

@@ -142,7 +142,7 @@ TEST(GradientTest, AnUpdateByRowsIsThatOfTheTable) {
   TrainingOptions options;
   options.weight_decay = 0.1;
   for (const OptimizerType optim : {OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb,
-                                    OptimizerType::kAdam, OptimizerType::kAdadelta}) {
+                                    OptimizerType::kAdam, OptimizerType::kAdadelta, OptimizerType::kMuon}) {
     options.optim = optim;
     for (const Shape& shape : Shapes()) {
       const auto run = [&](bool sparse, int threads) {
@@ -150,7 +150,8 @@ TEST(GradientTest, AnUpdateByRowsIsThatOfTheTable) {
         torch::manual_seed(1);
         const NamedTensors parameters{{"table.weight", torch::randn({shape.rows, shape.columns}).requires_grad_()},
                                       {"other.bias", torch::randn({77}).requires_grad_()}};
-        const auto optimizer = MakeOptimizer(options, parameters, {{.decays = true}, {.decays = false}});
+        const auto optimizer =
+            MakeOptimizer(options, parameters, {{.decays = true, .layer_map = true}, {.decays = false}});
         for (int64_t step = 0; step < 4; ++step) {
           std::vector<int64_t> ids = shape.ids;
           for (int64_t& id : ids) id = (id + step / 2 * 5) % shape.rows;

@@ -32,6 +32,10 @@ struct Problem {
       parameters.emplace_back("layer" + std::to_string(size) + ".bias", torch::randn({size}).requires_grad_());
       roles.insert(roles.end(), {{.decays = true}, {.decays = false}});
     }
+    for (const int64_t rows : {24, 130}) {  // wide, and tall
+      parameters.emplace_back("map" + std::to_string(rows) + ".weight", torch::randn({rows, 70}).requires_grad_());
+      roles.push_back({.layer_map = true});
+    }
   }
   // Gradients over many magnitudes, equal for equal steps.
   void DrawGradients(int64_t step) {
@@ -301,7 +305,7 @@ TEST(Lamb, WithoutAnUpdateNothingMoves) {
 class OptimizerTest : public ::testing::TestWithParam<OptimizerType> {};
 INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
                          ::testing::Values(OptimizerType::kAdamW, OptimizerType::kAdamWBert, OptimizerType::kLamb,
-                                           OptimizerType::kAdam, OptimizerType::kAdadelta),
+                                           OptimizerType::kAdam, OptimizerType::kAdadelta, OptimizerType::kMuon),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 TEST_P(OptimizerTest, GradientScaleIsAGradientScaled) {
@@ -341,16 +345,18 @@ TEST_P(OptimizerTest, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST_P(OptimizerTest, LeavesAParameterWithoutGradientAloneAndMarksTheOthersAsChanged) {
-  Problem problem(9);
-  problem.DrawGradients(0);
-  const torch::Tensor idle = problem.parameters[0].second, busy = problem.parameters[1].second;
-  idle.mutable_grad().reset();
-  const torch::Tensor before = idle.detach().clone();
-  const auto idle_version = idle._version(), busy_version = busy._version();
-  MakeOptimizer(HardOptions(GetParam()), problem.parameters, problem.roles)->Step(1e-2, 1);
-  EXPECT_TRUE(torch::equal(idle.detach(), before));
-  EXPECT_EQ(idle._version(), idle_version);
-  EXPECT_GT(busy._version(), busy_version);
+  for (const size_t place : {0, 20}) {  // the maps are the last two
+    Problem problem(9);
+    problem.DrawGradients(0);
+    const torch::Tensor idle = problem.parameters[place].second, busy = problem.parameters[place + 1].second;
+    idle.mutable_grad().reset();
+    const torch::Tensor before = idle.detach().clone();
+    const auto idle_version = idle._version(), busy_version = busy._version();
+    MakeOptimizer(HardOptions(GetParam()), problem.parameters, problem.roles)->Step(1e-2, 1);
+    EXPECT_TRUE(torch::equal(idle.detach(), before));
+    EXPECT_EQ(idle._version(), idle_version);
+    EXPECT_GT(busy._version(), busy_version);
+  }
 }
 
 TEST_P(OptimizerTest, GoesOnFromACopyOfItsState) {
@@ -361,7 +367,8 @@ TEST_P(OptimizerTest, GoesOnFromACopyOfItsState) {
     if (step == 3) {
       auto fresh = MakeOptimizer(HardOptions(GetParam()), halves.parameters, halves.roles);
       const NamedTensors from = interrupted->State(), to = fresh->State();
-      ASSERT_EQ(from.size(), 2 * halves.parameters.size());
+      const size_t maps = GetParam() == OptimizerType::kMuon ? 2 : 0;  // have a momentum alone
+      ASSERT_EQ(from.size(), 2 * halves.parameters.size() - maps);
       for (size_t i = 0; i < from.size(); ++i) {
         EXPECT_EQ(from[i].first, to[i].first);
         to[i].second.copy_(from[i].second);
@@ -382,7 +389,7 @@ TEST(MakeOptimizer, WantsARoleForEveryParameter) {
   Problem problem(1);
   problem.roles.pop_back();
   EXPECT_EQ(testing::ErrorOf([&] { MakeOptimizer(HardOptions(), problem.parameters, problem.roles); }),
-            "20 parameters and the roles of 19");
+            "22 parameters and the roles of 21");
 }
 
 TEST(GradientNorm, IsTheNormOfAllGradientsTogether) {

@@ -91,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"lamb", "dense", 0.1, 1, 18, 0, false, OptimizerType::kLamb},
         ResumeCase{"adam_averaged", "dense", 0.1, 2, 18, 0.3, false, OptimizerType::kAdam},
         ResumeCase{"adadelta", "dense", 0.1, 1, 18, 0, false, OptimizerType::kAdadelta},
+        ResumeCase{"muon_averaged", "dense", 0.1, 2, 18, 0.3, false, OptimizerType::kMuon},
+        ResumeCase{"reversible_muon", "dense", 0.1, 1, 18, 0, true, OptimizerType::kMuon},
         ResumeCase{"reformer_dropout", "reformer", 0.1, 1, 18},
         ResumeCase{"simhash_dropout_accumulated", "simhash", 0.1, 3, 30},
         ResumeCase{"clustered", "clustered", 0.1, 1, 18},

@@ -62,9 +62,9 @@ ChoiceTables ReadChoiceTables(const TrainOptions& options, bool do_eval) {
   return tables;
 }
 
-int ChoiceLimit(int max_seq_length, const ModelConfig& config) {
+int ChoiceLimit(int max_seq_length, const Tokenizer& tokenizer, const ModelConfig& config) {
   const int limit = SequenceLimit(max_seq_length, config);
-  CheckMaxSeqLength(limit, /*texts=*/2, config.max_position_embeddings);
+  CheckMaxSeqLength(limit, /*texts=*/2, &tokenizer, config.max_position_embeddings);
   return limit;
 }
 

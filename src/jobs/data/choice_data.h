@@ -19,7 +19,7 @@ struct ChoiceTables {
 ChoiceTables ReadChoiceTables(const TrainOptions& options, bool do_eval);
 
 // As SequenceLimit, with room for a token of the article beside one of the question.
-int ChoiceLimit(int max_seq_length, const ModelConfig& config);
+int ChoiceLimit(int max_seq_length, const Tokenizer& tokenizer, const ModelConfig& config);
 
 // All questions, cut at max_seq_length with one warning.
 SequenceSet EncodeWarned(const ChoiceData& data, bool labelled, const Tokenizer& tokenizer, int max_seq_length);

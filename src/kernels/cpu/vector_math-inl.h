@@ -210,15 +210,6 @@ HWY_INLINE void CopyScaled(const float* from, float scale, int count, float* to)
   for (; k < count; ++k) to[k] = scale * from[k];
 }
 
-// Rows at these positions, one after another; `stride` is a multiple of 16, all rows are aligned.
-inline void GatherPositions(const float* from, const int32_t* positions, int32_t count, int stride, float* to) {
-  const Floats d;
-  for (int32_t i = 0; i < count; ++i, to += stride) {
-    const float* row = from + int64_t{positions[i]} * stride;
-    for (int k = 0; k < stride; k += kLanes) hn::Store(hn::Load(d, row + k), d, to + k);
-  }
-}
-
 // rows[r] −= vector, of `width` numbers, a multiple of 16; rows are aligned, [count][stride].
 inline void TakeOffRows(const float* HWY_RESTRICT vector, int count, int width, int stride, float* HWY_RESTRICT rows) {
   const Floats d;

@@ -1,6 +1,7 @@
 // Clustered attention's plans: what the numbers of a unit choose, as passes.
 #include <algorithm>
 #include <memory>
+#include <numbers>
 #include <span>
 #include <utility>
 
@@ -45,8 +46,20 @@ class ClusteredUnit {
     Order(query_bundles);
     AddLevels(LevelsOf(clustered, length_));
     if (clustered.bundle > 1) call_.bundle_begins = bundle_begins_;
+    if (clustered.threshold) call_.threshold = static_cast<float>(*clustered.threshold * std::numbers::log2e);
     call_.group_begins = group_begins_.data();
     SetOrders();
+  }
+
+  // Rows of queries and keys in the orders in which they are read from here on, in the thread's work memory.
+  void Sort(const float* query, const float* key) {
+    const auto sorted = [&](const float* from, const int32_t* order, Slot slot) {
+      float* to = ThreadWorkspace().Get<float>(slot, int64_t{length_} * call_.stride);
+      GatherRows(from, {order, static_cast<size_t>(length_)}, call_.stride, to);
+      return to;
+    };
+    call_.query = sorted(query, call_.query_order, Slot::kUnitGradQuery);
+    call_.key = sorted(key, call_.key_order, Slot::kUnitGradKey);
   }
 
   // opened[p · stride + position]; written, and kept by the plan.
@@ -130,18 +143,26 @@ class ClusteredUnit {
     parts_.passes.push_back(pass);
   }
 
-  // What each row of a pass below meets: group · count + cluster, of keys the cluster; `none`, behind all others, where
-  // a query opened fewer clusters.
-  std::vector<int32_t> WhatRowsMeet(const PlanLevel& level, int32_t none, const int32_t* opened, int64_t stride) const {
-    std::vector<int32_t> met(static_cast<size_t>(level.open) * length_);
+  // What rows of a pass below meet: group · count + cluster, of keys the cluster. A query is a row for each cluster
+  // that it opened; of a pass without visits it is one in any case, and meets `none`, behind all others, where it
+  // opened none.
+  struct OpenedRows {
+    std::vector<int32_t> met, slots;  // slots: p · length + query, where the cluster is the query's p-th best
+  };
+  OpenedRows WhatQueriesOpened(const PlanLevel& level, int32_t none, const int32_t* opened, int64_t stride) const {
+    OpenedRows rows;
+    rows.met.reserve(static_cast<size_t>(level.open) * length_);
+    rows.slots.reserve(static_cast<size_t>(level.open) * length_);
     for (int p = 0; p < level.open; ++p) {
       const int32_t* cluster = opened + (level.opened_at + p) * stride;
       for (int32_t i = 0; i < length_; ++i) {
+        if (cluster[i] < 0 && level.open > 1) continue;
         const int32_t group = level.children == 0 ? 0 : query_groups_[i];
-        met[p * length_ + i] = cluster[i] < 0 ? none : group * level.count + cluster[i];
+        rows.met.push_back(cluster[i] < 0 ? none : group * level.count + cluster[i]);
+        rows.slots.push_back(p * length_ + i);
       }
     }
-    return met;
+    return rows;
   }
 
   // What clusters of a level that queries opened are made of: keys, or the next level's centroids of the query's group.
@@ -150,12 +171,15 @@ class ClusteredUnit {
     const PlanLevel& level = parts_.levels[of_level];
     if (level.open == 0) return;
     const bool keys = level.children == 0;
-    const int32_t rows = level.open * length_, none = keys ? level.count : call_.groups * level.count;
-    const std::vector<int32_t> met = WhatRowsMeet(level, none, opened, stride);
+    const int32_t none = keys ? level.count : call_.groups * level.count;
+    const auto [met, slots] = WhatQueriesOpened(level, none, opened, stride);
+    const auto rows = static_cast<int32_t>(met.size());
+    if (rows == 0) return;  // no cluster is ever scored
     TilePass pass;
     pass.visits = level.open;
+    pass.visit_rows = rows;
     if (!parts_.passes.empty() && parts_.passes.back().visits > 1)
-      pass.visits_before = parts_.passes.back().visits_before + parts_.passes.back().visits;
+      pass.visit_rows_before = parts_.passes.back().visit_rows_before + parts_.passes.back().visit_rows;
     pass.columns = length_;
     pass.column_order = 0;
     if (!keys) {
@@ -165,7 +189,8 @@ class ClusteredUnit {
       pass.column_order = -1;
     }
     pass.row_order = static_cast<int64_t>(parts_.orders.size());
-    parts_.orders.resize(parts_.orders.size() + 2 * static_cast<size_t>(rows));
+    const size_t places_at = static_cast<size_t>(level.open) * length_;
+    parts_.orders.resize(parts_.orders.size() + rows + places_at, -1);
     int32_t* order = parts_.orders.data() + pass.row_order;
     BucketOrder(met.data(), rows, count_, order);
     pass.visit_places = pass.row_order + rows;
@@ -182,8 +207,9 @@ class ClusteredUnit {
       row = end;
     }
     for (int32_t row = 0; row < rows; ++row) {
-      places[order[row]] = row;
-      order[row] %= length_;
+      const int32_t slot = slots[order[row]];
+      places[slot] = row;
+      order[row] = slot % length_;
     }
     pass.tile_end = static_cast<int64_t>(parts_.tiles.size());
     parts_.passes.push_back(pass);
@@ -301,8 +327,8 @@ int MostOpened(const AttentionSpec& spec, const AttentionShape& shape) {
   return most;
 }
 
-// label(unit, call, clusters) fills in the clusters of the unit's keys and returns the groups, or bundles, of its
-// queries.
+// label(unit, its queries, its keys, clusters) fills in the clusters of the unit's keys and returns the groups, or
+// bundles, of its queries.
 template <class Label>
 PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, HeadTensor<const float> query,
                        HeadTensor<const float> key, const Label& label) {
@@ -333,22 +359,22 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
           finite &= CopyRowsOfHead(from, unit.token_begin, unit.length, unit.head, shape.head_dim, stride, copy);
           return copy;
         };
-        ClusterCall call;
-        call.query = copied(query, Slot::kUnitQuery);
-        call.key = copied(key, Slot::kUnitKey);
+        const float *own_query = copied(query, Slot::kUnitQuery), *own_key = copied(key, Slot::kUnitKey);
         if (!finite) {  // a mean with such a number is none, and which clusters are opened would hang on rounding
           AddExact(parts);
           return;
         }
+        ClusterCall call;
         call.head_dim = shape.head_dim;
         call.stride = stride;
         call.length = unit.length;
         call.scale = static_cast<float>(ScaleOfScores(own, shape.head_dim));
         int32_t* own_clusters = clusters + unit.head * tokens + unit.token_begin;
-        const std::vector<int32_t> bundles = label(unit, call, own_clusters);
+        const std::vector<int32_t> bundles = label(unit, {own_query, stride, 0}, {own_key, stride, 0}, own_clusters);
         call.key_clusters = own_clusters;
-        ClusteredUnit(own, call, bundles.data(), parts)
-            .Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
+        ClusteredUnit clustered(own, call, bundles.data(), parts);
+        clustered.Sort(own_query, own_key);
+        clustered.Build(opened + int64_t{unit.head} * planned.hashes * tokens + unit.token_begin, tokens);
       },
       kPiece, centroids.get());
   return {std::move(built), std::move(centroids)};
@@ -359,7 +385,8 @@ PlannedAttention Build(const AttentionSpec& spec, const AttentionShape& shape, H
 PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionShape& shape,
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     std::span<const int32_t> query_groups, std::span<const int32_t> key_clusters) {
-  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall&, int32_t* clusters) {
+  using Rows = HeadTensor<const float>;
+  return Build(spec, shape, query, key, [&](const Unit& unit, const Rows&, const Rows&, int32_t* clusters) {
     const int64_t first = unit.head * shape.tokens() + unit.token_begin;
     std::copy_n(key_clusters.begin() + first, unit.length, clusters);
     return std::vector<int32_t>(query_groups.begin() + first, query_groups.begin() + first + unit.length);
@@ -370,14 +397,15 @@ PlannedAttention BuildClusteredPlan(const AttentionSpec& spec, const AttentionSh
                                     HeadTensor<const float> query, HeadTensor<const float> key,
                                     const ClusterDirections& directions) {
   const HalvingDirections along(directions, shape);
-  return Build(spec, shape, query, key, [&](const Unit& unit, const ClusterCall& call, int32_t* clusters) {
-    const int stride = Stride(shape.head_dim);
-    Halving halving;
-    std::vector<int32_t> bundles(unit.length);
-    HalveSequence(*ClusteredOf(spec, unit.head), {call.query, stride, 0}, {call.key, stride, 0}, {0, unit.length},
-                  unit.head, along, halving, bundles.data(), clusters);
-    return bundles;
-  });
+  using Rows = HeadTensor<const float>;
+  return Build(spec, shape, query, key,
+               [&](const Unit& unit, const Rows& own_query, const Rows& own_key, int32_t* clusters) {
+                 Halving halving;
+                 std::vector<int32_t> bundles(unit.length);
+                 HalveSequence(*ClusteredOf(spec, unit.head), own_query, own_key, {0, unit.length}, unit.head, along,
+                               halving, bundles.data(), clusters);
+                 return bundles;
+               });
 }
 
 }  // namespace lshformer

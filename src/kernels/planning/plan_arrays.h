@@ -15,10 +15,10 @@
 // those that no pass before it met. Of local attention the window's are the only pass.
 //
 // Clustered: first a pass in which a query is a row once for every cluster that it opened, sorted by those, and meets
-// one cluster each time; what each finds is kept apart, and the next pass adds it up. Then neighbours and global
-// tokens. With levels, then one such pass for each level but the first, the last one first, in which a query meets
-// those centroids that the clusters it opened on the level above are made of. At last a pass in which every query meets
-// the first level's centroids of its group.
+// one cluster each time (a row without a cluster where it may open one and opened none); what each finds is kept apart,
+// and the next pass adds it up. Then neighbours and global tokens. With levels, then one such pass for each level but
+// the first, the last one first, in which a query meets those centroids that the clusters it opened on the level above
+// are made of. At last a pass in which every query meets the first level's centroids of its group.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -85,14 +85,18 @@ struct TilePass {
   int32_t columns = 0;            // the order of columns has so many places
   bool repeated_columns = false;  // beside own columns, others stand for the same positions
   int32_t own_columns = 0;        // where in it the order of rows stands; kSelfPenalty
-  int32_t visits = 1;         // how often every position is a row; above 1 the next pass with 1 adds up what they find
-  int32_t visits_before = 0;  // of passes that it adds up too, right before this one
-  int64_t visit_places = -1;  // offset into AttentionPlan::orders: [visits][length] where in it a position's rows are
+  // How often a position is a row at most. Above 1 some are seldomer or not at all, and the next pass with 1 adds up
+  // what they find.
+  int32_t visits = 1;
+  int64_t visit_rows = 0, visit_rows_before = 0;  // of this pass, and of those right before that are added up too
+  int64_t visit_places = -1;  // offset into AttentionPlan::orders: [visits][length] where in it a position's rows are,
+                              // −1: behind its last one
   int64_t row_order = -1, column_order = -1;  // offsets into AttentionPlan::orders; −1: the natural order
   int64_t tile_begin = 0, tile_end = 0;       // into AttentionPlan::tiles
   int64_t run_begin = 0,
           run_end = 0;  // into AttentionPlan::runs; empty unless every bucket's pairs count as they stand
 
+  int64_t Rows(int32_t length) const { return visits > 1 ? visit_rows : length; }
   // The hash functions that the rule asks about: all up to the pass's own.
   int RuledHashes() const { return hash + (rule & kAlwaysSeen ? 0 : 1); }
 };

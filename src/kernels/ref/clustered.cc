@@ -136,30 +136,27 @@ class Unit {
   }
 
   // All clusters are scored, and those with the largest (s + ε) Σ_i p_i are opened by all queries i of the bundle; p_i
-  // is the share of i's softmax over all centroids.
+  // is the share of i's softmax over all centroids. A threshold is one of the bundle's mean.
   Choice ChooseOfBundle(int32_t query) const {
     Choice choice;
     const std::vector<Centroid>& centroids = held_centroids_[GroupOf(query)];
     std::vector<double> shares(centroids.size(), 0.0);
+    double queries = 0;
     for (int32_t i = 0; i < length_; ++i) {
       if (LabelOf(in_.query_buckets, i) != LabelOf(in_.query_buckets, query)) continue;
-      std::vector<double> logits;
-      for (const Centroid& centroid : centroids)
-        logits.push_back(centroid.largest == -kInfinity ? -kInfinity : LogitOf(i, centroid));
-      const double top = *std::max_element(logits.begin(), logits.end());
-      double sum = 0;
-      for (double& logit : logits) sum += logit = std::exp(logit - top);
-      for (size_t c = 0; c < shares.size(); ++c) shares[c] += logits[c] / sum;
+      ++queries;
+      const double total = LogOfTotal(i);
+      for (size_t c = 0; c < shares.size(); ++c)
+        if (centroids[c].largest != -kInfinity) shares[c] += std::exp(LogitOf(i, centroids[c]) - total);
     }
-    std::vector<std::pair<double, int32_t>> scores;
+    Scores scores;
     for (int32_t c = 0; c < static_cast<int32_t>(shares.size()); ++c) {
       if (centroids[c].largest == -kInfinity) continue;
       choice.scored.push_back(c);
       scores.emplace_back(-shares[c] * (centroids[c].spread + ClusteredAttention::kSpreadEpsilon), c);
     }
-    std::sort(scores.begin(), scores.end());
-    for (int p = 0; p < levels_[0].open && p < static_cast<int>(scores.size()); ++p)
-      choice.opened.push_back(scores[p].second);
+    choice.opened = Best(std::move(scores), levels_[0].open,
+                         clustered_.threshold ? queries * std::exp(*clustered_.threshold) : -kInfinity);
     return choice;
   }
 
@@ -170,20 +167,20 @@ class Unit {
     std::vector<int32_t> candidates(levels_[0].count);
     std::iota(candidates.begin(), candidates.end(), 0);
     for (size_t level = 0; level < levels_.size(); ++level) {
-      std::vector<std::pair<double, int32_t>> scores;
+      const bool last = level + 1 == levels_.size();
+      Scores scores;
       for (const int32_t c : candidates) {
         const Centroid& centroid = held_centroids_[GroupOf(query)][c];
         if (centroid.largest == -kInfinity) continue;
         choice.scored.push_back(c);
         scores.emplace_back(-ScoreOf(query, centroid), c);
       }
-      std::sort(scores.begin(), scores.end());
+      const double least = last && clustered_.threshold ? *clustered_.threshold + LogOfTotal(query) : -kInfinity;
+      const std::vector<int32_t> best = Best(std::move(scores), levels_[level].open, least);
+      choice.opened.insert(choice.opened.end(), best.begin(), best.end());
       candidates.clear();
-      for (int p = 0; p < levels_[level].open && p < static_cast<int>(scores.size()); ++p) {
-        const int32_t opened = scores[p].second;
-        choice.opened.push_back(opened);
-        if (level + 1 == levels_.size()) continue;
-        const int32_t children = levels_[level].cluster / levels_[level + 1].cluster;
+      for (const int32_t opened : best) {
+        const int32_t children = last ? 0 : levels_[level].cluster / levels_[level + 1].cluster;
         for (int32_t k = 0; k < children; ++k)
           candidates.push_back(first_[level + 1] + (opened - first_[level]) * children + k);
       }
@@ -212,6 +209,29 @@ class Unit {
       if (!std::all_of(RowOf(tensor, i), RowOf(tensor, i) + dims_, [](double x) { return std::isfinite(x); }))
         return false;
     return true;
+  }
+
+  using Scores = std::vector<std::pair<double, int32_t>>;  // negative, of clusters
+  // The `open` best, but for the first only such as reach `least`; of equals the first cluster.
+  static std::vector<int32_t> Best(Scores scores, int open, double least) {
+    std::sort(scores.begin(), scores.end());
+    std::vector<int32_t> best;
+    for (size_t p = 0; p < scores.size() && p < static_cast<size_t>(open); ++p)
+      if (p == 0 || -scores[p].first >= least) best.push_back(scores[p].second);
+    return best;
+  }
+
+  // log Σ exp of the logits of all clusters of the first level.
+  double LogOfTotal(int32_t query) const {
+    std::vector<double> logits;
+    for (int32_t c = 0; c < levels_[0].count; ++c) {
+      const Centroid& centroid = held_centroids_[GroupOf(query)][c];
+      if (centroid.largest != -kInfinity) logits.push_back(LogitOf(query, centroid));
+    }
+    const double top = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit - top);
+    return top + std::log(sum);
   }
 
   double DotLessMean(int32_t query, const double* q, const std::vector<double>& key) const {
@@ -432,60 +452,6 @@ std::vector<double> ClusteredProbabilities(const ClusteredAttention&, const Inpu
     }
   }
   return map;
-}
-
-namespace {
-
-// Labels of one sequence's rows: parts by halves, each sorted as a whole; between groups of parts first.
-void Halve(const std::vector<std::vector<double>>& levels, int32_t first, int32_t last, int depth, int32_t parts,
-           int32_t grouped, std::vector<int32_t> order, int32_t* labels) {
-  const auto length = static_cast<int64_t>(levels.empty() ? order.size() : levels[0].size());
-  const auto begin = [&](int64_t part) { return (part * length + parts - 1) / parts; };
-  if (last - first < 2) {
-    for (const int32_t row : order) labels[row] = first;
-    return;
-  }
-  const std::vector<double>& along = levels[depth % levels.size()];
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return along[a] < along[b]; });
-  const int32_t unit = last - first > grouped ? grouped : 1, middle = (first / unit + last / unit) / 2 * unit;
-  const auto cut = order.begin() + (begin(middle) - begin(first));
-  Halve(levels, first, middle, depth + 1, parts, grouped, {order.begin(), cut}, labels);
-  Halve(levels, middle, last, depth + 1, parts, grouped, {cut, order.end()}, labels);
-}
-
-}  // namespace
-
-Buckets GroupByHalving(const Inputs& in, const ClusterDirections& directions) {
-  const AttentionShape& shape = in.shape;
-  const int64_t tokens = shape.tokens();
-  Buckets buckets{std::vector<int32_t>(shape.heads * tokens), std::vector<int32_t>(shape.heads * tokens)};
-  for (int b = 0; b < shape.sequences(); ++b) {
-    const int64_t first = shape.cu_seqlens[b], length = shape.cu_seqlens[b + 1] - first;
-    for (int head = 0; head < shape.heads; ++head) {
-      if (!IsSparseAt(OfHead(in.spec, head), static_cast<int>(length))) continue;
-      const ClusteredAttention& clustered = *ClusteredOf(in.spec, head);
-      const auto halve = [&](std::span<const double> rows, const std::vector<float>& along, int depth, int taken,
-                             int32_t parts, int32_t grouped, std::vector<int32_t>& labels) {
-        std::vector<std::vector<double>> levels(taken, std::vector<double>(length, 0.0));
-        for (size_t l = 0; l < levels.size(); ++l) {
-          for (int64_t i = 0; i < length; ++i) {
-            for (int d = 0; d < shape.head_dim; ++d)
-              levels[l][i] += rows[((first + i) * shape.heads + head) * shape.head_dim + d] *
-                              along[(int64_t{head} * shape.head_dim + d) * depth + l];
-            if (std::isnan(levels[l][i])) levels[l][i] = kInfinity;
-          }
-        }
-        std::vector<int32_t> order(length);
-        std::iota(order.begin(), order.end(), 0);
-        Halve(levels, 0, parts, 0, parts, grouped, order, labels.data() + head * tokens + first);
-      };
-      const int32_t clusters = ClustersOf(clustered, length), bundles = BundlesOfAGroup(clustered, length);
-      halve(in.key, directions.key, directions.key_depth, DepthOf(clusters), clusters, 1, buckets.key);
-      halve(in.query, directions.query, directions.query_depth, QueryDirections(clustered, length),
-            clustered.groups * bundles, bundles, buckets.query);
-    }
-  }
-  return buckets;
 }
 
 }  // namespace lshformer::ref

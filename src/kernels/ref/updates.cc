@@ -19,6 +19,14 @@ double AdadeltaDelta(const AdadeltaUpdate& update, double gradient, double squar
   return std::sqrt(acc_delta + update.epsilon) / std::sqrt(square_avg + update.epsilon) * gradient;
 }
 
+double MuonDirection(const MuonUpdate& update, double gradient, double momentum_buffer) {
+  return MovingMean(update.momentum, momentum_buffer, update.one_minus_momentum, update.gradient_scale * gradient);
+}
+
+double ParameterAlong(double keep, double step_size, double direction, double parameter) {
+  return keep * parameter - step_size * direction;
+}
+
 double LambDirection(const LambUpdate& update, double parameter, double exp_avg, double exp_avg_sq) {
   return exp_avg / (std::sqrt(exp_avg_sq) + update.epsilon) + update.decay * parameter;
 }

@@ -13,6 +13,10 @@ double MovingMean(double keep, double old, double share, double x);
 double AdamWParameter(const AdamWUpdate& update, double parameter, double exp_avg, double exp_avg_sq);
 // Δ, given square_avg after the step and acc_delta before it.
 double AdadeltaDelta(const AdadeltaUpdate& update, double gradient, double square_avg, double acc_delta);
+// Muon's direction before it is made orthogonal, given the momentum after the step.
+double MuonDirection(const MuonUpdate& update, double gradient, double momentum_buffer);
+// keep · parameter − step_size · direction
+double ParameterAlong(double keep, double step_size, double direction, double parameter);
 // u, given the moments after the step.
 double LambDirection(const LambUpdate& update, double parameter, double exp_avg, double exp_avg_sq);
 

@@ -84,6 +84,7 @@ class ModelParser {
     if (type < 1 || type > 6) Fail("{}: piece {}: the type is {}, expected 1 to 6", where_, id, type);
     model_.pieces.emplace_back(text);
     model_.types.push_back(static_cast<PieceType>(type));
+    model_.scores.push_back(score);
   }
 
   void CheckTrainer(std::string_view message) {

@@ -18,6 +18,7 @@ struct SentencePieceModel {
 
   std::deque<std::string> pieces;  // in order of their ids; no two alike
   std::vector<PieceType> types;    // [pieces]
+  std::vector<float> scores;       // [pieces]
   int32_t unk_id = -1;             // the only unknown piece
   CharsMap normalizer;
   // What the library is given: the parts that encoding and decoding need. Self-tests are left out: the library would

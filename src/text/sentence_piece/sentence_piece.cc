@@ -84,6 +84,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, const s
   added.AddNamed({.content = options_.unk});
   pad_ = added.AddNamed({.content = options_.pad});
   mask_ = added.AddNamed({.content = options_.mask, .lstrip = true});
+  template_ = TextTemplate::Bert(cls_, sep_);
   added_ = added.Build([&](const std::string& token) { return AlbertText(token, 0, options_.text).text(); });
 }
 

@@ -76,6 +76,8 @@ WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary, std::string_view w
   pad_ = added.AddNamed({.content = options.pad});
   cls_ = added.AddNamed({.content = options.cls});
   mask_ = added.AddNamed({.content = options.mask});
+  ForgetAbsent(options_);
+  template_ = options.around.value_or(TextTemplate::Bert(cls_, sep_));
   added_ =
       added.Build([&](const std::string& token) { return Utf8Of(NormalizeForBert(token, 0, options_.normalizer)); });
 }

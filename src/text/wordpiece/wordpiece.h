@@ -41,6 +41,10 @@ class WordPieceTokenizer final : public PieceTokenizer {
   Trie first_pieces_, next_pieces_;  // the latter without their "##"
 };
 
+// The parts of a tokenizer.json. Returns the vocabulary, in which numbers may be left out, and sets the normaliser
+// (unless tokenizer_config.json, `config`, has it: tokenizer_class.h), the added tokens and [UNK], [CLS], [SEP].
+Vocabulary ReadWordPieceJson(const Json& json, const std::string& path, const Json& config, WordPieceOptions& options);
+
 // The tokenizer of a folder with tokenizer.json, which `json` is the content of, or else (null) with vocab.txt.
 std::shared_ptr<const Tokenizer> LoadWordPiece(const std::string& folder, const Json& json);
 

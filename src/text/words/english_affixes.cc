@@ -9,7 +9,7 @@ namespace {
 
 using Text = std::u32string_view;
 
-constexpr Text kPunctuation = U"…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪";
+constexpr Text kPunctuationMarks = U"…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪";
 constexpr Text kQuotes = U"'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈〉\u2329\u232A⟦⟧";
 constexpr Text kCurrency = U"$£€¥฿﷼";  // and U+20A0 … U+20BF
 constexpr Text kUnits[] = {
@@ -49,7 +49,7 @@ bool IsDash(char32_t c) { return c == U'—' || c == U'–'; }
 // What stands apart at both ends of a word: punctuation, quotes, symbols.
 bool StandsApart(char32_t c) {
   if (IsAsciiLetter(c) || IsDigit(c)) return false;
-  return In(kPunctuation, c) || In(kQuotes, c) || IsDash(c) || IsSymbol(c);
+  return In(kPunctuationMarks, c) || In(kQuotes, c) || IsDash(c) || IsSymbol(c);
 }
 
 bool IsCurrency(char32_t c) { return (c >= 0x20A0 && c <= 0x20BF) || In(kCurrency, c); }
@@ -75,7 +75,8 @@ size_t Dots(Text text, size_t at) {
 bool EndsSentence(Text text) {
   if (text.size() < 2 || text.back() != '.') return false;
   const char32_t before = text[text.size() - 2];
-  if (IsDigit(before) || IsLower(before) || In(U"%²-+|", before) || In(kPunctuation, before) || In(kQuotes, before))
+  if (IsDigit(before) || IsLower(before) || In(U"%²-+|", before) || In(kPunctuationMarks, before) ||
+      In(kQuotes, before))
     return true;
   if (text.size() < 3) return false;
   const char32_t first = text[text.size() - 3];

@@ -166,7 +166,9 @@ std::shared_ptr<const Tokenizer> LoadWordTokenizer(const std::string& folder) {
   if (settings.pad != expected.pad || settings.unk != expected.unk)
     Fail("{}: the tokens of words.txt are {} and {}, its settings call them \"{}\" and \"{}\"", Shown(folder),
          expected.pad, expected.unk, Shown(settings.pad, 40), Shown(settings.unk, 40));
-  std::vector<std::string> others = settings.first;
+  std::vector<std::string> others;
+  for (const std::string& end : {settings.bos, settings.eos})
+    if (!end.empty()) others.push_back(end);
   others.insert(others.end(), settings.further.begin(), settings.further.end());
   for (const AddedToken& token : settings.added) others.push_back(token.content);
   if (!others.empty())

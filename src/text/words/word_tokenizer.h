@@ -51,6 +51,7 @@ class WordTokenizer final : public Tokenizer {
   int32_t mask_id() const override { return -1; }
   bool IsSpecial(int32_t id) const override { return id == pad_id() || id == unk_id(); }
   bool ContinuesWord(int32_t) const override { return false; }
+  const TextTemplate& text_template() const override { return bare_; }
   bool truncates_left() const override { return settings_.truncates_left; }
   int64_t model_max_length() const override { return settings_.model_max_length; }
   void Save(const std::string& folder, int64_t max_length) const override;
@@ -67,6 +68,7 @@ class WordTokenizer final : public Tokenizer {
   std::array<int32_t, 128> ascii_;                 // ids of the characters below U+0080
   std::unordered_map<char32_t, int32_t> further_;  // of the others
   AddedTokens none_;
+  TextTemplate bare_;
 };
 
 // The tokenizer of a folder with words.txt and characters.txt.

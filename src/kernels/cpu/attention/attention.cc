@@ -163,9 +163,9 @@ int64_t Visits(const AttentionPlan& plan, const Unit& unit) {
   int64_t most = 0;
   for (int32_t p = unit.pass_begin; p < unit.pass_end; ++p) {
     const TilePass& pass = plan.passes[p];
-    if (pass.visits > 1) most = std::max<int64_t>(most, pass.visits_before + pass.visits);
+    if (pass.visits > 1) most = std::max(most, pass.visit_rows_before + pass.visit_rows);
   }
-  return most * unit.length;
+  return most;
 }
 
 // Whether a unit works on copies of its rows: it has many passes, each in another order.

@@ -290,7 +290,7 @@ void BackwardTile(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   BackwardRows<T> into;
   LoadBackwardRows(work, pass, tile, into);
   const int64_t part = work.shared ? group : 0;
-  const int64_t row = part * pass.visits * work.unit->length + tile.row_begin;
+  const int64_t row = part * pass.Rows(work.unit->length) + tile.row_begin;
   float* row_gradient = work.row_gradients + row * padded;
   std::memset(row_gradient, 0, sizeof(float) * into.rows.count * padded);
   if constexpr (kInAmxTiles<T>) StartTransposedSums(into, padded, T::kParts);
@@ -331,7 +331,7 @@ void BackwardGroup(const UnitWork& work, const TilePass& pass, int group) {
 void AddRowGradients(const UnitWork& work, const TilePass& pass, int group, int64_t tile_begin, int64_t tile_end) {
   const UnitTensor<float>& target = pass.swapped ? work.grad_key : work.grad_query;
   const int32_t* order = work.plan->Order(pass.row_order);
-  const int64_t part = (work.shared ? group : 0) * int64_t{pass.visits} * work.unit->length;
+  const int64_t part = (work.shared ? group : 0) * pass.Rows(work.unit->length);
   for (int64_t t = tile_begin; t < tile_end; ++t) {
     const Tile& tile = work.plan->tiles[t];
     if (!Meets(work, tile, group)) continue;

@@ -55,15 +55,19 @@ inline void AddUpVisits(const UnitWork& work, const TilePass& visited, const Til
   const Floats d;
   const int padded = work.padded();
   const int32_t* places = work.plan->Order(visited.visit_places);
-  const auto place = [&](int32_t visit, int r) -> int64_t {
-    return int64_t{visited.visits_before} * work.unit->length + places[visit * work.unit->length + rows.positions[r]];
+  const auto place = [&](int32_t visit, int r) -> int64_t {  // −1: there is no such visit
+    const int32_t of_pass = places[visit * work.unit->length + rows.positions[r]];
+    return of_pass < 0 ? -1 : visited.visit_rows_before + of_pass;
   };
   alignas(64) float factors[kTileRows];
   int64_t at[kTileRows];
+  int32_t visits = 0;  // that some row has
   for (int r = 0; r < rows.padded; ++r) {
     factors[r] = state.maximum[r];
-    for (int32_t visit = 0; visit < visited.visits; ++visit)
-      state.maximum[r] = std::max(state.maximum[r], work.visit_sums[2 * place(visit, r)]);
+    int32_t visit = 0;
+    for (int64_t found; visit < visited.visits && (found = place(visit, r)) >= 0; ++visit)
+      state.maximum[r] = std::max(state.maximum[r], work.visit_sums[2 * found]);
+    visits = std::max(visits, visit);
     factors[r] -= state.maximum[r];
   }
   for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
@@ -73,14 +77,16 @@ inline void AddUpVisits(const UnitWork& work, const TilePass& visited, const Til
     float* sum = state.accumulator + r * padded;
     CopyScaled(sum, factors[r], padded, sum);
   }
-  for (int32_t visit = 0; visit < visited.visits; ++visit) {
+  for (int32_t visit = 0; visit < visits; ++visit) {
     for (int r = 0; r < rows.padded; ++r) {
       at[r] = place(visit, r);
-      factors[r] = work.visit_sums[2 * at[r]] - state.maximum[r];
+      factors[r] = at[r] < 0 ? kMasked : work.visit_sums[2 * at[r]] - state.maximum[r];
     }
     for (int r = 0; r < rows.padded; r += kLanes) hn::Store(Exp2(d, hn::Load(d, factors + r)), d, factors + r);
     for (int r = 0; r < rows.count; ++r) {
-      if (r + kRowsAhead < rows.count) PrefetchRow(work.visits + at[r + kRowsAhead] * padded, padded);
+      if (r + kRowsAhead < rows.count && at[r + kRowsAhead] >= 0)
+        PrefetchRow(work.visits + at[r + kRowsAhead] * padded, padded);
+      if (at[r] < 0) continue;
       state.sum[r] += factors[r] * work.visit_sums[2 * at[r] + 1];
       const FloatVec factor = hn::Set(d, factors[r]);
       const float* found = work.visits + at[r] * padded;
@@ -105,7 +111,7 @@ inline void BeginRows(const UnitWork& work, const TilePass& pass, const TileRows
 
 inline void KeepVisits(const UnitWork& work, const TilePass& pass, const Tile& tile, const TileRows& rows,
                        const RowState& state) {
-  const int64_t first = int64_t{pass.visits_before} * work.unit->length + tile.row_begin;
+  const int64_t first = pass.visit_rows_before + tile.row_begin;
   for (int r = 0; r < rows.count; ++r) {
     float* sums = work.visit_sums + 2 * (first + r);
     sums[0] = state.maximum[r];

@@ -24,6 +24,7 @@ struct TileRows {
       nullptr;  // [UnitCentroids::stride] taken off the rows that scores are made of: their group's mean
   alignas(64) int32_t positions[kTileRows];
   alignas(64) uint32_t dropout_first[kTileRows], dropout_second[kTileRows];
+  int hashes = 0;                // that ask for buckets; of clusters those that some row opened, the best first
   std::vector<int32_t> buckets;  // [hash][kTileRows]
   std::vector<int32_t> chunks;   // [round][kTileRows]; kFirstView
 };
@@ -45,9 +46,11 @@ inline void LoadTileRows(const UnitWork& work, const TilePass& pass, const Tile&
   const bool views_of_buckets = (pass.rule & kFirstView) && !work.plan->query_buckets.empty();
   if ((pass.rule & (kSameBucket | kFirstMeeting)) || views_of_buckets) {
     rows.buckets.resize(static_cast<size_t>(hashes) * kTileRows);
-    for (int h = 0; h < hashes; ++h) {
-      const int32_t* buckets = work.plan->RowBuckets(*work.unit, pass, h);
-      for (int r = 0; r < kTileRows; ++r) rows.buckets[h * kTileRows + r] = buckets[rows.positions[r]];
+    for (rows.hashes = 0; rows.hashes < hashes; ++rows.hashes) {
+      const int32_t* buckets = work.plan->RowBuckets(*work.unit, pass, rows.hashes);
+      int32_t* own = rows.buckets.data() + rows.hashes * kTileRows;
+      for (int r = 0; r < rows.padded; ++r) own[r] = buckets[rows.positions[r]];
+      if (work.plan->one_key_bucket && *std::max_element(own, own + rows.count) < 0) break;
     }
   }
   if (pass.rule & kFirstView) {
@@ -202,7 +205,7 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
                           (int64_t{work.head()} * plan.hashes + level.opened_at) * plan.tokens + work.unit->token_begin;
   for (int r = 0; r < rows.count; ++r) {
     const int32_t position = rows.positions[r];
-    for (int p = 0; p < level.open; ++p) {
+    for (int p = 0; p < level.open && opened[p * plan.tokens + position] >= 0; ++p) {
       const int32_t c = opened[p * plan.tokens + position] - first;
       if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
     }
@@ -255,7 +258,8 @@ inline void ApplyRule(const UnitWork& work, const TilePass& pass, const TileRows
       };
       if (pass.rule & kAlwaysSeen) counts = IsAlwaysSeen(work.unit->always, row_position, position);
       if (pass.rule & kSameBucket) counts = hn::And(counts, share_bucket(pass.hash));
-      for (int h = 0; h < pass.hash && (pass.rule & kFirstMeeting); ++h) counts = hn::AndNot(share_bucket(h), counts);
+      const int before = pass.rule & kFirstMeeting ? std::min(pass.hash, rows.hashes) : 0;
+      for (int h = 0; h < before; ++h) counts = hn::AndNot(share_bucket(h), counts);
       if (pass.rule & kColumnNotBefore) counts = hn::AndNot(hn::Lt(hn::Set(di, position), row_position), counts);
       if (pass.rule & kColumnBefore) counts = hn::And(counts, hn::Lt(hn::Set(di, position), row_position));
       if (pass.rule & kColumnNotAfter) counts = hn::AndNot(hn::Lt(row_position, hn::Set(di, position)), counts);

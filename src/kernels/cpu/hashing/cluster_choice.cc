@@ -1,5 +1,8 @@
 // Which clusters queries open.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
 
 #include "kernels/cpu/attention/executor.h"
 #include "kernels/cpu/hashing/clusters.h"
@@ -7,7 +10,10 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/hashing/cluster_choice.cc"
 #include <hwy/foreach_target.h>  // must come before highway.h
 
-#include "kernels/cpu/vector_math-inl.h"
+#include "kernels/cpu/hashing/cluster_rows-inl.h"
+// clang-format off
+#include <hwy/contrib/math/math-inl.h>  // after foreach_target.h
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
@@ -39,15 +45,6 @@ struct Largest {
     }
   }
 };
-
-// Queries [begin, begin + count) of a group, less its mean, as products take them: transposed[k][r].
-void GatherGroupRows(const ClusterCall& call, const UnitCentroids& centroids, int64_t group, int32_t begin,
-                     int32_t count, float* rows, float* transposed) {
-  const int stride = call.stride;
-  GatherPositions(call.query, call.query_order + begin, count, stride, rows);
-  TakeOffRows(centroids.mean_queries.data() + group * stride, count, stride, stride, rows);
-  TransposeScaled(rows, stride, count, call.head_dim, RoundUp(count, kLanes), call.scale * kLog2E, transposed);
-}
 
 // Of all clusters of the first level.
 void ChooseOfAll(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores, int32_t* opened,
@@ -88,117 +85,114 @@ void ChooseOfAll(const ClusterCall& call, const UnitCentroids& centroids, const 
   }
 }
 
-// Of all clusters, for all queries of a bundle: those with the largest (s + ε) Σ_i p_i, where p_i is the share of query
-// i's softmax over all centroids that the cluster's gets.
-class BundleChooser {
+// What tiles of queries have in common with all clusters of the first level.
+class FirstLevelScores {
  public:
-  BundleChooser(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores, int32_t* opened,
-                int64_t opened_stride)
-      : call_(call),
-        centroids_(centroids),
-        level_(call.levels.front()),
-        sums_(centroids.levels.front()),
-        scores_(scores),
-        opened_(opened),
-        opened_stride_(opened_stride),
-        shares_(level_.count) {
+  FirstLevelScores(const ClusterCall& call, const UnitCentroids& centroids)
+      : call_(call), centroids_(centroids), level_(call.levels.front()), sums_(centroids.levels.front()) {
     Workspace& memory = ThreadWorkspace();
     rows_ = memory.Get<float>(Slot::kRows, int64_t{kTileRows} * call.stride);
     transposed_ = memory.Get<float>(Slot::kRowsTransposed, int64_t{kTileRows} * call.stride);
-    logits_ = memory.Get<float>(Slot::kScores, int64_t{level_.count} * kTileRows);
+    products_ = memory.Get<float>(Slot::kScores, int64_t{level_.count} * kTileRows);
   }
 
-  void Run() {
-    int group = 0;
-    for (size_t bundle = 0; bundle + 1 < call_.bundle_begins.size(); ++bundle) {
-      const int32_t begin = call_.bundle_begins[bundle], end = call_.bundle_begins[bundle + 1];
-      if (begin == end) continue;
-      while (begin >= call_.group_begins[group + 1]) ++group;
-      std::fill(shares_.begin(), shares_.end(), 0.0f);
-      for (int32_t first = begin; first < end; first += kTileRows)
-        AddShares(group, first, std::min(kTileRows, end - first));
-      Open(group, begin, end);
+  // Calls visit(group, begin, count) for the tiles of queries, whose products and totals there are then.
+  template <class Visit>
+  void ForEachTile(const Visit& visit) {
+    for (int g = 0; g < call_.groups; ++g) {
+      for (int32_t begin = call_.group_begins[g]; begin < call_.group_begins[g + 1]; begin += kTileRows) {
+        const int32_t count = std::min(kTileRows, call_.group_begins[g + 1] - begin);
+        Score(g, begin, count);
+        visit(g, begin, count);
+      }
     }
   }
+  int padded() const { return padded_; }
+  const float* Of(int32_t cluster) const { return products_ + int64_t{cluster} * padded_; }  // [padded]: (q − m)·k̃
+  const float* totals() const { return totals_; }  // [count]: log₂ of what all clusters weigh together
 
  private:
-  void AddShares(int group, int32_t begin, int32_t count) {
+  void Score(int64_t group, int32_t begin, int32_t count) {
     const Floats d;
-    const int stride = call_.stride, padded = RoundUp(count, kLanes);
+    padded_ = RoundUp(count, kLanes);
     GatherGroupRows(call_, centroids_, group, begin, count, rows_, transposed_);
-    const int64_t first = int64_t{group} * level_.count;
-    Multiply<Store::kSet, false>({sums_.keys.data() + first * stride, stride}, {transposed_, padded}, {logits_, padded},
-                                 level_.count, padded, call_.head_dim);
-    for (int r = 0; r < padded; r += kLanes) {
-      FloatVec largest = hn::Set(d, kMasked);
-      for (int32_t c = 0; c < level_.count; ++c) {
-        float* at = logits_ + int64_t{c} * padded + r;
+    const int64_t first = group * level_.count;
+    Multiply<Store::kSet, false>({sums_.keys.data() + first * call_.stride, call_.stride}, {transposed_, padded_},
+                                 {products_, padded_}, level_.count, padded_, call_.head_dim);
+    for (int r = 0; r < padded_; r += kLanes) {
+      const auto logit_of = [&](int32_t c) HWY_ATTR {
         const float logit = sums_.logits[first + c];
-        const FloatVec sum = logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit));
-        largest = hn::Max(largest, sum);
-        hn::Store(sum, d, at);
-      }
-      FloatVec total = hn::Zero(d);
-      for (int32_t c = 0; c < level_.count; ++c) {
-        float* at = logits_ + int64_t{c} * padded + r;
-        const FloatVec p = Exp2(d, hn::Sub(hn::Load(d, at), largest));
-        total = hn::Add(total, p);
-        hn::Store(p, d, at);
-      }
-      // Rows that fill up the last vector have no say.
-      const auto counted = hn::FirstN(d, static_cast<size_t>(count - r));
-      const FloatVec inverse = hn::IfThenElseZero(counted, hn::Div(hn::Set(d, 1.0f), total));
-      for (int32_t c = 0; c < level_.count; ++c) {
-        const FloatVec share = hn::Mul(hn::Load(d, logits_ + int64_t{c} * padded + r), inverse);
-        shares_[c] += hn::GetLane(hn::SumOfLanes(d, share));
-      }
+        return logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, Of(c) + r), hn::Set(d, logit));
+      };
+      FloatVec largest = hn::Set(d, kMasked), total = hn::Zero(d);
+      for (int32_t c = 0; c < level_.count; ++c) largest = hn::Max(largest, logit_of(c));
+      for (int32_t c = 0; c < level_.count; ++c) total = hn::Add(total, Exp2(d, hn::Sub(logit_of(c), largest)));
+      hn::Store(hn::Add(largest, hn::Log2(d, total)), d, totals_ + r);
     }
-  }
-
-  // The largest first, of equals the first cluster; what is no number is never opened.
-  void Open(int group, int32_t begin, int32_t end) {
-    constexpr auto kEpsilon = static_cast<float>(ClusteredAttention::kSpreadEpsilon);
-    const int64_t first = int64_t{group} * level_.count;
-    order_.clear();
-    for (int32_t c = 0; c < level_.count; ++c) {
-      shares_[c] *= scores_.spread[first + c] + kEpsilon;
-      if (sums_.logits[first + c] != kMasked && shares_[c] == shares_[c]) order_.push_back(c);
-    }
-    const auto open = std::min(order_.size(), static_cast<size_t>(level_.open));
-    std::partial_sort(order_.begin(), order_.begin() + static_cast<int64_t>(open), order_.end(),
-                      [&](int32_t a, int32_t b) { return shares_[a] != shares_[b] ? shares_[a] > shares_[b] : a < b; });
-    for (size_t p = 0; p < static_cast<size_t>(level_.open); ++p)
-      for (int32_t i = begin; i < end; ++i)
-        opened_[static_cast<int64_t>(p) * opened_stride_ + call_.query_order[i]] = p < open ? order_[p] : -1;
   }
 
   const ClusterCall& call_;
   const UnitCentroids& centroids_;
   const CallLevel& level_;
   const LevelCentroids& sums_;
-  const ClusterScores& scores_;
-  int32_t* opened_;
-  int64_t opened_stride_;
-  float *rows_, *transposed_, *logits_;  // logits_: [clusters][rows]
-  std::vector<float> shares_;            // Σ_i p_i
-  std::vector<int32_t> order_;
+  float *rows_, *transposed_, *products_;  // products_: [clusters][padded]
+  int padded_ = 0;
+  alignas(64) float totals_[kTileRows];
 };
 
-// to[i] ← the sum of the lanes of sums[i], of four vectors; there is room for a vector.
-#if HWY_TARGET == HWY_SCALAR
-void StoreLaneSums(const FloatVec* sums, float* to) {
-  for (int i = 0; i < 4; ++i) to[i] = hn::GetLane(sums[i]);
-}
-#else
-HWY_INLINE void StoreLaneSums(const FloatVec* sums, float* to) {
+// Of all clusters those that reach the threshold: the best and all that score so much beside what all weigh together.
+void ChooseByThreshold(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores,
+                       int32_t* opened, int64_t opened_stride) {
+  using Scored = std::pair<float, int32_t>;  // −score, cluster: the best come first, of equals the first cluster
   const Floats d;
-  const auto neighbours = [d](FloatVec low, FloatVec high)
-                              HWY_ATTR { return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)); };
-  FloatVec all = neighbours(neighbours(sums[0], sums[1]), neighbours(sums[2], sums[3]));
-  for (int lanes = kLanes; lanes > 4; lanes /= 2) all = neighbours(all, all);
-  hn::StoreU(all, d, to);
+  const CallLevel& level = call.levels.front();
+  FirstLevelScores tile(call, centroids);
+  std::array<std::vector<Scored>, kTileRows> reached;
+  alignas(64) float least[kTileRows], held[kLanes];
+  tile.ForEachTile([&](int64_t group, int32_t begin, int32_t count) HWY_ATTR {
+    const int padded = tile.padded();
+    std::array<Scored, kTileRows> best;
+    best.fill({-kNeverChosen, -1});
+    for (auto& row : reached) row.clear();
+    for (int r = 0; r < padded; ++r) least[r] = tile.totals()[r] + *call.threshold;
+    const float* choice = scores.choice.data() + group * level.count;
+    for (int r = 0; r < padded; r += kLanes) {
+      const auto cut = hn::Load(d, least + r);
+      FloatVec largest = hn::Set(d, kNeverChosen);
+      for (int32_t c = 0; c < level.count; ++c) {
+        if (choice[c] == kNeverChosen) continue;
+        const auto score = hn::Add(hn::Load(d, tile.Of(c) + r), hn::Set(d, choice[c]));
+        const auto counts = hn::Or(hn::Ge(score, cut), hn::Gt(score, largest));
+        if (hn::AllFalse(d, counts)) continue;
+        largest = hn::Max(largest, score);
+        hn::Store(score, d, held);
+        for (int lane = 0; lane < std::min(kLanes, count - r); ++lane) {
+          const Scored scored{-held[lane], c};
+          if (held[lane] >= least[r + lane]) reached[r + lane].push_back(scored);
+          best[r + lane] = std::min(best[r + lane], scored);
+        }
+      }
+    }
+    for (int32_t r = 0; r < count; ++r) {
+      std::vector<Scored>& row = reached[r];
+      if (row.empty() && best[r].second >= 0) row.push_back(best[r]);
+      const auto open = std::min(row.size(), static_cast<size_t>(level.open));
+      std::partial_sort(row.begin(), row.begin() + static_cast<int64_t>(open), row.end());
+      for (size_t p = 0; p < static_cast<size_t>(level.open); ++p)
+        opened[static_cast<int64_t>(p) * opened_stride + call.query_order[begin + r]] = p < open ? row[p].second : -1;
+    }
+  });
 }
-#endif
+
+// By position: log₂ of what all clusters of the first level weigh together.
+std::vector<float> TotalsOfFirstLevel(const ClusterCall& call, const UnitCentroids& centroids) {
+  std::vector<float> totals(call.length);
+  FirstLevelScores tile(call, centroids);
+  tile.ForEachTile([&](int64_t, int32_t begin, int32_t count) {
+    for (int32_t r = 0; r < count; ++r) totals[call.query_order[begin + r]] = tile.totals()[r];
+  });
+  return totals;
+}
 
 // products[r] = x · row r of `count` rows [count][stride]; there is room for a vector behind the last.
 void DotsOfRows(const float* x, const float* rows, int32_t count, int stride, float* products) {
@@ -222,14 +216,16 @@ void DotsOfRows(const float* x, const float* rows, int32_t count, int stride, fl
 // Of those clusters of a level that the clusters opened above it are made of: others for each query.
 class ChildChooser {
  public:
+  // totals: for a threshold, TotalsOfFirstLevel; else empty.
   ChildChooser(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
-               int level, int32_t* opened, int64_t opened_stride)
+               int level, const std::vector<float>& totals, int32_t* opened, int64_t opened_stride)
       : call_(call),
         centroids_(centroids),
         above_(call.levels[level - 1]),
         level_(call.levels[level]),
         keys_(centroids.levels[level].keys.data()),
         choice_(scores[level].choice),
+        totals_(totals),
         opened_(opened),
         stride_(opened_stride),
         parents_(above_.open),
@@ -241,7 +237,7 @@ class ChildChooser {
     for (int g = 0; g < call_.groups; ++g) {
       for (int32_t i = call_.group_begins[g]; i < call_.group_begins[g + 1]; ++i) {
         const int32_t position = call_.query_order[i];
-        CopyScaled(call_.query + int64_t{position} * stride, 1, stride, query);
+        CopyScaled(call_.query + int64_t{i} * stride, 1, stride, query);
         TakeOffRows(centroids_.mean_queries.data() + int64_t{g} * stride, 1, stride, stride, query);
         CopyScaled(query, call_.scale * kLog2E, stride, query);
         Choose(query, g, position);
@@ -266,10 +262,14 @@ class ChildChooser {
       AddChoice(choice_.data() + at, children, scores_.data() + int64_t{p} * children);
     }
     std::fill_n(scores_.data() + int64_t{parents} * children, kLanes, kNeverChosen);
+    const float least = totals_.empty() ? kNeverChosen : totals_[position] + *call_.threshold;
+    bool more = true;
     for (int p = 0; p < level_.open; ++p) {
-      const int32_t best = TakeLargest(parents * children);
+      float score = kNeverChosen;
+      const int32_t best = more ? TakeLargest(parents * children, score) : -1;
+      more = best >= 0 && (p == 0 || score >= least);
       opened_[(level_.opened_at + p) * stride_ + position] =
-          best < 0 ? -1 : parents_[best / children] * children + best % children;
+          more ? parents_[best / children] * children + best % children : -1;
     }
   }
 
@@ -284,15 +284,16 @@ class ChildChooser {
     }
   }
 
-  // The first of the largest of `count` scores, which is out of the choice then; −1: there is none. Behind the last is
-  // a vector of kNeverChosen.
-  int32_t TakeLargest(int32_t count) {
+  // The first of the largest of `count` scores, which is out of the choice then, and that score; −1: there is none.
+  // Behind the last is a vector of kNeverChosen.
+  int32_t TakeLargest(int32_t count, float& score) {
     const Floats d;
     float* scores = scores_.data();
     FloatVec largest = hn::Set(d, kNeverChosen);
     for (int32_t k = 0; k < count; k += kLanes) largest = hn::Max(largest, hn::LoadU(d, scores + k));
     largest = hn::MaxOfLanes(d, largest);
-    if (hn::GetLane(largest) == kNeverChosen) return -1;
+    score = hn::GetLane(largest);
+    if (score == kNeverChosen) return -1;
     for (int32_t k = 0;; k += kLanes) {
       const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, scores + k), largest));
       if (lane < 0) continue;
@@ -305,7 +306,7 @@ class ChildChooser {
   const UnitCentroids& centroids_;
   const CallLevel &above_, &level_;
   const float* keys_;
-  const std::vector<float>& choice_;
+  const std::vector<float>&choice_, &totals_;
   int32_t* opened_;
   int64_t stride_;
   std::vector<int32_t> parents_;
@@ -317,13 +318,15 @@ class ChildChooser {
 void Choose(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
             int32_t* opened, int64_t stride) {
   const CallLevel& first = call.levels.front();
-  if (!call.bundle_begins.empty()) {
-    BundleChooser(call, centroids, scores.front(), opened, stride).Run();
+  const size_t last = call.levels.size() - 1;
+  if (call.threshold && last == 0) {
+    ChooseByThreshold(call, centroids, scores.front(), opened, stride);
     return;
   }
+  const std::vector<float> none, totals = call.threshold ? TotalsOfFirstLevel(call, centroids) : none;
   if (first.open > 0) ChooseOfAll(call, centroids, scores.front(), opened + first.opened_at * stride, stride);
-  for (size_t level = 1; level < call.levels.size(); ++level)
-    ChildChooser(call, centroids, scores, static_cast<int>(level), opened, stride).Run();
+  for (size_t level = 1; level <= last; ++level)
+    ChildChooser(call, centroids, scores, static_cast<int>(level), level == last ? totals : none, opened, stride).Run();
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -335,6 +338,10 @@ HWY_EXPORT(Choose);
 
 void ChooseClusters(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
                     int32_t* opened, int64_t stride) {
+  if (!call.bundle_begins.empty()) {
+    ChooseOfBundles(call, centroids, scores.front(), opened, stride);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(Choose)(call, centroids, scores, opened, stride);
 }
 

@@ -27,7 +27,7 @@ void MeanQueries(const ClusterCall& call, int groups, int stride, float* means) 
     if (begin == end) continue;
     const float share = 1.0f / static_cast<float>(end - begin);
     for (int32_t i = begin; i < end; ++i) {
-      const float* row = call.query + int64_t{call.query_order[i]} * stride;
+      const float* row = call.query + int64_t{i} * stride;
       for (int k = 0; k < stride; k += kLanes)
         hn::Store(hn::Add(hn::Load(d, means + k), hn::Load(d, row + k)), d, means + k);
     }
@@ -116,47 +116,45 @@ struct LevelSums {
   }
 };
 
-// The sums of group g, of clusters of keys; keys: [length][stride] in order; dots: of each
-// with the group's mean; work: [length], a vector more.
-void SumUpKeys(const ClusterCall& call, int g, const float* keys, const float* dots, int dots_stride, float* work,
-               const LevelSums& into) {
+// Products of a cluster's keys with the means of all groups: [keys][groups, padded].
+struct ClusterDots {
+  const float* dots;
+  int stride;
+};
+
+// The sums of group g, of one cluster of keys. work: as long as the cluster and a vector more, zeros behind.
+void SumUpKeys(const ClusterCall& call, int g, int32_t c, const ClusterDots& dots, float* work, const LevelSums& into) {
   const Floats d;
   const CallLevel& level = into.level;
   LevelCentroids& centroids = into.centroids;
   ClusterScores& scores = into.scores;
   const int stride = call.stride;
   const float factor = call.scale * kLog2E;
-  for (int32_t r = 0; r < call.length; ++r) work[r] = factor * dots[r * int64_t{dots_stride}];
-  std::vector<float> largest(level.count);
-  for (int32_t c = 0; c < level.count; ++c)
-    largest[c] = RelativeToLargest(call, c, call.key_order + level.begins[c], level.begins[c + 1] - level.begins[c],
-                                   work + level.begins[c]);
-  for (int32_t r = 0; r < call.length; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
-  for (int32_t c = 0; c < level.count; ++c) {
-    const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
-    const int64_t at = int64_t{g} * level.count + c;
-    float* centroid = centroids.keys.data() + at * stride;
-    float* weights = centroids.weights.data() + int64_t{g} * call.length + begin;
-    const bool scored = std::any_of(call.key_order + begin, call.key_order + begin + count,
-                                    [&](int32_t position) { return !call.always.IsGlobal(position); });
-    if (!scored) {
-      into.NeverChoose(at);
-      continue;
-    }
-    float total = 0;
-    for (int32_t r = 0; r < count; ++r) total += work[begin + r];
-    const float share = 1 / total;
-    for (int32_t r = 0; r < count; ++r) weights[r] = work[begin + r] * share;
-    const float* first = keys + int64_t{begin} * stride;
-    int k = 0;
-    for (; k + 4 * kLanes <= stride; k += 4 * kLanes) WeightedMean<4>(first + k, weights, count, stride, centroid + k);
-    for (; k + 2 * kLanes <= stride; k += 2 * kLanes) WeightedMean<2>(first + k, weights, count, stride, centroid + k);
-    for (; k < stride; k += kLanes) WeightedMean<1>(first + k, weights, count, stride, centroid + k);
-    scores.weight[at] = total;
-    scores.largest[at] = largest[c];
-    scores.spread[at] = Spread(keys + int64_t{begin} * stride, weights, count, stride, centroid);
-    into.SetLogits(at);
+  const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
+  const int64_t at = int64_t{g} * level.count + c;
+  const int32_t* positions = call.key_order + begin;
+  for (int32_t r = 0; r < count; ++r) work[r] = factor * dots.dots[r * dots.stride + g];
+  const float largest = RelativeToLargest(call, c, positions, count, work);
+  if (std::none_of(positions, positions + count, [&](int32_t position) { return !call.always.IsGlobal(position); })) {
+    into.NeverChoose(at);
+    return;
   }
+  for (int32_t r = 0; r < count; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
+  float total = 0;
+  for (int32_t r = 0; r < count; ++r) total += work[r];
+  const float share = 1 / total;
+  float* weights = centroids.weights.data() + int64_t{g} * call.length + begin;
+  for (int32_t r = 0; r < count; ++r) weights[r] = work[r] * share;
+  const float* keys = call.key + int64_t{begin} * stride;
+  float* centroid = centroids.keys.data() + at * stride;
+  int k = 0;
+  for (; k + 4 * kLanes <= stride; k += 4 * kLanes) WeightedMean<4>(keys + k, weights, count, stride, centroid + k);
+  for (; k + 2 * kLanes <= stride; k += 2 * kLanes) WeightedMean<2>(keys + k, weights, count, stride, centroid + k);
+  for (; k < stride; k += kLanes) WeightedMean<1>(keys + k, weights, count, stride, centroid + k);
+  scores.weight[at] = total;
+  scores.largest[at] = largest;
+  scores.spread[at] = Spread(keys, weights, count, stride, centroid);
+  into.SetLogits(at);
 }
 
 // The same of clusters of clusters, from the level below: what their keys' sums would be, but for rounding.
@@ -224,28 +222,42 @@ bool CopyAll(HeadTensor<const float> from, int64_t first, int32_t length, int he
   return hn::AllTrue(d, hn::Eq(apart, hn::Zero(d))) && rest == 0;
 }
 
+void GatherAll(const float* from, std::span<const int32_t> positions, int stride, float* to) {
+  const Floats d;
+  const auto length = static_cast<int64_t>(positions.size());
+  for (int64_t i = 0; i < length; ++i, to += stride) {
+    if (i + kRowsAhead < length) PrefetchRow(from + int64_t{positions[i + kRowsAhead]} * stride, stride);
+    const float* row = from + int64_t{positions[i]} * stride;
+    for (int k = 0; k < stride; k += kLanes) hn::Store(hn::Load(d, row + k), d, to + k);
+  }
+}
+
 void SumUp(const ClusterCall& call, UnitCentroids& into, std::vector<ClusterScores>& scores) {
   const int stride = call.stride;
   Workspace& memory = ThreadWorkspace();
   float* means = memory.Get<float>(Slot::kRows, int64_t{call.groups} * stride);
   MeanQueries(call, call.groups, stride, means);
   into.mean_queries.assign(means, means + int64_t{call.groups} * stride);
-  float* keys = memory.Get<float>(Slot::kColumns, int64_t{call.length} * stride);
-  GatherPositions(call.key, call.key_order, call.length, stride, keys);
-  // Products of keys with all means.
-  const int groups = RoundUp(call.groups, kLanes);
-  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
-  float* dots = memory.Get<float>(Slot::kScores, int64_t{call.length} * groups);
-  TransposeScaled(means, stride, call.groups, stride, groups, 1, transposed);
-  Multiply<Store::kSet, false>({keys, stride}, {transposed, groups}, {dots, groups}, call.length, groups, stride);
-  float* work = memory.Get<float>(Slot::kSums, call.length + kLanes);
-  std::fill_n(work, call.length + kLanes, 0.0f);
   std::vector<LevelSums> levels;
   for (size_t l = 0; l < call.levels.size(); ++l) levels.push_back({call.levels[l], into.levels[l], scores[l]});
-  for (int g = 0; g < call.groups; ++g) {
-    SumUpKeys(call, g, keys, dots + g, groups, work, levels.back());
-    for (size_t l = levels.size() - 1; l > 0; --l) SumUpChildren(g, call.length, stride, levels[l], levels[l - 1]);
+  const CallLevel& last = call.levels.back();
+  int32_t most = 0;  // keys of a cluster
+  for (int32_t c = 0; c < last.count; ++c) most = std::max(most, last.begins[c + 1] - last.begins[c]);
+  const int groups = RoundUp(call.groups, kLanes);
+  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
+  float* dots = memory.Get<float>(Slot::kScores, int64_t{most} * groups);
+  float* work = memory.Get<float>(Slot::kSums, most + kLanes);
+  TransposeScaled(means, stride, call.groups, stride, groups, 1, transposed);
+  std::fill_n(work, most + kLanes, 0.0f);
+  // Cluster by cluster, whose keys stay in the first cache while all groups look at them.
+  for (int32_t c = 0; c < last.count; ++c) {
+    const int32_t begin = last.begins[c];
+    Multiply<Store::kSet, false>({call.key + int64_t{begin} * stride, stride}, {transposed, groups}, {dots, groups},
+                                 last.begins[c + 1] - begin, groups, stride);
+    for (int g = 0; g < call.groups; ++g) SumUpKeys(call, g, c, {dots, groups}, work, levels.back());
   }
+  for (int g = 0; g < call.groups; ++g)
+    for (size_t l = levels.size() - 1; l > 0; --l) SumUpChildren(g, call.length, stride, levels[l], levels[l - 1]);
 }
 
 }  // namespace lshformer::HWY_NAMESPACE
@@ -254,11 +266,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lshformer {
 HWY_EXPORT(CopyAll);
+HWY_EXPORT(GatherAll);
 HWY_EXPORT(SumUp);
 
 bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
                     float* to) {
   return HWY_DYNAMIC_DISPATCH(CopyAll)(from, first, length, head, head_dim, stride, to);
+}
+
+void GatherRows(const float* from, std::span<const int32_t> positions, int stride, float* to) {
+  HWY_DYNAMIC_DISPATCH(GatherAll)(from, positions, stride, to);
 }
 
 std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, UnitCentroids& into) {

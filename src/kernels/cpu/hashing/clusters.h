@@ -2,6 +2,7 @@
 // query opens, and what its window takes out of the others.
 #pragma once
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,9 +32,11 @@ void ProjectRows(HeadTensor<const float> x, int64_t first, int32_t length, int h
                  int depth, std::vector<float>& to);
 
 // to[i] ← row i of `length` tokens from `first` on, [length][stride], zeros at their ends; stride: a multiple of 16.
-// Whether all numbers are finite.
+// Whether all numbers are finite. Rows of a head lie far apart in a tensor of all: they are read from there once.
 bool CopyRowsOfHead(HeadTensor<const float> from, int64_t first, int32_t length, int head, int head_dim, int stride,
                     float* to);
+// to[i] ← row positions[i] of such a copy.
+void GatherRows(const float* from, std::span<const int32_t> positions, int stride, float* to);
 
 // Clusters of one size, and where each one's keys begin in their order.
 struct CallLevel : PlanLevel {
@@ -42,7 +45,8 @@ struct CallLevel : PlanLevel {
 
 // One sequence under one head.
 struct ClusterCall {
-  const float *query = nullptr, *key = nullptr;  // [length][stride], aligned, zeros at the ends of rows
+  // [length][stride], aligned, zeros at the ends of rows; in query_order and key_order.
+  const float *query = nullptr, *key = nullptr;
   int head_dim = 0;
   int stride = 0;  // of vectors, in whole vectors of 16
   int32_t groups = 0;
@@ -55,6 +59,8 @@ struct ClusterCall {
   // Of queries that open the same clusters, in query_order, groups one after another; empty: each query its own.
   std::span<const int32_t> bundle_begins;
   const int32_t* key_clusters = nullptr;  // [length], by position, of the last level
+  // Of the last level those clusters are opened that reach it, beside the best; units of log 2.
+  std::optional<float> threshold;
   AlwaysSeen always;
 };
 
@@ -75,9 +81,13 @@ struct ClusterScores {
 // clusters are made of keys. Scores [level].
 std::vector<ClusterScores> SumUpClusters(const ClusterCall& call, UnitCentroids& into);
 // opened[(opened_at + p) · stride + position]: the cluster of a level that a query likes p-th best, of those that it is
-// scored with, p < open; −1 where there are no more. Of bundles the same for all queries (docs/attention.md).
+// scored with, p < open; −1 where there are no more, or none that reaches the threshold. Of bundles the same for all
+// queries (docs/attention.md).
 void ChooseClusters(const ClusterCall& call, const UnitCentroids& centroids, const std::vector<ClusterScores>& scores,
                     int32_t* opened, int64_t stride);
+// The same of bundles alone, which have one level: that of `scores`.
+void ChooseOfBundles(const ClusterCall& call, const UnitCentroids& centroids, const ClusterScores& scores,
+                     int32_t* opened, int64_t stride);
 // Fills in the changes, and returns how many keys the queries meet key by key and how many centroids they are scored
 // with, together.
 int64_t FindChanges(const ClusterCall& call, const std::vector<ClusterScores>& scores, const int32_t* opened,

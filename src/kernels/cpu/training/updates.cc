@@ -156,6 +156,24 @@ void LambStep(const LambUpdate& update, float step_size, const float* exp_avg, c
                            HWY_ATTR { StepVector(d, update, step_size, exp_avg + i, exp_avg_sq + i, parameter + i); });
 }
 
+void MuonMomentum(const MuonUpdate& update, const float* gradient, float* momentum_buffer, float* direction,
+                  int64_t count) {
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto share = hn::Mul(Scaled(d, update, gradient, i), hn::Set(d, update.one_minus_momentum));
+    const auto momentum = hn::Set(d, update.momentum);
+    const auto buffer = hn::MulAdd(momentum, hn::LoadU(d, momentum_buffer + i), share);
+    hn::StoreU(buffer, d, momentum_buffer + i);
+    hn::StoreU(hn::MulAdd(momentum, buffer, share), d, direction + i);
+  });
+}
+
+void AlongDirection(float keep, float step_size, const float* direction, float* parameter, int64_t count) {
+  ForEachVector(count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto kept = hn::Mul(hn::Set(d, keep), hn::LoadU(d, parameter + i));
+    hn::StoreU(hn::NegMulAdd(hn::Set(d, step_size), hn::LoadU(d, direction + i), kept), d, parameter + i);
+  });
+}
+
 template <class D>
 void AverageVector(D d, float share, const float* weight, float* average) {
   const auto old = hn::LoadU(d, average);
@@ -196,6 +214,8 @@ HWY_EXPORT(DecayedUpdate);
 HWY_EXPORT(Adadelta);
 HWY_EXPORT(LambMoments);
 HWY_EXPORT(LambStep);
+HWY_EXPORT(MuonMomentum);
+HWY_EXPORT(AlongDirection);
 HWY_EXPORT(Average);
 HWY_EXPORT(Squares);
 
@@ -222,6 +242,15 @@ LambSquares UpdateLambMoments(const LambUpdate& update, const float* gradient, c
 void StepLamb(const LambUpdate& update, float step_size, const float* exp_avg, const float* exp_avg_sq,
               float* parameter, int64_t count) {
   HWY_DYNAMIC_DISPATCH(LambStep)(update, step_size, exp_avg, exp_avg_sq, parameter, count);
+}
+
+void UpdateMuonMomentum(const MuonUpdate& update, const float* gradient, float* momentum_buffer, float* direction,
+                        int64_t count) {
+  HWY_DYNAMIC_DISPATCH(MuonMomentum)(update, gradient, momentum_buffer, direction, count);
+}
+
+void StepAlong(float keep, float step_size, const float* direction, float* parameter, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AlongDirection)(keep, step_size, direction, parameter, count);
 }
 
 void UpdateAverage(float share, const float* weight, float* average, int64_t count) {

@@ -1,5 +1,6 @@
-// A tokenizer.json whose model is Unigram, as transformers writes it of ALBERT: pieces and offsets are those that
-// Hugging Face's `tokenizers` gives from the file, not SentencePiece's (sentence_piece.h).
+// Unigram models: of a tokenizer.json, as transformers writes it of ALBERT and XLM-R, and of XLM-R's
+// sentencepiece.bpe.model. Pieces and offsets are those that Hugging Face's `tokenizers` gives, not SentencePiece's
+// (sentence_piece.h).
 //
 // The text goes through the normaliser (text_normalizer.h), then into words: at white space, which goes
 // (WhitespaceSplit), and before each ▁, which stands for a space and is put before a word (Metaspace). Of a word, the
@@ -76,7 +77,13 @@ class UnigramTokenizer final : public PieceTokenizer {
   Trie trie_;
 };
 
-// The tokenizer of a folder whose tokenizer.json `json` is the content of.
+// The parts of a tokenizer.json: the model with its scores, and in `options` all else. Of AlbertTokenizer's settings in
+// `config` (tokenizer_config.json), "do_lower_case", "keep_accents" and "add_prefix_space" count where they say
+// otherwise than the file.
+UnigramModel ReadUnigramJson(const Json& json, const std::string& path, const Json& config, UnigramOptions& options);
+
+// The tokenizer of a folder whose tokenizer.json `json` is the content of, or else (null) of one with
+// sentencepiece.bpe.model, which is XLM-R's.
 std::shared_ptr<const Tokenizer> LoadUnigram(const std::string& folder, const Json& json);
 
 }  // namespace lshformer

@@ -1,4 +1,4 @@
-#include "text/unigram.h"
+#include "text/unigram/unigram.h"
 
 #include <algorithm>
 #include <utility>
@@ -145,6 +145,10 @@ UnigramTokenizer::UnigramTokenizer(UnigramModel model, std::string_view where, U
   added.AddNamed({.content = options_.unk});
   pad_ = added.AddNamed({.content = options_.pad});
   mask_ = added.AddNamed({.content = options_.mask});
+  ForgetAbsent(options_);
+  const bool shifted = options_.tokenizer_class == TokenizerClass::kXlmRoberta;
+  template_ = options_.around.value_or(shifted ? TextTemplate::Roberta(Id(options_.bos), Id(options_.eos))
+                                               : TextTemplate::Bert(cls_, sep_));
   added_ = added.Build([&](const std::string& token) {
     NormalizedText text = OriginalText(token, 0);
     options_.normalizer.Normalize(text);
@@ -157,8 +161,9 @@ bool UnigramTokenizer::ContinuesWord(int32_t id) const { return PieceContinuesWo
 bool UnigramTokenizer::AppendPieces(std::string_view text, int32_t first, int32_t type, size_t limit,
                                     Encoding& out) const {
   Pieces pieces(*this, type, out);
+  const size_t most = options_.normalizer.looks_at_ends() ? kWholeTextBytes : kStretchBytes;
   for (size_t at = 0; at < text.size();) {
-    const std::string_view stretch = text.substr(at, StretchEnd(text, at, kStretchBytes) - at);
+    const std::string_view stretch = text.substr(at, StretchEnd(text, at, most) - at);
     NormalizedText normalized = OriginalText(stretch, first);
     options_.normalizer.Normalize(normalized);
     ForEachPart(added_, normalized, [&](const AddedToken* token, NormalizedSpan part) {
@@ -198,19 +203,17 @@ std::string UnigramTokenizer::Decode(const std::vector<int32_t>& ids, bool skip_
 
 void UnigramTokenizer::Save(const std::string& folder, int64_t max_length) const {
   Json config = TokenizerConfigJson(options_, added_.tokens());
-  config["do_lower_case"] = options_.normalizer.lowercases();
-  config["keep_accents"] = !options_.normalizer.strips_accents();
-  config["tokenizer_class"] =
-      options_.tokenizer_class == TokenizerClass::kAlbert ? "AlbertTokenizer" : "PreTrainedTokenizerFast";
+  const TokenizerClass said = options_.tokenizer_class;
+  if (said == TokenizerClass::kXlmRoberta) {
+    config["add_prefix_space"] = options_.metaspace->prepend == Metaspace::Prepend::kAlways;
+  } else {
+    config["do_lower_case"] = options_.normalizer.lowercases();
+    config["keep_accents"] = !options_.normalizer.strips_accents();
+  }
+  config["tokenizer_class"] = said == TokenizerClass::kAlbert       ? "AlbertTokenizer"
+                              : said == TokenizerClass::kXlmRoberta ? "XLMRobertaTokenizer"
+                                                                    : "PreTrainedTokenizerFast";
   SaveTokenizerFiles(folder, files_, options_, config, max_length);
-}
-
-std::shared_ptr<const Tokenizer> LoadUnigram(const std::string& folder, const Json& json) {
-  const std::string path = InFolder(folder, kTokenizerJsonFile);
-  UnigramOptions options;
-  const Json config = ReadTokenizerSettings(folder, options);
-  UnigramModel model = ReadUnigramJson(json, path, config, options);
-  return std::make_shared<UnigramTokenizer>(std::move(model), path, std::move(options), ReadTokenizerFiles(folder));
 }
 
 }  // namespace lshformer
