@@ -228,7 +228,7 @@ TEST_P(LongEncoderTest, ATextsResultIsItsOwn) {
     model->set_precision(precision);
     SetAllThreads(1);
     const torch::Tensor all = model->Forward(batch, {}).logits;
-    for (const int threads : {2, 7}) {
+    for (const int threads : {2, 7, 48}) {
       SetAllThreads(threads);
       EXPECT_TRUE(model->Forward(batch, {}).logits.equal(all)) << Name(precision) << ", " << threads << " threads";
     }
