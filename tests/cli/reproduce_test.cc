@@ -42,7 +42,8 @@ class ReproduceTest : public TrainingRunTest {
   }
   // What a cell's command was told, as the results say.
   std::string RunOf(const std::string& row, const std::string& column) const {
-    for (const Json& cell : Results("out/small/results.json").at("cells"))
+    const Json results = Results("out/small/results.json");
+    for (const Json& cell : results.at("cells"))
       if (cell.at("row") == row && cell.at("column") == column) return "out/runs/" + cell.at("run").get<std::string>();
     ADD_FAILURE() << "no cell " << row << "/" << column;
     return "";
