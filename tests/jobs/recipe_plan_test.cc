@@ -101,7 +101,7 @@ TEST_F(RecipePlanTest, EachRunStandsBehindWhatItNeeds) {
   EXPECT_FALSE(hashed.flags.contains("seed"));
   EXPECT_EQ(cells_.at({"exact", "loss"}), exact.key) << "of the run that the figure is of";
   EXPECT_FALSE(cells_.contains({"paper", "learn"}));
-  EXPECT_THAT(CommandLine(hashed), HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8}' --tokenizer_name "));
+  EXPECT_THAT(CommandLine(hashed), HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8}' --resume_from_checkpoint auto "));
 }
 
 // The same command is one run, in whatever recipe and output folder, whatever its seeds; another flag makes another.
@@ -115,6 +115,7 @@ TEST_F(RecipePlanTest, KeysAreOfWhatIsRun) {
   const std::string key = plan.runs[3].key;
   options_.output_dir = "elsewhere";
   EXPECT_EQ(Plan().runs[3].key, key);
+  options_.output_dir = folder_ / "out";
   recipe_.rows[0].flags["seeds"] = "1,2";
   EXPECT_EQ(Plan().runs[3].key, key) << "further seeds join those that there are";
   EXPECT_THAT(ErrorOf([&] { PlanRecipe(recipe_, options_, plan, missing_, data_); }),

@@ -129,19 +129,16 @@ Claim ParseClaim(const Json& json, const std::string& where) {
 std::string RuleText(const Claim& claim) {
   switch (claim.rule) {
     case Rule::kEquals:
-      return claim.tolerance == 0
-                 ? "equal to the published figure"
-                 : fmt::format("within {} % of the published figure", FormatNumber(100 * claim.tolerance, 3));
+      return claim.tolerance == 0 ? "equal to the published figure"
+                                  : fmt::format("within {:.4g} % of the published figure", 100 * claim.tolerance);
     case Rule::kDirection:
-      return fmt::format("{}in the same direction{}",
-                         claim.least > 0 ? fmt::format("more than {} apart, ", FormatNumber(claim.least, 3)) : "",
-                         std::isfinite(claim.tolerance)
-                             ? fmt::format("; in size within {} %", FormatNumber(100 * claim.tolerance, 3))
-                             : "");
+      return fmt::format(
+          "{}in the same direction{}", claim.least > 0 ? fmt::format("more than {:.4g} apart, ", claim.least) : "",
+          std::isfinite(claim.tolerance) ? fmt::format("; in size within {:.4g} %", 100 * claim.tolerance) : "");
     case Rule::kAtMost:
-      return fmt::format("at most {}", FormatNumber(claim.bound));
+      return fmt::format("at most {:.4g}", claim.bound);
     case Rule::kAtLeast:
-      return fmt::format("at least {}", FormatNumber(claim.bound));
+      return fmt::format("at least {:.4g}", claim.bound);
   }
   return "";
 }

@@ -28,7 +28,7 @@ class Illustrator {
   std::vector<Illustration> Draw(const RecipeFigure& figure) {
     command_.clear();
     Drawing drawing = DrawingOf(figure);
-    if (command_.empty()) return {};
+    if (command_.empty() && !ShowsPublishedAlone(figure)) return {};
     return {Illustration{std::move(drawing), figure.caption, command_}};
   }
 
@@ -62,6 +62,29 @@ class Illustrator {
     for (const RecipeColumn& column : recipe_.columns)
       if (Chosen(figure.columns, column.name)) columns.push_back(&column);
     return columns;
+  }
+
+  bool ShowsPublishedAlone(const RecipeFigure& figure) const {
+    return !figure.rows.empty() && std::all_of(figure.rows.begin(), figure.rows.end(), [&](const std::string& name) {
+      return FindRow(recipe_, name)->is_published;
+    });
+  }
+
+  // A row of ours and the published one that it stands beside are drawn alike, in all figures.
+  int StyleOf(const RecipeRow& row) const {
+    int style = 0;
+    for (const RecipeRow& other : recipe_.rows) {
+      if (other.is_published) continue;
+      if (other.name == row.name || (row.is_published && other.against == row.name)) return style;
+      ++style;
+    }
+    return style;
+  }
+  // Of curves that are quoted by name, "exact, published": that of the row whose title begins it.
+  int StyleOf(const std::string& quoted) const {
+    for (const RecipeRow& row : recipe_.rows)
+      if (!row.is_published && quoted.starts_with(row.title)) return StyleOf(row);
+    return -1;
   }
 
   void Show(const std::string& key) {
@@ -98,7 +121,7 @@ class Illustrator {
     for (const RecipeColumn* column : ColumnsOf(figure)) chart.groups.push_back(column->title);
     for (const RecipeRow* row : RowsOf(figure)) {
       BarChart::Bars bars;
-      bars.name = row->title, bars.published = row->is_published;
+      bars.name = row->title, bars.published = row->is_published, bars.style = StyleOf(*row);
       for (const RecipeColumn* column : ColumnsOf(figure)) bars.values.push_back(ValueOf(*row, *column));
       if (std::any_of(bars.values.begin(), bars.values.end(), [](double value) { return std::isfinite(value); }))
         chart.series.push_back(std::move(bars));
@@ -112,7 +135,7 @@ class Illustrator {
     for (const RecipeColumn* column : ColumnsOf(figure)) chart.axes.push_back({column->title, column->better});
     for (const RecipeRow* row : RowsOf(figure)) {
       RadarShape shape;
-      shape.name = row->title, shape.published = row->is_published;
+      shape.name = row->title, shape.published = row->is_published, shape.style = StyleOf(*row);
       for (const RecipeColumn* column : ColumnsOf(figure)) shape.values.push_back(ValueOf(*row, *column));
       if (std::any_of(shape.values.begin(), shape.values.end(), [](double value) { return std::isfinite(value); }))
         chart.shapes.push_back(std::move(shape));
@@ -133,7 +156,7 @@ class Illustrator {
     LineChart chart = ChartOf(figure);
     for (const RecipeRow* row : RowsOf(figure)) {
       const double x = ValueOf(*row, *FindColumn(recipe_, figure.x)), y = ValueOf(*row, *FindColumn(recipe_, figure.y));
-      if (std::isfinite(x) && std::isfinite(y)) chart.series.push_back({row->title, {{x, y}}});
+      if (std::isfinite(x) && std::isfinite(y)) chart.series.push_back({row->title, {{x, y}}, StyleOf(*row)});
     }
     return chart;
   }
@@ -154,7 +177,7 @@ class Illustrator {
       for (const RunRecord& record : ReadRuns({plan_.run(key).result})) {
         for (const auto& [name, curve] : record.curves) {
           if (name != figure.y) continue;
-          Series series{row->title, {}};
+          Series series{row->title, {}, StyleOf(*row)};
           for (const auto& [step, value] : curve) series.points.emplace_back(step, value * figure.times);
           chart.series.push_back(std::move(series));
           Show(key);
@@ -163,7 +186,7 @@ class Illustrator {
       }
     }
     for (const auto& [name, points] : figure.published)
-      chart.series.push_back({name, points, /*style=*/-1, /*published=*/true});
+      chart.series.push_back({name, points, StyleOf(name), /*published=*/true});
     return chart;
   }
 

@@ -256,8 +256,15 @@ class Planner {
     std::sort(files.begin(), files.end());
     if (files.empty())
       AddMissing({fmt::format("files in {}", Shown(folder, 100)),
-                  fmt::format("{}: no folder with files", Shown(folder, 160))});
+                  fmt::format("{}: no folder with files{}", Shown(folder, 160), WhatBelongs(folder + "/*"))});
     return files;
+  }
+
+  // Of the input whose value the path is.
+  std::string WhatBelongs(const std::string& path) const {
+    for (const DataPath& known : data_)
+      if (known.path == path && !known.what.empty()) return fmt::format("; there belongs: {}", known.what);
+    return "";
   }
 
   void AddMissing(Missing missing) {

@@ -52,7 +52,8 @@ CellFigure FigureIn(const Json& value, const std::string& file) {
 std::optional<CellFigure> FigureOf(const RecipeColumn& column, const Json& where, const Json& results,
                                    const std::string& file) {
   Json from = results;
-  if (!where.empty()) {
+  // Rows of the table tell rows of results apart; results without any are one row.
+  if (!where.empty() && (results.contains(column.list) || !column.where.empty())) {
     const std::vector<Json> rows = RowsWhere(results, column.list, where);
     if (rows.empty()) return std::nullopt;
     from = rows[0];
