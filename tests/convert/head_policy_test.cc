@@ -19,7 +19,7 @@ SmallModel Small() { return {128, {90, 100, 110}}; }
 // A budget of time has bundles to choose from, whose gain is in time alone; every setting is one that a config may
 // have.
 TEST(HeadPolicy, MenusOfPairsAndOfTime) {
-  const AttentionSpec base = AttentionKinds().back();
+  const AttentionSpec base = ParseAttentionSpec("clustered", "test");
   const std::vector<HeadSetting> pairs = HeadMenu(base, HeadCost::kPairs), time = HeadMenu(base, HeadCost::kTime);
   const auto bundled = [](const HeadSetting& one) {
     return Is<ClusteredAttention>(one.spec) && As<ClusteredAttention>(one.spec).bundle > 1;
@@ -106,7 +106,7 @@ TEST(HeadPolicy, ErrorsOfMeanStatesByTheFormula) {
 TEST(HeadPolicy, TimesAreSharesOfTheWholeModel) {
   SetProgressStyle(ProgressStyle::kOff);
   const SmallModel small = Small();
-  const std::vector<HeadSetting> menu = HeadMenu(AttentionKinds().back(), HeadCost::kTime);
+  const std::vector<HeadSetting> menu = HeadMenu(ParseAttentionSpec("clustered", "test"), HeadCost::kTime);
   const HeadTable table = MeasureHeads(*small.exact, small.texts, {}, menu, AnswersFrom::kMeanState, /*timed=*/true);
   EXPECT_NEAR(2 * table.time.select(1, static_cast<int64_t>(menu.size()) - 1).sum().item<double>(), 1, 1e-12);
   EXPECT_TRUE(torch::equal(table.time[0], table.time[1]));

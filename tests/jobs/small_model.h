@@ -39,7 +39,7 @@ struct SmallModel {
 
   // Clustered attention by these directions.
   static AttentionSpec Base() {
-    AttentionSpec base = AttentionKinds().back();
+    AttentionSpec base = ParseAttentionSpec("clustered", "test");
     As<ClusteredAttention>(base).directions = Directions::kStored;
     return base;
   }
