@@ -47,14 +47,27 @@ std::string ResultText(const ConvertResult& result) {
         Number(report, "time_fraction"));
   if (report["texts"]["embedded"].get<bool>())
     out += "measured on texts that come with the program; --calibrate names texts of the kind the model is for\n\n";
-  Table table{{"", "budget", "pairs", "time", "cosine", "worst"}, {}};
-  for (const Json& row : report["frontier"])
-    table.Row({NameOf(row), row.contains("budget") ? Number(row, "budget") : "", Number(row, "pairs_fraction"),
-               WithSpread(row, "time_fraction", "time_spread"), WithSpread(row, "cosine_mean", "cosine_spread"),
-               Number(row, "cosine_worst")});
+  const bool words = report.contains("masked_loss_change");
+  Table table{{"", "budget", "pairs", "time", "cosine", "worst", "tokens", "worst"}, {}};
+  if (words) table.columns.push_back("masked words");
+  for (const Json& row : report["frontier"]) {
+    std::vector<std::string> cells{NameOf(row),
+                                   row.contains("budget") ? Number(row, "budget") : "",
+                                   Number(row, "pairs_fraction"),
+                                   WithSpread(row, "time_fraction", "time_spread"),
+                                   WithSpread(row, "cosine_mean", "cosine_spread"),
+                                   Number(row, "cosine_worst"),
+                                   Number(row, "token_cosine_mean"),
+                                   Number(row, "token_cosine_worst")};
+    if (words) cells.push_back(row.contains("masked_loss_change") ? Number(row, "masked_loss_change") : "");
+    table.Row(std::move(cells));
+  }
   out += PlainText(table) +
          "\npairs: computed, of all; time: of attention, of exact attention's on this machine (± standard deviation "
-         "over runs); cosine: of a text's mean hidden state to the exact model's (± standard error over texts)\n";
+         "over runs); cosine: of a text's mean hidden state to the exact model's (± standard error over texts); "
+         "tokens: of "
+         "its tokens' states, on average\n";
+  if (words) out += "masked words: what their loss grows by, in nats\n";
   if (report["chosen"].is_string() && report["chosen"] != "head by head")
     out += fmt::format("{} keeps more than what heads would get one by one, and is within the budget too\n",
                        report["chosen"].get<std::string>());

@@ -185,8 +185,23 @@ torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, con
   return SelfAttention(site.qkv, std::move(options));
 }
 
+bool IsConverted(const AttentionSpec& spec) { return !Is<LocalAttention>(spec); }
+
 std::vector<AttentionSpec> PerLayer(const AttentionSpec& spec, const ModelConfig& config) {
-  return std::vector<AttentionSpec>(static_cast<size_t>(config.num_hidden_layers), spec);
+  std::vector<AttentionSpec> layers;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const AttentionSpec& own = config.layer_attention(layer);
+    layers.push_back(IsConverted(own) ? spec : own);
+  }
+  return layers;
+}
+
+std::vector<AttentionSpec> ExactAttention(const std::vector<AttentionSpec>& attention) {
+  if (std::all_of(attention.begin(), attention.end(), IsConverted)) return {AttentionSpec{}};
+  std::vector<AttentionSpec> exact = attention;
+  for (AttentionSpec& layer : exact)
+    if (IsConverted(layer)) layer = AttentionSpec{};
+  return exact;
 }
 
 }  // namespace lshformer

@@ -60,7 +60,11 @@ LayerDirections CalibrateDirections(Model& exact, const CalibrationTexts& texts)
 torch::Tensor AttendAs(const AttentionSite& site, const AttentionSpec& spec, const LayerDirections& directions,
                        AttentionCounts* counts = nullptr);
 
-// Layers' specs as a list with one for each.
+// Whether a layer of this attention is one that a conversion changes: a model's local layers are part of what it is.
+bool IsConverted(const AttentionSpec& spec);
+// Layers' specs as a list with one for each; of layers that no conversion changes their own.
 std::vector<AttentionSpec> PerLayer(const AttentionSpec& spec, const ModelConfig& config);
+// The exact model's: of one attention for all layers dense, else those layers that a conversion changes.
+std::vector<AttentionSpec> ExactAttention(const std::vector<AttentionSpec>& attention);
 
 }  // namespace lshformer

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "convert/thresholds.h"
 
 namespace lshformer {
 namespace {
@@ -26,21 +27,21 @@ const char* OptionOf(HeadCost of) { return of == HeadCost::kTime ? "budget_time"
 
 std::optional<size_t> BestWithin(const std::vector<Candidate>& candidates, const ConversionBudget& budget) {
   std::optional<size_t> best;
-  const auto cosine = [&](size_t i) { return candidates[i].cosine.mean; };
+  const auto cosine = [&](size_t i) { return candidates[i].token_cosine.mean; };
+  const auto lost = [&](size_t i) { return candidates[i].Lost(); };
   const auto cost = [&](size_t i) { return CostOf(candidates[i], budget.of); };
   for (const bool other_kinds : {false, true}) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (candidates[i].comparison || candidates[i].other_kind != other_kinds) continue;
-      if (!(cost(i) <= budget.share) || std::isnan(cosine(i))) continue;
+      if (!(cost(i) <= budget.share) || std::isnan(lost(i))) continue;
       if (!best) {
         if (!other_kinds) best = i;
         continue;
       }
       // Without a spread, of one text, nothing is beyond it.
-      const double spread = std::min(candidates[i].cosine.spread, candidates[*best].cosine.spread);
-      const bool better = other_kinds
-                              ? cosine(i) - cosine(*best) > spread
-                              : cosine(i) > cosine(*best) || (cosine(i) == cosine(*best) && cost(i) < cost(*best));
+      const double spread = std::min(candidates[i].token_cosine.spread, candidates[*best].token_cosine.spread);
+      const bool better = other_kinds ? cosine(i) - cosine(*best) > spread
+                                      : lost(i) < lost(*best) || (lost(i) == lost(*best) && cost(i) < cost(*best));
       if (better) best = i;
     }
   }
@@ -54,7 +55,8 @@ class Chooser {
   explicit Chooser(const ConversionField& field) : field_(field) {}
 
   std::vector<Candidate> Within(const ConversionBudget& budget) {
-    menu_ = HeadMenu(field_.base, budget.of);
+    menu_ = HeadMenu(field_.base, budget.of, field_.texts.set.max_length());
+    SetThresholds(menu_);
     table_ =
         MeasureHeads(field_.exact, field_.texts, field_.directions, menu_, field_.from, budget.of == HeadCost::kTime);
     std::optional<Candidate> policy = KeepBudget(budget, QualityMeter::Texts::kAll);
@@ -142,7 +144,30 @@ class Chooser {
 
   std::vector<AttentionSpec> Policy(HeadCost of, double target) {
     const torch::Tensor& cost = of == HeadCost::kTime ? table_.time : table_.pairs;
-    return SpecsOf(ChooseSettings(table_, cost, target, OptionOf(of)), menu_);
+    const ModelConfig& config = field_.exact.config();
+    std::vector<AttentionSpec> specs = SpecsOf(ChooseSettings(table_, cost, target, OptionOf(of)), menu_);
+    for (size_t layer = 0; layer < specs.size(); ++layer) {
+      const AttentionSpec& own = config.layer_attention(static_cast<int64_t>(layer));
+      if (!IsConverted(own)) specs[layer] = own;
+    }
+    return specs;
+  }
+
+  // Those that settings have beside a number of clusters to open.
+  void SetThresholds(std::vector<HeadSetting>& settings) {
+    const auto asked = [](const HeadSetting& setting) {
+      return Is<ClusteredAttention>(setting.spec) && As<ClusteredAttention>(setting.spec).threshold.has_value();
+    };
+    std::vector<AttentionSpec> specs;
+    for (const HeadSetting& setting : settings)
+      if (asked(setting)) specs.push_back(setting.spec);
+    const std::vector<double> found = FindThresholds(field_.exact, field_.texts, field_.directions, specs);
+    size_t next = 0;
+    for (HeadSetting& setting : settings) {
+      if (!asked(setting)) continue;
+      As<ClusteredAttention>(setting.spec).threshold = found[next++];
+      setting.name = ShortName(setting.spec);
+    }
   }
 
   // What a budget of time so leads to is measured with all others, so as to begin nothing anew for each; its pairs
@@ -193,6 +218,9 @@ class Chooser {
         add(kAlike, fmt::format("open {}", open), spec);
       }
       if (cost == HeadCost::kTime) add(kBundles, "", BundledSetting(spec));
+      std::vector<HeadSetting> of_long_texts = LongTextSettings(field_.base, field_.texts.set.max_length());
+      SetThresholds(of_long_texts);
+      for (const HeadSetting& setting : of_long_texts) add(kAlike, setting.name, setting.spec);
     }
   }
 
@@ -214,9 +242,9 @@ class Chooser {
 
   void CountPairsOfRivals(double budget) {
     constexpr double kNear = 1.25;  // texts that are held out and all of them do not differ by more
-    const double least = has_policy_ ? all_.front().cosine.mean : -1;
+    const double most = has_policy_ ? all_.front().Lost() : std::numeric_limits<double>::infinity();
     for (size_t i = has_policy_ ? 1 : 0; i < all_.size(); ++i)
-      if (all_[i].cosine.mean >= least && all_[i].pairs_fraction <= kNear * budget)
+      if (all_[i].Lost() <= most && all_[i].pairs_fraction <= kNear * budget)
         all_[i].pairs_fraction = PairsOfAll(all_[i]);
   }
 
@@ -265,11 +293,12 @@ std::vector<ProgressPhase> PhasesOfChoice(const ConversionWork& work, const Atte
   const auto part = FirstOf(texts, texts.fitted, kMostErrorTexts, kPartPairs);
   const auto weighed = FirstOf(texts, texts.fitted, kMostWeightTexts, kPartPairs);
   const auto timed = FirstOf(texts, texts.held_out, kTimedTexts, kPartPairs);
-  int rows = 1 + static_cast<int>(std::size(kOpen)) + 2;
+  int rows = 1 + static_cast<int>(std::size(kOpen)) + 2 +
+             static_cast<int>(LongTextSettings(base, texts.set.max_length()).size());
   std::vector<ProgressPhase> phases;
   if (budget_of) {
     const bool time = *budget_of == HeadCost::kTime;
-    const auto menu = static_cast<double>(HeadMenu(base, *budget_of).size());
+    const auto menu = static_cast<double>(HeadMenu(base, *budget_of, texts.set.max_length()).size());
     phases.push_back({"errors of heads", work.Forward(part) + kOther * menu * work.Attention(part)});
     phases.push_back({"weights of layers", (layers + 1) * work.Forward(weighed), static_cast<int>(layers) + 1});
     if (time) {

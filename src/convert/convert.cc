@@ -56,7 +56,7 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
   AttentionChanges changes = options.attention;
   if (changes.attention.empty()) changes.attention = ClusteredAttention::kName;
   ModelConfig wanted = config;
-  wanted.attention = {AttentionSpec{}};
+  wanted.attention = ExactAttention(config.attention);
   ApplyAttention(changes, wanted);
   const bool told = !changes.Given("directions").is_null();
   return told ? wanted.attention : WithDirections(wanted.attention, Directions::kStored);
@@ -70,6 +70,7 @@ struct Work {
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr exact = {};
   CalibrationTexts texts{};
+  std::optional<MaskedWords> masked = {};  // of a model that has a head for them
   LayerDirections directions = {};
   AnswersFrom from = AnswersFrom::kMeanState;
   std::vector<AttentionSpec> wanted = {};  // what the options ask for, one or by layer
@@ -85,13 +86,21 @@ bool AnswersWithWords(std::optional<Task> task) {
   return task == Task::kQuestionAnswering || task == Task::kMaskedLm || task == Task::kPretraining;
 }
 
+// The model with exact attention where a conversion changes it.
+ModelPtr LoadAsExact(const Work& work, Task task, bool require_head) {
+  return LoadModel(
+      work.source, task, work.options.seed, require_head,
+      [](ModelConfig& loaded) { loaded.attention = ExactAttention(loaded.attention); }, WeightPlace::kMappedFile);
+}
+
 void LoadExact(Work& work) {
   const std::string path = work.source + "/config.json";
   const ModelConfig config = ReadModelConfig(path);
   if (!FamilyOf(config).encoder_layers)
     FailOption("model_name_or_path", "a model of type \"{}\" has no self-attention to convert", config.model_type);
   for (const AttentionSpec& spec : config.attention)
-    if (!KeepsAttention(work.options) && !Is<DenseAttention>(spec) && !Is<ClusteredAttention>(spec))
+    if (!KeepsAttention(work.options) && IsConverted(spec) && !Is<DenseAttention>(spec) &&
+        !Is<ClusteredAttention>(spec))
       FailOption("model_name_or_path", "{} was made with {} attention; a conversion begins with an exact model",
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
@@ -100,12 +109,13 @@ void LoadExact(Work& work) {
   if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
   const Task task = TaskToRun(config, path, work.options.recover_steps > 0);
-  work.exact = LoadModel(
-      work.source, task, work.options.seed, /*require_head=*/task != Task::kEncoder,
-      [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
+  work.exact = LoadAsExact(work, task, /*require_head=*/task != Task::kEncoder);
   CheckTokenizer(FamilyOf(config), *work.tokenizer, work.source);
   work.texts = ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, work.options.max_seq_length);
   if (!KeepsAttention(work.options)) CheckTexts(work.texts, *work.tokenizer);
+  if (const std::optional<Task> own = FindTask(config); own == Task::kMaskedLm || own == Task::kPretraining)
+    work.masked.emplace(LoadAsExact(work, Task::kMaskedLm, /*require_head=*/true), work.texts, *work.tokenizer,
+                        work.options.seed);
   Json files = Json::array();
   for (const std::string& file : work.texts.files) files.push_back(Shown(file, PATH_MAX));
   work.report["texts"] = {{"files", std::move(files)},      {"embedded", work.texts.files.empty()},
@@ -134,7 +144,10 @@ Json ToJson(const Candidate& candidate) {
             {"time_spread", candidate.time_spread},
             {"cosine_mean", candidate.cosine.mean},
             {"cosine_worst", candidate.cosine.worst},
-            {"cosine_spread", NumberOrNull(candidate.cosine.spread)}};
+            {"cosine_spread", NumberOrNull(candidate.cosine.spread)},
+            {"token_cosine_mean", candidate.token_cosine.mean},
+            {"token_cosine_worst", candidate.token_cosine.worst}};
+  if (std::isfinite(candidate.masked_loss_change)) json["masked_loss_change"] = candidate.masked_loss_change;
   if (candidate.budget > 0) json["budget"] = candidate.budget;
   if (!candidate.setting.empty()) json["setting"] = candidate.setting;
   return json;
@@ -243,9 +256,11 @@ std::optional<ConversionBudget> BudgetOf(const ConvertOptions& options) {
 
 // Clustered attention, of which settings keep what they do not set.
 AttentionSpec BaseOf(const Work& work) {
-  if (work.HasBudget()) return work.wanted.front();
-  const std::vector<AttentionSpec>& kinds = AttentionKinds();
-  AttentionSpec base = *std::find_if(kinds.begin(), kinds.end(), Is<ClusteredAttention>);
+  const auto first_of = [](const std::vector<AttentionSpec>& specs) {
+    return *std::find_if(specs.begin(), specs.end(), Is<ClusteredAttention>);
+  };
+  if (work.HasBudget()) return first_of(work.wanted);
+  AttentionSpec base = first_of(AttentionKinds());
   base.min_length = 0;
   base.seed = work.options.seed;
   As<ClusteredAttention>(base).directions = Directions::kStored;
@@ -287,7 +302,7 @@ void RecoverAnswers(Work& work, QualityMeter& meter, const Json& record, const s
                             .folder = work.unfinished,
                             .settings = record},
                            hooks);
-  work.result.cosine = meter.CosineOf(*work.recovered);
+  meter.MeasureRecovered(*work.recovered, work.result);
   CheckFinite(work.result);
 }
 
@@ -304,9 +319,9 @@ void Choose(Work& work, QualityMeter& meter) {
   if (recovers) RecoverAnswers(work, meter, record, [&] { KeepChoice(work.unfinished, record, rows); });
   rows.front() = work.result;
   const Json measured = ToJson(work.result);
-  for (const char* key :
-       {"pairs_fraction", "time_fraction", "time_spread", "cosine_mean", "cosine_worst", "cosine_spread"})
-    work.report[key] = measured[key];
+  for (const char* key : {"pairs_fraction", "time_fraction", "time_spread", "cosine_mean", "cosine_worst",
+                          "cosine_spread", "token_cosine_mean", "token_cosine_worst", "masked_loss_change"})
+    if (measured.contains(key)) work.report[key] = measured[key];
   work.report["chosen"] = work.HasBudget() ? Json(work.result.setting) : Json(nullptr);
   work.report["frontier"] = Json::array();
   for (const Candidate& candidate : rows) work.report["frontier"].push_back(ToJson(candidate));
@@ -362,7 +377,7 @@ void CompareShortTexts(Work& work) {
       ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, config.max_position_embeddings);
   const ModelPtr before = LoadModel(
       folder, work.exact->task(), work.options.seed, /*require_head=*/false,
-      [](ModelConfig& loaded) { loaded.attention = {AttentionSpec{}}; }, WeightPlace::kMappedFile);
+      [](ModelConfig& loaded) { loaded.attention = ExactAttention(loaded.attention); }, WeightPlace::kMappedFile);
   const ModelPtr now = WithAttention(*work.exact, work.result.attention, DirectionTensors(work.directions));
   const char* const title = "short texts";
   const Cosines cosines =
@@ -391,8 +406,7 @@ std::vector<ProgressPhase> Phases(const Work& work) {
   const std::optional<ConversionBudget> budget = BudgetOf(work.options);
   std::optional<HeadCost> budget_of;
   if (budget) budget_of = budget->of;
-  for (ProgressPhase& phase : PhasesOfChoice(reading, work.wanted.front(), budget_of))
-    phases.push_back(std::move(phase));
+  for (ProgressPhase& phase : PhasesOfChoice(reading, BaseOf(work), budget_of)) phases.push_back(std::move(phase));
   if (work.options.recover_steps > 0) {
     const double text = all / static_cast<double>(work.texts.set.size());
     phases.push_back(
@@ -462,7 +476,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   LoadExact(work);
   work.report["machine"] = DescribeMachine(/*probes=*/false);
   PhasedProgress progress("converting", Phases(work));
-  QualityMeter meter(*work.exact, work.texts);
+  QualityMeter meter(*work.exact, work.texts, work.masked ? &*work.masked : nullptr);
   FindDirections(work);
   Choose(work, meter);
   if (options.extend_positions > 0) CompareShortTexts(work);

@@ -22,6 +22,9 @@ constexpr double kOfMean = 3;  // an error that all tokens share reaches the emb
 
 struct Shape {
   int cluster, open, window, bundle = 1;
+  int groups = 0;                 // 0: as they are
+  bool threshold = false;         // whether one chooses in place of `open`
+  int above = 0, above_open = 0;  // the level above, if there is one
 };
 constexpr Shape kShapes[] = {{128, 0, 2}, {128, 0, 6}, {128, 0, 16}, {64, 0, 2}, {32, 0, 2}, {64, 1, 2}, {32, 1, 2},
                              {16, 0, 2},  {16, 1, 2},  {32, 2, 2},   {16, 2, 2}, {16, 3, 2}, {64, 2, 2}, {16, 4, 2},
@@ -32,29 +35,72 @@ constexpr Shape kBundledShapes[] = {{128, 1, 0, 64}, {128, 2, 0, 64}, {64, 1, 0,
                                     {64, 3, 0, 64},  {32, 4, 0, 64},  {32, 4, 2, 64}, {64, 4, 0, 64}, {64, 4, 2, 64},
                                     {64, 6, 0, 64},  {128, 4, 0, 64}, {32, 8, 0, 64}, {64, 8, 0, 64}, {64, 12, 0, 64}};
 
+// Of texts so long: what stands near counts for more beside all that is far, and more groups of queries cost little.
+constexpr int64_t kLongText = 1024, kTextOfLevels = 4096;
+constexpr Shape kLongShapes[] = {{128, 0, 64},
+                                 {32, 2, 16},
+                                 {16, 2, 16, 1, 16},
+                                 {16, 4, 16, 1, 16},
+                                 {16, 4, 64, 1, 16},
+                                 {16, 8, 16, 1, 16},
+                                 {16, 10, 32, 1, 16},
+                                 {32, 8, 64, 1, 16},
+                                 {16, 2, 16, 1, 16, true},
+                                 {16, 4, 16, 1, 16, true},
+                                 {16, 8, 32, 1, 16, true},
+                                 {32, 4, 16, 1, 16, true}};
+constexpr Shape kLevelShapes[] = {{16, 8, 16, 1, 16, false, 128, 8},
+                                  {16, 16, 64, 1, 16, false, 128, 8},
+                                  {16, 8, 64, 1, 16, true, 128, 8},
+                                  {32, 8, 16, 1, 16, false, 256, 8}};
+constexpr Shape kLongBundledShapes[] = {
+    {64, 2, 16, 64, 32}, {64, 4, 16, 64, 32}, {64, 4, 16, 64, 32, true}, {64, 8, 16, 64, 32, true}};
+// Of all heads alike.
+constexpr Shape kLongAlike[] = {{16, 4, 16, 1, 16, true}};
+constexpr Shape kLevelsAlike[] = {{16, 16, 64, 1, 16, false, 128, 8}};
+
 AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   auto& clustered = As<ClusteredAttention>(spec);
   clustered.cluster = {shape.cluster};
   clustered.open = {shape.open};
+  if (shape.above > 0) {
+    clustered.cluster = {shape.above, shape.cluster};
+    clustered.open = {shape.above_open, shape.open};
+  }
   clustered.bundle = shape.bundle;
+  clustered.threshold.reset();
+  if (shape.threshold) clustered.threshold = 0;
+  // Groups that were asked for are kept.
+  if (shape.groups > 0 && clustered.groups == ClusteredAttention{}.groups) clustered.groups = shape.groups;
   spec.window = shape.window;
   return spec;
 }
 
+void AddShapes(const AttentionSpec& base, std::span<const Shape> shapes, std::vector<HeadSetting>& menu) {
+  for (const Shape& shape : shapes) {
+    const AttentionSpec spec = WithShape(base, shape);
+    menu.push_back({ShortName(spec), spec});
+  }
+}
+
 }  // namespace
 
-std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost) {
+std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost, int64_t longest) {
   std::vector<HeadSetting> menu;
-  const auto add = [&](std::span<const Shape> shapes) {
-    for (const Shape& shape : shapes) {
-      const AttentionSpec spec = WithShape(base, shape);
-      menu.push_back({ShortName(spec), spec});
-    }
-  };
-  add(kShapes);
-  if (cost == HeadCost::kTime) add(kBundledShapes);
+  AddShapes(base, kShapes, menu);
+  if (longest >= kLongText) AddShapes(base, kLongShapes, menu);
+  if (longest >= kTextOfLevels) AddShapes(base, kLevelShapes, menu);
+  if (cost == HeadCost::kTime) AddShapes(base, kBundledShapes, menu);
+  if (cost == HeadCost::kTime && longest >= kLongText) AddShapes(base, kLongBundledShapes, menu);
   menu.push_back({"exact", AttentionSpec{}});
   return menu;
+}
+
+std::vector<HeadSetting> LongTextSettings(const AttentionSpec& base, int64_t longest) {
+  std::vector<HeadSetting> settings;
+  if (longest >= kLongText) AddShapes(base, kLongAlike, settings);
+  if (longest >= kTextOfLevels) AddShapes(base, kLevelsAlike, settings);
+  return settings;
 }
 
 AttentionSpec BundledSetting(const AttentionSpec& base) { return WithShape(base, kBundled); }
@@ -113,6 +159,7 @@ class Measurement {
     double total = 0;
     VisitAttention(exact_, texts_, FirstOf(texts_, texts_.fitted, kMostErrorTexts, kPartPairs), "errors of heads",
                    [&](const AttentionSite& site) {
+                     if (!IsConverted(*site.options.spec)) return torch::Tensor();
                      AttentionCounts all;
                      const torch::Tensor exact = AttendAs(site, AttentionSpec{}, {}, &all);
                      total += static_cast<double>(all.pairs_total);
@@ -152,6 +199,7 @@ class Measurement {
     const std::vector<int64_t> numbers = FirstOf(texts_, texts_.fitted, kMostWeightTexts, kPartPairs);
     const std::vector<torch::Tensor> whole = States(exact_, numbers);
     for (int64_t layer = 0; layer < exact_.config().num_hidden_layers; ++layer) {
+      if (!IsConverted(exact_.config().layer_attention(layer))) continue;
       std::vector<AttentionSpec> specs = PerLayer(AttentionSpec{}, exact_.config());
       specs[static_cast<size_t>(layer)] = middle;
       const ModelPtr one = WithAttention(exact_, specs, DirectionTensors(directions_));
@@ -165,14 +213,21 @@ class Measurement {
     }
   }
 
-  // A head takes what its setting and the length say, whatever its layer: in the first one all layers are measured.
+  // A head takes what its setting and the length say, whatever its layer: in the first one that is converted all are
+  // measured.
   void Times() {
     double total = 0;
-    const int64_t layers = exact_.config().num_hidden_layers;
+    const ModelConfig& config = exact_.config();
+    int64_t layers = 0, first = -1;  // that are converted
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+      if (!IsConverted(config.layer_attention(layer))) continue;
+      if (first < 0) first = layer;
+      ++layers;
+    }
     torch::Tensor times = torch::zeros({static_cast<int64_t>(menu_.size())}, torch::kFloat64);
     VisitAttention(exact_, texts_, FirstOf(texts_, texts_.fitted, kMostTimedTexts, kPartPairs), "times of heads",
                    [&](const AttentionSite& site) {
-                     if (site.visit > 0) return torch::Tensor();
+                     if (static_cast<int64_t>(site.visit) != first) return torch::Tensor();
                      const size_t last = menu_.size() - 1;
                      std::vector<double> best(menu_.size(), std::numeric_limits<double>::infinity());
                      torch::Tensor exact;
@@ -186,7 +241,7 @@ class Measurement {
                      total += best[last];
                      return exact;  // the last setting's
                    });
-    table_.time = (times / (total * static_cast<double>(layers))).expand({layers, -1}).contiguous();
+    table_.time = (times / (total * static_cast<double>(layers))).expand_as(table_.pairs).contiguous();
   }
 
   Model& exact_;
@@ -213,6 +268,7 @@ HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerD
   VisitAttention(
       exact, texts, FirstOf(texts, texts.held_out, kMostWeightTexts, kPartPairs), "heads",
       [&](const AttentionSite& site) {
+        if (!IsConverted(*site.options.spec)) return torch::Tensor();
         const auto layer = static_cast<size_t>(site.layer);
         const torch::Tensor products = OutputProducts(site), exact_result = AttendAs(site, AttentionSpec{}, {});
         const torch::Tensor whole = torch::zeros({site.options.heads}, torch::kFloat64);

@@ -24,8 +24,12 @@ struct HeadSetting {
 };
 enum class HeadCost { kPairs, kTime };  // what a budget is of
 // Settings that may be worth their cost; exact is the last. `base`: a clustered spec, of which the settings keep what
-// they do not set.
-std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost);
+// they do not set. `longest`: tokens of the longest text. Long ones have wider windows, more groups of queries, and
+// clusters of clusters from 4,096 tokens on to choose from. Those with a threshold have it still to be found
+// (convert/thresholds.h).
+std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost, int64_t longest = 0);
+// Of those, settings that serve all heads of long texts alike; none of short texts.
+std::vector<HeadSetting> LongTextSettings(const AttentionSpec& base, int64_t longest);
 
 // The setting of a budget of time that serves most heads of long texts.
 AttentionSpec BundledSetting(const AttentionSpec& base);

@@ -21,11 +21,15 @@ namespace {
 std::string ChoicePath(const std::string& folder) { return folder + "/choice.json"; }
 
 // The figures of a candidate, by name.
-std::array<std::pair<const char*, double*>, 7> FiguresOf(Candidate& candidate) {
+std::array<std::pair<const char*, double*>, 11> FiguresOf(Candidate& candidate) {
   return {{{"budget", &candidate.budget},
            {"cosine_mean", &candidate.cosine.mean},
            {"cosine_worst", &candidate.cosine.worst},
            {"cosine_spread", &candidate.cosine.spread},
+           {"token_cosine_mean", &candidate.token_cosine.mean},
+           {"token_cosine_worst", &candidate.token_cosine.worst},
+           {"token_cosine_spread", &candidate.token_cosine.spread},
+           {"masked_loss_change", &candidate.masked_loss_change},
            {"pairs_fraction", &candidate.pairs_fraction},
            {"time_fraction", &candidate.time_fraction},
            {"time_spread", &candidate.time_spread}}};

@@ -20,8 +20,25 @@ namespace {
 constexpr int kTimedRuns = 5;
 constexpr int64_t kLongestRecall = 1024;  // its readable form takes time with the square
 
-double Share(const AttentionCounts& counts) {
-  return static_cast<double>(counts.pairs_computed) / static_cast<double>(std::max<int64_t>(1, counts.pairs_total));
+constexpr int64_t kEnoughWords = 1000;  // for their loss to tell attentions apart better than tokens' cosines do
+
+// The last hidden states of one text, [T, H].
+torch::Tensor StatesOf(Model& model, const CalibrationTexts& texts, int64_t number, AttentionCounts* counts) {
+  ForwardOptions options;
+  options.counts = counts;
+  return model.Forward(TextBatch(texts, number), options).last_hidden_state;
+}
+
+// Of the given mean and worst of texts, and the standard error of the mean.
+Cosines OfTexts(const std::vector<double>& cosines) {
+  const auto count = static_cast<double>(cosines.size());
+  Cosines all;
+  all.mean = std::accumulate(cosines.begin(), cosines.end(), 0.0) / count;
+  all.worst = *std::min_element(cosines.begin(), cosines.end());
+  double squares = 0;
+  for (const double cosine : cosines) squares += (cosine - all.mean) * (cosine - all.mean);
+  all.spread = std::sqrt(squares / (count - 1) / count);  // of one text 0 / 0
+  return all;
 }
 
 }  // namespace
@@ -42,25 +59,69 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
   return torch::cat(means);
 }
 
-QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts)
-    : exact_(exact), texts_(texts), states_(MeanStates(exact, texts, texts.held_out, "exact answers")) {
-  const torch::Tensor finite = states_.isfinite().all(1);
-  for (size_t i = 0; i < texts.held_out.size(); ++i)
-    if (!finite[static_cast<int64_t>(i)].item<bool>())
+QualityMeter::QualityMeter(Model& exact, const CalibrationTexts& texts, MaskedWords* masked)
+    : exact_(exact), texts_(texts), masked_(masked) {
+  constexpr const char* kTitle = "exact answers";
+  const torch::NoGradGuard no_grad;
+  Progress progress(kTitle, static_cast<int64_t>(texts.held_out.size()), "texts");
+  for (const int64_t number : texts.held_out) {
+    ThrowIfStopped(kTitle);
+    states_.push_back(StatesOf(exact, texts, number, nullptr));
+    if (!states_.back().isfinite().all().item<bool>())
       Fail("{}: text {}: the exact model's output is not finite",
-           texts.files.empty() ? "the texts that come with the program" : Shown(texts.files.front(), 120),
-           texts.held_out[i] + 1);
+           texts.files.empty() ? "the texts that come with the program" : Shown(texts.files.front(), 120), number + 1);
+    progress.Update(static_cast<int64_t>(states_.size()));
+  }
 }
 
-Cosines QualityMeter::CosineOf(Model& model) {
-  return Compare(states_, MeanStates(model, texts_, texts_.held_out, "recovered answers"));
+void QualityMeter::Compare(Model& model, const char* title, AttentionCounts* counts, Candidate& candidate) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> exact_means, means;
+  std::vector<double> of_tokens;
+  Progress progress(title, static_cast<int64_t>(states_.size()), "texts");
+  for (size_t i = 0; i < states_.size(); ++i) {
+    ThrowIfStopped(title);
+    const torch::Tensor exact = states_[i].to(torch::kFloat64),
+                        states = StatesOf(model, texts_, texts_.held_out[i], counts).to(torch::kFloat64);
+    exact_means.push_back(exact.mean(0, /*keepdim=*/true));
+    means.push_back(states.mean(0, /*keepdim=*/true));
+    of_tokens.push_back(lshformer::Compare(exact, states).mean);
+    progress.Update(static_cast<int64_t>(i) + 1);
+  }
+  candidate.cosine = lshformer::Compare(torch::cat(exact_means), torch::cat(means));
+  candidate.token_cosine = OfTexts(of_tokens);
+}
+
+void QualityMeter::MeasureRecovered(Model& model, Candidate& candidate) {
+  Compare(model, "recovered answers", nullptr, candidate);
+  candidate.masked_loss_change = std::numeric_limits<double>::quiet_NaN();
+  candidate.by_loss = false;
 }
 
 void QualityMeter::Measure(const LayerDirections& directions, Candidate& candidate) {
   AttentionCounts counts;
   const ModelPtr model = WithAttention(exact_, candidate.attention, DirectionTensors(directions));
-  candidate.cosine = Compare(states_, MeanStates(*model, texts_, texts_.held_out, "comparing answers", &counts));
-  candidate.pairs_fraction = Share(counts);
+  Compare(*model, "comparing answers", &counts, candidate);
+  candidate.pairs_fraction = Share(counts, texts_.held_out);
+  if (masked_ == nullptr) return;
+  candidate.masked_loss_change = masked_->LossChange(candidate.attention, directions);
+  candidate.by_loss = masked_->count() >= kEnoughWords;
+}
+
+// Of the pairs that the exact model computes: its local layers leave most out.
+double QualityMeter::Share(const AttentionCounts& counts, const std::vector<int64_t>& numbers) const {
+  double all = 0, computed = 0;
+  for (const int64_t number : numbers) {
+    const int64_t length = texts_.set.length(number);
+    for (int64_t layer = 0; layer < exact_.config().num_hidden_layers; ++layer) {
+      const AttentionSpec& spec = exact_.config().layer_attention(layer);
+      const auto whole = static_cast<double>(length * length);
+      all += whole;
+      computed += IsConverted(spec) ? whole : static_cast<double>(PairsInWindows(spec.window, length));
+    }
+  }
+  const double total = static_cast<double>(counts.pairs_total) * (all > 0 ? computed / all : 1);
+  return static_cast<double>(counts.pairs_computed) / std::max(1.0, total);
 }
 
 double QualityMeter::PairsFraction(const LayerDirections& directions, const std::vector<AttentionSpec>& attention,
@@ -73,7 +134,7 @@ double QualityMeter::PairsFraction(const LayerDirections& directions, const std:
   const ModelPtr model = WithAttention(exact_, attention, DirectionTensors(directions));
   AttentionCounts counts;
   MeanStates(*model, texts_, numbers, "pairs", &counts);
-  return Share(counts);
+  return Share(counts, numbers);
 }
 
 namespace {
@@ -119,6 +180,7 @@ void QualityMeter::MeasureTimes(const LayerDirections& directions, const std::ve
   std::vector<Times> times(candidates.size() + 1);  // the last: exact attention's
   const std::vector<int64_t> numbers = FirstOf(texts_, texts_.held_out, kTimedTexts, kPartPairs);
   VisitAttention(exact_, texts_, numbers, title, [&](const AttentionSite& site) {
+    if (!IsConverted(*site.options.spec)) return torch::Tensor();
     std::vector<std::function<void()>> run;
     for (const Candidate* candidate : candidates) {
       const AttentionSpec& spec = candidate->attention[static_cast<size_t>(site.layer)];

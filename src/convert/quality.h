@@ -1,9 +1,11 @@
 // How much of a model's answers another attention keeps, and what it costs, on texts that calibrated nothing.
 #pragma once
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "convert/calibration.h"
+#include "convert/masked_words.h"
 #include "eval/cosines.h"
 
 namespace lshformer {
@@ -22,17 +24,27 @@ struct Candidate {
   double budget = 0;                          // that it was chosen for; 0: none
   bool other_kind = false;                    // than clustered attention
   bool comparison = false;                    // never to be chosen
-  Cosines cosine = {};                        // on held-out texts
-  double pairs_fraction = 1;                  // computed, of all pairs of held-out texts
-  double time_fraction = 1;                   // of attention, of exact attention's, on some of the texts,
-  double time_spread = 0;                     // and the standard deviation of that over the runs
+  Cosines cosine = {};                        // of the mean states of held-out texts,
+  Cosines token_cosine = {};                  // and of their tokens' states, on average over the tokens of each
+  // Of hidden words, nats; NaN: the model has no head for them. by_loss: there are enough to choose by.
+  double masked_loss_change = std::numeric_limits<double>::quiet_NaN();
+  bool by_loss = false;
+  double pairs_fraction = 1;  // computed, of all pairs of held-out texts
+  double time_fraction = 1;   // of attention, of exact attention's, on some of the texts,
+  double time_spread = 0;     // and the standard deviation of that over the runs
+
+  // What it loses beside the exact model, which candidates are chosen by. A mean state forgives what single words do
+  // not, so it is their loss where that is known, else what is missing in their cosine.
+  double Lost() const { return by_loss ? masked_loss_change : 1 - token_cosine.mean; }
 };
 
 // Measures candidates beside the exact model.
 class QualityMeter {
  public:
-  QualityMeter(Model& exact, const CalibrationTexts& texts);
-  // Fills in the cosine and the pairs. The directions are those that its specs may ask for.
+  // masked: of a model that has a head for masked words, else null; outlives this. Work memory: the states of the
+  // held-out texts, [tokens, H] float32.
+  QualityMeter(Model& exact, const CalibrationTexts& texts, MaskedWords* masked = nullptr);
+  // Fills in the cosines, the loss of masked words and the pairs. The directions are those that its specs may ask for.
   void Measure(const LayerDirections& directions, Candidate& candidate);
   // Only the pairs. Of all texts it takes several times as long as of those that are held out.
   enum class Texts { kAll, kHeldOut };
@@ -41,13 +53,17 @@ class QualityMeter {
   // the least times of each attention of each text.
   void MeasureTimes(const LayerDirections& directions, const std::vector<Candidate*>& candidates,
                     const std::string& title);
-  // The cosine of a model with weights of its own.
-  Cosines CosineOf(Model& model);
+  // Fills in the cosines of a model with weights of its own; what its masked words lose is unknown then.
+  void MeasureRecovered(Model& model, Candidate& candidate);
 
  private:
+  void Compare(Model& model, const char* title, AttentionCounts* counts, Candidate& candidate);
+  double Share(const AttentionCounts& counts, const std::vector<int64_t>& numbers) const;
+
   Model& exact_;
   const CalibrationTexts& texts_;
-  torch::Tensor states_;  // of the exact model, held-out texts
+  MaskedWords* masked_;
+  std::vector<torch::Tensor> states_;  // of the exact model, by held-out text, [T, H]
 };
 
 // By layer and head, the share of exact attention's probability on keys that queries meet themselves, on one text of at

@@ -214,6 +214,11 @@ std::vector<Card> Cards(const Json& report) {
       {Percent(FigureOf(report, "time_fraction")), "of exact attention's time" + asked("time")},
       {CosineText(FigureOf(report, "cosine_mean")), "mean cosine to the exact model" + before},
       {CosineText(FigureOf(report, "cosine_worst")), "worst cosine of a text"}};
+  if (IsNumber(report, "token_cosine_mean"))
+    cards.push_back({CosineText(FigureOf(report, "token_cosine_mean")), "mean cosine of single tokens' states"});
+  if (IsNumber(report, "masked_loss_change"))
+    cards.push_back({FormatNumber(FigureOf(report, "masked_loss_change"), 3),
+                     "nats more loss on hidden words than the exact model has"});
   if (IsNumber(report, "metric") || IsNumber(report, "metric_exact")) cards.push_back(MetricCard(report));
   return cards;
 }
@@ -337,6 +342,12 @@ Table FrontierTable(const Json& frontier) {
   Table table{{"attention"}, {}};
   if (budgets) table.columns.push_back("budget");
   for (const char* column : {"pairs", "time", "mean cosine", "worst cosine"}) table.columns.push_back(column);
+  const auto measured = [&](const char* key) {
+    return std::any_of(frontier.begin(), frontier.end(), [&](auto& row) { return IsNumber(row, key); });
+  };
+  const bool tokens = measured("token_cosine_mean"), words = measured("masked_loss_change");
+  if (tokens) table.columns.insert(table.columns.end(), {"tokens' cosine", "worst text's"});
+  if (words) table.columns.push_back("masked words' loss");
   for (const Json& entry : frontier) {
     std::vector<std::string> cells{TextOr(entry, "name")};
     if (HasValue(entry, "setting")) cells[0] += ", " + TextOr(entry, "setting");
@@ -345,6 +356,9 @@ Table FrontierTable(const Json& frontier) {
     cells.push_back(Percent(FigureOf(entry, "time_fraction")) + SpreadText(100 * FigureOf(entry, "time_spread")));
     cells.push_back(CosineText(FigureOf(entry, "cosine_mean")) + SpreadText(FigureOf(entry, "cosine_spread")));
     cells.push_back(CosineText(FigureOf(entry, "cosine_worst")));
+    for (const char* key : {"token_cosine_mean", "token_cosine_worst"})
+      if (tokens) cells.push_back(CosineText(FigureOf(entry, key)));
+    if (words) cells.push_back(FormatNumber(FigureOf(entry, "masked_loss_change"), 3));
     table.Row(std::move(cells));
   }
   return table;

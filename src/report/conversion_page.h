@@ -16,6 +16,7 @@ namespace lshformer {
 //   chosen                        the name of what is written, under a budget
 //   pairs_fraction, time_fraction shares of exact attention's
 //   cosine_mean, cosine_worst     to the exact model, on held-out texts
+//   token_cosine_mean, …_worst    of their tokens' states; masked_loss_change: of hidden words, nats
 //   time_spread, cosine_spread    standard deviation over runs, standard error over texts
 //   layers                        [{layer, heads: [{head, setting, pairs_fraction, mass_recall, error}]}]
 //   frontier                      [{name, setting, budget, and those six}]

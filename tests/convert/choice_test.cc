@@ -15,7 +15,7 @@ namespace {
 
 Candidate Measured(double cosine, double cost, double spread = 0.001, bool other_kind = false) {
   Candidate candidate;
-  candidate.cosine = {cosine, cosine, spread};
+  candidate.cosine = candidate.token_cosine = {cosine, cosine, spread};
   candidate.time_fraction = cost;
   candidate.pairs_fraction = cost / 2;
   candidate.other_kind = other_kind;
@@ -71,8 +71,9 @@ TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
               meter.PairsFraction(small.directions, chosen.attention, QualityMeter::Texts::kAll));
     ASSERT_EQ(chosen.attention.size(), 2U);
     for (size_t i = 1; i < rows.size(); ++i) {
-      const double spread = rows[i].other_kind ? std::min(rows[i].cosine.spread, chosen.cosine.spread) : 0;
-      EXPECT_FALSE(rows[i].cosine.mean - chosen.cosine.mean > spread && rows[i].pairs_fraction < chosen.pairs_fraction)
+      const auto &row = rows[i].token_cosine, &own = chosen.token_cosine;
+      const double spread = rows[i].other_kind ? std::min(row.spread, own.spread) : 0;
+      EXPECT_FALSE(row.mean - own.mean > spread && rows[i].pairs_fraction < chosen.pairs_fraction)
           << rows[i].name << rows[i].setting;
       EXPECT_GT(rows[i].time_fraction, 0);
       EXPECT_GE(rows[i].time_spread, 0);
