@@ -86,8 +86,8 @@ FoundRecipes FindRecipes(const std::string& word, const std::string& folder) {
     if (word == kAllRecipes || word == source || word == recipe.name || alias) found.recipes.push_back(recipe);
   }
   if (found.recipes.empty())
-    FailUsage("no recipe \"{}\"{}; --list shows those of the program, and a file of one's own ends in .json",
-              Shown(word), Meant(word, recipes));
+    FailUsage("no recipe \"{}\"{}; {} shows those of the program, and a file of one's own ends in .json", Shown(word),
+              Meant(word, recipes), OptionName{"list"});
   return found;
 }
 
