@@ -311,7 +311,7 @@ class Reader {
     const bool boolean = IsBoolean(option) || type == "BOOLEAN", number = IsNumeric(option);
     if (value.is_null() || value.is_array() || (value.is_object() && type.find("JSON") == type.npos))
       FailUsage("{}: expected a value, got {}", name, ShownValue(value));
-    const bool takes_number = type.starts_with("auto|N") || type == "NUMBER";
+    const bool takes_number = type.starts_with("auto|N") || type.ends_with("NUMBER");
     const bool has_kind = boolean || number || type == "auto|N" || type == "NUMBER";
     if (value.is_string() && has_kind && IsJsonScalar(value.get_ref<const std::string&>()))
       FailUsage("{}: expected a value without quotes, got the text {}", name, ShownValue(value));

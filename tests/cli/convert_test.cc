@@ -223,7 +223,7 @@ TEST_F(ConvertTest, OtherFamilies) {
         "--max_seq_length", "64", "--objective", "mlm"});
   const CommandResult albert =
       Call({"convert", "--model_name_or_path", folder_ / "albert", "--output_dir", folder_ / "converted", "--calibrate",
-            Texts(), "--budget_pairs", "0.3", "--quiet", "--json"});
+            Texts(), "--attention", "clustered", "--budget_pairs", "0.3", "--quiet", "--json"});
   ASSERT_EQ(albert.status, 0) << albert.err;
   EXPECT_LE(ParseJson(albert.out, "report")["pairs_fraction"].get<double>(), 0.3);
   // Two inner layers a layer: directions for each visit.

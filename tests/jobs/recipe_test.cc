@@ -121,7 +121,7 @@ TEST(Recipes, AreFoundByNameAliasAndSource) {
   EXPECT_THAT(error("bert-lsh/tabel-1"), HasSubstr("did you mean \"bert-lsh/table-1\"?"));
   EXPECT_THAT(error("table-2"), HasSubstr("did you mean \"bert-lsh/table-2\"?"));
   EXPECT_THAT(error("albert-pretraining"), HasSubstr("it is albert/sharing now"));
-  EXPECT_THAT(error("al"), HasSubstr("--list shows"));
+  EXPECT_THAT(error("al"), HasSubstr("; list shows"));
 }
 
 // The list of tables and figures of the four sources, of Reformer's, and this program's own.
