@@ -167,7 +167,7 @@ TEST_F(CheckpointTest, OneThatVanishesIsAnError) {
     while (!stop) fs::remove_all(run + "/checkpoint-12", ignored);
   });
   std::string error;
-  for (int attempt = 0; attempt < 200 && error.find("vanished right after") == std::string::npos; ++attempt)
+  for (int attempt = 0; attempt < 2000 && error.find("vanished right after") == std::string::npos; ++attempt)
     error = ErrorOf([&] { SaveCheckpoint(run, {*model, *optimizer, state, options, {}}); });
   stop = true;
   deleter.join();
