@@ -104,7 +104,7 @@ TEST_P(ThreadCountsTest, ChangeNoBit) {
       ASSERT_EQ(one.status, 0) << one.err;
       if (*flag == 0) exact = one.out;
       EXPECT_GE(LeastCosine(exact, one.out), *flag != 0 && flag[2] == 'i' ? 0.99 : 0.999);
-      for (const int threads : {2, 5, 8, 16, 48}) {
+      for (const int threads : {2, 5, 48}) {
         EXPECT_EQ(Predict(threads, flag).out, one.out) << threads << " threads";
         ++compared;
       }
