@@ -19,12 +19,11 @@
 #include "convert/quality.h"
 #include "convert/recovery.h"
 #include "eval/evaluate.h"
-#include "io/weight_files.h"
-#include "io/weight_names.h"
 #include "jobs/measure.h"
 #include "jobs/training_display.h"
 #include "models/family.h"
 #include "models/stored_directions.h"
+#include "models/weights.h"
 #include "report/conversion_page.h"
 
 namespace lshformer {
@@ -343,14 +342,8 @@ FolderChanges Changes(const Work& work) {
   if (KeepsAttention(work.options)) return changes;
   changes.attention = work.HasBudget() ? AttentionOfConfig(work.result.attention) : ToJson(work.wanted);
   if (AnyStoresDirections(work.result.attention)) changes.tensors = DirectionTensors(work.directions);
-  if (work.recovered) {
-    const WeightFiles files(work.source);
-    const auto in_file = MapWeightNames(FamilyOf(work.exact->config()).weight_names, files.names(), files.path());
-    for (const auto& [name, tensor] : work.recovered->NamedParameters()) {
-      const auto found = in_file.find(name);
-      if (found != in_file.end()) changes.tensors.emplace_back(found->second, tensor);
-    }
-  }
+  if (work.recovered)
+    for (auto& named : ParametersByNamesOf(work.source, *work.recovered)) changes.tensors.push_back(std::move(named));
   return changes;
 }
 

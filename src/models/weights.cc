@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -285,6 +286,26 @@ void SaveParameters(const Model& model, const std::string& path, DType dtype) {
     tensors.push_back({FileWeightName(model, name), {dtype, values.sizes().vec(), {bytes, values.nbytes()}}});
   }
   WriteSafetensors(path, tensors, {{"format", "pt"}});
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> ParametersByNamesOf(const std::string& folder, const Model& model) {
+  const WeightFiles files(folder);
+  const WeightNames& names = FamilyOf(model.config()).weight_names;
+  const auto by_name = MapWeightNames(names, files.names(), files.path());
+  std::vector<std::pair<std::string, torch::Tensor>> tensors;
+  std::map<std::string, std::vector<torch::Tensor>> joined;
+  for (const auto& [name, tensor] : model.NamedParameters()) {
+    const std::optional<WeightPart> part = PartOfJoined(names, name);
+    if (const auto found = by_name.find(name); found != by_name.end()) {
+      tensors.emplace_back(found->second, tensor);
+    } else if (const auto whole = part ? by_name.find(part->whole) : by_name.end(); whole != by_name.end()) {
+      std::vector<torch::Tensor>& parts = joined[whole->second];
+      parts.resize(static_cast<size_t>(part->parts));
+      parts[static_cast<size_t>(part->part)] = tensor;
+    }
+  }
+  for (const auto& [name, parts] : joined) tensors.emplace_back(name, torch::cat(parts));
+  return tensors;
 }
 
 }  // namespace lshformer

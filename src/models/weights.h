@@ -1,6 +1,7 @@
 // Numbers for parameters: drawn, read from a safetensors file, written to one.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/safetensors.h"
@@ -27,5 +28,9 @@ ParameterMap LoadParameters(const std::string& folder, const std::vector<Paramet
 // As float32, float16 or bfloat16 (rounded to nearest even), under the names that HF's files have. Atomic. Error if a
 // value is too large for float16.
 void SaveParameters(const Model& model, const std::string& path, DType dtype = DType::kF32);
+
+// The model's parameters by the names that the tensors of `folder` have, of which a model is a copy or a further
+// training: those that are parts of one tensor there are joined, what it has not is left out.
+std::vector<std::pair<std::string, torch::Tensor>> ParametersByNamesOf(const std::string& folder, const Model& model);
 
 }  // namespace lshformer

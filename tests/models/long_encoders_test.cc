@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "base/parallel.h"
@@ -11,6 +12,7 @@
 #include "io/safetensors.h"
 #include "kernels/matmul.h"
 #include "models/model.h"
+#include "models/weights.h"
 #include "ops/threads.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
@@ -339,6 +341,21 @@ TEST(NomicBertTest, HeadsWithoutBiases) {
   for (const auto& [name, parameter] : model->NamedParameters()) {
     const bool zero = name == "cls.predictions.bias" || name == "cls.predictions.transform.dense.bias";
     EXPECT_EQ(parameter.abs().max().item<float>() == 0, zero) << name;
+  }
+}
+
+// What was trained further goes back where it came from: also the three parts of the first code's Wqkv.
+TEST(NomicBertTest, ParametersGoByTheNamesOfTheFirstCode) {
+  const std::string golden = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/nomic_bert_older";
+  const ModelPtr model = LoadModel(golden, Task::kMaskedLm, 0, /*require_head=*/true);
+  const SafetensorsFile file(golden + "/model.safetensors");
+  const auto named = ParametersByNamesOf(golden, *model);
+  EXPECT_EQ(named.size(), file.tensors().size());
+  for (const auto& [name, tensor] : named) {
+    const TensorView* view = file.Find(name);
+    ASSERT_NE(view, nullptr) << name;
+    ASSERT_EQ(tensor.sizes().vec(), view->shape) << name;
+    EXPECT_EQ(std::memcmp(tensor.contiguous().data_ptr(), view->bytes.data(), view->bytes.size()), 0) << name;
   }
 }
 
