@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "jobs/recipes/illustrations.h"
 #include "jobs/recipes/tables.h"
+#include "report/markdown.h"
 #include "report/page.h"
 
 namespace lshformer {
@@ -65,17 +66,17 @@ std::string FigureFile(size_t place) { return fmt::format("figure-{}.svg", place
 std::string MarkdownText(const ReproducedRecipe& reproduced, const RecipePlan& plan, const ReproduceOptions& options,
                          const std::string& figures) {
   const Recipe& recipe = reproduced.recipe;
-  std::string text = fmt::format("{}\n\n", recipe.source);
-  if (options.form == Form::kQuick) text += std::string(kQuickForm) + "\n\n";
+  std::string text = MarkdownParagraph(recipe.source);
+  if (options.form == Form::kQuick) text += MarkdownParagraph(std::string(kQuickForm));
   text += Markdown(RecipeTable(recipe, reproduced.results, options)) + "\n";
   if (const Table claims = ClaimTable(recipe, reproduced.results); !claims.lines.empty())
     text += "What of it holds:\n\n" + Markdown(claims) + "\n";
   for (size_t i = 0; i < reproduced.illustrations.size(); ++i)
     text += fmt::format("![{}]({}{})\n\n", Title(reproduced.illustrations[i].drawing), figures, FigureFile(i));
   if (!recipe.defects.empty()) text += "What is known of the published figures:\n\n";
-  for (const std::string& defect : recipe.defects) text += "- " + defect + "\n";
+  for (const std::string& defect : recipe.defects) text += MarkdownItem(defect);
   if (!recipe.defects.empty()) text += "\n";
-  for (const std::string& note : recipe.notes) text += note + "\n\n";
+  for (const std::string& note : recipe.notes) text += MarkdownParagraph(note);
   text += "Made by\n\n```sh\n";
   for (const std::string& line : Commands(reproduced, plan)) text += line + "\n";
   return text + "```\n\n" + Markdown(RunTable(reproduced.results));
