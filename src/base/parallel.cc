@@ -21,11 +21,13 @@
 #endif
 
 #include "base/thread_limit.h"
+#include "base/thread_pool.h"
 
 namespace lshformer {
 namespace {
 
 std::atomic<int> chosen_threads{0};
+ThreadPool borrowed;
 thread_local int thread_index = 0;
 thread_local bool inside_parallel = false;
 
@@ -50,7 +52,10 @@ int HardwareThreads() {
   return threads;
 }
 
+void UseThreadPool(const ThreadPool& pool) { borrowed = pool; }
+
 int Threads() {
+  if (borrowed.threads != nullptr) return std::max(1, borrowed.threads());
   const int threads = chosen_threads.load(std::memory_order_relaxed);
   return threads > 0 ? threads : HardwareThreads();
 }
@@ -121,6 +126,13 @@ void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t,
     thread_index = 0;
     inside_parallel = false;
   };
+  if (borrowed.run != nullptr) {
+    using Work = decltype(work);
+    const auto call = [](int index, void* context) { (*static_cast<const Work*>(context))(index); };
+    borrowed.run(threads, call, const_cast<void*>(static_cast<const void*>(&work)));
+    if (failure) std::rethrow_exception(failure);
+    return;
+  }
 #ifdef LSHFORMER_OPENMP
 #pragma omp parallel num_threads(threads)
   work(omp_get_thread_num());

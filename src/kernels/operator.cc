@@ -133,11 +133,13 @@ class Checks {
 
 constexpr const char* kSharedKeys = "the keys are the queries";
 
-// Query, key and value, float32 or bfloat16.
-std::vector<Extent> CheckInputs(const OperatorCall& call, const Checks& checks) {
+// Query, key and value, float32 or bfloat16; a plan asks for no value.
+enum class Inputs { kAll, kOfPlan };
+std::vector<Extent> CheckInputs(const OperatorCall& call, const Checks& checks, Inputs which = Inputs::kAll) {
   const bool shared = SharesKeys(*call.spec), rounded = call.rounded_query.data != nullptr;
   const auto all = [&](const auto& query, const auto& key, const auto& value) {
-    std::vector<Extent> extents{checks.Of("query", query), checks.Of("value", value)};
+    std::vector<Extent> extents{checks.Of("query", query)};
+    if (which == Inputs::kAll) extents.push_back(checks.Of("value", value));
     if (shared) {
       checks.None("key", key, kSharedKeys);
     } else {
@@ -386,11 +388,9 @@ void CheckBuckets(const OperatorCall& call, const Buckets& buckets) {
   std::visit([&](const auto& kind) { CheckLabels(call, kind, buckets); }, call.spec->kind);
 }
 
-OperatorResult RunOperator(const OperatorCall& call) {
+OperatorResult PlanOperator(const OperatorCall& call) {
   CheckSpecAndShape(call);
-  CheckDropout(call);
-  const Checks checks(call);
-  checks.Separate({CheckOutput(call, checks), checks.Lse()}, CheckInputs(call, checks));
+  CheckInputs(call, Checks(call), Inputs::kOfPlan);
   if (call.buckets != nullptr && call.projections != nullptr)
     Fail("{}: both projections and buckets are given, expected one of them", call.where);
   if (call.buckets != nullptr) CheckBuckets(call, *call.buckets);
@@ -400,6 +400,15 @@ OperatorResult RunOperator(const OperatorCall& call) {
     result.counts = Counts(*result.planned.plan);
     if (call.buckets != nullptr) result.counts.selection_flops = 0;
   }
+  return result;
+}
+
+OperatorResult RunOperator(const OperatorCall& call) {
+  CheckSpecAndShape(call);
+  CheckDropout(call);
+  const Checks checks(call);
+  checks.Separate({CheckOutput(call, checks), checks.Lse()}, CheckInputs(call, checks));
+  OperatorResult result = PlanOperator(call);
   RunAttentionForward(ForwardOf(call, result.planned));
   return result;
 }

@@ -66,6 +66,9 @@ struct OperatorResult {
 };
 
 OperatorResult RunOperator(const OperatorCall& call);
+// The same but the forward itself: what it would compute, for a backward that has no plan any more, or for the counts
+// alone. Checks and reads all but the value and the outputs.
+OperatorResult PlanOperator(const OperatorCall& call);
 
 struct OperatorBackwardCall {
   const OperatorCall& forward;      // whose out and lse have been written
