@@ -95,7 +95,9 @@ def attention(
 def call(query: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """torch.ops.lshformer.attention, without autograd's detour through Python where nothing needs a gradient."""
     operator = torch.ops.lshformer.attention.default
-    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+    if torch.compiler.is_compiling():
+        return operator(query, *rest)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, *rest) if isinstance(x, Tensor)):
         return operator(query, *rest)
     with torch._C._AutoDispatchBelowAutograd():
         return operator(query, *rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 
@@ -18,8 +19,8 @@ def _seeded() -> None:
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """The command line, where it is built beside or installed."""
-    for found in (ROOT / "build" / "release" / "bin" / "lshformer", shutil.which("lshformer")):
+    """The command line: LSHFORMER_PROGRAM, or where it is built beside or installed."""
+    for found in (os.environ.get("LSHFORMER_PROGRAM"), ROOT / "build" / "release" / "bin" / "lshformer", shutil.which("lshformer")):
         if found and pathlib.Path(found).exists():
             return str(found)
     pytest.skip("the program is not built (./run build)")
