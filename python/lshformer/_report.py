@@ -53,15 +53,15 @@ class Report:
     tokens: int
 
     def __str__(self) -> str:
-        def spread(value: float, by: float) -> str:
-            return f"{value:.3g}" if not by > 0 else f"{value:.3g} ± {by:.1g}"
+        def spread(value: float, by: float, digits: int = 3) -> str:
+            return f"{value:.{digits}g}" + (f" ± {by:.1g}" if by > 1e-6 else "")
 
         cells = [_COLUMNS] + [
             (
                 row.name,
                 f"{row.pairs_fraction:.3g}",
                 spread(row.time_fraction, row.time_spread),
-                f"{row.cosine_mean:.4g}" + (f" ± {row.cosine_spread:.1g}" if row.cosine_spread > 0 else ""),
+                spread(row.cosine_mean, row.cosine_spread, 4),
                 f"{row.cosine_worst:.4g}",
                 f"{row.token_cosine_mean:.4g}",
                 f"{row.token_cosine_worst:.4g}",

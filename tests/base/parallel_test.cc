@@ -8,8 +8,46 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_pool.h"
+
 namespace lshformer {
 namespace {
+
+// A pool of three threads that are one: each index runs, one after another, and the calls are counted.
+struct PretendedPool {
+  PretendedPool() { UseThreadPool({Count, Run}); }
+  ~PretendedPool() { UseThreadPool({}); }
+  static int Count() { return 3; }
+  static void Run(int count, void (*work)(int index, void* context), void* context) {
+    runs.push_back(count);
+    for (int i = 0; i < count; ++i) work(i, context);
+  }
+  static inline std::vector<int> runs;
+};
+
+TEST(BorrowedThreadsTest, ThePoolRunsEveryPieceAndSaysHowManyThreads) {
+  const int before = Threads();
+  const PretendedPool pool;
+  PretendedPool::runs.clear();
+  SetThreads(before);
+  EXPECT_EQ(Threads(), 3);
+  std::vector<int> seen(10);
+  ParallelFor(10, 2, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(ThreadsHere(), 1);
+    ParallelFor(2, 1, [](int64_t, int64_t) {});  // nested: on the calling thread
+    for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+  });
+  EXPECT_THAT(seen, ::testing::Each(1));
+  EXPECT_THAT(PretendedPool::runs, ::testing::ElementsAre(3));
+  EXPECT_EQ(ThreadIndex(), 0);
+  ParallelFor(1, 1, [](int64_t, int64_t) {});
+  EXPECT_THAT(PretendedPool::runs, ::testing::ElementsAre(3)) << "one piece needs no pool";
+}
+
+TEST(BorrowedThreadsTest, AnErrorOfABodyIsThrownHere) {
+  const PretendedPool pool;
+  EXPECT_THROW(ParallelFor(9, 1, [](int64_t, int64_t) { throw std::runtime_error("of a body"); }), std::runtime_error);
+}
 
 class ParallelForTest : public ::testing::TestWithParam<int> {
  protected:

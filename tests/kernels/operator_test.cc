@@ -58,10 +58,11 @@ class Laid {
   AttentionResult Run(const OperatorCall& call) {
     const OperatorResult run = RunOperator(call);
     RunOperatorBackward({call, run.planned, In(3), Out(1), c_.SharedKeys() ? HeadTensor<float>{} : Out(2), Out(3)});
-    AttentionResult result{Gathered(0), lse_,      Gathered(1), c_.SharedKeys() ? std::vector<float>{} : Gathered(2),
-                           Gathered(3), run.counts};
     buckets = run.buckets;
-    return result;
+    return Result(run.counts);
+  }
+  AttentionResult Result(const AttentionCounts& counts = {}) const {
+    return {Gathered(0), lse_, Gathered(1), c_.SharedKeys() ? std::vector<float>{} : Gathered(2), Gathered(3), counts};
   }
 
   // Whether what lies between the numbers is as it was.
@@ -138,6 +139,22 @@ TEST_P(OperatorOf, IsTheDirectCallsBitForBitInAnyLayout) {
 }
 
 // Buckets that it finds are those of the seed, and what it makes of them is what the oracle says.
+// A backward that has lost its forward's plan.
+TEST_P(OperatorOf, PlansAgainToTheSameBits) {
+  AttentionCase c = RandomCase(GetParam(), {1, 100, 0, 64}, 2, 16, 3);
+  Laid laid(c, {2 * 16, 16});
+  const OperatorCall call = laid.Call();
+  const AttentionResult want = laid.Run(call);
+  OperatorCall unwritten = call;
+  unwritten.value = {}, unwritten.out = {}, unwritten.lse = nullptr;
+  const OperatorResult planned = PlanOperator(unwritten);
+  EXPECT_EQ(planned.counts.pairs_computed, want.counts.pairs_computed);
+  EXPECT_EQ(planned.counts.attention_flops, want.counts.attention_flops);
+  RunOperatorBackward({call, planned.planned, laid.In(3), laid.Out(1),
+                       c.SharedKeys() ? HeadTensor<float>{} : laid.Out(2), laid.Out(3)});
+  EXPECT_TRUE(laid.Result() == want);
+}
+
 TEST_P(OperatorOf, DrawsFindsAndAgreesWithTheReference) {
   AttentionCase c = RandomCase(GetParam(), {1, 90, 64}, 2, 8, 4);
   Laid laid(c, {16, 8});
