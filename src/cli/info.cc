@@ -68,9 +68,86 @@ std::string Shape(const Json& info) {
   return out;
 }
 
+// "0 to 3, 7", of numbers in order.
+std::string Ranges(const Json& numbers) {
+  std::string out;
+  for (size_t begin = 0; begin < numbers.size();) {
+    size_t end = begin + 1;
+    while (end < numbers.size() && numbers[end].get<int64_t>() == numbers[end - 1].get<int64_t>() + 1) ++end;
+    out += (out.empty() ? "" : ", ") + numbers[begin].dump();
+    if (end - begin > 1) out += (end - begin == 2 ? ", " : " to ") + numbers[end - 1].dump();
+    begin = end;
+  }
+  return out;
+}
+
+// Layers that differ from others, or turn queries and keys; of a model of equal layers that do not, nothing.
+std::string Layers(const Json& info) {
+  const Json& kinds = info["layers"];
+  if (kinds.empty() || (kinds.size() == 1 && kinds[0]["rotary"].is_null())) return "";
+  std::string out;
+  for (const Json& kind : kinds) {
+    out += kinds.size() == 1
+               ? std::string("all layers: ")
+               : fmt::format("layer{} {}: ", kind["layers"].size() > 1 ? "s" : "", Ranges(kind["layers"]));
+    out += kind["attention"].get<std::string>();
+    const Json& rotary = kind["rotary"];
+    if (rotary.is_object()) {
+      out += fmt::format(", rotary positions with base {}", FormatNumber(rotary["rope_theta"].get<double>()));
+      if (rotary["rope_type"] != "default")
+        out += fmt::format(", {} by {}", rotary["rope_type"].get<std::string>(),
+                           FormatNumber(rotary["factor"].get<double>()));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string Uses(const Json& info) {
+  const Json& uses = info["uses"];
+  std::string out;
+  for (const char* command : {"predict", "evaluate", "train"})
+    if (!uses[command].empty())
+      out += fmt::format("{}{} --task {}", out.empty() ? "" : "; ", command, Joined(uses[command]));
+  for (const char* command : {"pretrain", "convert", "tune"})
+    if (uses[command].get<bool>()) out += fmt::format("; {}", command);
+  return "runs in: " + out + "\n";
+}
+
+std::string Sentences(const Json& info) {
+  if (!info.contains("sentence_folder") || info["sentence_folder"].is_null()) return "";
+  const Json& folder = info["sentence_folder"];
+  std::string out = "Sentence-Transformers folder: " + Joined(folder["modules"]) +
+                    "; similarity: " + folder["similarity"].get<std::string>();
+  if (!folder["prompts"].empty()) out += "; prompts: " + Joined(folder["prompts"]);
+  return out + "\n";
+}
+
+std::string Estimates(const Json& estimates, const Json& config) {
+  if (estimates.is_null()) return "";
+  Table table{{"one text here, estimated", "tokens", "time", "memory of the process MB"}, {}};
+  bool beyond = false;
+  for (const Json& row : estimates["texts"]) {
+    const bool too_long = row["beyond_positions"].get<bool>();
+    beyond |= too_long;
+    const double seconds = row["seconds"].get<double>();
+    table.Row({"", row["length"].dump() + (too_long ? " *" : ""),
+               seconds < 1 ? FormatNumber(1e3 * seconds, 2) + " ms" : FormatNumber(seconds, 2) + " s",
+               FormatNumber(row["bytes"].get<double>() / 1e6, 2)});
+  }
+  std::string out = "\n" + PlainText(table);
+  out += fmt::format(
+      "from {} GFLOP/s of products and {} of attention, measured now on {} threads; right to a factor of "
+      "1.5\n",
+      FormatNumber(estimates["gemm_gflops"].get<double>(), 3),
+      FormatNumber(estimates["attention_gflops"].begin()->get<double>(), 3), estimates["threads"].dump());
+  if (beyond) out += fmt::format("* beyond the {} positions of this model\n", config["max_position_embeddings"].dump());
+  return out;
+}
+
 void PrintModel(const Json& info) {
   const Json& config = info["config"];
-  std::string out = Shape(info);
+  std::string out = Shape(info) + Layers(info) + Sentences(info) + Uses(info);
   const Json& weights = info["weights"];
   if (weights.is_object() && weights.contains("unreadable"))
     out += fmt::format("weights: {}, a format that is not read; save the model with safetensors first\n",
@@ -99,6 +176,7 @@ void PrintModel(const Json& info) {
   if (beyond)
     out += fmt::format("* beyond the {} positions of this model: what it would cost with a longer table\n",
                        config["max_position_embeddings"].dump());
+  out += Estimates(info["estimates"], config);
   std::fputs(out.c_str(), stdout);
 }
 

@@ -1,6 +1,7 @@
 // lshformer predict: JSONL in, JSONL out, or one text or question.
 #include "jobs/predict/predict.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -15,14 +16,26 @@ namespace {
 
 struct PredictFlags {
   PredictJob job;
-  std::string task, pooling = "none";
+  std::string task, pooling, prompt_name, long_text = kLongTextNames[0], window_pooling = kWindowPoolingNames[0];
+  bool normalize = false;
   PrecisionFlags precision;
 };
+
+// The value whose name it is: of names in order of their values.
+template <class Value>
+Value ValueOf(const std::vector<std::string>& names, const std::string& name) {
+  return static_cast<Value>(std::find(names.begin(), names.end(), name) - names.begin());
+}
 
 PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags) {
   PredictOptions options = flags.job.options;
   options.task = ParsePredictTask(flags.task);
-  options.embedding.pooling = ParsePooling(flags.pooling);
+  options.long_text = ValueOf<LongText>(kLongTextNames, flags.long_text);
+  options.window_pooling = ValueOf<WindowPooling>(kWindowPoolingNames, flags.window_pooling);
+  if (options.long_text != LongText::kWindows) RefuseFlags(command, {"--window_pooling"}, "is for --long_text windows");
+  if (command.count("--pooling") > 0) options.embedding.pooling = ParsePooling(flags.pooling);
+  if (flags.normalize) options.embedding.normalize = true;
+  if (command.count("--prompt_name") > 0) options.embedding.prompt_name = flags.prompt_name;
   options.precision = flags.precision.Chosen();
   UseMatmulPrecision(flags.precision.ChosenMatmulPrecision());
   const auto only_for = [&](const char* flag, PredictTask task, const char* name) {
@@ -39,6 +52,7 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
     only_for("--text_pair", PredictTask::kTextClassification, "text-classification and feature-extraction");
   only_for("--pooling", PredictTask::kFeatureExtraction, "feature-extraction");
   only_for("--normalize", PredictTask::kFeatureExtraction, "feature-extraction");
+  only_for("--prompt_name", PredictTask::kFeatureExtraction, "feature-extraction");
   return options;
 }
 
@@ -91,23 +105,41 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command->add_option("--context_file", flags->job.context_file, "a text file that holds it, plain or .gz")
       ->type_name("FILE")
       ->group(group);
-  group = "Answers (a line's own \"top_k\", \"pooling\" and \"normalize\" win)";
+  group = "Answers (a line's own \"top_k\", \"pooling\", \"normalize\" and \"prompt_name\" win)";
   command
       ->add_option("--top_k", flags->job.options.top_k, "fill-mask: candidates per mask; question-answering: answers")
       ->check(IntegerIn(1, INT32_MAX))
       ->default_str("5, or 1 answer")
       ->group(group);
-  command->add_option("--pooling", flags->pooling, "feature-extraction: a vector per token, of [CLS], or their mean")
-      ->check(OneOf({"none", "cls", "mean"}))
+  command
+      ->add_option("--pooling", flags->pooling,
+                   "feature-extraction: a vector per token (none), of the first, the last, their mean, …")
+      ->check(OneOf({"none", "cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"}))
+      ->default_str("what a Sentence-Transformers folder says, else none")
       ->group(group);
-  command->add_flag("--normalize", flags->job.options.embedding.normalize, "feature-extraction: vectors of length 1")
+  command->add_flag("--normalize", flags->normalize, "feature-extraction: vectors of length 1")->group(group);
+  command
+      ->add_option("--prompt_name", flags->prompt_name,
+                   "feature-extraction: which prompt of a Sentence-Transformers folder stands before each text")
+      ->type_name("NAME")
+      ->default_str("the folder's default_prompt_name")
       ->group(group);
   AddTableFlags(*command, AnswerTable(), flags->job.options.answers);
   group = "Limits";
   command
       ->add_option("--max_seq_length", flags->job.options.max_seq_length,
-                   "longer texts are cut (contexts: into excerpts); 0: the position table")
+                   "tokens per text (of contexts: per excerpt); 0: the position table, or less where a "
+                   "Sentence-Transformers folder says so")
       ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command
+      ->add_option("--long_text", flags->long_text,
+                   "what becomes of longer texts: cut, \"truncated\": true in the answer; windows: in pieces, whose "
+                   "embeddings or logits are joined; whole: read as far as the positions go, else an error")
+      ->check(OneOf({"cut", "windows", "whole"}))
+      ->group(group);
+  command->add_option("--window_pooling", flags->window_pooling, "how windows are joined")
+      ->check(OneOf({"mean", "max"}))
       ->group(group);
   command
       ->add_option("--batch_tokens", flags->job.options.batch_tokens,

@@ -277,7 +277,7 @@ double ConversionWork::Forward(const std::vector<int64_t>& numbers) const {
   double tokens = 0;
   for (const int64_t number : numbers) tokens += texts.set.length(number);
   const auto hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
-  const double of_a_token = 8 * hidden * hidden + 4 * hidden * inner;
+  const double of_a_token = 8 * hidden * hidden + (config.shape.gated ? 6 : 4) * hidden * inner;
   return tokens * of_a_token * static_cast<double>(config.num_hidden_layers) + Attention(numbers);
 }
 

@@ -24,6 +24,7 @@
 #include "models/family.h"
 #include "models/stored_directions.h"
 #include "models/weights.h"
+#include "nn/sentence/modules.h"
 #include "report/conversion_page.h"
 
 namespace lshformer {
@@ -64,7 +65,8 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
 // What a conversion knows by and by.
 struct Work {
   const ConvertOptions& options;
-  std::string source;           // the folder to read: the model's, or a copy of it with more positions
+  std::string folder;           // the model's, or a copy of it with more positions
+  std::string source;           // the encoder's: that folder, but in older ones of Sentence-Transformers one in it
   std::string unfinished = "";  // the folder of what is kept while the recovery goes on; "": nothing is
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr exact = {};
@@ -103,7 +105,6 @@ void LoadExact(Work& work) {
       FailOption("model_name_or_path", "{} was made with {} attention; a conversion begins with an exact model",
                  Shown(work.options.model_name_or_path, 120), Name(spec));
   work.wanted = WantedAttention(work.options, config);
-  if (FindTask(config) == Task::kEncoder) WarnOfUnusedModules(work.options.model_name_or_path);
   work.tokenizer = Tokenizer::Load(work.source);
   if (AnswersWithWords(FindTask(config)) || work.options.task == "question-answering")
     work.from = AnswersFrom::kTokenStates;
@@ -210,7 +211,7 @@ void MeasureTask(Work& work, const std::string& folder) {
   job.answers = options.answers;
   job.seed = options.seed;
   job.progress = true;
-  job.model.model_name_or_path = work.source;
+  job.model.model_name_or_path = job.task == "sentence-similarity" ? work.folder : work.source;
   job.model.attention.attention = Name(AttentionSpec{});
   work.report["task_results_exact"] = RunEvaluate(job);
   job.model.model_name_or_path = folder;
@@ -356,15 +357,15 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
     FailOption("extend_positions", "the model has {} positions already, got {}", config.max_position_embeddings,
                positions);
   extended.emplace(StagedFolder::Temporary());
-  WriteChangedModel(work.source, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
-  work.source = extended->path();
+  WriteChangedModel(work.folder, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
+  work.folder = work.source = extended->path();
   work.report["extended_from"] = config.max_position_embeddings;
 }
 
 // Where there are more positions: what the new model, under its new attention, makes of texts as long as the old one
 // takes, beside that.
 void CompareShortTexts(Work& work) {
-  const std::string& folder = work.options.model_name_or_path;
+  const std::string folder = SentenceModules::EncoderFolder(work.options.model_name_or_path);
   const ModelConfig config = ReadModelConfig(folder + "/config.json");
   const CalibrationTexts texts =
       ReadCalibrationTexts(work.options.calibrate, *work.tokenizer, config, config.max_position_embeddings);
@@ -418,7 +419,8 @@ std::vector<ProgressPhase> Phases(const Work& work) {
 bool MeasuresQuestions(const ConvertOptions& options) {
   if (!MeasuresTask(options)) return false;
   if (!options.task.empty()) return options.task == "question-answering";
-  return FindTask(ReadModelConfig(options.model_name_or_path + "/config.json")) == Task::kQuestionAnswering;
+  const std::string folder = SentenceModules::EncoderFolder(options.model_name_or_path);
+  return FindTask(ReadModelConfig(folder + "/config.json")) == Task::kQuestionAnswering;
 }
 
 void CheckConvert(const ConvertOptions& options) {
@@ -452,7 +454,10 @@ void CheckConvert(const ConvertOptions& options) {
 ConvertResult RunConvert(const ConvertOptions& options) {
   const HeldLog warnings;
   CheckConvert(options);
-  Work work{.options = options, .source = options.model_name_or_path};
+  SentenceModules::Read(options.model_name_or_path);  // what it cannot be used with is told before the work
+  Work work{.options = options,
+            .folder = options.model_name_or_path,
+            .source = SentenceModules::EncoderFolder(options.model_name_or_path)};
   work.report = {{"model", Shown(options.model_name_or_path, PATH_MAX)},
                  {"output", Shown(options.output_dir, PATH_MAX)},
                  {"seed", options.seed}};
@@ -473,7 +478,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   FindDirections(work);
   Choose(work, meter);
   if (options.extend_positions > 0) CompareShortTexts(work);
-  if (staged) WriteChangedModel(work.source, Changes(work), staged->path());
+  if (staged) WriteChangedModel(work.folder, Changes(work), staged->path());
   if (task) MeasureTask(work, staged->path());
   progress.Finish();
   result.refused = Refusal(work);

@@ -19,7 +19,9 @@
 #include "base/leftovers.h"
 #include "io/weight_files.h"
 #include "models/config.h"
+#include "models/family.h"
 #include "nn/self_attention.h"
+#include "nn/sentence/modules.h"
 
 namespace lshformer {
 namespace {
@@ -27,7 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPositionTable = "position_embeddings.weight";
-constexpr int64_t kMostPositions = int64_t{1} << 24;
 
 bool EndsWithOneOf(const std::string& name, std::initializer_list<const char*> ends) {
   return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return name.ends_with(end); });
@@ -42,29 +43,41 @@ bool BelongsToModel(const std::string& name) {
   return EndsWithOneOf(name, {".json", ".txt", ".model", ".md", ".vocab"}) && !name.starts_with(".");
 }
 
-// "1_Pooling", "2_Normalize": parts of a sentence encoder.
-bool IsModuleFolder(const std::string& name) {
-  return !name.empty() && name[0] >= '0' && name[0] <= '9' && name.find('_') != std::string::npos;
-}
-
 void CopyOtherFiles(const std::string& source, const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
     const std::string name = entry.path().filename().string();
     const fs::path to = fs::path(folder) / name;
-    if (entry.is_directory() && IsModuleFolder(name)) fs::copy(entry.path(), to, fs::copy_options::recursive);
-    if (!entry.is_regular_file() || !BelongsToModel(name)) continue;
+    if (!entry.is_regular_file() || !BelongsToModel(name) || fs::exists(to)) continue;
     fs::copy_file(entry.path(), to);
     fs::permissions(to, fs::perms::owner_write, fs::perm_options::add);  // some are written anew
   }
 }
 
-// Rows 0, 1, …, again and again.
-std::vector<std::byte> Repeated(const TensorView& view, int64_t rows) {
+constexpr const char* kModules = "/modules.json";
+
+// Of a Sentence-Transformers folder the modules behind the encoder, which moves to the folder itself.
+void CopyModules(const std::string& source, const std::string& encoder, const std::string& folder) {
+  if (encoder != source) CopyOtherFiles(source, folder);
+  for (const std::string& path : SentenceModules::ModuleFolders(source)) {
+    const fs::path from = fs::path(source) / path;
+    if (!fs::is_directory(from) || fs::equivalent(from, encoder)) continue;
+    fs::create_directories((fs::path(folder) / path).parent_path());
+    fs::copy(from, fs::path(folder) / path, fs::copy_options::recursive);
+  }
+  if (encoder == source) return;
+  Json modules = ReadJsonFile(source + kModules);
+  modules.front()["path"] = "";
+  WriteFileAtomically(folder + kModules, modules.dump(2) + "\n");
+}
+
+// The first `kept` rows, which are no positions, and those behind them again and again.
+std::vector<std::byte> Repeated(const TensorView& view, int64_t kept, int64_t rows) {
   const size_t row = view.bytes.size() / static_cast<size_t>(std::max<int64_t>(1, view.shape[0]));
   std::vector<std::byte> bytes(row * static_cast<size_t>(rows));
-  for (int64_t i = 0; i < rows; ++i)
-    std::memcpy(bytes.data() + static_cast<size_t>(i) * row,
-                view.bytes.data() + static_cast<size_t>(i % view.shape[0]) * row, row);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t from = i < kept ? i : kept + (i - kept) % (view.shape[0] - kept);
+    std::memcpy(bytes.data() + static_cast<size_t>(i) * row, view.bytes.data() + static_cast<size_t>(from) * row, row);
+  }
   return bytes;
 }
 
@@ -76,8 +89,9 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
     return {DType::kF32, tensor.sizes().vec(), {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}};
   };
   std::vector<NamedTensor> tensors;
+  const ModelConfig config = ReadModelConfig(source + "/config.json");
   std::vector<std::byte> table;
-  bool extended = false;
+  bool extended = FamilyOf(config).extend_rotary != nullptr;
   for (const std::string& name : files.NamesInOrder()) {
     TensorView view = *files.Find(name);
     if (changes.positions > 0 && name.ends_with("position_ids")) continue;              // a buffer of old files
@@ -85,8 +99,10 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
     if (const auto own = replaced.find(name); own != replaced.end()) {
       view = view_of(own->second);
     } else if (changes.positions > 0 && name.ends_with(kPositionTable)) {
-      table = Repeated(view, changes.positions);
-      view = {view.dtype, {changes.positions, view.shape[1]}, table};
+      const int64_t kept = view.shape[0] - config.max_position_embeddings;
+      if (kept < 0) Fail("{}: tensor \"{}\" has {} rows", Shown(source, 120), name, view.shape[0]);
+      table = Repeated(view, kept, kept + changes.positions);
+      view = {view.dtype, {kept + changes.positions, view.shape[1]}, table};
       extended = true;
     }
     tensors.push_back({name, view});
@@ -99,18 +115,27 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   WriteSafetensors(path, tensors, {{"format", "pt"}});
 }
 
+// Where a file says how long a text may be, that is the new length.
+void SetLength(const std::string& path, const char* key, int64_t length) {
+  if (!fs::exists(path)) return;
+  Json settings = ReadJsonFile(path);
+  if (!settings.is_object() || !HasValue(settings, key)) return;
+  settings[key] = length;
+  WriteFileAtomically(path, settings.dump(2) + "\n");
+}
+
 void WriteConfig(const std::string& source, const FolderChanges& changes, const std::string& folder) {
-  Json config = ReadModelConfigJson(source + "/config.json");
+  const std::string path = source + "/config.json";
+  Json config = ReadModelConfigJson(path);
+  if (changes.positions > 0) config = WithPositions(config, changes.positions, Shown(path, 120));
   if (!changes.attention.is_null()) config["attention"] = changes.attention;
-  if (changes.positions > 0) config["max_position_embeddings"] = changes.positions;
   WriteFileAtomically(folder + "/config.json", config.dump(2) + "\n");
-  // Where the tokenizer says how long a text may be, that is the new length.
-  const std::string tokenizer = folder + "/tokenizer_config.json";
-  if (changes.positions == 0 || !fs::exists(tokenizer)) return;
-  Json settings = ReadJsonFile(tokenizer);
-  if (!settings.is_object() || !settings.contains("model_max_length")) return;
-  settings["model_max_length"] = changes.positions;
-  WriteFileAtomically(tokenizer, settings.dump(2) + "\n");
+  if (changes.positions == 0) return;
+  SetLength(folder + "/tokenizer_config.json", "model_max_length", changes.positions);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string();
+        name.starts_with("sentence_") && name.ends_with("_config.json"))
+      SetLength(entry.path().string(), "max_seq_length", changes.positions);
 }
 
 // Whether something else than `own` is in the folder, which may be missing.
@@ -223,13 +248,15 @@ void StagedFolder::Commit() {
 }
 
 void WriteChangedModel(const std::string& source, const FolderChanges& changes, const std::string& folder) {
+  const std::string encoder = SentenceModules::EncoderFolder(source);
   try {
-    CopyOtherFiles(source, folder);
+    CopyOtherFiles(encoder, folder);
+    CopyModules(source, encoder, folder);
   } catch (const fs::filesystem_error& error) {
     Fail("{}: {}", Shown(folder, 160), error.code().message());
   }
-  WriteWeights(source, changes, folder + "/model.safetensors");
-  WriteConfig(source, changes, folder);
+  WriteWeights(encoder, changes, folder + "/model.safetensors");
+  WriteConfig(encoder, changes, folder);
 }
 
 }  // namespace lshformer

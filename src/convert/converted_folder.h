@@ -47,7 +47,7 @@ struct FolderChanges {
   Json attention;  // of config.json; null: as it is
   std::vector<std::pair<std::string, torch::Tensor>> tensors =
       {};                 // more, or in place of those of these names in files
-  int64_t positions = 0;  // > 0: the position table repeated to so many rows
+  int64_t positions = 0;  // > 0: room for so many tokens, by WithPositions (models/family.h) and a table repeated
 };
 
 // Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit and in their order, but

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/parallel.h"
 #include "data/table_columns.h"
 
 namespace lshformer {
@@ -148,19 +149,32 @@ std::vector<std::vector<float>> LabelFlags(const TextTable& table, const std::ve
 }
 
 SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,
-                        int max_seq_length, int64_t* truncated) {
+                        const TextEncoding& how, int64_t* truncated) {
   SequenceSet set;
-  EncodeOptions options;
-  options.max_length = max_seq_length;
   int64_t cut = 0;
   for (int64_t begin = 0; begin < table.rows(); begin += kRowsAtOnce) {
     const int64_t end = std::min(begin + kRowsAtOnce, table.rows());
-    const std::vector<std::string> texts(table.texts.begin() + begin, table.texts.begin() + end);
-    std::vector<std::optional<std::string>> pairs;
-    if (!table.pairs.empty()) pairs.assign(table.pairs.begin() + begin, table.pairs.begin() + end);
-    for (const Encoding& encoding : EncodeAll(tokenizer, texts, pairs, options)) {
-      set.Add(encoding.ids, encoding.type_ids);
-      cut += encoding.truncated;
+    std::vector<std::vector<Encoding>> rows(static_cast<size_t>(end - begin));
+    std::vector<std::string> errors(rows.size());
+    ParallelFor(end - begin, 16, [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) {
+        std::optional<std::string_view> pair;
+        if (!table.pairs.empty() && table.pairs[begin + i]) pair = *table.pairs[begin + i];
+        try {
+          rows[i] = EncodeLong(tokenizer, table.texts[begin + i], pair, how);
+        } catch (const Error& error) {
+          errors[i] = error.Spelled(kOptionMark);
+        }
+      }
+    });
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!errors[i].empty()) Fail("{}:{}: {}", table.path, table.lines[begin + i], errors[i]);
+      if (how.long_text == LongText::kWindows) {
+        set.AddChoices(rows[i]);
+      } else {
+        set.Add(rows[i][0].ids, rows[i][0].type_ids);
+      }
+      cut += rows[i][0].truncated;
     }
   }
   for (const int32_t label : labels) set.AddLabel(label);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/long_text.h"
 #include "data/sequence_set.h"
 #include "text/tokenizer.h"
 
@@ -79,9 +80,9 @@ std::vector<int32_t> LabelIds(const TextTable& table, const std::vector<std::str
 // them, and where flags are not as many.
 std::vector<std::vector<float>> LabelFlags(const TextTable& table, const std::vector<std::string>& names);
 
-// All rows encoded on all cores, cut at max_seq_length (longest first); `labels` may be empty. *truncated counts cut
-// rows.
+// All rows encoded on all cores; of LongText::kWindows each is an example of as many sequences as it has windows.
+// `labels` may be empty. *truncated counts cut rows. Error with path:line for a row that EncodeLong refuses.
 SequenceSet EncodeTable(const TextTable& table, std::span<const int32_t> labels, const Tokenizer& tokenizer,
-                        int max_seq_length, int64_t* truncated = nullptr);
+                        const TextEncoding& how, int64_t* truncated = nullptr);
 
 }  // namespace lshformer

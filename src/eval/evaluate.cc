@@ -17,6 +17,7 @@
 #include "eval/cosines.h"
 #include "eval/metrics.h"
 #include "eval/squad_score.h"
+#include "models/pooled_heads.h"
 #include "models/window_answers.h"
 #include "nn/pooling.h"
 
@@ -50,13 +51,20 @@ class EvaluationLoop {
       ThrowIfStopped("evaluation");
       std::vector<int64_t> examples(static_cast<size_t>(end - begin));
       std::iota(examples.begin(), examples.end(), begin);
-      const PackedBatch batch = make(examples);
+      PackedBatch batch = make(examples);
+      // Labels, and the borders of examples, are not the model's where an example is several sequences of a text.
+      Labels labels;
+      if (has_windows()) std::swap(labels, batch.labels);
       AttentionCounts counts;
       ForwardOptions forward;
       forward.counts = &counts;
       forward.head_only = !options_.observe && model_.task() != Task::kEncoder;
-      const ModelOutput output = model_.Forward(batch, forward);
+      ModelOutput output = model_.Forward(batch, forward);
       if (options_.observe) options_.observe(batch, output);
+      if (has_windows()) {
+        std::swap(labels, batch.labels);
+        if (output.logits.defined()) JoinLogits(batch, output);
+      }
       visit(batch, output);
       counts_ += counts;
       if (progress) progress->Update(end);
@@ -79,6 +87,25 @@ class EvaluationLoop {
   }
 
  private:
+  bool has_windows() const {
+    return set_.has_choices() && (model_.task() == Task::kSequenceClassification || model_.task() == Task::kEncoder);
+  }
+
+  // Logits of windows to logits of examples, and their loss.
+  void JoinLogits(const PackedBatch& batch, ModelOutput& output) const {
+    const std::vector<int32_t>& borders = batch.labels.cu_choices;
+    std::vector<torch::Tensor> joined;
+    for (size_t e = 0; e + 1 < borders.size(); ++e) {
+      const torch::Tensor own = output.logits.slice(0, borders[e], borders[e + 1]);  // [windows, labels]
+      joined.push_back(options_.window_pooling == WindowPooling::kMax
+                           ? own.amax(0)
+                           : own.to(torch::kFloat64).mean(0).to(torch::kFloat32));
+    }
+    output.logits = torch::stack(joined);
+    const torch::Tensor loss = LabelLoss(output.logits, batch);
+    if (loss.defined()) output.terms = {loss};
+  }
+
   // What a model that hashes computed of the pairs, and how many sequences were long enough to be hashed (of layers
   // that differ in this, the mean).
   void AddAttention(Json& metrics) const {
@@ -203,7 +230,7 @@ Evaluation EvaluateClassification(Model& model, const SequenceSet& set, const Ev
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
     const auto first = static_cast<int64_t>(evaluation.predictions.size());
-    const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.sequences());  // logits [B, labels]
+    const std::vector<int32_t> best = RowMaxima(output.logits, first, batch.examples());  // logits [examples, labels]
     evaluation.predictions.insert(evaluation.predictions.end(), best.begin(), best.end());
     if (set.labelled()) AddLoss(model.task(), batch, output, loss);
   });
@@ -233,9 +260,8 @@ Evaluation EvaluateMultiLabel(Model& model, const SequenceSet& set, const Evalua
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
     const torch::Tensor logits = output.logits.contiguous();  // [B, labels]
     const std::span<const float> all(logits.data_ptr<float>(), static_cast<size_t>(logits.numel()));
-    if (!AllFinite(all))
-      Fail("examples {} to {}: the model's output is not finite", seen, seen + batch.sequences() - 1);
-    seen += batch.sequences();
+    if (!AllFinite(all)) Fail("examples {} to {}: the model's output is not finite", seen, seen + batch.examples() - 1);
+    seen += batch.examples();
     for (const float logit : all) evaluation.flags.push_back(logit > 0 ? 1 : 0);
     if (set.has_flags()) AddLoss(model.task(), batch, output, loss);
   });
@@ -295,8 +321,8 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
   WeightedMean loss;
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    const torch::Tensor outputs = output.logits.contiguous();  // [B, 1]
-    for (const float value : Part(outputs, 0, batch.sequences())) {
+    const torch::Tensor outputs = output.logits.contiguous();  // [examples, 1]
+    for (const float value : Part(outputs, 0, batch.examples())) {
       if (!std::isfinite(value)) Fail("example {}: the model's output is not finite", evaluation.values.size());
       evaluation.values.push_back(value);
     }
@@ -314,22 +340,59 @@ Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const Evalua
   return evaluation;
 }
 
+namespace {
+
+// Of sentences' windows joined; of float64 without modules, as Pool gives it.
+torch::Tensor VectorOf(const PackedBatch& batch, const torch::Tensor& states, int example,
+                       const SentenceVectors& vectors, WindowPooling pooling) {
+  const std::vector<int32_t>& borders = batch.labels.cu_choices;
+  const int first = borders.empty() ? example : borders[static_cast<size_t>(example)],
+            end = borders.empty() ? example + 1 : borders[static_cast<size_t>(example) + 1];
+  const std::span<const int32_t> offsets(batch.tokens.cu_seqlens);
+  if (vectors.modules == nullptr) {
+    const torch::Tensor means = Pool(states, offsets.subspan(static_cast<size_t>(first), end - first + 1),
+                                     Pooling::kMean);  // [windows, H]
+    if (end - first == 1) return means[0];
+    return pooling == WindowPooling::kMax ? means.amax(0) : means.mean(0);
+  }
+  const int64_t hidden = states.size(1);
+  std::vector<std::vector<float>> windows;
+  for (int window = first; window < end; ++window) {
+    const auto begin = static_cast<size_t>(offsets[window] * hidden),
+               past = static_cast<size_t>(offsets[window + 1] * hidden);
+    windows.push_back(
+        vectors.modules->Vector({states.data_ptr<float>() + begin, past - begin}, hidden, vectors.prompt_tokens));
+  }
+  std::vector<float> vector = windows.size() == 1 ? windows[0] : JoinWindows(windows, pooling);
+  if (windows.size() > 1 && vectors.modules->Normalizes()) NormalizeVector(vector);
+  return torch::tensor(vector);
+}
+
+double SimilarityOf(const torch::Tensor& a, const torch::Tensor& b, const SentenceVectors& vectors) {
+  if (vectors.modules == nullptr) return Cosine(a, b);
+  return SimilarityOf(vectors.modules->similarity(), {a.data_ptr<float>(), static_cast<size_t>(a.numel())},
+                      {b.data_ptr<float>(), static_cast<size_t>(b.numel())});
+}
+
+}  // namespace
+
 Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const double> similarities,
-                              const EvaluateOptions& options) {
+                              const EvaluateOptions& options, const SentenceVectors& vectors) {
   EvaluationLoop loop(model, sentences, options);
   Evaluation evaluation;
   torch::Tensor first;  // [H], of a pair whose second sentence is still to come
   const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(sentences, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    const torch::Tensor embeddings = Pool(output.last_hidden_state, batch.tokens.cu_seqlens, Pooling::kMean);  // [B, H]
-    for (const torch::Tensor& embedding : embeddings.unbind(0)) {
+    const torch::Tensor states = output.last_hidden_state.contiguous();
+    for (int example = 0; example < batch.examples(); ++example) {
+      const torch::Tensor embedding = VectorOf(batch, states, example, vectors, options.window_pooling);
       if (!first.defined()) {
         first = embedding;
         continue;
       }
-      const double cosine = Cosine(first, embedding);
-      if (!std::isfinite(cosine)) Fail("pair {}: the model's output is not finite", evaluation.values.size());
-      evaluation.values.push_back(cosine);
+      const double similarity = SimilarityOf(first, embedding, vectors);
+      if (!std::isfinite(similarity)) Fail("pair {}: the model's output is not finite", evaluation.values.size());
+      evaluation.values.push_back(similarity);
       first.reset();
     }
   });

@@ -9,10 +9,12 @@
 
 #include "base/json.h"
 #include "data/answer_search.h"
+#include "data/long_text.h"
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
 #include "data/sequence_set.h"
 #include "models/model.h"
+#include "nn/sentence/modules.h"
 
 namespace lshformer {
 
@@ -25,6 +27,9 @@ struct EvaluateOptions {
   PairKind pairs = PairKind::kNextSentence;  // which the labels of a set of pairs are
   std::function<void(const PackedBatch&, const ModelOutput&)> observe = nullptr;  // sees every forward, in order
   std::string title = "evaluating";                                               // of the progress
+  // Of text classification and similarity where an example is several sequences, the windows of one text: how their
+  // logits or vectors are joined.
+  WindowPooling window_pooling = WindowPooling::kMean;
 };
 
 struct Evaluation {
@@ -69,12 +74,17 @@ Evaluation EvaluateMultipleChoice(Model& model, const SequenceSet& set, const Ev
 // outputs, is null. Without values only the outputs and rates. Error if an output is not finite.
 Evaluation EvaluateRegression(Model& model, const SequenceSet& set, const EvaluateOptions& options);
 
-// How well the cosine of two sentences' embeddings, the means of their last hidden states, follows `similarities`
-// [pairs]; sentences 2i and 2i + 1 are pair i. eval_pearson, eval_spearmanr, their mean eval_combined_score (null where
-// undefined), and eval_pairs_fraction, the share of pairs of tokens that the attention computed. `values` are the
-// cosines. Error if a hidden state is not finite.
+// How a sentence's states become its vector, and two vectors a number.
+struct SentenceVectors {
+  const SentenceModules* modules = nullptr;  // nullptr: the mean of its last hidden states, and the cosine
+  int64_t prompt_tokens = 0;                 // that every sentence begins with
+};
+// How well the similarity of two sentences' embeddings follows `similarities` [pairs]; sentences 2i and 2i + 1 are pair
+// i. eval_pearson, eval_spearmanr, their mean eval_combined_score (null where undefined), and eval_pairs_fraction, the
+// share of pairs of tokens that the attention computed. `values` are the embeddings' similarities. Error if a hidden
+// state is not finite.
 Evaluation EvaluateSimilarity(Model& model, const SequenceSet& sentences, std::span<const double> similarities,
-                              const EvaluateOptions& options);
+                              const EvaluateOptions& options, const SentenceVectors& vectors = {});
 
 struct AnswerEvaluation {
   Evaluation evaluation;

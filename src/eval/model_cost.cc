@@ -17,9 +17,11 @@ double FeedForwardShare(const ModelConfig& config, double tokens) {
 }
 
 // Floats a token at the widest place of a forward: the residual stream (reversible: two of doubles, and one as floats)
-// beside q, k, v and context, or beside the feed-forward's inner and outer rows.
+// beside q, k, v and context, or beside the feed-forward's inner rows (gated: both halves and their product) and outer
+// ones.
 double ForwardFloats(const ModelConfig& config, double tokens) {
-  const double hidden = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
+  const double hidden = static_cast<double>(config.hidden_size),
+               inner = static_cast<double>(config.intermediate_size) * (config.shape.gated ? 3 : 1);
   const double stream = (config.reversible ? 5 : 1) * hidden;
   return stream + std::max(4 * hidden, FeedForwardShare(config, tokens) * inner + hidden);
 }

@@ -41,6 +41,7 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   EmbedOptions options = pipeline.options().embedding;
   if (HasValue(object, "pooling")) options.pooling = ParsePooling(GetString(object, "pooling", where));
   if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
+  if (HasValue(object, "prompt_name")) options.prompt_name = GetString(object, "prompt_name", where);
   query = pipeline.PrepareEmbed(input, options);
 }
 
@@ -111,13 +112,17 @@ void Begin(const std::string& id, const char* key, const JsonSink& sink) {
   sink(id.empty() ? fmt::format(R"({{"{}": )", key) : fmt::format(R"({{"id": {}, "{}": )", id, key));
 }
 
+void End(const char* bracket, bool truncated, const JsonSink& sink) {
+  sink(fmt::format("{}{}}}", bracket, truncated ? R"(, "truncated": true)" : ""));
+}
+
 }  // namespace
 
 template <class Query>
 LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, std::string_view where) {
   // A question's context is read to its end, and its options are not texts to be shortened.
   constexpr bool kCut = !std::is_same_v<Query, QuestionQuery> && !std::is_same_v<Query, ChooseQuery>;
-  if (kCut && json.size() > kLongLine) {
+  if (kCut && pipeline.options().long_text == LongText::kCut && json.size() > kLongLine) {
     if (const std::optional<std::string> shorter = WithShorterTexts(json, kLongText)) {
       // A beginning of mere blanks does not stand for the text. (Of a pair the odd token may go to the other part.)
       LineQuery<Query> line = ReadWhole<Query>(pipeline, *shorter, where);
@@ -136,7 +141,7 @@ template LineQuery<QuestionQuery> ReadLineQuery(const Pipeline&, std::string_vie
 template <class Query>
 Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, std::string_view where) {
   // A long one is shortened as it would be in a line of JSON.
-  if (text.size() > kLongLine && IsValidUtf8(text))
+  if (pipeline.options().long_text == LongText::kCut && text.size() > kLongLine && IsValidUtf8(text))
     return ReadLineQuery<Query>(pipeline, Json{{"text", std::string(text)}}.dump(), where).query;
   const TextInput input{std::string(text)};
   Outcome<Query> query;
@@ -162,21 +167,22 @@ template Outcome<QuestionQuery> ReadTextQuery(const Pipeline&, std::string_view,
 namespace {
 
 int64_t Tokens(const Encoding& text) { return static_cast<int64_t>(text.ids.size()); }
+int64_t Tokens(std::span<const Encoding> texts) {
+  return std::accumulate(texts.begin(), texts.end(), int64_t{0},
+                         [](int64_t sum, const Encoding& text) { return sum + Tokens(text); });
+}
 
 }  // namespace
 
-int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text); }
-int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text); }
+int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text) + Tokens(query.further); }
+int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text) + Tokens(query.further); }
 int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
-int64_t TokensAtOnce(const ChooseQuery& query) {
-  return std::accumulate(query.options.begin(), query.options.end(), int64_t{0},
-                         [](int64_t sum, const Encoding& option) { return sum + Tokens(option); });
-}
+int64_t TokensAtOnce(const ChooseQuery& query) { return Tokens(query.options); }
 int64_t TokensAtOnce(const QuestionQuery&) { return 0; }
 
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
-  const auto rows = query.options.pooling == Pooling::kNone ? static_cast<int64_t>(query.text.ids.size()) : 1;
-  return rows * pipeline.config().hidden_size;
+  const int64_t rows = pipeline.IsPerToken(query.options) ? std::ssize(query.text.ids) : 1;
+  return rows * pipeline.EmbeddingWidth(query.options);
 }
 int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery&) { return pipeline.config().num_labels; }
 int64_t AnswerSize(const Pipeline&, const FillMaskQuery& query) {
@@ -186,7 +192,8 @@ int64_t AnswerSize(const Pipeline&, const ChooseQuery& query) { return static_ca
 int64_t AnswerSize(const Pipeline&, const QuestionQuery& query) { return query.top_k; }
 
 // One vector, or a list of them: EmbedOptions::pooling.
-void WriteAnswer(const Pipeline&, const std::string& id, const Embedding& answer, const JsonSink& sink) {
+void WriteAnswer(const Pipeline&, const std::string& id, const Embedding& answer, const JsonSink& sink,
+                 bool truncated) {
   Begin(id, "embedding", sink);
   const auto width = static_cast<size_t>(answer.width);
   if (!answer.per_token) {
@@ -198,21 +205,23 @@ void WriteAnswer(const Pipeline&, const std::string& id, const Embedding& answer
     }
     sink("]");
   }
-  sink("}");
+  End("", truncated, sink);
 }
 
-void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<ClassScore>& answer, const JsonSink& sink) {
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<ClassScore>& answer, const JsonSink& sink,
+                 bool truncated) {
   Begin(id, "results", sink);
   sink("[");
   for (size_t i = 0; i < answer.size(); ++i) {
     sink(fmt::format(R"({}{{"label": {}, "score": {}}})", i == 0 ? "" : ", ", Quoted(answer[i].label),
                      Number(answer[i].score)));
   }
-  sink("]}");
+  End("]", truncated, sink);
 }
 
 // A list for one mask, else a list of lists.
-void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink) {
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink,
+                 bool truncated) {
   Begin(id, "results", sink);
   const bool single = answer.masks.size() == 1;
   if (!single) sink("[");
@@ -226,27 +235,29 @@ void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMa
     }
     sink("]");
   }
-  sink(single ? "}" : "]}");
+  End(single ? "" : "]", truncated, sink);
 }
 
 // An option goes by its number, as in data.
-void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<OptionScore>& answer, const JsonSink& sink) {
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<OptionScore>& answer, const JsonSink& sink,
+                 bool truncated) {
   Begin(id, "results", sink);
   sink("[");
   for (size_t i = 0; i < answer.size(); ++i)
     sink(fmt::format(R"({}{{"label": {}, "score": {}}})", i == 0 ? "" : ", ", answer[i].option,
                      Number(answer[i].score)));
-  sink("]}");
+  End("]", truncated, sink);
 }
 
-void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<SpanAnswer>& answer, const JsonSink& sink) {
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<SpanAnswer>& answer, const JsonSink& sink,
+                 bool truncated) {
   Begin(id, "results", sink);
   sink("[");
   for (size_t i = 0; i < answer.size(); ++i) {
     sink(fmt::format(R"({}{{"answer": {}, "score": {}, "start": {}, "end": {}}})", i == 0 ? "" : ", ",
                      Quoted(answer[i].text), Number(answer[i].score), answer[i].start, answer[i].end));
   }
-  sink("]}");
+  End("]", truncated, sink);
 }
 
 void WriteError(const std::string& id, const std::string& error, const JsonSink& sink) {

@@ -43,15 +43,18 @@ int64_t AnswerSize(const Pipeline& pipeline, const FillMaskQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const ChooseQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const QuestionQuery& query);
 
-// The answer as one JSON object without line end, in pieces; with `id`, JSON text, unless that is empty.
-void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embedding& answer, const JsonSink& sink);
+// The answer as one JSON object without line end, in pieces; with `id`, JSON text, unless that is empty, and with
+// "truncated": true of a text that was cut.
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embedding& answer, const JsonSink& sink,
+                 bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ClassScore>& answer,
-                 const JsonSink& sink);
-void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink);
+                 const JsonSink& sink, bool truncated = false);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink,
+                 bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<OptionScore>& answer,
-                 const JsonSink& sink);
+                 const JsonSink& sink, bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<SpanAnswer>& answer,
-                 const JsonSink& sink);
+                 const JsonSink& sink, bool truncated = false);
 // {"id", "error"}: an id of null where the line has none.
 void WriteError(const std::string& id, const std::string& error, const JsonSink& sink);
 

@@ -32,6 +32,9 @@ Outcome<ChooseQuery> Pipeline::PrepareChoose(const ChoiceInput& input) const {
       RequireTypes(outcome.value.options.back().type_ids, "question");
       outcome.truncated |= outcome.value.options.back().truncated;
     }
+    if (outcome.truncated && options_.long_text == LongText::kWhole)
+      Fail("\"context\" and an option have more than {} tokens ({} whole)", options_.max_seq_length,
+           OptionName{"long_text"});
   } catch (const Error& error) {
     outcome = {};
     outcome.error = error.what();

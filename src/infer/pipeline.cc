@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "infer/text_queries.h"
 
 namespace lshformer {
 namespace {
@@ -42,7 +43,13 @@ const Choices<PredictTask>& TaskChoices() {
 }
 
 const Choices<Pooling>& PoolingChoices() {
-  static const Choices<Pooling> choices{{"none", Pooling::kNone}, {"cls", Pooling::kCls}, {"mean", Pooling::kMean}};
+  static const Choices<Pooling> choices{{"none", Pooling::kNone},
+                                        {"cls", Pooling::kCls},
+                                        {"mean", Pooling::kMean},
+                                        {"max", Pooling::kMax},
+                                        {"mean_sqrt_len", Pooling::kMeanSqrtLen},
+                                        {"weightedmean", Pooling::kWeightedMean},
+                                        {"lasttoken", Pooling::kLastToken}};
   return choices;
 }
 
@@ -75,19 +82,6 @@ std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig&
   }
   SoftmaxRow(logits, scores);
   return scores;
-}
-
-// A query, or what its input lacks.
-template <class Query, class Make>
-Outcome<Query> Prepared(const Make& make) {
-  Outcome<Query> outcome;
-  try {
-    make(outcome);
-  } catch (const Error& error) {
-    outcome.value = Query();
-    outcome.error = error.what();
-  }
-  return outcome;
 }
 
 // Inputs to queries on all cores, the good ones run together, all outcomes in their order.
@@ -144,8 +138,12 @@ std::vector<std::pair<int32_t, float>> BestOf(std::span<const float> scores, int
   return best;
 }
 
-Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options)
-    : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
+Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options,
+                   std::shared_ptr<const SentenceModules> modules)
+    : model_(std::move(model)),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      modules_(options.task == PredictTask::kFeatureExtraction ? std::move(modules) : nullptr) {
   CheckOptions();
   CheckTokenizer(FamilyOf(config()), *tokenizer_, "config.json");
   if (tokenizer_->vocab_size() > config().vocab_size) {
@@ -164,7 +162,7 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
 
 void Pipeline::CheckOptions() {
   const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
-  if (options_.max_seq_length == 0) options_.max_seq_length = positions;
+  if (options_.max_seq_length == 0) options_.max_seq_length = static_cast<int>(LongestText());
   CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, tokenizer_.get(), positions);
   const bool asking = options_.task == PredictTask::kQuestionAnswering;
   if (asking) {
@@ -178,32 +176,62 @@ void Pipeline::CheckOptions() {
                asking ? Marked("n_best_size") : "the model's vocabulary", options_.top_k);
   }
   if (options_.batch_tokens < 1) FailOption("batch_tokens", "expected at least 1, got {}", options_.batch_tokens);
+  CheckLongText();
+  if (options_.task != PredictTask::kFeatureExtraction) return;
+  const std::optional<std::string>& prompt = options_.embedding.prompt_name;
+  if (prompt && !modules_) FailOption("prompt_name", "the folder has no prompts, got \"{}\"", Shown(*prompt));
+  if (prompt) modules_->Prompt(prompt);
+  EmbeddingWidth(options_.embedding);
+}
+
+void Pipeline::CheckLongText() const {
+  const PredictTask task = options_.task;
+  if (options_.long_text == LongText::kCut) return;
+  if (task == PredictTask::kQuestionAnswering)
+    FailOption("long_text", "{} question-answering reads a long context in excerpts ({}, {})", OptionName{"task"},
+               OptionName{"max_seq_length"}, OptionName{"doc_stride"});
+  if (options_.long_text != LongText::kWindows) return;
+  if (task == PredictTask::kFillMask || task == PredictTask::kMultipleChoice)
+    FailOption("long_text", "windows is for {} text-classification and feature-extraction", OptionName{"task"});
+  if (task == PredictTask::kFeatureExtraction && IsPerToken(options_.embedding))
+    FailOption("long_text", "windows joins vectors of whole texts, which {} none does not give", OptionName{"pooling"});
+}
+
+int64_t Pipeline::LongestText() const {
+  const int64_t positions = std::min<int64_t>(config().max_position_embeddings, INT32_MAX);
+  return modules_ && options_.long_text != LongText::kWhole ? modules_->LongestText(*tokenizer_, positions) : positions;
 }
 
 Pipeline Pipeline::Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
                         const std::function<void(ModelConfig&)>& adjust) {
-  std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? folder : tokenizer_folder);
   const Task head = HeadOf(options.task);
+  std::shared_ptr<const SentenceModules> modules;
+  if (options.task == PredictTask::kFeatureExtraction) modules = SentenceModules::Read(folder);
+  const std::string& encoder = modules ? modules->encoder_folder() : folder;
+  std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(tokenizer_folder.empty() ? encoder : tokenizer_folder);
   return Pipeline(
-      LoadModel(folder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust, WeightPlace::kMappedFile),
-      std::move(tokenizer), options);
+      LoadModel(encoder, head, /*seed=*/0, /*require_head=*/head != Task::kEncoder, adjust, WeightPlace::kMappedFile),
+      std::move(tokenizer), options, std::move(modules));
 }
 
 void Pipeline::RequireTask(PredictTask task) const {
   if (options_.task != task) Fail("the pipeline was made for another task");
 }
 
-Encoding Pipeline::Encode(const TextInput& input) const {
+std::vector<Encoding> Pipeline::Encode(const TextInput& input, int64_t lead) const {
   if (input.text.empty()) Fail("\"text\" is empty");
   if (!IsValidUtf8(input.text)) Fail("\"text\": expected UTF-8");
   if (input.text_pair && !IsValidUtf8(*input.text_pair)) Fail("\"text_pair\": expected UTF-8");
-  EncodeOptions encode;
-  encode.max_length = options_.max_seq_length;
-  Encoding encoding = tokenizer_->Encode(input.text, input.text_pair, encode);
-  if (encoding.ids.size() <= tokenizer_->text_template().Of(input.text_pair ? 2 : 1).tokens())
+  std::vector<Encoding> sequences = EncodeLong(*tokenizer_, input.text, input.text_pair,
+                                               {.max_seq_length = options_.max_seq_length,
+                                                .lower_case = modules_ && modules_->lower_cases(),
+                                                .long_text = options_.long_text,
+                                                .lead = lead});
+  const Encoding& first = sequences.front();
+  if (first.ids.size() <= tokenizer_->text_template().Of(input.text_pair ? 2 : 1).tokens())
     Fail("\"text\" has no tokens: it is blank");
-  RequireTypes(encoding.type_ids, "text_pair");
-  return encoding;
+  RequireTypes(first.type_ids, "text_pair");
+  return sequences;
 }
 
 void Pipeline::RequireTypes(std::span<const int32_t> type_ids, const char* field) const {
@@ -212,18 +240,10 @@ void Pipeline::RequireTypes(std::span<const int32_t> type_ids, const char* field
     Fail("\"{}\": the model takes no second text (type_vocab_size {})", field, config().type_vocab_size);
 }
 
-Outcome<EmbedQuery> Pipeline::PrepareEmbed(const TextInput& input, const EmbedOptions& options) const {
-  RequireTask(PredictTask::kFeatureExtraction);
-  return Prepared<EmbedQuery>([&](Outcome<EmbedQuery>& outcome) {
-    outcome.value = {Encode(input), options};
-    outcome.truncated = outcome.value.text.truncated;
-  });
-}
-
 Outcome<ClassifyQuery> Pipeline::PrepareClassify(const TextInput& input) const {
   RequireTask(PredictTask::kTextClassification);
   return Prepared<ClassifyQuery>([&](Outcome<ClassifyQuery>& outcome) {
-    outcome.value = {Encode(input)};
+    TakeSequences(Encode(input), outcome.value);
     outcome.truncated = outcome.value.text.truncated;
   });
 }
@@ -235,7 +255,7 @@ Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top
     query.top_k = top_k == 0 ? options_.top_k : top_k;
     if (query.top_k < 1 || query.top_k > config().vocab_size)
       Fail("\"top_k\": expected 1 to {}, got {}", config().vocab_size, query.top_k);
-    query.text = Encode(input);
+    query.text = std::move(Encode(input).front());
     outcome.truncated = query.text.truncated;
     for (size_t i = 0; i < query.text.ids.size(); ++i)
       if (query.text.ids[i] == tokenizer_->mask_id()) query.masks.push_back(static_cast<int32_t>(i));
@@ -304,42 +324,17 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   }
 }
 
-template <class Query, class SequenceOf, class AnswerOf>
-std::vector<Outcome<typename Query::Answer>> Pipeline::RunTexts(std::span<const Query> queries,
-                                                                const SequenceOf& sequence_of,
-                                                                const AnswerOf& answer_of) const {
-  std::vector<Sequence> sequences;
-  for (const Query& query : queries) sequences.push_back(sequence_of(query));
-  std::vector<Outcome<typename Query::Answer>> outcomes(queries.size());
-  ForEachOutput(sequences, [&](size_t number, std::span<const float> rows) {
-    auto& outcome = outcomes[number];
-    outcome.truncated = queries[number].text.truncated;
-    if (AllFinite(rows)) {
-      outcome.value = answer_of(queries[number], rows);
-    } else {
-      outcome.error = "the model's output for this text is not finite";
-    }
-  });
-  return outcomes;
-}
+namespace {
 
-std::vector<Outcome<Embedding>> Pipeline::Run(std::span<const EmbedQuery> queries) const {
-  RequireTask(PredictTask::kFeatureExtraction);
-  const auto sequence = [](const EmbedQuery& query) {
-    return Sequence{
-        &query.text, {}, static_cast<int64_t>(query.text.ids.size()), query.options.pooling == Pooling::kCls};
-  };
-  return RunTexts(queries, sequence, [&](const EmbedQuery& query, std::span<const float> hidden) {
-    const auto [pooling, normalize] = query.options;
-    const int64_t width = config().hidden_size;
-    return Embedding{width, pooling == Pooling::kNone, PoolRows(hidden, width, pooling, normalize)};
-  });
-}
+std::vector<float> Copied(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
+
+}  // namespace
 
 std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const ClassifyQuery> queries) const {
   RequireTask(PredictTask::kTextClassification);
-  const auto sequence = [](const ClassifyQuery& query) { return Sequence{&query.text, {}, 1}; };
-  return RunTexts(queries, sequence, [&](const ClassifyQuery&, std::span<const float> logits) {
+  const auto sequence = [](const ClassifyQuery&, const Encoding& text) { return Sequence{&text, {}, 1}; };
+  const auto part = [](const ClassifyQuery&, std::span<const float> logits) { return Copied(logits); };
+  return RunTexts(queries, sequence, part, [&](const ClassifyQuery&, const std::vector<float>& logits) {
     std::vector<ClassScore> scores;
     for (const auto& [label, score] : BestOf(ClassScores(logits, config()), static_cast<int>(config().num_labels)))
       scores.push_back({config().label_name(label), score});
@@ -349,10 +344,11 @@ std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const Clas
 
 std::vector<Outcome<FilledMasks>> Pipeline::Run(std::span<const FillMaskQuery> queries) const {
   RequireTask(PredictTask::kFillMask);
-  const auto sequence = [](const FillMaskQuery& query) {
-    return Sequence{&query.text, query.masks, static_cast<int64_t>(query.masks.size())};
+  const auto sequence = [](const FillMaskQuery& query, const Encoding& text) {
+    return Sequence{&text, query.masks, std::ssize(query.masks)};
   };
-  return RunTexts(queries, sequence, [&](const FillMaskQuery& query, std::span<const float> logits) {
+  const auto part = [](const FillMaskQuery&, std::span<const float> logits) { return Copied(logits); };
+  return RunTexts(queries, sequence, part, [&](const FillMaskQuery& query, std::span<const float> logits) {
     FilledMasks filled{query.text.ids, query.masks, {}};
     const size_t width = logits.size() / query.masks.size();
     std::vector<float> probabilities(width);

@@ -24,8 +24,10 @@
 #include <vector>
 
 #include "data/answer_search.h"
+#include "data/long_text.h"
 #include "models/model.h"
 #include "nn/pooling.h"
+#include "nn/sentence/modules.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
@@ -37,17 +39,22 @@ Pooling ParsePooling(const std::string& name);
 const char* Name(PredictTask task);
 const char* Name(Pooling pooling);
 
+// What is not said is as the modules of a Sentence-Transformers folder have it; of a folder without them a vector per
+// token, as it is.
 struct EmbedOptions {
-  Pooling pooling = Pooling::kNone;
-  bool normalize = false;  // vectors of length 1
+  std::optional<Pooling> pooling{};  // kNone: the encoder's states; else in place of the modes of the folder's Pooling
+  std::optional<bool> normalize{};   // vectors of length 1
+  std::optional<std::string> prompt_name{};  // which of the folder's prompts stands before the text
 };
 
 struct PredictOptions {
   PredictTask task = PredictTask::kFillMask;
-  int max_seq_length = 0;                     // longer texts are cut; 0: the position table
-  int64_t batch_tokens = 4096;                // tokens a forward call; a longer text stands alone
-  Precision precision = Precision::kFloat32;  // of the encoder's linear layers; see Model::set_precision
-  AnswerOptions answers;                      // question answering
+  int max_seq_length = 0;               // 0: the position table, or less where the folder's modules say so
+  LongText long_text = LongText::kCut;  // what becomes of longer texts; question answering has excerpts instead
+  WindowPooling window_pooling = WindowPooling::kMean;  // of embeddings and logits
+  int64_t batch_tokens = 4096;                          // tokens a forward call; a longer text stands alone
+  Precision precision = Precision::kFloat32;            // of the encoder's linear layers; see Model::set_precision
+  AnswerOptions answers;                                // question answering
   // For inputs that do not say:
   EmbedOptions embedding;
   int top_k = 0;  // 0: fill-mask 5, question answering 1
@@ -111,10 +118,13 @@ struct EmbedQuery {
   using Answer = Embedding;
   Encoding text;
   EmbedOptions options;
+  int64_t prompt_tokens = 0;        // of the text: those of the prompt, and what stands before them
+  std::vector<Encoding> further{};  // windows of the text behind the first
 };
 struct ClassifyQuery {
   using Answer = std::vector<ClassScore>;  // best first
   Encoding text;
+  std::vector<Encoding> further{};  // likewise
 };
 struct FillMaskQuery {
   using Answer = FilledMasks;
@@ -140,9 +150,12 @@ struct QuestionQuery {
 class Pipeline {
  public:
   // Sets the model's precision. Error if the head that the task needs is missing or the vocabulary is larger than the
-  // model's; OptionError if max_seq_length, top_k, batch_tokens or the options of answers are out of range.
-  Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options);
-  // `adjust` as in LoadModel. The tokenizer is read from `tokenizer_folder`, or from `folder` where that is empty.
+  // model's; OptionError if max_seq_length, top_k, batch_tokens, the options of answers or the name of a prompt are out
+  // of range. `modules` make the vectors of feature extraction.
+  Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, const PredictOptions& options,
+           std::shared_ptr<const SentenceModules> modules = {});
+  // `adjust` as in LoadModel. The tokenizer is read from `tokenizer_folder`, or from `folder` where that is empty. For
+  // feature extraction `folder` may be Sentence-Transformers': its modules, length and prompts are heeded.
   static Pipeline Load(const std::string& folder, const std::string& tokenizer_folder, const PredictOptions& options,
                        const std::function<void(ModelConfig&)>& adjust = {});
 
@@ -177,12 +190,21 @@ class Pipeline {
 
   Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
-  const PredictOptions& options() const { return options_; }
+  const PredictOptions& options() const { return options_; }  // max_seq_length and top_k as they are in force
+
+  // Of feature extraction: the folder's modules, nullptr where it has none; whether an answer is a vector per token;
+  // and the numbers of a vector. Error where the modules do not take what another pooling gives.
+  const SentenceModules* modules() const { return modules_.get(); }
+  bool IsPerToken(const EmbedOptions& options) const;
+  int64_t EmbeddingWidth(const EmbedOptions& options) const;
 
  private:
   void CheckOptions();
   void RequireTask(PredictTask task) const;
-  Encoding Encode(const TextInput& input) const;
+  int64_t LongestText() const;  // tokens, where max_seq_length is not given
+  void CheckLongText() const;
+  // One sequence, or windows, which all begin with the first `lead` tokens.
+  std::vector<Encoding> Encode(const TextInput& input, int64_t lead = 0) const;
   // Error naming `field` where a sequence has a type that the model does not know.
   void RequireTypes(std::span<const int32_t> type_ids, const char* field) const;
   // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, of classes, of an
@@ -196,13 +218,16 @@ class Pipeline {
   using Visit = std::function<void(size_t number, std::span<const float> rows)>;
   void ForEachOutput(std::span<const Sequence> sequences, const Visit& visit) const;
   void RunBatch(std::span<const Sequence> sequences, std::span<const size_t> batch, const Visit& visit) const;
-  template <class Query, class SequenceOf, class AnswerOf>
+  // Of each sequence of a query the numbers that `part_of` makes of its rows; of those, joined where it has windows,
+  // the answer.
+  template <class Query, class SequenceOf, class PartOf, class AnswerOf>
   std::vector<Outcome<typename Query::Answer>> RunTexts(std::span<const Query> queries, const SequenceOf& sequence_of,
-                                                        const AnswerOf& answer_of) const;
+                                                        const PartOf& part_of, const AnswerOf& answer_of) const;
 
   ModelPtr model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   PredictOptions options_;
+  std::shared_ptr<const SentenceModules> modules_;
   std::vector<std::string> token_texts_;  // fill-mask
 };
 

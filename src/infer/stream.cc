@@ -19,8 +19,8 @@ class JsonWriter {
  public:
   JsonWriter(const Pipeline& pipeline, const LineSink& sink) : pipeline_(pipeline), sink_(sink) {}
   template <class Answer>
-  void Write(const std::string& id, const Answer& answer) {
-    WriteAnswer(pipeline_, id, answer, sink_.write);
+  void Write(const std::string& id, const Answer& answer, bool truncated) {
+    WriteAnswer(pipeline_, id, answer, sink_.write, truncated);
     sink_.write("\n");
   }
   void WriteBad(const std::string& id, const std::string& error) {
@@ -30,7 +30,7 @@ class JsonWriter {
   void Flush() { sink_.flush(); }
   // Why there is no place for the answer to a query; "": there is.
   template <class Query>
-  static std::string Refuses(const Query&) {
+  static std::string Refuses(const Pipeline&, const Query&) {
     return "";
   }
 
@@ -43,15 +43,19 @@ class JsonWriter {
 class RowWriter {
  public:
   RowWriter(const Pipeline& pipeline, const RowSink& sink)
-      : nothing_(static_cast<size_t>(pipeline.config().hidden_size), std::numeric_limits<float>::quiet_NaN()),
+      : nothing_(static_cast<size_t>(pipeline.EmbeddingWidth(pipeline.options().embedding)),
+                 std::numeric_limits<float>::quiet_NaN()),
         sink_(sink) {}
-  void Write(const std::string&, const Embedding& answer) { sink_(answer.values); }
+  void Write(const std::string&, const Embedding& answer, bool) { sink_(answer.values); }
   void WriteBad(const std::string&, const std::string&) { sink_(nothing_); }
   void Flush() {}
-  static std::string Refuses(const EmbedQuery& query) {
-    return query.options.pooling == Pooling::kNone
-               ? "\"pooling\": none gives a vector for each token, a matrix has one row a line"
-               : "";
+  static std::string Refuses(const Pipeline& pipeline, const EmbedQuery& query) {
+    if (pipeline.IsPerToken(query.options))
+      return "\"pooling\": none gives a vector for each token, a matrix has one row a line";
+    const int64_t width = pipeline.EmbeddingWidth(query.options),
+                  wanted = pipeline.EmbeddingWidth(pipeline.options().embedding);
+    return width == wanted ? ""
+                           : fmt::format("\"pooling\": gives {} numbers, a row of the matrix has {}", width, wanted);
   }
 
  private:
@@ -74,7 +78,7 @@ std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<Line
       } else {
         queries[i] = ReadLineQuery<Query>(pipeline, line.text, line.where);
       }
-      if (const std::string reason = query.ok() ? Writer::Refuses(query.value) : ""; !reason.empty())
+      if (const std::string reason = query.ok() ? Writer::Refuses(pipeline, query.value) : ""; !reason.empty())
         query.error = fmt::format("{}: {}", line.where, reason);
       line = LineAhead();
     }
@@ -120,7 +124,7 @@ class Piece {
       } else if (const Answered& answer = answered[next++]; !answer.ok()) {
         WriteBad(line.id, answer.error);
       } else {
-        writer_.Write(line.id, answer.value);
+        writer_.Write(line.id, answer.value, line.query.truncated);
         statistics_.truncated += line.query.truncated;
       }
       ++statistics_.lines;
@@ -176,7 +180,7 @@ template <class Answer>
 SingleAnswer WriteSingle(const Pipeline& pipeline, const std::vector<Outcome<Answer>>& outcomes, const JsonSink& sink) {
   const Outcome<Answer>& outcome = outcomes[0];
   if (outcome.ok()) {
-    WriteAnswer(pipeline, /*id=*/"", outcome.value, sink);
+    WriteAnswer(pipeline, /*id=*/"", outcome.value, sink, outcome.truncated);
     sink("\n");
   }
   return {outcome.error, outcome.truncated};

@@ -40,8 +40,8 @@ inline constexpr int64_t kPieceBatches = 8;
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
                               const std::function<void(int64_t lines)>& progress = {},
                               LineFormat format = LineFormat::kJson);
-// The same of feature extraction with a vector a line: hidden_size numbers, all NaN of a bad line. A line that asks for
-// a vector per token is bad.
+// The same of feature extraction with a vector a line: EmbeddingWidth numbers, all NaN of a bad line. A line that asks
+// for a vector per token, or one of another width, is bad.
 StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
                             const std::function<void(int64_t lines)>& progress = {},
                             LineFormat format = LineFormat::kJson);

@@ -41,7 +41,9 @@ struct Subject {
   ModelPtr exact;  // the same weights under exact attention, to compare with; null: nothing is compared
   const Tokenizer& tokenizer;
   EvaluateOptions options;
+  const SentenceModules* modules;  // of sentence-similarity, where the folder has some
   int SequenceLimit() const { return lshformer::SequenceLimit(job.max_seq_length, model.config()); }
+  TextEncoding Encoding() const { return {.max_seq_length = SequenceLimit(), .long_text = job.long_text}; }
 
   // evaluate(model, options) → metrics: the model's, and beside them those of the exact one.
   template <class EvaluateOne>
@@ -92,7 +94,7 @@ Json EvaluateLabels(Subject subject) {
   if (task == nullptr) RequireLabelKind(tables.validation, tables.multi_label);
   for (auto* validation : {&tables.validation, &tables.validation_other}) LimitAll(*validation, job.max_eval_samples);
   const auto encoded = [&](const std::vector<TextTable>& validation) {
-    return EncodeTables(validation, &tables, subject.tokenizer, subject.SequenceLimit());
+    return EncodeTables(validation, &tables, subject.tokenizer, subject.Encoding());
   };
   const SequenceSet set = encoded(tables.validation), other = encoded(tables.validation_other);
   RequireTypes(tables.validation, set, config);
@@ -111,6 +113,25 @@ std::vector<double> Similarities(const TextTable& table, const std::string& task
   return {ids.begin(), ids.end()};
 }
 
+// How sentences are encoded, and what stands before each of them.
+TextEncoding EncodingOfSentences(const Subject& subject, std::string& prompt, int64_t& prompt_tokens) {
+  TextEncoding how = subject.Encoding();
+  const SentenceModules* modules = subject.modules;
+  const std::string& name = subject.job.prompt_name;
+  if (modules == nullptr) {
+    if (!name.empty()) FailOption("prompt_name", "the folder has no prompts, got \"{}\"", Shown(name));
+    return how;
+  }
+  how.lower_case = modules->lower_cases();
+  if (subject.job.max_seq_length == 0 && how.long_text != LongText::kWhole)
+    how.max_seq_length = static_cast<int>(modules->LongestText(subject.tokenizer, how.max_seq_length));
+  prompt = modules->Prompt(name.empty() ? std::nullopt : std::optional(name));
+  if (prompt.empty()) return how;
+  prompt_tokens = modules->PromptTokens(subject.tokenizer, prompt, how.max_seq_length);
+  if (how.long_text == LongText::kWindows) how.lead = prompt_tokens;
+  return how;
+}
+
 Json EvaluateSentences(const Subject& subject) {
   std::vector<TextTable> tables{ReadTable(subject.job)};
   LimitAll(tables, subject.job.max_eval_samples);
@@ -118,17 +139,22 @@ Json EvaluateSentences(const Subject& subject) {
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
   RequireLabelKind(tables, /*multi_label=*/false);
   const std::vector<double> similarities = Similarities(table, subject.job.task_name);
+  SentenceVectors vectors{subject.modules};
+  std::string prompt;
+  const TextEncoding how = EncodingOfSentences(subject, prompt, vectors.prompt_tokens);
+  if (subject.modules != nullptr) subject.modules->Width(subject.model.config().hidden_size);
   TextTable sentences;
   sentences.path = table.path;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    sentences.texts.push_back(table.texts[row]);
+    sentences.texts.push_back(prompt + table.texts[row]);
     if (!table.pairs[row])
       Fail("{}:{}: has no second text (\"{}\")", table.path, table.lines[row], Shown(table.columns.pair));
-    sentences.texts.push_back(*table.pairs[row]);
+    sentences.texts.push_back(prompt + *table.pairs[row]);
+    sentences.lines.insert(sentences.lines.end(), 2, table.lines[row]);
   }
-  const SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, subject.SequenceLimit());
+  const SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, how);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
-    return EvaluateSimilarity(model, set, similarities, options).metrics;
+    return EvaluateSimilarity(model, set, similarities, options, vectors).metrics;
   });
 }
 
@@ -209,6 +235,10 @@ Task CheckEvaluateJob(const EvaluateJob& job) {
       similarity ? Task::kEncoder : NamedTask(glue ? "text-classification" : job.task, job.model.model_name_or_path);
   if (!job.data_dir.empty() && job.task_name.empty() && task != Task::kMultipleChoice)
     FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});
+  if (!job.prompt_name.empty() && !similarity)
+    FailOption("prompt_name", "is for {} {}", OptionName{"task"}, kSimilarity);
+  if (job.long_text != LongText::kCut && !similarity && task != Task::kSequenceClassification)
+    FailOption("long_text", "is for {} text-classification and {}", OptionName{"task"}, kSimilarity);
   if (similarity) return task;
   if (task == Task::kEncoder)
     FailOption("task", "{}/config.json names no head to evaluate", job.model.model_name_or_path);
@@ -246,11 +276,14 @@ Figures RunEvaluate(const EvaluateJob& job) {
   UseMatmulPrecision(job.model.matmul_precision);
   if (!job.output_dir.empty()) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
-  if (job.task == kSimilarity) WarnOfUnusedModules(folder);
-  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(job.model);
+  const std::shared_ptr<const SentenceModules> modules =
+      job.task == kSimilarity ? SentenceModules::Read(folder) : nullptr;
+  ModelSource source = job.model;
+  if (modules) source.model_name_or_path = modules->encoder_folder();
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(source);
   std::optional<AttentionChange> change;
   const ModelPtr model = LoadModel(
-      folder, task, job.seed, /*require_head=*/task != Task::kEncoder,
+      source.model_name_or_path, task, job.seed, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) {
         change = ChangeAttention(folder, job.model.attention, config);
         if (job.compare_exact) CheckComparable(folder, config);
@@ -264,7 +297,8 @@ Figures RunEvaluate(const EvaluateJob& job) {
   EvaluateOptions options;
   options.batch_size = job.batch_size;
   options.progress = job.progress;
-  const Json metrics = Evaluate({job, *model, exact, *tokenizer, options});
+  options.window_pooling = job.window_pooling;
+  const Json metrics = Evaluate({job, *model, exact, *tokenizer, options, modules.get()});
   if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
   return metrics;
 }

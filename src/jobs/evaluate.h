@@ -5,6 +5,7 @@
 
 #include "base/figures.h"
 #include "data/answer_search.h"
+#include "data/long_text.h"
 #include "data/masking.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
@@ -12,13 +13,17 @@
 namespace lshformer {
 
 struct EvaluateJob {
-  ModelSource model;             // a checkpoint
-  std::string task;              // as in the table; "sentence-similarity": the cosine of mean embeddings of two texts
-  std::string task_name;         // GLUE task: its labels and metrics
-  std::string data_dir;          // its folder, or RACE's; or
-  std::string validation_file;   // text (fill-mask), TSV or JSONL with labels, SQuAD JSON, RACE's file or folder
-  int64_t max_eval_samples = 0;  // 0: all
-  int max_seq_length = 0;        // 0: the position table
+  ModelSource model;  // a checkpoint
+  std::string task;   // as in the table; "sentence-similarity": how alike two texts' embeddings are, which are made as
+                      // the folder's modules say (nn/sentence/modules.h); without them cosines of mean states
+  std::string task_name;                // GLUE task: its labels and metrics
+  std::string data_dir;                 // its folder, or RACE's; or
+  std::string validation_file;          // text (fill-mask), TSV or JSONL with labels, SQuAD JSON, RACE's file or folder
+  int64_t max_eval_samples = 0;         // 0: all
+  int max_seq_length = 0;               // 0: the position table, of sentence-similarity less where modules say so
+  LongText long_text = LongText::kCut;  // text-classification, sentence-similarity
+  WindowPooling window_pooling = WindowPooling::kMean;  // likewise
+  std::string prompt_name = {};                         // of the folder's prompts; "": its default
   int batch_size = 8;
   bool line_by_line = false;  // masked LM
   std::string objective;      // masked LM: "mlm", "mlm+nsp" or "mlm+sop"; "": what the model's heads are named for

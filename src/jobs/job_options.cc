@@ -313,10 +313,10 @@ const OptionTable<TrainOptions>& TrainTable() {
 const OptionTable<EvaluateJob>& EvaluateTable() {
   using E = EvaluateJob;
   static const OptionTable<E> table{
-      {Names("task", &E::task,
-             {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},
-             "which head; default: the one that the model has; sentence-similarity: the cosine of mean embeddings of "
-             "two texts")
+      {Names(
+           "task", &E::task,
+           {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},
+           "which head; default: the one that the model has; sentence-similarity: how alike two texts' embeddings are")
            .OrNone()
            .Group(kModelOptions),
        Path("validation_file", &E::validation_file, "FILE",
@@ -324,6 +324,18 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
        Text("task_name", &E::task_name, "GLUE task").Syntax("NAME"),
        Path("data_dir", &E::data_dir, "DIR", "its folder, with dev.tsv; multiple-choice: RACE's, with dev/"),
        MaxEvalSamples<E>("sequences"), MaxSeqLength<E>("tokens per sequence"),
+       Names("long_text", &E::long_text, kLongTextNames,
+             "text-classification, sentence-similarity: what becomes of longer texts; windows: pieces, joined by "
+             "window_pooling; whole: an error"),
+       Names("window_pooling", &E::window_pooling, kWindowPoolingNames, "how windows' logits or embeddings are joined")
+           .MeaninglessIf([](const E& job) {
+             return job.long_text == LongText::kWindows ? ""
+                                                        : fmt::format("is for {} windows", OptionName{"long_text"});
+           }),
+       Text("prompt_name", &E::prompt_name,
+            "sentence-similarity: which prompt of a Sentence-Transformers folder stands before each text; default: its "
+            "default_prompt_name")
+           .Syntax("NAME"),
        Integer("per_device_eval_batch_size", &E::batch_size, 1, INT32_MAX,
                "sequences (multiple-choice: questions) per forward"),
        Boolean("line_by_line", &E::line_by_line, "fill-mask: every line is a sequence"), MlmProbability<E>(),

@@ -10,10 +10,13 @@
 #include "base/error.h"
 #include "eval/model_cost.h"
 #include "io/weight_files.h"
+#include "jobs/info/model_uses.h"
+#include "jobs/info/text_estimate.h"
 #include "jobs/model_source.h"
 #include "models/config.h"
 #include "models/family.h"
 #include "models/model.h"
+#include "nn/sentence/modules.h"
 
 namespace lshformer {
 namespace {
@@ -121,18 +124,26 @@ Json InfoOf(ModelConfig config, const Json& weights, const std::vector<int64_t>&
     const int shortest = ShortestSparse(spec);
     hashed_from.push_back(shortest == kNeverSparse ? Json("never") : Json(shortest));
   }
-  return Json{{"config", ToJson(config)}, {"hashed_from", hashed_from},
-              {"parameters", parameters}, {"parameters_total", Total(blocks)},
-              {"weights", weights},       {"costs", Costs(config, lengths, where)}};
+  return Json{{"config", ToJson(config)},
+              {"hashed_from", hashed_from},
+              {"layers", LayerKinds(config)},
+              {"uses", ModelUses(config)},
+              {"parameters", parameters},
+              {"parameters_total", Total(blocks)},
+              {"weights", weights},
+              {"costs", Costs(config, lengths, where)},
+              {"estimates", EstimatesJson(config, Total(blocks), {512, 8192, 32768})}};
 }
 
 }  // namespace
 
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention) {
-  const std::string path = folder + "/config.json";
+  const std::string encoder = SentenceModules::EncoderFolder(folder), path = encoder + "/config.json";
   const Json json = InTodaysKeys(ReadModelConfigJson(path), Shown(path, 120));
   RequireModel(json, path);
-  return InfoOf(ParseModelConfig(json, Shown(path, 120)), Weights(folder), lengths, attention, folder);
+  Json info = InfoOf(ParseModelConfig(json, Shown(path, 120)), Weights(encoder), lengths, attention, folder);
+  info["sentence_folder"] = SentenceFolder(folder);
+  return info;
 }
 
 Json NewModelInfo(const std::string& model_type, const std::string& config_overrides,

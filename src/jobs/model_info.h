@@ -12,7 +12,9 @@ namespace lshformer {
 // {"config", "hashed_from" (of each attention object: tokens or "never"), "parameters" (by block), "parameters_total",
 // "weights": {"file", "tensors", "elements", "bytes", "dtype"}, {"unreadable": name} where the weights are in a format
 // that is not read, null where the folder has a config alone, "costs": per length and attention (the model's own beside
-// exact attention) FLOPs and bytes of one sequence}. `attention` changes the model's own first.
+// exact attention) FLOPs and bytes of one sequence, "layers" (LayerKinds), "uses" (ModelUses) and "sentence_folder" of
+// jobs/info/model_uses.h, "estimates" of jobs/info/text_estimate.h: one text of 512, 8,192 and 32,768 tokens here}.
+// `attention` changes the model's own first. The folder may be Sentence-Transformers', with its encoder in another.
 Json ModelInfo(const std::string& folder, const std::vector<int64_t>& lengths, const AttentionChanges& attention);
 
 // The same of a model that is not made yet: the defaults of its type, with the changes of config_overrides

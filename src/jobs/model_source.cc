@@ -203,18 +203,6 @@ int SequenceLimit(int max_seq_length, const ModelConfig& config) {
   return max_seq_length;
 }
 
-void WarnOfUnusedModules(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const char* name :
-       {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}) {
-    std::error_code error;
-    if (std::filesystem::exists(std::filesystem::path(folder) / name, error)) found.emplace_back(name);
-  }
-  if (found.empty()) return;
-  Warn("{}: the pooling, length, normalisation and prompt that {} {} are not used", Shown(folder, 120),
-       fmt::join(found, ", "), found.size() == 1 ? "says" : "say");
-}
-
 int64_t SavedMaxLength(bool new_model, const Tokenizer& tokenizer, const ModelConfig& config) {
   const int64_t positions = config.max_position_embeddings, own = tokenizer.model_max_length();
   return new_model || own == 0 ? positions : std::min(own, positions);

@@ -87,9 +87,6 @@ void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change)
 // Every key of `changes` with the value given or null, for the settings of a run.
 Json AttentionSettings(const AttentionChanges& changes);
 
-// Warns, in one line, where the folder is Sentence-Transformers' and says how embeddings are made: that is not read.
-void WarnOfUnusedModules(const std::string& folder);
-
 // OptionError of "output" if the file, by whatever name, is one of those that a model or a tokenizer in `folder` is
 // made of: answers would replace it.
 void RefuseModelFileAsOutput(const std::string& folder, const std::string& output);

@@ -31,6 +31,21 @@ Json InTodaysKeys(const Json& config, std::string_view where) {
   return family.in_todays_keys == nullptr ? config : family.in_todays_keys(config, where);
 }
 
+Json WithPositions(const Json& config, int64_t positions, std::string_view where) {
+  ModelConfig parsed = ParseModelConfig(InTodaysKeys(config, where), where);
+  const Family& family = FamilyOf(parsed);
+  if (family.extend_rotary != nullptr) {
+    family.extend_rotary(parsed, positions, where);
+    family.complete(parsed, where);
+    return ToJson(parsed);
+  }
+  constexpr const char* kRows = "max_position_embeddings";
+  Json longer = config;
+  const int64_t rows = HasValue(config, kRows) ? GetInt(config, kRows, where) : parsed.max_position_embeddings;
+  longer[kRows] = positions + rows - parsed.max_position_embeddings;  // some are no positions
+  return longer;
+}
+
 void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where) {
   const bool reads_words = family.take_words != nullptr;
   if (reads_words == (tokenizer.character_vocab_size() > 0)) return;

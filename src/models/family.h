@@ -52,6 +52,9 @@ struct Family {
   // What follows from its keys when all are read: how layers are made (EncoderConfig::shape), how many tokens a table
   // of positions has room for. Changes nothing that it has done before. Throws `WHERE: …`.
   void (*complete)(ModelConfig&, std::string_view where) = nullptr;
+  // Room for so many tokens without a table of positions: rotary ones grow behind those that there are. Throws `WHERE:
+  // …` where that cannot be said. null: the family has a table.
+  void (*extend_rotary)(ModelConfig&, int64_t positions, std::string_view where) = nullptr;
   // A config.json as older code of the family wrote it, in today's keys; others unchanged.
   Json (*in_todays_keys)(const Json&, std::string_view where) = nullptr;
   // What must hold between several keys, and what ModelConfig::other may not say. Throws `WHERE: …`.
@@ -86,6 +89,8 @@ const Family& FindFamily(std::string_view model_type, std::string_view where);  
 const Family& FamilyOf(const ModelConfig& config);
 // config.json as the family reads it: Family::in_todays_keys of the family that it names, if any.
 Json InTodaysKeys(const Json& config, std::string_view where);
+// config.json of the same model with room for `positions` tokens: more rows in its table, or by extend_rotary.
+Json WithPositions(const Json& config, int64_t positions, std::string_view where);
 // Error unless the tokenizer, of `where`, gives what models of the family read: pieces, or words and characters.
 void CheckTokenizer(const Family& family, const Tokenizer& tokenizer, std::string_view where);
 

@@ -10,7 +10,7 @@ namespace {
 // Mean binary cross-entropy of [B, labels] by the batch's flags.
 torch::Tensor FlagLoss(const torch::Tensor& logits, const PackedBatch& batch) {
   if (static_cast<int64_t>(batch.labels.flags.size()) != logits.numel())
-    Fail("{} labels of yes or no for {} sequences and {} outputs", batch.labels.flags.size(), batch.sequences(),
+    Fail("{} labels of yes or no for {} sequences and {} outputs", batch.labels.flags.size(), logits.size(0),
          logits.size(1));
   const torch::Tensor flags = torch::tensor(batch.labels.flags).view(logits.sizes());  // [B, labels]
   return torch::binary_cross_entropy_with_logits(logits, flags);
@@ -49,8 +49,8 @@ torch::Tensor PooledMap::operator()(const torch::Tensor& pooled, const ForwardCo
 
 torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
   const int64_t classes = logits.size(1);
-  if (batch.labels.classes.size() != static_cast<size_t>(batch.sequences()))
-    Fail("{} labels for {} sequences", batch.labels.classes.size(), batch.sequences());
+  if (std::ssize(batch.labels.classes) != logits.size(0))
+    Fail("{} labels for {} sequences", batch.labels.classes.size(), logits.size(0));
   for (size_t i = 0; i < batch.labels.classes.size(); ++i)
     if (batch.labels.classes[i] < 0 || batch.labels.classes[i] >= classes)
       Fail("sequence {}: label {} is out of range, expected 0 to {}", i, batch.labels.classes[i], classes - 1);
@@ -61,8 +61,8 @@ torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch) {
 torch::Tensor LabelLoss(const torch::Tensor& logits, const PackedBatch& batch) {
   const Labels& labels = batch.labels;
   if (!labels.values.empty()) {
-    if (labels.values.size() != static_cast<size_t>(batch.sequences()) || logits.size(1) != 1)
-      Fail("{} regression labels for {} sequences and {} outputs", labels.values.size(), batch.sequences(),
+    if (std::ssize(labels.values) != logits.size(0) || logits.size(1) != 1)
+      Fail("{} regression labels for {} sequences and {} outputs", labels.values.size(), logits.size(0),
            logits.size(1));
     return torch::mse_loss(logits.squeeze(1), torch::tensor(labels.values));
   }

@@ -53,7 +53,7 @@ class PooledMap {
 };
 
 // Mean cross-entropy of [B, classes] by the batch's class labels. Error: another number of them, one out of range.
-torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch);
+torch::Tensor ClassLoss(const torch::Tensor& logits, const PackedBatch& batch);  // of the batch its labels alone
 // Of [B, labels] by the labels that the batch has: values (mean of squares, of one output), flags (mean binary
 // cross-entropy over examples and labels, −y·log σ(x) − (1 − y)·log σ(−x)) or classes; undefined where it has none.
 torch::Tensor LabelLoss(const torch::Tensor& logits, const PackedBatch& batch);

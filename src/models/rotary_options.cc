@@ -61,4 +61,12 @@ int64_t LongestRotary(int64_t positions, Rotary& rotary) {
   return std::min(kMostPositions, static_cast<int64_t>(std::floor(rotary.factor * static_cast<double>(positions))));
 }
 
+void GrowRotary(int64_t trained, int64_t positions, std::string_view where, Rotary& rotary) {
+  if (rotary.scaling == RotaryScaling::kLinear)
+    Fail("{}: \"rope_type\" \"linear\": {} is for \"default\" and \"dynamic\"", where, OptionName{"extend_positions"});
+  rotary.scaling = RotaryScaling::kDynamic;
+  rotary.factor = static_cast<double>(positions) / static_cast<double>(trained);
+  while (LongestRotary(trained, rotary) < positions) rotary.factor = std::nextafter(rotary.factor, HUGE_VAL);
+}
+
 }  // namespace lshformer

@@ -18,4 +18,8 @@ Json WriteRotary(const Rotary& rotary);
 // many. Sets Rotary::original.
 int64_t LongestRotary(int64_t positions, Rotary& rotary);
 
+// The factor of `dynamic` positions with which those of a file that says `trained` reach so far: sequences that are no
+// longer than `trained` keep their numbers. Error that names `where` of `linear` ones, which turn otherwise everywhere.
+void GrowRotary(int64_t trained, int64_t positions, std::string_view where, Rotary& rotary);
+
 }  // namespace lshformer

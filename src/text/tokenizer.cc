@@ -10,6 +10,8 @@
 #include "base/parallel.h"
 #include "text/added_tokens.h"
 #include "text/code_points.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
 
 namespace lshformer {
 namespace {
@@ -92,12 +94,34 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
   return false;
 }
 
+std::string Tokenizer::LowerCased(std::string_view text) const {
+  std::string out;
+  AddedTokens::Match match;
+  for (size_t at = 0; at < text.size(); at = match.end) {
+    match = added_tokens().Find(text, match);
+    const char* next = text.data() + at;
+    while (next < text.data() + match.begin) {
+      char32_t lower[kMaxMapping];
+      const int count = Lowercase(NextCodePoint(next), lower);
+      for (int i = 0; i < count; ++i) AppendUtf8(lower[i], out);
+    }
+    if (match.token == nullptr) break;
+    out += text.substr(match.begin, match.end - match.begin);
+  }
+  return out;
+}
+
 Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view> pair,
                            const EncodeOptions& options) const {
   constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();  // offsets are int32
   for (const std::string_view part : {text, pair.value_or("")}) {
     if (part.size() > kMaxText) Fail("text: expected at most {} bytes, got {}", kMaxText, part.size());
     if (!IsValidUtf8(part)) Fail("text: expected UTF-8");
+  }
+  std::string lower_text, lower_pair;
+  if (options.lower_case) {
+    text = lower_text = LowerCased(text);
+    if (pair) pair = lower_pair = LowerCased(*pair);
   }
   const TextTemplate::Form& form = text_template().Of(pair ? 2 : 1);
   const size_t around = options.add_special_tokens ? form.tokens() : 0;

@@ -44,7 +44,8 @@ struct Encoding {
 
 struct EncodeOptions {
   bool add_special_tokens = true;
-  int max_length = 0;  // 0: no limit; longest_first truncation, specials counted
+  int max_length = 0;       // 0: no limit; longest_first truncation, specials counted
+  bool lower_case = false;  // the text first, but for added tokens in it; places are then those in the lower-cased text
 };
 
 class Tokenizer;
@@ -102,7 +103,8 @@ class Tokenizer {
   virtual void FinishPlaces(std::string_view /*text*/, size_t /*lead*/, Encoding& /*out*/) const {}
 
  private:
-  // The same of any text.
+  std::string LowerCased(std::string_view text) const;
+  // The same as AppendPieces, of any text.
   bool AppendText(std::string_view text, int32_t type, size_t limit, Encoding& out) const;
 };
 

@@ -98,6 +98,37 @@ TEST_F(InfoTest, LengthsBeyondThePositionTableAreMarked) {
   EXPECT_THAT(Info("\"dense\"", {"--lengths", "512"}).out, Not(HasSubstr("beyond")));
 }
 
+// What the model is, what runs it, and what a text takes of this machine.
+TEST_F(InfoTest, TellsLayersUsesAndEstimates) {
+  folder_.Write("config.json", R"({"model_type": "modernbert", "architectures": ["ModernBertForMaskedLM"],
+      "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 5, "num_attention_heads": 2,
+      "intermediate_size": 24, "local_attention": 8})");
+  const CommandResult json = RunCommand({LSHFORMER_BINARY, "info", folder_.path(), "--json"});
+  ASSERT_EQ(json.status, 0) << json.err;
+  const Json info = ParseJson(json.out, "info");
+  ASSERT_EQ(info["layers"].size(), 2U);
+  EXPECT_EQ(info["layers"][0]["layers"], Json::array({0, 3}));
+  EXPECT_EQ(info["layers"][0]["attention"], "exact");
+  EXPECT_EQ(info["layers"][1]["attention"], "local, window 4");
+  EXPECT_EQ(info["layers"][0]["rotary"]["rope_theta"], 160000);
+  EXPECT_EQ(info["uses"]["predict"], Json::array({"fill-mask", "feature-extraction"}));
+  EXPECT_EQ(info["uses"]["convert"], true);
+  EXPECT_TRUE(info["sentence_folder"].is_null());
+  const Json& texts = info["estimates"]["texts"];
+  ASSERT_EQ(texts.size(), 3U);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(texts[i]["length"], (std::vector<int>{512, 8192, 32768})[i]);
+    EXPECT_EQ(texts[i]["beyond_positions"], i == 2);
+    EXPECT_GT(texts[i]["seconds"].get<double>(), i == 0 ? 0 : texts[i - 1]["seconds"].get<double>());
+    EXPECT_GT(texts[i]["bytes"].get<double>(), i == 0 ? 1e6 : texts[i - 1]["bytes"].get<double>());
+  }
+  const std::string text = RunCommand({LSHFORMER_BINARY, "info", folder_.path()}).out;
+  EXPECT_THAT(text, HasSubstr("layers 0, 3: exact, rotary positions with base 160000\n"));
+  EXPECT_THAT(text, HasSubstr("layers 1, 2, 4: local, window 4, rotary positions with base 10000\n"));
+  EXPECT_THAT(text, HasSubstr("runs in: predict --task fill-mask, feature-extraction; evaluate --task fill-mask, "));
+  EXPECT_THAT(text, HasSubstr("one text here, estimated"));
+}
+
 TEST_F(InfoTest, WeightsThatAreNotReadAreNamed) {
   folder_.Write("pytorch_model.bin", "pickle");
   EXPECT_THAT(Info("\"dense\"", {}).out, HasSubstr("weights: pytorch_model.bin, a format that is not read"));

@@ -71,22 +71,41 @@ TEST_F(PredictTest, OneTextOfEachTask) {
   EXPECT_EQ(ParseJson(vector.out, "out")["embedding"].size(), 32U);
 }
 
-// How a Sentence-Transformers folder makes embeddings is said, where embeddings are asked for, not to be heeded.
-TEST_F(PredictTest, ModulesThatAreNotUsedAreOneWarning) {
+// A Sentence-Transformers folder says how embeddings are made; flags go over it, and other tasks do not look at it.
+TEST_F(PredictTest, ModulesOfTheFolderMakeEmbeddings) {
   const TempFolder copy;
   std::filesystem::copy(*folder_ / "lm", copy / "model", std::filesystem::copy_options::recursive);
-  copy.Write("model/modules.json", "[]");
-  copy.Write("model/1_Pooling/config.json", "{}");
-  const auto predict = [&](const char* task, const char* text) {
-    const CommandResult result = RunCommand(
-        {LSHFORMER_BINARY, "predict", "--model_name_or_path", copy / "model", "--task", task, "--text", text});
+  copy.Write("model/modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+      {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  copy.Write("model/1_Pooling/config.json", R"({"word_embedding_dimension": 32, "pooling_mode_cls_token": true,
+      "pooling_mode_mean_tokens": true})");
+  copy.Write("model/config_sentence_transformers.json", R"({"prompts": {"q": "it was "}})");
+  const auto predict = [&](const std::string& folder, std::vector<std::string> more) {
+    std::vector<std::string> words{LSHFORMER_BINARY,     "predict", "--model_name_or_path", folder, "--task",
+                                   "feature-extraction", "--text"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = RunCommand(words);
     EXPECT_EQ(result.status, 0) << result.err;
-    return result.err;
+    EXPECT_EQ(result.err, "");
+    return ParseJson(result.out, "out")["embedding"].get<std::vector<float>>();
   };
-  const std::string warned = predict("feature-extraction", "the of");
-  EXPECT_THAT(warned, HasSubstr("modules.json, 1_Pooling/config.json say are not used"));
-  EXPECT_EQ(std::count(warned.begin(), warned.end(), '\n'), 1);
-  EXPECT_EQ(predict("fill-mask", "the [MASK]"), "");
+  const std::string plain = *folder_ / "lm";
+  const std::vector<float> cls = predict(plain, {"the of", "--pooling", "cls"}),
+                           mean = predict(plain, {"the of", "--pooling", "mean"});
+  std::vector<float> both = cls;
+  both.insert(both.end(), mean.begin(), mean.end());
+  EXPECT_EQ(predict(copy / "model", {"the of"}), both);
+  EXPECT_EQ(predict(copy / "model", {"the of", "--pooling", "mean"}), mean);
+  EXPECT_EQ(predict(copy / "model", {"the of", "--pooling", "max", "--prompt_name", "q"}),
+            predict(plain, {"it was the of", "--pooling", "max"}));
+  copy.Write("model/modules.json", "[]");
+  const CommandResult mask = RunCommand({LSHFORMER_BINARY, "predict", "--model_name_or_path", copy / "model", "--task",
+                                         "fill-mask", "--text", "the [MASK]"});
+  EXPECT_EQ(mask.status, 0) << mask.err;
+  const CommandResult refused = RunCommand({LSHFORMER_BINARY, "predict", "--model_name_or_path", copy / "model",
+                                            "--task", "feature-extraction", "--text", "the of"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("modules.json: the first module is no Transformer"));
 }
 
 TEST_F(PredictTest, TextsLoseTheirBeginningWhereTheFolderSaysSo) {

@@ -98,5 +98,14 @@ TEST(CompareBeside, WhatWasAskedForIsTheFirst) {
   EXPECT_EQ(rows[3].setting + rows[4].setting + rows[5].setting, "open 1open 2open 4");
 }
 
+// What is left of a conversion is estimated from the work: a gate is one map more.
+TEST(ConversionWork, CountsTheGate) {
+  SmallModel model(/*positions=*/64, {40, 50});
+  ModelConfig gated = model.exact->config();
+  gated.shape.gated = true;
+  const ConversionWork plain{model.exact->config(), model.texts}, more{gated, model.texts};
+  EXPECT_DOUBLE_EQ(more.Forward({0, 1}) - plain.Forward({0, 1}), 2.0 * 2 * (40 + 50) * 16 * 24);
+}
+
 }  // namespace
 }  // namespace lshformer

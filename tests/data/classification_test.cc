@@ -457,7 +457,7 @@ TEST(EncodeTable, KeepsOrderTypesLabelsAndLength) {
   table.pairs = {"e", "f g h", "i"};
   const std::vector<int32_t> labels{0, 1, 0};
   int64_t truncated = 0;
-  const SequenceSet set = EncodeTable(table, labels, *tokenizer, 6, &truncated);
+  const SequenceSet set = EncodeTable(table, labels, *tokenizer, {.max_seq_length = 6}, &truncated);
   ASSERT_EQ(set.size(), 3);
   EXPECT_THAT(std::vector<int32_t>(set.ids(0).begin(), set.ids(0).end()), ElementsAre(2, 5, 6, 3, 9, 3));
   EXPECT_THAT(set.type_ids(0), ElementsAre(0, 0, 0, 0, 1, 1));
@@ -470,7 +470,7 @@ TEST(EncodeTable, ManyRowsComeInOrder) {
   TextTable table;
   for (int i = 0; i < 20000; ++i)
     table.texts.push_back(std::string(1, static_cast<char>('a' + i % 26)) + " " + std::to_string(i % 10));
-  const SequenceSet set = EncodeTable(table, {}, *tokenizer, 16);
+  const SequenceSet set = EncodeTable(table, {}, *tokenizer, {.max_seq_length = 16});
   ASSERT_EQ(set.size(), 20000);
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(set.ids(i)[1], 5 + i % 26) << i;
   EXPECT_FALSE(set.labelled());

@@ -267,6 +267,36 @@ TEST(EvaluateSimilarity, IsTheCosineOfMeans) {
   }
 }
 
+// An example that is several sequences has the logits of all of them, joined: figures and loss are those of the joined.
+TEST(EvaluateClassification, WindowsOfATextAreJoined) {
+  const std::vector<std::vector<int32_t>> examples{{5, 9, 20}, {7}, {12, 3}};
+  SequenceSet set;
+  for (size_t e = 0; e < examples.size(); ++e) {
+    std::vector<Encoding> windows(examples[e].size());
+    for (size_t w = 0; w < windows.size(); ++w) windows[w].Push(examples[e][w], 0, 0, 1);
+    set.AddChoices(windows);
+    set.AddLabel(static_cast<int32_t>(e % 2));
+  }
+  FormulaModel model(Task::kSequenceClassification, 30);
+  model.set_outputs(3);
+  for (const WindowPooling pooling : {WindowPooling::kMean, WindowPooling::kMax}) {
+    std::vector<torch::Tensor> joined;
+    for (const std::vector<int32_t>& windows : examples) {
+      std::vector<std::vector<float>> rows;
+      for (const int32_t id : windows) rows.push_back(FormulaModel::Row(3, id));
+      joined.push_back(torch::tensor(JoinWindows(rows, pooling)));
+    }
+    const torch::Tensor logits = torch::stack(joined);
+    EvaluateOptions options = Quiet(2);
+    options.window_pooling = pooling;
+    const Evaluation evaluation = EvaluateClassification(model, set, options);
+    for (int64_t e = 0; e < 3; ++e) EXPECT_EQ(evaluation.predictions[e], logits[e].argmax().item<int64_t>());
+    const double loss = torch::cross_entropy_loss(logits, torch::tensor({0, 1, 0}, torch::kInt64)).item<double>();
+    EXPECT_NEAR(evaluation.metrics["eval_loss"].get<double>(), loss, 1e-6);
+    EXPECT_EQ(evaluation.metrics["eval_samples"], 3);
+  }
+}
+
 // The first of numbers that are not finite would pass for the largest, and be counted as an answer.
 TEST(Evaluate, OutputsThatAreNotFiniteAreNoAnswers) {
   const auto tokenizer = SmallTokenizer();

@@ -81,6 +81,16 @@ TEST(ModelCost, MemoryIsLinearInLength) {
   }
 }
 
+// A gated feed-forward has both halves and their product where another has the inner rows alone.
+TEST(ModelCost, AGateCountsInActivations) {
+  ModelConfig plain = Bert(2, 128, 2, 512), gated = plain;
+  gated.shape.gated = true;
+  EXPECT_DOUBLE_EQ(CostOfForward(gated, 300).activation_bytes - CostOfForward(plain, 300).activation_bytes,
+                   sizeof(float) * 300.0 * 2 * 512);
+  EXPECT_DOUBLE_EQ(CostOfForward(gated, 300).linear_flops - CostOfForward(plain, 300).linear_flops,
+                   2 * 2 * 300.0 * 128 * 512);
+}
+
 // What a masked-LM step of one sequence has in tensors at once, gradients of weights left out: asked for one gradient
 // alone, of the embeddings, the backward keeps no other.
 double MeasuredTrainingBytes(const ModelConfig& config, int length) {

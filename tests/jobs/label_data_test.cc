@@ -81,7 +81,7 @@ TEST_F(LabelDataTest, EmptyTextsAreCounted) {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
     spdlog::default_logger()->set_level(spdlog::level::warn);
     const std::vector<TextTable> tables{ReadTextTable(folder_.Write(name, rows), /*need_label=*/false)};
-    const SequenceSet set = EncodeTables(tables, /*known=*/nullptr, *tokenizer, 16);
+    const SequenceSet set = EncodeTables(tables, /*known=*/nullptr, *tokenizer, {.max_seq_length = 16});
     spdlog::set_default_logger(before);
     EXPECT_EQ(set.size(), tables[0].rows());
     return log.str();

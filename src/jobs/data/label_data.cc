@@ -108,8 +108,9 @@ void WarnOfEmptyTexts(const TextTable& table, const SequenceSet& set, const Toke
   const auto none = static_cast<std::ptrdiff_t>(tokenizer.Encode("").ids.size());
   int64_t empty = 0, first = 0;
   for (int64_t row = 0; row < set.size(); ++row) {
-    const std::vector<int32_t> types = set.type_ids(row);
-    const auto own = types.empty() ? std::ssize(set.ids(row)) : std::count(types.begin(), types.end(), 0);
+    const int64_t sequence = set.SequencesOf(row).first;
+    const std::vector<int32_t> types = set.type_ids(sequence);
+    const auto own = types.empty() ? std::ssize(set.ids(sequence)) : std::count(types.begin(), types.end(), 0);
     if (own <= none && ++empty == 1) first = table.lines[static_cast<size_t>(row)];
   }
   if (empty > 0)
@@ -130,7 +131,7 @@ void LimitAll(std::vector<TextTable>& tables, int64_t rows) {
 }
 
 SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
-                         int max_seq_length) {
+                         const TextEncoding& how) {
   SequenceSet all;
   int64_t truncated = 0;
   for (const TextTable& table : tables) {
@@ -139,7 +140,7 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
     const std::vector<int32_t> ids = classes ? LabelIds(table, known->labels) : std::vector<int32_t>();
     const std::vector<double> values = regression ? LabelValues(table) : std::vector<double>();
     int64_t cut = 0;
-    SequenceSet part = EncodeTable(table, ids, tokenizer, max_seq_length, &cut);
+    SequenceSet part = EncodeTable(table, ids, tokenizer, how, &cut);
     for (const double value : values) part.AddValue(static_cast<float>(value));
     if (flags)
       for (const std::vector<float>& row : LabelFlags(table, known->labels)) part.AddFlags(row);
@@ -154,7 +155,7 @@ SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables
   if (truncated > 0) {
     const std::string others = tables.size() > 1 ? fmt::format(" and {} more", tables.size() - 1) : "";
     Warn("{}{}: {} of {} texts were cut at {} {}", Shown(tables.front().path, 120), others, truncated, all.size(),
-         OptionName{"max_seq_length"}, max_seq_length);
+         OptionName{"max_seq_length"}, how.max_seq_length);
   }
   return all;
 }
@@ -287,7 +288,8 @@ void RequireTypes(const std::vector<TextTable>& tables, const SequenceSet& set, 
   int64_t example = 0;
   for (const TextTable& table : tables)
     for (size_t row = 0; row < table.lines.size(); ++row, ++example)
-      if (const std::vector<int32_t> types = set.type_ids(example); !types.empty() && types.back() > 0)
+      if (const std::vector<int32_t> types = set.type_ids(set.SequencesOf(example).first);
+          !types.empty() && types.back() > 0)
         Fail("{}:{}: has a second text (\"{}\"), the model takes none (type_vocab_size {})", table.path,
              table.lines[row], Shown(table.columns.pair), config.type_vocab_size);
 }
@@ -364,11 +366,12 @@ std::vector<std::string> WithOther(std::vector<std::string> keys) {
 
 LabelData Encode(const LabelTables& tables, const Tokenizer& tokenizer, int max_seq_length) {
   LabelData data;
-  data.train = EncodeTables(tables.train, &tables, tokenizer, max_seq_length);
-  data.validation = EncodeTables(tables.validation, &tables, tokenizer, max_seq_length);
-  data.validation_other = EncodeTables(tables.validation_other, &tables, tokenizer, max_seq_length);
-  data.test = EncodeTables(tables.test, nullptr, tokenizer, max_seq_length);
-  data.test_other = EncodeTables(tables.test_other, nullptr, tokenizer, max_seq_length);
+  const TextEncoding how{.max_seq_length = max_seq_length};
+  data.train = EncodeTables(tables.train, &tables, tokenizer, how);
+  data.validation = EncodeTables(tables.validation, &tables, tokenizer, how);
+  data.validation_other = EncodeTables(tables.validation_other, &tables, tokenizer, how);
+  data.test = EncodeTables(tables.test, nullptr, tokenizer, how);
+  data.test_other = EncodeTables(tables.test_other, nullptr, tokenizer, how);
   return data;
 }
 

@@ -75,9 +75,10 @@ TextTable ReadLabelTable(const std::string& task_name, const std::string& data_d
 std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& data_dir, const std::string& path,
                                       Split split);
 
-// All rows, cut at max_seq_length with one warning, with the labels or values that `known` describes; null: without.
+// All rows as EncodeTable has them, those that are cut in one warning, with the labels or values that `known`
+// describes; null: without.
 SequenceSet EncodeTables(const std::vector<TextTable>& tables, const LabelTables* known, const Tokenizer& tokenizer,
-                         int max_seq_length);
+                         const TextEncoding& how);
 
 struct LabelData {
   SequenceSet train, validation, test;  // test without labels

@@ -45,7 +45,7 @@ std::string Context(const PredictJob& job) {
 bool IsMatrix(const PredictJob& job) { return IsMatrixName(job.output); }
 
 void RequireVectors(const Pipeline& pipeline, const PredictJob& job) {
-  if (pipeline.options().embedding.pooling == Pooling::kNone)
+  if (pipeline.IsPerToken(pipeline.options().embedding))
     FailOption("output", "{} holds one row a text, which {} none does not give: cls or mean", Shown(job.output, 120),
                OptionName{"pooling"});
 }
@@ -107,7 +107,7 @@ void PredictDirectly(const Pipeline& pipeline, const PredictJob& job) {
 
 void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const UnfinishedOutput& place) {
   LineReader lines(LinesFile(job));
-  MatrixFile matrix(place.rows(), job.output, pipeline.config().hidden_size);
+  MatrixFile matrix(place.rows(), job.output, pipeline.EmbeddingWidth(pipeline.options().embedding));
   Progress progress("predict", 0, "lines");
   const RowSink sink = [&](std::span<const float> row) { matrix.Write(row); };
   StreamStatistics statistics;
@@ -352,7 +352,6 @@ void RunPredict(const PredictJob& job) {
   const OutputPlace place = PlaceOfOutput(job.output);
   CheckOutput(job, place);
   CheckPrecision(job.options.precision);
-  if (job.options.task == PredictTask::kFeatureExtraction) WarnOfUnusedModules(job.model_name_or_path);
   RefusePlainText(job);
   WarnOfLinesAsTexts(job.text_file);
   std::optional<UnfinishedOutput> output;

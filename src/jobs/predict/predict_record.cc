@@ -8,11 +8,15 @@ namespace lshformer {
 
 Json PredictRecord(const PredictJob& job) {
   const PredictOptions& options = job.options;
+  const auto& [pooling, normalize, prompt_name] = options.embedding;
   Json record{{"task", Name(options.task)},
               {"max_seq_length", options.max_seq_length},
+              {"long_text", kLongTextNames[static_cast<size_t>(options.long_text)]},
+              {"window_pooling", kWindowPoolingNames[static_cast<size_t>(options.window_pooling)]},
               {"top_k", options.top_k},
-              {"pooling", Name(options.embedding.pooling)},
-              {"normalize", options.embedding.normalize},
+              {"pooling", pooling ? Json(Name(*pooling)) : Json()},
+              {"normalize", normalize ? Json(*normalize) : Json()},
+              {"prompt_name", prompt_name ? Json(*prompt_name) : Json()},
               {"bf16", options.precision == Precision::kBFloat16},
               {"int8", options.precision == Precision::kInt8},
               {"float32_matmul_precision", Name(ActiveMatmulPrecision())},

@@ -206,6 +206,11 @@ void CompleteModernBertConfig(ModelConfig& config, std::string_view where) {
   PlaceWindows(config, where);
 }
 
+void ExtendModernBert(ModelConfig& config, int64_t positions, std::string_view where) {
+  B& own = config.own<B>();
+  GrowRotary(own.max_position_embeddings, positions, where, own.global_rotary);
+}
+
 void CheckModernBertConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
   CheckParameterCount(ParameterCount(config), where);

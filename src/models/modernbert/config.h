@@ -24,6 +24,7 @@ struct ModernBertConfig {
 std::vector<Option<ModelConfig>> ModernBertOptions();
 void SetModernBertDefaults(ModelConfig& config);
 void CompleteModernBertConfig(ModelConfig& config, std::string_view where);
+void ExtendModernBert(ModelConfig& config, int64_t positions, std::string_view where);
 void CheckModernBertConfig(const ModelConfig& config, std::string_view where);
 
 inline constexpr EncoderKeys kModernBertKeys{.reversible = "",

@@ -78,6 +78,7 @@ constexpr Family kModernBertFamily{
     .encoder_keys = kModernBertKeys,
     .set_defaults = SetModernBertDefaults,
     .complete = CompleteModernBertConfig,
+    .extend_rotary = ExtendModernBert,
     .check = CheckModernBertConfig,
     .heads = kHeads,
     .streams = kStreams,

@@ -164,6 +164,12 @@ Json NomicBertInTodaysKeys(const Json& old, std::string_view where) {
   return config;
 }
 
+void ExtendNomicBert(ModelConfig& config, int64_t positions, std::string_view where) {
+  N& own = config.own<N>();
+  GrowRotary(own.max_position_embeddings, positions, where, own.rotary);
+  own.n_positions = 0;
+}
+
 void CheckNomicBertConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
   if (HasValue(config.other, "head_dim") && GetInt(config.other, "head_dim", where, 1, INT32_MAX) != config.head_dim())

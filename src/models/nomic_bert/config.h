@@ -18,6 +18,7 @@ std::vector<Option<ModelConfig>> NomicBertOptions();
 void SetNomicBertDefaults(ModelConfig& config);
 void CompleteNomicBertConfig(ModelConfig& config, std::string_view where);
 Json NomicBertInTodaysKeys(const Json& config, std::string_view where);
+void ExtendNomicBert(ModelConfig& config, int64_t positions, std::string_view where);
 void CheckNomicBertConfig(const ModelConfig& config, std::string_view where);
 
 inline constexpr EncoderKeys kNomicBertKeys{.reversible = "", .attention_residual = ""};
