@@ -223,7 +223,7 @@ Outcome<EmbedQuery> Pipeline::PrepareEmbed(const TextInput& input, const EmbedOp
 Outcome<ClassifyQuery> Pipeline::PrepareClassify(const TextInput& input) const {
   RequireTask(PredictTask::kTextClassification);
   return Prepared<ClassifyQuery>([&](Outcome<ClassifyQuery>& outcome) {
-    outcome.value = {Encode(input)};
+    outcome.value.text = Encode(input);
     outcome.truncated = outcome.value.text.truncated;
   });
 }
@@ -292,6 +292,7 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   ForwardOptions forward;
   forward.head_only =
       !hidden || std::ranges::all_of(batch, [&](size_t number) { return sequences[number].first_token_only; });
+  if (options_.adjust_forward) options_.adjust_forward(forward);
   const ModelOutput output = model_->Forward(packed, forward);
   torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
   if (rows.dim() == 1) rows = rows.unsqueeze(1);  // multiple choice: [B]
@@ -339,9 +340,11 @@ std::vector<Outcome<Embedding>> Pipeline::Run(std::span<const EmbedQuery> querie
 std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const ClassifyQuery> queries) const {
   RequireTask(PredictTask::kTextClassification);
   const auto sequence = [](const ClassifyQuery& query) { return Sequence{&query.text, {}, 1}; };
-  return RunTexts(queries, sequence, [&](const ClassifyQuery&, std::span<const float> logits) {
+  return RunTexts(queries, sequence, [&](const ClassifyQuery& query, std::span<const float> logits) {
     std::vector<ClassScore> scores;
-    for (const auto& [label, score] : BestOf(ClassScores(logits, config()), static_cast<int>(config().num_labels)))
+    const std::vector<float> all =
+        query.raw_scores ? std::vector<float>(logits.begin(), logits.end()) : ClassScores(logits, config());
+    for (const auto& [label, score] : BestOf(all, static_cast<int>(config().num_labels)))
       scores.push_back({config().label_name(label), score});
     return scores;
   });
