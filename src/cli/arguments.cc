@@ -50,6 +50,10 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
+// The command that takes dashes inside the names of flags for underscores: other servers' flags, which users of theirs
+// have in scripts, are written so.
+constexpr const char* kDashes = "serve";
+
 // Reads the words of one command line, left to right.
 class Reader {
  public:
@@ -177,8 +181,10 @@ class Reader {
 
   // The option of that name, of the innermost command that has it.
   GivenFlag Find(const std::string& flag, const std::string& where) const {
+    std::string name = flag;
+    if (command().get_name() == kDashes && name.size() > 2) std::replace(name.begin() + 2, name.end(), '-', '_');
     for (size_t level = path_.size(); level-- > 0;) {
-      const CLI::Option* option = path_[level]->get_option_no_throw(flag);
+      const CLI::Option* option = path_[level]->get_option_no_throw(name);
       if (option != nullptr && option->nonpositional()) return {level, option, {}};
     }
     FailUsage("{}unknown flag {}{}", where, Shown(flag), Hint(flag));

@@ -40,6 +40,7 @@
 #include "models/family.h"
 #include "ops/threads.h"
 #include "quickstart/quickstart.h"
+#include "serve/serve.h"
 
 namespace lshformer {
 namespace {
@@ -151,6 +152,7 @@ JobResult RunPretrain(const PretrainOptions&) { ContinueWithModels(); }
 QuickstartResult RunQuickstart(const QuickstartOptions&) { ContinueWithModels(); }
 Table QuickstartTable(const QuickstartResult&) { ContinueWithModels(); }
 std::string QuickstartSummary(const QuickstartResult&, const QuickstartSide&) { ContinueWithModels(); }
+void RunServe(const ServeOptions&) { ContinueWithModels(); }
 JobResult RunTrain(const TrainOptions&) { ContinueWithModels(); }
 TuneResult RunTune(const TuneOptions&) { ContinueWithModels(); }
 Json ToJson(const TuneResult&) { ContinueWithModels(); }

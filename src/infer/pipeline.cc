@@ -312,6 +312,7 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   ForwardOptions forward;
   forward.head_only =
       !hidden || std::ranges::all_of(batch, [&](size_t number) { return sequences[number].first_token_only; });
+  if (options_.adjust_forward) options_.adjust_forward(forward);
   const ModelOutput output = model_->Forward(packed, forward);
   torch::Tensor rows = (hidden ? output.last_hidden_state : output.logits).contiguous();
   if (rows.dim() == 1) rows = rows.unsqueeze(1);  // multiple choice: [B]
@@ -334,9 +335,11 @@ std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const Clas
   RequireTask(PredictTask::kTextClassification);
   const auto sequence = [](const ClassifyQuery&, const Encoding& text) { return Sequence{&text, {}, 1}; };
   const auto part = [](const ClassifyQuery&, std::span<const float> logits) { return Copied(logits); };
-  return RunTexts(queries, sequence, part, [&](const ClassifyQuery&, const std::vector<float>& logits) {
+  return RunTexts(queries, sequence, part, [&](const ClassifyQuery& query, const std::vector<float>& logits) {
     std::vector<ClassScore> scores;
-    for (const auto& [label, score] : BestOf(ClassScores(logits, config()), static_cast<int>(config().num_labels)))
+    const std::vector<float> all =
+        query.raw_scores ? std::vector<float>(logits.begin(), logits.end()) : ClassScores(logits, config());
+    for (const auto& [label, score] : BestOf(all, static_cast<int>(config().num_labels)))
       scores.push_back({config().label_name(label), score});
     return scores;
   });

@@ -58,6 +58,9 @@ struct PredictOptions {
   // For inputs that do not say:
   EmbedOptions embedding;
   int top_k = 0;  // 0: fill-mask 5, question answering 1
+  // What a caller lays over the options of every forward call: what looks at its attentions, what is to be counted.
+  // From the thread that asks. May be empty.
+  std::function<void(ForwardOptions&)> adjust_forward = {};
 };
 
 struct TextInput {
@@ -125,6 +128,7 @@ struct ClassifyQuery {
   using Answer = std::vector<ClassScore>;  // best first
   Encoding text;
   std::vector<Encoding> further{};  // likewise
+  bool raw_scores = false;  // the head's outputs as they are
 };
 struct FillMaskQuery {
   using Answer = FilledMasks;
@@ -189,6 +193,7 @@ class Pipeline {
   std::string FilledText(const FilledMasks& filled, size_t mask, int32_t token) const;
 
   Model& model() const { return *model_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& config() const { return model_->config(); }
   const PredictOptions& options() const { return options_; }  // max_seq_length and top_k as they are in force
 

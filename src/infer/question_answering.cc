@@ -83,7 +83,9 @@ class QuestionRun {
   // After it the windows of all questions before `complete` have been run.
   void RunBatch(size_t complete) {
     if (!batch_.packed.further_streams.empty()) batch_.streams.Finish(batch_.packed);
-    const ModelOutput output = model_.Forward(batch_.packed, {});
+    ForwardOptions forward;
+    if (options_.adjust_forward) options_.adjust_forward(forward);
+    const ModelOutput output = model_.Forward(batch_.packed, forward);
     const WindowAnswers answers(batch_.packed, output);
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];

@@ -1,0 +1,63 @@
+// lshformer serve: a server of one or several models.
+#include "serve/serve.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/precision_flags.h"
+#include "jobs/use_matmul_precision.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct ServeFlags {
+  ServeOptions options = ServeTable().defaults;
+  PrecisionFlags precision;
+};
+
+// What a variable of the environment says and no flag does.
+void ReadVariables(const CLI::App& command, ServeOptions& options) {
+  for (const auto& [variable, name] : ServeVariables()) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0' || command.count(std::string("--") + name) > 0) continue;
+    const Option<ServeOptions>& option = *FindOption(ServeTable(), name);
+    if (const std::string wrong = TextError(ServeTable(), option, value); !wrong.empty())
+      FailUsage("{}: {}", variable, wrong);
+    option.read(Json{{option.name, option.from_text(value)}}, variable, options);
+  }
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("serve", "a server: models behind an address, over HTTP");
+  auto flags = std::make_shared<ServeFlags>();
+  ServeOptions& options = flags->options;
+  command->add_option("DIR", options.folders, "checkpoint folders, a model each")->required()->type_name("DIR");
+  const char* group = "Models";
+  command->add_option("--task", options.tasks, "what each model is asked, or all; else what its folder is for")
+      ->check(
+          OneOf({"fill-mask", "text-classification", "multiple-choice", "question-answering", "feature-extraction"}))
+      ->group(group);
+  command->add_option("--served_model_name", options.names, "a name for each model in place of its folder's")
+      ->type_name("NAME")
+      ->group(group);
+  AddTableFlags(*command, ServeTable(), options);
+  AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
+  AddAttentionFlags(*command, options.attention);
+  command->callback([command, flags, &common] {
+    ServeOptions& options = flags->options;
+    ReadVariables(*command, options);
+    options.precision = flags->precision.Chosen();
+    UseMatmulPrecision(flags->precision.ChosenMatmulPrecision());
+    options.json_log = common.log_format == "json" && !common.quiet;
+    RunServe(options);
+  });
+}
+
+}  // namespace lshformer::cli

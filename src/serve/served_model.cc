@@ -1,0 +1,379 @@
+#include "serve/served_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/logging.h"
+#include "models/family.h"
+#include "serve/request_error.h"
+#include "text/code_points.h"
+
+namespace lshformer {
+namespace {
+
+using enum RequestErrorType;
+
+// What the forward calls of this thread are told while a batch runs.
+struct RunningCall {
+  AttentionHook look;
+  AttentionCounts* counts;
+};
+thread_local const RunningCall* running_call = nullptr;
+
+void AdjustForward(ForwardOptions& forward) {
+  if (running_call == nullptr) return;
+  forward.attention_hook = &running_call->look;
+  forward.counts = running_call->counts;
+}
+
+PredictTask TaskOf(const std::string& folder, const std::string& task) {
+  if (!task.empty()) return ParsePredictTask(task);
+  // A Sentence-Transformers folder is for vectors, whatever head the encoder was trained with.
+  if (std::filesystem::exists(folder + "/modules.json")) return PredictTask::kFeatureExtraction;
+  const std::string path = folder + "/config.json";
+  const ModelConfig config = ReadModelConfig(path);
+  switch (TaskFromArchitectures(config, path)) {
+    case Task::kMaskedLm:
+    case Task::kPretraining:
+      return PredictTask::kFillMask;
+    case Task::kSequenceClassification:
+      return PredictTask::kTextClassification;
+    case Task::kMultipleChoice:
+      return PredictTask::kMultipleChoice;
+    case Task::kQuestionAnswering:
+      return PredictTask::kQuestionAnswering;
+    case Task::kEncoder:
+      break;
+  }
+  return PredictTask::kFeatureExtraction;
+}
+
+// The attention flags over the folder's own.
+void ChangeAttentionOf(const std::string& folder, const AttentionChanges& changes, ModelConfig& config) {
+  if (changes.attention.empty() && changes.keys.empty()) return;
+  if (!FamilyOf(config).encoder_layers)
+    FailOption("attention", "{}: a model of type \"{}\" has no self-attention", Shown(folder, 120), config.model_type);
+  const std::vector<AttentionSpec> made_with = config.attention;
+  changes.Apply(config.attention);
+  if (!std::ranges::equal(made_with, config.attention, SameWork))
+    Warn("{}: runs with another attention than it was made with; its answers change", Shown(folder, 120));
+}
+
+int64_t SizeOf(const Encoding& text) { return static_cast<int64_t>(text.ids.size()); }
+
+std::string TooLong(const std::string& place, int64_t tokens, int64_t limit) {
+  return fmt::format("{} has {} tokens, expected at most {}; \"truncate\": true cuts it", place, tokens, limit);
+}
+
+// An error of the pipeline that begins with its own name of the input, by its place in the request.
+[[noreturn]] void FailInput(const std::string& error, const std::string& place) {
+  const std::string_view own = "\"text\"";
+  FailRequest(kValidation, "{}", error.starts_with(own) ? place + error.substr(own.size()) : place + ": " + error);
+}
+
+// How a request's body calls its i-th input.
+std::string PlaceOf(const ApiRequest& request, size_t i) {
+  const bool openai = request.route == Route::kOpenAiEmbeddings;
+  if (request.single) return openai ? "\"input\"" : "\"inputs\"";
+  switch (request.route) {
+    case Route::kRerank:
+      return fmt::format("\"texts\"[{}]", i);
+    case Route::kCohereRerank:
+      return fmt::format("\"documents\"[{}]", i);
+    case Route::kSimilarity:
+      return i == 0 ? "\"source_sentence\"" : fmt::format("\"sentences\"[{}]", i - 1);
+    default:
+      return fmt::format("\"{}\"[{}]", openai ? "input" : "inputs", i);
+  }
+}
+
+}  // namespace
+
+ServedModel::ServedModel(std::string name, Pipeline pipeline, const ServeOptions& options)
+    : name_(std::move(name)), pipeline_(std::move(pipeline)), auto_truncate_(options.auto_truncate) {}
+
+ServedModel ServedModel::Load(const std::string& folder, const std::string& name, const std::string& task,
+                              const ServeOptions& options) {
+  RequirePrecision(options.precision, Marked(options.precision == Precision::kBFloat16 ? "bf16" : "int8").c_str());
+  PredictOptions predict;
+  predict.task = TaskOf(folder, task);
+  predict.batch_tokens = options.max_batch_tokens;
+  predict.precision = options.precision;
+  predict.adjust_forward = AdjustForward;
+  if (!options.pooling.empty()) predict.embedding.pooling = ParsePooling(options.pooling);
+  Pipeline pipeline = Pipeline::Load(
+      folder, "", predict, [&](ModelConfig& config) { ChangeAttentionOf(folder, options.attention, config); });
+  ServedModel model(name, std::move(pipeline), options);
+  if (predict.task == PredictTask::kFeatureExtraction && options.pooling.empty() &&
+      model.pipeline().options().embedding.pooling == Pooling::kNone)
+    Warn("{}: does not say how a text's vector is made; it is the mean ({} says another)", Shown(folder, 120),
+         OptionName{"pooling"});
+  return model;
+}
+
+int64_t ServedModel::parameter_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : pipeline_.model().NamedParameters())
+    bytes += tensor.numel() * static_cast<int64_t>(tensor.element_size());
+  return bytes;
+}
+
+Pooling ServedModel::EmbedPooling() const {
+  const Pooling pooling = pipeline_.options().embedding.pooling;
+  return pooling == Pooling::kNone ? Pooling::kMean : pooling;
+}
+
+bool ServedModel::IsReranker() const {
+  return task() == PredictTask::kTextClassification && pipeline_.config().num_labels == 1;
+}
+
+void ServedModel::RequireRoute(const ApiRequest& request) const {
+  PredictTask wanted = PredictTask::kFeatureExtraction;
+  switch (request.route) {
+    case Route::kPredict:
+    case Route::kRerank:
+    case Route::kCohereRerank:
+      wanted = PredictTask::kTextClassification;
+      break;
+    case Route::kFillMask:
+      wanted = PredictTask::kFillMask;
+      break;
+    case Route::kQuestionAnswering:
+      wanted = PredictTask::kQuestionAnswering;
+      break;
+    case Route::kMultipleChoice:
+      wanted = PredictTask::kMultipleChoice;
+      break;
+    default:
+      break;
+  }
+  if (task() != wanted)
+    FailRequest(kBackend, "the model \"{}\" is for {}, not for {}", name_, Name(task()), Name(wanted));
+  if ((request.route == Route::kRerank || request.route == Route::kCohereRerank) && !IsReranker())
+    FailRequest(kBackend, "the model \"{}\" has {} labels; one that ranks texts has one", name_,
+                pipeline_.config().num_labels);
+}
+
+EmbedOptions ServedModel::EmbedOptionsOf(const ApiRequest& request) const {
+  EmbedOptions options = pipeline_.options().embedding;
+  options.pooling = request.route == Route::kEmbedAll ? Pooling::kNone : EmbedPooling();
+  const bool whole = request.dimensions == 0 || request.dimensions == pipeline_.config().hidden_size;
+  options.normalize = request.normalize && whole &&
+                      request.route != Route::kEmbedAll;  // vectors that are cut get their length afterwards
+  if (request.dimensions > pipeline_.config().hidden_size)
+    FailRequest(kValidation, "\"dimensions\": expected at most {}, got {}", pipeline_.config().hidden_size,
+                request.dimensions);
+  return options;
+}
+
+void ServedModel::CheckIds(std::span<const int32_t> ids, const std::string& place) const {
+  const int32_t most = pipeline_.tokenizer().vocab_size();
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= most)
+      FailRequest(kValidation, "{}[{}]: expected a token below {}, got {}", place, i, most, ids[i]);
+}
+
+Encoding ServedModel::Encode(const ApiInput& input, const ApiRequest& request, const std::string& place,
+                             bool& truncated) const {
+  const Tokenizer& tokenizer = pipeline_.tokenizer();
+  const TextTemplate::Form& form = tokenizer.text_template().Of(input.pair ? 2 : 1);
+  Encoding text;
+  if (!input.is_ids) {
+    text = tokenizer.Encode(input.text, input.pair, {});
+    if (text.ids.size() <= form.tokens()) FailRequest(kValidation, "{} has no tokens: it is blank", place);
+  } else {
+    CheckIds(input.ids, place);
+    const auto push = [&](const std::vector<TextTemplate::Token>& tokens) {
+      for (const TextTemplate::Token& token : tokens) text.Push(token.id, token.type, 0, 0);
+    };
+    // As /tokenize gives them, with what stands around a text, or without.
+    const bool whole = !form.before.empty() && input.ids.front() == form.before.front().id;
+    if (!whole) push(form.before);
+    for (const int32_t id : input.ids) text.Push(id, form.first_type, 0, 0);
+    if (!whole) push(form.after);
+  }
+  const int64_t limit = max_input_length(), over = SizeOf(text) - limit;
+  if (over > 0) {
+    if (!request.truncate.value_or(auto_truncate_)) FailRequest(kValidation, "{}", TooLong(place, SizeOf(text), limit));
+    if (input.pair)
+      FailRequest(kValidation, "{}: of a pair \"truncation_direction\" is that of the model's tokenizer", place);
+    const size_t kept = text.ids.size() - static_cast<size_t>(over);
+    text.Remove(request.cut_left ? form.before.size() : kept - form.after.size(), static_cast<size_t>(over));
+    truncated = true;
+  }
+  return text;
+}
+
+PreparedQuery ServedModel::PrepareText(const ApiInput& input, const ApiRequest& request,
+                                       const std::string& place) const {
+  const bool embeds = task() == PredictTask::kFeatureExtraction;
+  PreparedQuery prepared;
+  prepared.characters = CountCodePoints(input.text) + (input.pair ? CountCodePoints(*input.pair) : 0);
+  Outcome<EmbedQuery> embed;
+  Outcome<ClassifyQuery> classify;
+  if (embeds) embed.value.options = EmbedOptionsOf(request);
+  if (input.is_ids || request.cut_left != pipeline_.tokenizer().truncates_left()) {
+    (embeds ? embed.value.text : classify.value.text) = Encode(input, request, place, prepared.truncated);
+  } else {
+    const TextInput text{input.text, input.pair};
+    if (embeds)
+      embed = pipeline_.PrepareEmbed(text, embed.value.options);
+    else
+      classify = pipeline_.PrepareClassify(text);
+    if (const std::string& error = embeds ? embed.error : classify.error; !error.empty()) FailInput(error, place);
+    prepared.truncated = embed.truncated || classify.truncated;
+    if (prepared.truncated && !request.truncate.value_or(auto_truncate_))
+      FailRequest(kValidation, "{}",
+                  TooLong(place, SizeOf(pipeline_.tokenizer().Encode(input.text, input.pair, {})), max_input_length()));
+  }
+  classify.value.raw_scores = request.raw_scores || request.route != Route::kPredict;
+  prepared.tokens = SizeOf(embeds ? embed.value.text : classify.value.text);
+  if (embeds)
+    prepared.query = std::move(embed.value);
+  else
+    prepared.query = std::move(classify.value);
+  return prepared;
+}
+
+// Masks, a question, a question with options.
+PreparedQuery ServedModel::PrepareOther(const ApiRequest& request) const {
+  PreparedQuery prepared;
+  std::string error;
+  const auto take = [&](auto outcome) {
+    error = outcome.error;
+    prepared.truncated = outcome.truncated;
+    prepared.query = std::move(outcome.value);
+  };
+  if (request.route == Route::kQuestionAnswering) {
+    take(pipeline_.PrepareQuestion({request.question, request.context}, request.top_k));
+    const auto& query = std::get<QuestionQuery>(prepared.query);
+    for (const ContextWindow& window : query.windows)
+      prepared.tokens += query.first + 1 + static_cast<int64_t>(window.end - window.begin);
+  } else {
+    take(pipeline_.PrepareChoose({request.question, request.context, request.options}));
+    for (const Encoding& option : std::get<ChooseQuery>(prepared.query).options) prepared.tokens += SizeOf(option);
+  }
+  if (!error.empty()) FailRequest(kValidation, "{}", error);
+  prepared.characters = CountCodePoints(request.question) + CountCodePoints(request.context);
+  return prepared;
+}
+
+std::vector<PreparedQuery> ServedModel::Prepare(const ApiRequest& request) const {
+  RequireRoute(request);
+  if (!request.prompt_name.empty())
+    FailRequest(kValidation, "\"prompt_name\": the model has no prompt \"{}\"", Shown(request.prompt_name));
+  std::vector<PreparedQuery> prepared;
+  if (request.inputs.empty()) {
+    prepared.push_back(PrepareOther(request));
+    if (prepared.back().truncated && !request.truncate.value_or(auto_truncate_))
+      FailRequest(kValidation,
+                  "\"context\" has more than {} tokens with question and options; \"truncate\": true cuts it",
+                  max_input_length());
+    return prepared;
+  }
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const ApiInput& input = request.inputs[i];
+    const std::string place = PlaceOf(request, i);
+    if (request.route != Route::kFillMask) {
+      prepared.push_back(PrepareText(input, request, place));
+      continue;
+    }
+    if (input.is_ids || input.pair) FailRequest(kValidation, "{}: expected a text", place);
+    Outcome<FillMaskQuery> query = pipeline_.PrepareFillMask({input.text}, request.top_k);
+    if (!query.ok()) FailInput(query.error, place);
+    if (query.truncated && !request.truncate.value_or(auto_truncate_))
+      FailRequest(kValidation, "{}",
+                  TooLong(place, SizeOf(pipeline_.tokenizer().Encode(input.text)), max_input_length()));
+    const int64_t tokens = SizeOf(query.value.text);
+    prepared.push_back({std::move(query.value), tokens, CountCodePoints(input.text), query.truncated});
+  }
+  return prepared;
+}
+
+namespace {
+
+template <class Query>
+std::vector<Outcome<ModelAnswer>> RunAs(const Pipeline& pipeline, std::vector<ModelQuery>& queries) {
+  std::vector<Query> own;
+  for (ModelQuery& query : queries) own.push_back(std::move(std::get<Query>(query)));
+  std::vector<Outcome<ModelAnswer>> outcomes;
+  const auto keep = [&](const auto& found) {
+    for (const auto& outcome : found) outcomes.push_back({outcome.value, outcome.error, outcome.truncated});
+  };
+  if constexpr (std::is_same_v<Query, QuestionQuery>) {
+    pipeline.Run(own, [&](size_t, std::span<const Outcome<std::vector<SpanAnswer>>> found) { keep(found); });
+  } else {
+    keep(pipeline.Run(own));
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+std::vector<Outcome<ModelAnswer>> ServedModel::Run(std::vector<ModelQuery> queries,
+                                                   const std::function<void()>& give_up,
+                                                   AttentionCounts& counts) const {
+  const auto look = [&](const AttentionSite&) {
+    give_up();
+    return torch::Tensor();  // it is computed
+  };
+  const RunningCall call{look, &counts};
+  running_call = &call;
+  struct Forget {
+    ~Forget() { running_call = nullptr; }
+  } forget;
+  switch (task()) {
+    case PredictTask::kFillMask:
+      return RunAs<FillMaskQuery>(pipeline_, queries);
+    case PredictTask::kTextClassification:
+      return RunAs<ClassifyQuery>(pipeline_, queries);
+    case PredictTask::kMultipleChoice:
+      return RunAs<ChooseQuery>(pipeline_, queries);
+    case PredictTask::kQuestionAnswering:
+      return RunAs<QuestionQuery>(pipeline_, queries);
+    case PredictTask::kFeatureExtraction:
+      break;
+  }
+  return RunAs<EmbedQuery>(pipeline_, queries);
+}
+
+std::string ServedModel::Tokenize(const ApiRequest& request) const {
+  const Tokenizer& tokenizer = pipeline_.tokenizer();
+  Json answer = Json::array();
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const ApiInput& input = request.inputs[i];
+    const std::string place = PlaceOf(request, i);
+    if (input.is_ids || input.pair) FailRequest(kValidation, "{}: expected a text", place);
+    EncodeOptions options;
+    options.add_special_tokens = request.add_special_tokens;
+    const Encoding text = tokenizer.Encode(input.text, {}, options);
+    const CodePointIndex code_points(input.text);
+    Json& tokens = answer.emplace_back(Json::array());
+    for (size_t t = 0; t < text.ids.size(); ++t) {
+      const auto [start, stop] = text.offsets[t];
+      const bool special = stop == start && tokenizer.IsSpecial(text.ids[t]);  // not one that the text itself has
+      tokens.push_back({{"id", text.ids[t]},
+                        {"text", special ? tokenizer.Token(text.ids[t]) : std::string(code_points.Slice(start, stop))},
+                        {"special", special},
+                        {"start", special ? Json() : Json(start)},
+                        {"stop", special ? Json() : Json(stop)}});
+    }
+  }
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string ServedModel::Decode(const ApiRequest& request) const {
+  Json answer = Json::array();
+  for (size_t i = 0; i < request.ids.size(); ++i) {
+    CheckIds(request.ids[i], request.single ? "\"ids\"" : fmt::format("\"ids\"[{}]", i));
+    answer.push_back(pipeline_.tokenizer().Decode(request.ids[i], request.skip_special_tokens));
+  }
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace lshformer

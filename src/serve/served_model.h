@@ -1,0 +1,68 @@
+// A model that is served: a pipeline, and what requests ask of it beyond a pipeline's inputs.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "infer/pipeline.h"
+#include "kernels/counts.h"
+#include "serve/api_request.h"
+#include "serve/options.h"
+
+namespace lshformer {
+
+using ModelQuery = std::variant<EmbedQuery, ClassifyQuery, FillMaskQuery, ChooseQuery, QuestionQuery>;
+using ModelAnswer =
+    std::variant<Embedding, std::vector<ClassScore>, FilledMasks, std::vector<OptionScore>, std::vector<SpanAnswer>>;
+
+struct PreparedQuery {
+  ModelQuery query;
+  int64_t tokens = 0, characters = 0;  // of a question with a long context those of all windows
+  bool truncated = false;
+};
+
+class ServedModel {
+ public:
+  ServedModel(std::string name, Pipeline pipeline, const ServeOptions& options);
+  // `task`: as --task; "": what "architectures" in config.json say.
+  static ServedModel Load(const std::string& folder, const std::string& name, const std::string& task,
+                          const ServeOptions& options);
+
+  const std::string& name() const { return name_; }
+  PredictTask task() const { return pipeline_.options().task; }
+  const Pipeline& pipeline() const { return pipeline_; }
+  int64_t max_input_length() const { return pipeline_.options().max_seq_length; }  // tokens
+  int64_t parameter_bytes() const;
+  Pooling EmbedPooling() const;  // of /embed
+  // One output: it says how well the second text suits the first.
+  bool IsReranker() const;
+
+  // The inputs of a request as queries. RequestError that names the item: 422 where one is too long and may not be cut
+  // or cannot be read, 424 where the model is for another task.
+  std::vector<PreparedQuery> Prepare(const ApiRequest& request) const;
+  // Answers in the order of the queries. `give_up` is called by every attention: what it throws ends
+  // the run. `counts` gets what is computed.
+  std::vector<Outcome<ModelAnswer>> Run(std::vector<ModelQuery> queries, const std::function<void()>& give_up,
+                                        AttentionCounts& counts) const;
+
+  // [[{id, text, special, start, stop}]] of a request's inputs, and the texts of tokens, as JSON.
+  std::string Tokenize(const ApiRequest& request) const;
+  std::string Decode(const ApiRequest& request) const;
+
+ private:
+  void RequireRoute(const ApiRequest& request) const;
+  Encoding Encode(const ApiInput& input, const ApiRequest& request, const std::string& place, bool& truncated) const;
+  PreparedQuery PrepareText(const ApiInput& input, const ApiRequest& request, const std::string& place) const;
+  PreparedQuery PrepareOther(const ApiRequest& request) const;
+  EmbedOptions EmbedOptionsOf(const ApiRequest& request) const;
+  void CheckIds(std::span<const int32_t> ids, const std::string& place) const;
+
+  std::string name_;
+  Pipeline pipeline_;
+  bool auto_truncate_;
+};
+
+}  // namespace lshformer

@@ -1,0 +1,165 @@
+// `lshformer serve` as its users run it: started, asked over the wire, stopped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/json.h"
+#include "cli/random_models.h"
+#include "serve/client.h"
+#include "serve/server_process.h"
+#include "util/command.h"
+
+namespace lshformer {
+namespace {
+
+using testing::Client;
+using testing::CommandResult;
+using ::testing::HasSubstr;
+using testing::Reply;
+using testing::RunCommand;
+using testing::ServerProcess;
+using ::testing::StartsWith;
+using testing::TempFolder;
+
+class ServeProgramTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    models_ = new TempFolder;
+    SaveRandomModels(*models_, {{"vectors", Task::kEncoder},
+                                {"labels", Task::kSequenceClassification},
+                                {"masks", Task::kMaskedLm},
+                                {"questions", Task::kQuestionAnswering}});
+  }
+  static void TearDownTestSuite() {
+    delete models_;
+    models_ = nullptr;
+  }
+  static std::string Folder(const std::string& name) { return *models_ / name; }
+
+  // What `predict` answers to one text, its one key's value.
+  static Json Predicted(std::vector<std::string> words) {
+    words.insert(words.begin(), {LSHFORMER_BINARY, "predict"});
+    words.insert(words.end(), {"--output", "-"});
+    const CommandResult result = RunCommand(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const Json answer = ParseJson(result.out, "predict");
+    return answer.begin().value();
+  }
+
+  static inline TempFolder* models_ = nullptr;
+};
+
+Json Body(const Reply& reply) {
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  return ParseJson(reply.body, "answer");
+}
+
+// Alone, in a batch, beside the load of other connections, over every route: the digits of predict.
+TEST_F(ServeProgramTest, AnswersAreThoseOfPredictWhateverIsAskedBeside) {
+  const Json vector = Predicted({"--model_name_or_path", Folder("vectors"), "--task", "feature-extraction", "--pooling",
+                                 "mean", "--normalize", "--text", "the of that it was"});
+  ServerProcess server({Folder("vectors")});
+  EXPECT_THAT(server.line(), StartsWith("listening on http://127.0.0.1:"));
+  std::atomic<bool> done = false;
+  std::vector<std::thread> load;
+  for (int t = 0; t < 3; ++t)
+    load.emplace_back([&, t] {
+      Client client(server.port());
+      for (int i = 0; !done; ++i) {
+        std::string text = "to";
+        for (int word = 0; word < (i * 7 + t) % 40; ++word) text += " and";
+        EXPECT_EQ(client.Post("/embed", R"({"inputs": [")" + text + R"(", "in a is"]})").status, 200);
+      }
+    });
+  Client client(server.port());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Body(client.Post("/embed", R"({"inputs": "the of that it was"})"))[0], vector);
+    EXPECT_EQ(Body(client.Post("/embed", R"({"inputs": ["on are", "the of that it was", "as"]})"))[1], vector);
+    EXPECT_EQ(Body(client.Post("/", R"({"inputs": "the of that it was"})"))[0], vector);
+    EXPECT_EQ(Body(client.Post("/v1/embeddings", R"({"input": "the of that it was"})"))["data"][0]["embedding"],
+              vector);
+  }
+  done = true;
+  for (std::thread& thread : load) thread.join();
+}
+
+TEST_F(ServeProgramTest, EachFolderHasItsTask) {
+  ServerProcess server({Folder("labels"), Folder("masks"), Folder("questions")});
+  Client client(server.port());
+  EXPECT_EQ(Body(client.Post("/predict", R"({"model": "labels", "inputs": "the of"})")),
+            Predicted({"--model_name_or_path", Folder("labels"), "--task", "text-classification", "--text", "the of"}));
+  EXPECT_EQ(Body(client.Post("/fill_mask", R"({"model": "masks", "inputs": "the [MASK] of"})")),
+            Predicted({"--model_name_or_path", Folder("masks"), "--task", "fill-mask", "--text", "the [MASK] of"}));
+  const Json asked = Predicted({"--model_name_or_path", Folder("questions"), "--task", "question-answering",
+                                "--question", "in a", "--context", "the of and to in a is that it"});
+  EXPECT_EQ(
+      Body(client.Post("/question_answering",
+                       R"({"model": "questions", "question": "in a", "context": "the of and to in a is that it"})")),
+      asked[0]);
+  EXPECT_EQ(client.Post("/predict", R"({"model": "nothing", "inputs": "the"})").status, 404);
+  EXPECT_EQ(Body(client.Get("/v1/models"))["data"].size(), 3U);
+}
+
+TEST_F(ServeProgramTest, FlagsInBothSpellingsAndFromTheEnvironment) {
+  ServerProcess server({Folder("vectors"), "--max-client-batch-size", "2", "--payload_limit", "200"},
+                       {"MAX_CLIENT_BATCH_SIZE=7", "API_KEY=secret", "AUTO_TRUNCATE=true"});
+  Client client(server.port());
+  const std::string key = "Authorization: Bearer secret\r\n";
+  EXPECT_EQ(client.Post("/embed", R"({"inputs": "the"})").status, 401);
+  const Json info = Body(client.Get("/info", key));
+  EXPECT_EQ(info["max_client_batch_size"], 2);
+  EXPECT_EQ(info["auto_truncate"], true);
+  EXPECT_EQ(client.Post("/embed", R"({"inputs": ["the", "of", "and"]})", key).status, 422);
+  EXPECT_EQ(client.Post("/embed", std::string(201, ' '), key).status, 413);
+}
+
+// What was accepted is answered after the signal, and the status is that of the signal.
+TEST_F(ServeProgramTest, StopsWhenWhatItAcceptedIsDone) {
+  std::string context;
+  for (int i = 0; i < 20'000; ++i) context += "the of and to in a ";
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ServerProcess server({Folder("questions")});
+    Client idle(server.port()), asks(server.port());
+    std::thread ask([&] {
+      const Reply reply = asks.Post("/question_answering", R"({"question": "in a", "context": ")" + context + "\"}");
+      EXPECT_EQ(reply.status, 200) << reply.body;
+      EXPECT_EQ(reply.Header("connection"), "close");
+    });
+    while (idle.Get("/metrics").body.find("\nlshformer_inputs_running 1\n") == std::string::npos) {
+    }
+    server.Signal(signal);
+    ask.join();
+    EXPECT_EQ(server.Wait(), 128 + signal) << server.Errors();
+    EXPECT_TRUE(idle.IsClosed());
+    EXPECT_THAT(server.Errors(), HasSubstr(signal == SIGTERM ? "stopped by SIGTERM; 1 requests were answered"
+                                                             : "stopped by SIGINT; 1 requests were answered"));
+    EXPECT_THROW(Client(server.port()), std::exception);
+  }
+}
+
+TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
+  ServerProcess server({Folder("vectors")});
+  const auto wrong = [](std::vector<std::string> words, int status) {
+    words.insert(words.begin(), {LSHFORMER_BINARY, "serve"});
+    const CommandResult result = RunCommand(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", std::to_string(server.port())}, 1), HasSubstr("cannot listen on"));
+  EXPECT_THAT(wrong({Folder("missing"), "--port", "0"}, 1), HasSubstr("missing"));
+  EXPECT_THAT(wrong({"--port", "0"}, 2), HasSubstr("DIR"));
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "70000"}, 2), HasSubstr("--port: expected 0 to 65535"));
+  EXPECT_THAT(wrong({Folder("vectors"), Folder("vectors"), "--port", "0"}, 2), HasSubstr("--served_model_name"));
+  EXPECT_THAT(wrong({Folder("vectors"), "--max-client-batch-size", "9999", "--port", "0"}, 2),
+              HasSubstr("--max_client_batch_size: expected at most 512"));
+}
+
+}  // namespace
+}  // namespace lshformer
