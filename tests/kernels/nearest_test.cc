@@ -19,11 +19,11 @@ namespace {
 class NearestTest : public EveryIsa {};
 INSTANTIATE_TEST_SUITE_P(Isas, NearestTest, AllIsas(), NameOfIsa);
 
-VectorRows RowsOf(const std::vector<float>& data, int64_t columns, int64_t stride) {
+VectorRows MatrixOf(const std::vector<float>& data, int64_t columns, int64_t stride) {
   return {data.data(), static_cast<int64_t>(data.size()) / stride, columns, stride};
 }
 
-std::vector<float> ProductsOf(const VectorRows& rows, std::span<const float> queries) {
+std::vector<float> AllProducts(const VectorRows& rows, std::span<const float> queries) {
   const auto count = static_cast<int64_t>(queries.size()) / rows.columns;
   std::vector<float> products(static_cast<size_t>(count * rows.rows));
   QueryProducts(rows, queries.data(), count, products.data());
@@ -36,8 +36,8 @@ TEST_P(NearestTest, ProductsAreDotProducts) {
     for (int64_t count = 0; count <= 9; ++count) {
       const int64_t stride = columns + 3;
       const std::vector<float> data = Random(count * stride, 1), queries = Random(3 * columns, 2);
-      const VectorRows rows = RowsOf(data, columns, stride);
-      const std::vector<float> products = ProductsOf(rows, queries);
+      const VectorRows rows = MatrixOf(data, columns, stride);
+      const std::vector<float> products = AllProducts(rows, queries);
       for (int64_t query = 0; query < 3; ++query)
         for (int64_t row = 0; row < count; ++row) {
           double want = 0, size = 0;
@@ -53,16 +53,16 @@ TEST_P(NearestTest, ProductsAreDotProducts) {
 TEST_P(NearestTest, BitsDoNotDependOnTheNeighbours) {
   constexpr int64_t kColumns = 77, kCount = 11;
   const std::vector<float> data = Random(kCount * kColumns, 3), queries = Random(5 * kColumns, 4);
-  const std::vector<float> together = ProductsOf(RowsOf(data, kColumns, kColumns), queries);
+  const std::vector<float> together = AllProducts(MatrixOf(data, kColumns, kColumns), queries);
   for (int64_t query = 0; query < 5; ++query)
     for (int64_t row = 0; row < kCount; ++row) {
       const VectorRows one{data.data() + row * kColumns, 1, kColumns, kColumns};
-      EXPECT_EQ(ProductsOf(one, {queries.data() + query * kColumns, kColumns})[0], together[query * kCount + row]);
+      EXPECT_EQ(AllProducts(one, {queries.data() + query * kColumns, kColumns})[0], together[query * kCount + row]);
     }
 }
 
 // All groups by their best rows in the order that the header promises.
-std::vector<NearRow> Sorted(const std::vector<float>& products, const std::vector<int64_t>& begins) {
+std::vector<NearRow> SortedGroups(const std::vector<float>& products, const std::vector<int64_t>& begins) {
   std::vector<NearRow> best;
   for (size_t group = 0; group + 1 < begins.size(); ++group) {
     NearRow found{-1, 0};
@@ -87,8 +87,8 @@ TEST_P(NearestTest, FindsTheBestGroupsOnAnyNumberOfThreads) {
   std::iota(rows_alone.begin(), rows_alone.end(), 0);
   for (int64_t size = 0; groups.back() < kCount; size = (size + 7) % 900)  // some empty, one of many rows
     groups.push_back(std::min<int64_t>(kCount, groups.back() + size));
-  const VectorRows rows = RowsOf(data, kColumns, kColumns);
-  const std::vector<float> products = ProductsOf(rows, queries);
+  const VectorRows rows = MatrixOf(data, kColumns, kColumns);
+  const std::vector<float> products = AllProducts(rows, queries);
   const int before = Threads();
   for (const int threads : {1, 2, 5})
     for (const std::vector<int64_t>* begins : {&rows_alone, &groups}) {
@@ -98,7 +98,7 @@ TEST_P(NearestTest, FindsTheBestGroupsOnAnyNumberOfThreads) {
       ASSERT_EQ(found.size(), 70U);
       for (size_t query = 0; query < found.size(); ++query) {
         const auto from = products.begin() + static_cast<int64_t>(query) * kCount;
-        std::vector<NearRow> want = Sorted({from, from + kCount}, *begins);
+        std::vector<NearRow> want = SortedGroups({from, from + kCount}, *begins);
         want.resize(std::min<size_t>(want.size(), 20));
         ASSERT_EQ(found[query].size(), want.size());
         for (size_t i = 0; i < want.size(); ++i) {
