@@ -85,7 +85,8 @@ Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
   constexpr const char* kReason = "has no meaning for --task retrieval";
   RefuseFlags(command,
               {"--validation_file", "--task_name", "--data_dir", "--per_device_eval_batch_size", "--compare_exact",
-               "--predictions", "--references", "--na_prob_file", "--na_prob_thresh"},
+               "--predictions", "--references", "--na_prob_file", "--na_prob_thresh", "--long_text", "--window_pooling",
+               "--prompt_name"},
               kReason);
   RefuseFlags(command, kMaskingFlags, kReason);
   CheckAnswerFlags(command, flags.job.answers, /*question_answering=*/false);

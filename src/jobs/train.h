@@ -19,8 +19,8 @@ struct SimilarityOptions {
   double triplet_margin = 5;
   std::string matryoshka_dims;  // "384,128,64"; "": none
   int64_t gradient_cache_chunk = 0;
-  std::string prompts;  // JSON: what stands before the texts of a column
-  std::string pooling = "mean";
+  std::string prompts;               // JSON: what stands before the texts of a column
+  std::string pooling;               // "": what a Sentence-Transformers folder says, else mean
   std::string teacher_name_or_path;  // "": none; else its vectors are learned, in place of a loss
 };
 

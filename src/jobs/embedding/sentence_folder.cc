@@ -21,14 +21,16 @@ void Write(const std::string& path, const Json& object) { WriteFileAtomically(pa
 void WriteSentenceFolder(const std::string& folder, const SentenceFolder& made) {
   MakeFolder(folder + "/" + kPoolingFolder);
   MakeFolder(folder + "/" + kNormalizeFolder);
-  Write(folder + "/" + kPoolingFolder + "/config.json", {{"word_embedding_dimension", made.width},
-                                                         {"pooling_mode_cls_token", made.pooling == Pooling::kCls},
-                                                         {"pooling_mode_mean_tokens", made.pooling == Pooling::kMean},
-                                                         {"pooling_mode_max_tokens", false},
-                                                         {"pooling_mode_mean_sqrt_len_tokens", false},
-                                                         {"pooling_mode_weightedmean_tokens", false},
-                                                         {"pooling_mode_lasttoken", false},
-                                                         {"include_prompt", true}});
+  const auto is = [&](Pooling pooling) { return made.pooling == pooling; };
+  Write(folder + "/" + kPoolingFolder + "/config.json",
+        {{"word_embedding_dimension", made.width},
+         {"pooling_mode_cls_token", is(Pooling::kCls)},
+         {"pooling_mode_mean_tokens", is(Pooling::kMean)},
+         {"pooling_mode_max_tokens", is(Pooling::kMax)},
+         {"pooling_mode_mean_sqrt_len_tokens", is(Pooling::kMeanSqrtLen)},
+         {"pooling_mode_weightedmean_tokens", is(Pooling::kWeightedMean)},
+         {"pooling_mode_lasttoken", is(Pooling::kLastToken)},
+         {"include_prompt", true}});
   Write(folder + "/sentence_bert_config.json", {{"max_seq_length", made.max_seq_length}, {"do_lower_case", false}});
   Write(folder + "/config_sentence_transformers.json",
         {{"prompts", made.prompts}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}});

@@ -20,7 +20,9 @@ const OptionTable<SimilarityOptions>& SimilarityTable() {
                "the gradient of all; 0: all at once"),
        Text("prompts", &S::prompts, "what stands before the texts of a column, '{\"anchor\": \"query: \"}'")
            .Syntax("JSON"),
-       Names("pooling", &S::pooling, {"cls", "mean"}, "a vector is that of [CLS], or the mean"),
+       Names("pooling", &S::pooling, {"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"},
+             "how states become a vector; default: what a Sentence-Transformers folder says, else mean")
+           .OrNone(),
        Path("teacher_name_or_path", &S::teacher_name_or_path, "DIR",
             "a model of the same vocabulary whose vectors are learned, in place of a loss")
            .MeaninglessIf([](const S& options) {

@@ -16,6 +16,7 @@
 #include "jobs/embedding/evaluate_groups.h"
 #include "jobs/embedding/sentence_folder.h"
 #include "jobs/search/passages.h"
+#include "nn/sentence/module_files.h"
 
 namespace lshformer {
 namespace {
@@ -121,13 +122,27 @@ ModelPtr LoadTeacher(const TrainOptions& options, const ModelConfig& student) {
   return teacher;
 }
 
-SimilarityLossOptions LossOptions(const SimilarityOptions& options, SimilarityLossType type, int64_t width) {
-  SimilarityLossOptions loss{type,
-                             options.scale,
-                             options.triplet_margin,
-                             ParseDims(options.matryoshka_dims),
-                             options.gradient_cache_chunk,
-                             ParsePooling(options.pooling)};
+// What the loss's vectors are made by, and the folder that is left says so. Error where modules stand behind the
+// pooling whose weights a training would lose.
+Pooling PoolingOf(const SimilarityOptions& options, const std::string& folder) {
+  if (!options.pooling.empty()) return ParsePooling(options.pooling);
+  if (folder.empty() || SentenceModules::Read(folder) == nullptr) return Pooling::kMean;
+  std::vector<Pooling> modes;
+  for (const ModuleEntry& entry : ReadModuleEntries(folder)) {
+    if (entry.kind == ModuleKind::kPooling) modes = ReadPoolingModule(entry.folder).first.modes;
+    if (entry.kind == ModuleKind::kDense || entry.kind == ModuleKind::kLayerNorm)
+      Fail("{}: has a module with weights behind its pooling, which is not trained; {} leaves it out",
+           Shown(folder, 120), OptionName{"pooling"});
+  }
+  if (modes.size() != 1) Fail("{}: pools in several ways; {} chooses one", Shown(folder, 120), OptionName{"pooling"});
+  return modes.front();
+}
+
+SimilarityLossOptions LossOptions(const SimilarityOptions& options, SimilarityLossType type, int64_t width,
+                                  Pooling pooling) {
+  SimilarityLossOptions loss{
+      type,   options.scale, options.triplet_margin, ParseDims(options.matryoshka_dims), options.gradient_cache_chunk,
+      pooling};
   for (const int64_t dim : loss.dims)
     if (dim > width) FailOption("matryoshka_dims", "expected at most {}, the model's, got {}", width, dim);
   return loss;
@@ -144,7 +159,8 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
   if (job.do_eval) CheckRows(data.validation, type, teaches);
   const Json prompts = ParsePrompts(similarity.prompts, ColumnsOf(data));
   job.model = MakeModel(options.model, job.start.resume_from, Task::kEncoder, *job.tokenizer, options.training);
-  const SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size);
+  const SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size,
+                                                 PoolingOf(similarity, options.model.model_name_or_path));
   const ModelPtr teacher = LoadTeacher(options, job.model->config());
   const int limit = SequenceLimit(options.max_seq_length, job.model->config());
   std::vector<const TextGroups*> files;

@@ -10,6 +10,7 @@
 #include "jobs/model_digest.h"
 #include "jobs/use_matmul_precision.h"
 #include "models/config.h"
+#include "nn/sentence/modules.h"
 #include "text/code_points.h"
 
 namespace lshformer {
@@ -25,7 +26,11 @@ Pipeline MakePipeline(const ModelSource& model, const PassageOptions& options) {
   predict.max_seq_length = options.max_seq_length;
   predict.batch_tokens = options.batch_tokens;
   predict.precision = model.precision;
-  predict.embedding = {ParsePooling(options.pooling), options.normalize};
+  predict.embedding.normalize = options.normalize;
+  if (!options.pooling.empty())
+    predict.embedding.pooling = ParsePooling(options.pooling);
+  else if (SentenceModules::Read(model.model_name_or_path) == nullptr)
+    predict.embedding.pooling = Pooling::kMean;
   std::optional<AttentionChange> change;
   Pipeline pipeline = Pipeline::Load(model.model_name_or_path, model.tokenizer_name, predict, [&](ModelConfig& config) {
     change = ChangeAttention(model.model_name_or_path, model.attention, config);
@@ -67,9 +72,13 @@ PassageEncoder::PassageEncoder(const ModelSource& model, const PassageOptions& o
       options_(options),
       prompts_(ParsePrompts(options.prompts, {kQuery, kCorpus})),
       tokenizer_(Tokenizer::Load(model.tokenizer_name.empty() ? model.model_name_or_path : model.tokenizer_name)),
-      pipeline_(MakePipeline(model, options)) {
+      pipeline_(MakePipeline(model, options)),
+      query_(PromptOf(kQuery, {kQuery})),
+      corpus_(PromptOf(kCorpus, {"document", "passage", kCorpus})) {
   options_.max_seq_length = pipeline_.options().max_seq_length;
-  const auto around = std::ssize(tokenizer_->Encode(PromptOf(kCorpus)).ids);
+  const SentenceModules* modules = pipeline_.modules();
+  const std::string prompt = modules == nullptr ? "" : modules->Prompt(corpus_.options.prompt_name);
+  const auto around = std::ssize(tokenizer_->Encode(prompt + corpus_.text).ids);
   const int64_t most = options_.max_seq_length - around;
   if (most < 1) FailOption("max_seq_length", "the prompt alone takes {} of {} tokens", around, options_.max_seq_length);
   if (options_.chunk_tokens > most)
@@ -78,7 +87,15 @@ PassageEncoder::PassageEncoder(const ModelSource& model, const PassageOptions& o
   if (options_.chunk_tokens == 0) options_.chunk_tokens = most;
 }
 
-std::string PassageEncoder::PromptOf(const char* name) const { return prompts_.value(name, ""); }
+PassageEncoder::Prompt PassageEncoder::PromptOf(const char* name, const std::vector<std::string>& of_folder) const {
+  Prompt prompt{prompts_.value(name, ""), pipeline_.options().embedding};
+  if (prompts_.contains(name) || pipeline_.modules() == nullptr) return prompt;
+  const std::vector<std::string> known = pipeline_.modules()->PromptNames();
+  for (const std::string& candidate : of_folder)
+    if (!prompt.options.prompt_name && std::find(known.begin(), known.end(), candidate) != known.end())
+      prompt.options.prompt_name = candidate;
+  return prompt;
+}
 
 Json PassageEncoder::settings() const {
   Json settings{
@@ -91,16 +108,16 @@ Json PassageEncoder::settings() const {
   for (const Option<PassageOptions>& option : PassageTable().options)
     if (option.name != "prompts") settings[option.name] = option.write(options_);
   if (options_.chunking == kNoChunks) settings["chunk_tokens"] = nullptr;
-  settings["prompts"] = PromptOf(kCorpus);
+  settings["prompts"] = corpus_.text;
   settings.update(AttentionSettings(model_.attention));
   return settings;
 }
 
 std::vector<float> PassageEncoder::EmbedQueries(std::span<const std::string> queries) const {
   std::vector<TextInput> inputs;
-  for (const std::string& query : queries) inputs.push_back({PromptOf(kQuery) + query});
+  for (const std::string& query : queries) inputs.push_back({query_.text + query});
   std::vector<float> vectors;
-  const auto outcomes = pipeline_.Embed(inputs);
+  const auto outcomes = pipeline_.Embed(inputs, query_.options);
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (!outcomes[i].ok()) Fail("query \"{}\": {}", Shown(queries[i]), outcomes[i].error);
     if (outcomes[i].truncated)
@@ -116,7 +133,7 @@ std::vector<PassageEncoder::Part> PassageEncoder::Split(const CorpusDocument& do
   if (IsBlank(whole)) return parts;
   const CodePointIndex places(whole);
   const auto title = static_cast<int32_t>(places.size() - CountCodePoints(document.text));
-  const std::string prompt = PromptOf(kCorpus);
+  const std::string& prompt = corpus_.text;
   const auto add = [&](int64_t begin, int64_t end) {
     const auto in_text = [&](int64_t place) { return std::max(0, static_cast<int32_t>(place) - title); };
     parts.push_back({in_text(begin), in_text(end), prompt + std::string(places.Slice(begin, end))});
@@ -138,7 +155,7 @@ void PassageEncoder::Embed(std::span<const Part> parts, const std::function<std:
                            const std::function<void(size_t, std::span<const float>)>& take) const {
   std::vector<TextInput> inputs;
   for (const Part& part : parts) inputs.push_back({part.text});
-  const auto outcomes = pipeline_.Embed(inputs);
+  const auto outcomes = pipeline_.Embed(inputs, corpus_.options);
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (!outcomes[i].ok()) Fail("{}: {}", where(i), outcomes[i].error);
     take(i, outcomes[i].value.values);

@@ -19,9 +19,11 @@ struct PassageOptions {
   // of which is read alone.
   std::string chunking = "tokens";
   int64_t chunk_tokens = 0;  // tokens a passage, without special ones; 0: as many as the model reads
-  std::string pooling = "mean";
-  bool normalize = true;  // scores are cosines, else dot products
-  std::string prompts;    // JSON: what stands before a "query", and before every passage of the "corpus"
+  std::string pooling;       // "": what a Sentence-Transformers folder says, else mean
+  bool normalize = true;     // scores are cosines, else dot products
+  // JSON: what stands before a "query", and before every passage of the "corpus"; of what is not there a
+  // Sentence-Transformers folder's prompts of the names "query" and "document", "passage" or "corpus".
+  std::string prompts;
   int max_seq_length = 0;
   int64_t batch_tokens = 4096;
 };
@@ -56,13 +58,19 @@ class PassageEncoder {
              const std::function<void(size_t part, std::span<const float> vector)>& take) const;
 
  private:
-  std::string PromptOf(const char* name) const;
+  // What stands before a text: one of our own, or the folder's, which the pipeline puts there.
+  struct Prompt {
+    std::string text;
+    EmbedOptions options;
+  };
+  Prompt PromptOf(const char* name, const std::vector<std::string>& of_folder) const;
 
   ModelSource model_;
   PassageOptions options_;
   Json prompts_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   Pipeline pipeline_;
+  Prompt query_, corpus_;
 };
 
 }  // namespace lshformer

@@ -17,7 +17,9 @@ const OptionTable<PassageOptions>& PassageTable() {
            .MeaninglessIf([](const P& options) {
              return options.chunking == "none" ? fmt::format("is for {} tokens", OptionName{"chunking"}) : "";
            }),
-       Names("pooling", &P::pooling, {"cls", "mean"}, "a vector is that of [CLS], or the mean"),
+       Names("pooling", &P::pooling, {"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"},
+             "how states become a vector; default: what a Sentence-Transformers folder says, else mean")
+           .OrNone(),
        Boolean("normalize", &P::normalize, "scores are cosines; =false: dot products"),
        Text("prompts", &P::prompts,
             "what stands before a query and a passage, '{\"query\": \"query: \", \"corpus\": \"passage: \"}'")
