@@ -16,7 +16,10 @@ constexpr std::array kGreater{"samples_per_second",
                               "spearman",
                               "combined_score",
                               "exact",
-                              "AvNA"};
+                              "AvNA",
+                              "mrr",
+                              "ndcg",
+                              "recall"};
 constexpr std::array kSmaller{"loss", "mse", "perplexity", "runtime", "pairs_fraction"};
 
 }  // namespace

@@ -34,6 +34,7 @@ void AddPretrain(CLI::App& app, CommonFlags& common);
 void AddQuickstart(CLI::App& app, CommonFlags& common);
 void AddReport(CLI::App& app, CommonFlags& common);
 void AddReproduce(CLI::App& app, CommonFlags& common);
+void AddSearch(CLI::App& app, CommonFlags& common);
 void AddServe(CLI::App& app, CommonFlags& common);
 void AddSynth(CLI::App& app, CommonFlags& common);
 void AddTokenizer(CLI::App& app, CommonFlags& common);

@@ -2,6 +2,7 @@
 #include "jobs/evaluate.h"
 
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -12,12 +13,14 @@
 #include "data/glue.h"
 #include "eval/score_file.h"
 #include "eval/squad_score.h"
+#include "jobs/search/retrieval.h"
 
 namespace lshformer::cli {
 namespace {
 
 struct EvaluateFlags {
   EvaluateJob job;
+  RetrievalJob retrieval;
   PrecisionFlags precision;
   std::string references, predictions, na_prob_file, output = "-";
   double na_prob_thresh = SquadScoring{}.na_prob_thresh;
@@ -25,6 +28,7 @@ struct EvaluateFlags {
 
 constexpr const char* kQuestionAnswering = "question-answering";
 constexpr const char* kSimilarity = "sentence-similarity";
+constexpr const char* kRetrieval = "retrieval";
 
 constexpr std::initializer_list<const char*> kMaskingFlags = {
     "--line_by_line", "--mlm_probability", "--objective", "--masking", "--max_predictions_per_seq", "--max_ngram"};
@@ -52,7 +56,8 @@ void CheckScoringFlags(const CLI::App& command, const EvaluateFlags& flags) {
   }
   RefuseFlags(command, {"--version_2_with_negative", "--na_prob_file", "--na_prob_thresh"},
               "is for --task question-answering");
-  if (flags.job.task == "fill-mask" || flags.job.task == "multiple-choice" || flags.job.task == kSimilarity)
+  if (flags.job.task == "fill-mask" || flags.job.task == "multiple-choice" || flags.job.task == kSimilarity ||
+      flags.job.task == kRetrieval)
     FailUsage("--task {}: has no --predictions to score", flags.job.task);
   if (flags.job.task_name.empty() && flags.job.task.empty())
     FailUsage(
@@ -68,7 +73,36 @@ Json ScoreFiles(const EvaluateFlags& flags) {
   return ScoreClassificationFiles(FindGlueTask(flags.job.task_name), flags.predictions, flags.references);
 }
 
+// Flags of retrieval: those of its files and those of passages.
+void RefuseRetrievalFlags(const CLI::App& command) {
+  constexpr const char* kReason = "is for --task retrieval";
+  RefuseFlags(command, {"--corpus", "--queries", "--qrels", "--index"}, kReason);
+  for (const Option<PassageOptions>& option : PassageTable().options)
+    if (command.count("--" + option.name) > 0) FailUsage("--{}: {}", option.name, kReason);
+}
+
+Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
+  constexpr const char* kReason = "has no meaning for --task retrieval";
+  RefuseFlags(command,
+              {"--validation_file", "--task_name", "--data_dir", "--per_device_eval_batch_size", "--compare_exact",
+               "--predictions", "--references", "--na_prob_file", "--na_prob_thresh", "--long_text", "--window_pooling",
+               "--prompt_name"},
+              kReason);
+  RefuseFlags(command, kMaskingFlags, kReason);
+  CheckAnswerFlags(command, flags.job.answers, /*question_answering=*/false);
+  RefuseMeaningless(command, PassageTable(), flags.retrieval.passages);
+  RetrievalJob& job = flags.retrieval;
+  job.model = flags.job.model;
+  job.passages.max_seq_length = flags.job.max_seq_length;
+  job.max_eval_samples = flags.job.max_eval_samples;
+  job.output_dir = flags.job.output_dir;
+  job.progress = true;
+  CheckRetrievalJob(job);
+  return Json(RunRetrieval(job));
+}
+
 void CheckFlags(const CLI::App& command, const EvaluateFlags& flags) {
+  RefuseRetrievalFlags(command);
   if (flags.predictions.empty() != flags.references.empty())
     FailUsage("--predictions and --references: expected both, got one");
   if (!flags.predictions.empty()) return CheckScoringFlags(command, flags);
@@ -101,6 +135,20 @@ void AddScoringFlags(CLI::App& command, EvaluateFlags& flags) {
       ->group(group);
 }
 
+void AddRetrievalFlags(CLI::App& command, RetrievalJob& job) {
+  const char* group = "Retrieval";
+  command
+      .add_option("--corpus", job.corpus, "JSON lines {\"_id\", \"title\", \"text\"}, or lines of text; plain or .gz")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--queries", job.queries, "JSON lines {\"_id\", \"text\"}")->type_name("FILE")->group(group);
+  command.add_option("--qrels", job.qrels, "TSV: query-id, corpus-id, score")->type_name("FILE")->group(group);
+  command.add_option("--index", job.index, "where the corpus's vectors are kept, to be used again")
+      ->type_name("FILE")
+      ->group(group);
+  AddTableFlags(command, PassageTable(), job.passages, group);
+}
+
 }  // namespace
 
 void AddEvaluate(CLI::App& app, CommonFlags& common) {
@@ -118,6 +166,7 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   AddTableFlags(*command, AnswerTable(), flags->job.answers,
                 "Question answering (of files alone: --version_2_with_negative)");
   AddScoringFlags(*command, *flags);
+  AddRetrievalFlags(*command, flags->retrieval);
   group = "Output";
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
@@ -127,8 +176,10 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
     flags->job.progress = true;
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
-    CheckFlags(*command, *flags);
     RefuseOtherKind(flags->output, {"json", "jsonl"}, "results as JSON (.json)");
+    if (flags->job.task == kRetrieval)
+      return WriteFileAtomically(flags->output, JudgeRetrieval(*command, *flags).dump(2) + "\n");
+    CheckFlags(*command, *flags);
     const Json results = flags->predictions.empty() ? Json(RunEvaluate(flags->job)) : ScoreFiles(*flags);
     WriteFileAtomically(flags->output, results.dump(2) + "\n");
   });

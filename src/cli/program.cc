@@ -149,6 +149,7 @@ std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common) {
   AddTrain(*program, common);
   AddEvaluate(*program, common);
   AddPredict(*program, common);
+  AddSearch(*program, common);
   AddServe(*program, common);
   AddInspect(*program, common);
   AddAttention(*program, common);

@@ -35,6 +35,8 @@
 #include "jobs/model_info.h"
 #include "jobs/predict/predict.h"
 #include "jobs/pretrain.h"
+#include "jobs/search/retrieval.h"
+#include "jobs/search/search.h"
 #include "jobs/train.h"
 #include "jobs/use_matmul_precision.h"
 #include "models/family.h"
@@ -147,6 +149,9 @@ Json NewModelInfo(const std::string&, const std::string&, const std::vector<int6
 PredictTask ParsePredictTask(const std::string&) { ContinueWithModels(); }
 Pooling ParsePooling(const std::string&) { ContinueWithModels(); }
 void RunPredict(const PredictJob&) { ContinueWithModels(); }
+void CheckRetrievalJob(const RetrievalJob&) { ContinueWithModels(); }
+Figures RunRetrieval(const RetrievalJob&) { ContinueWithModels(); }
+void RunSearch(const SearchJob&, const std::function<void(const SearchAnswer&)>&) { ContinueWithModels(); }
 void UseMatmulPrecision(MatmulPrecision) { ContinueWithModels(); }
 JobResult RunPretrain(const PretrainOptions&) { ContinueWithModels(); }
 QuickstartResult RunQuickstart(const QuickstartOptions&) { ContinueWithModels(); }

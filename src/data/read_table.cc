@@ -12,24 +12,13 @@
 #include "base/files.h"
 #include "base/number.h"
 #include "data/classification.h"
-#include "data/csv.h"
 #include "data/file_kind.h"
 #include "data/json_rows.h"
+#include "data/records.h"
 #include "data/table_columns.h"
-#include "io/gzip.h"
 
 namespace lshformer {
 namespace {
-
-std::vector<std::string> SplitTabs(std::string_view line) {
-  std::vector<std::string> fields;
-  size_t begin = 0;
-  for (size_t tab; (tab = line.find('\t', begin)) != std::string_view::npos; begin = tab + 1) {
-    fields.emplace_back(line.substr(begin, tab - begin));
-  }
-  fields.emplace_back(line.substr(begin));
-  return fields;
-}
 
 // A label of a TSV or CSV file: numbers as pandas, and with it HF's scripts, read them, that is with a sign or spaces
 // around.
@@ -41,42 +30,6 @@ std::string_view LabelField(std::string_view field) {
   if (number.size() > 1 && number[0] == '+' && number[1] != '-') number.remove_prefix(1);
   return ParseNumber<double>(number) ? number : field;
 }
-
-// Records of fields, the header being the first: lines of TSV, or CSV.
-class Records {
- public:
-  explicit Records(const std::string& path) {
-    if (DataExtension(path) == "csv")
-      csv_.emplace(path);
-    else
-      lines_.emplace(path);
-  }
-  const char* separator() const { return csv_ ? "commas" : "tabs"; }
-  std::string where() const { return csv_ ? csv_->where() : lines_->where(); }
-  int64_t line_number() const { return csv_ ? csv_->line_number() : lines_->line_number(); }
-
-  // The next one, empty lines left out.
-  bool Next(std::vector<std::string>& fields) {
-    if (csv_ ? !csv_->Next(fields) : !NextLine()) return false;
-    if (!csv_) fields = SplitTabs(line_);
-    for (const std::string& field : fields)
-      if (!IsValidUtf8(field)) Fail("{}: is not valid UTF-8", where());
-    return true;
-  }
-
- private:
-  bool NextLine() {
-    do {
-      if (!lines_->Next(line_)) return false;
-      if (lines_->line_number() == 1) StripByteOrderMark(line_);
-    } while (line_.empty());
-    return true;
-  }
-
-  std::optional<CsvReader> csv_;
-  std::optional<LineReader> lines_;
-  std::string line_;
-};
 
 // What reading TSV, CSV and JSON have in common.
 class TableReader {

@@ -183,6 +183,18 @@ void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
   rows.push_back(Answers());
 }
 
+void AddSimilarityRows(std::vector<Option<TrainOptions>>& rows) {
+  for (const Option<SimilarityOptions>& own : SimilarityTable().options) {
+    Option<TrainOptions> row = Of(SimilarityTable(), own.name, &TrainOptions::similarity);
+    row.without_meaning = [more = std::move(row.without_meaning)](const TrainOptions& options) {
+      if (!options.embeddings()) return fmt::format("is for {} sentence-similarity", OptionName{"task"});
+      return more ? more(options) : "";
+    };
+    row.group = SimilarityTable().group;
+    rows.push_back(std::move(row));
+  }
+}
+
 // Written as a list, and not at all where there is none: a run is then one run.
 Option<RunFolder> Seeds() {
   Option<RunFolder> option = Custom<RunFolder>(
@@ -279,7 +291,8 @@ const OptionTable<TrainOptions>& TrainTable() {
   using T = TrainOptions;
   static const OptionTable<T> table = [] {
     OptionTable<T> made{
-        {Names("task", &T::task, {"text-classification", "multiple-choice", "question-answering"}, "the task"),
+        {Names("task", &T::task,
+               {"text-classification", "multiple-choice", "question-answering", "sentence-similarity"}, "the task"),
          Text("task_name", &T::task_name, "GLUE task: its labels, columns and metrics, with data_dir its files")
              .Syntax("NAME"),
          Path("data_dir", &T::data_dir, "DIR",
@@ -305,6 +318,7 @@ const OptionTable<TrainOptions>& TrainTable() {
         {},
         kDataOptions};
     AddAnswerRows(made.options);
+    AddSimilarityRows(made.options);
     return made;
   }();
   return table;
@@ -313,10 +327,11 @@ const OptionTable<TrainOptions>& TrainTable() {
 const OptionTable<EvaluateJob>& EvaluateTable() {
   using E = EvaluateJob;
   static const OptionTable<E> table{
-      {Names(
-           "task", &E::task,
-           {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity"},
-           "which head; default: the one that the model has; sentence-similarity: how alike two texts' embeddings are")
+      {Names("task", &E::task,
+             {"fill-mask", "text-classification", "multiple-choice", "question-answering", "sentence-similarity",
+              "retrieval"},
+             "which head; default: the one that the model has; sentence-similarity: how alike two texts' embeddings "
+             "are; retrieval: documents found for queries")
            .OrNone()
            .Group(kModelOptions),
        Path("validation_file", &E::validation_file, "FILE",

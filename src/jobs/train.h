@@ -1,4 +1,4 @@
-// Learning a labelled task: text classification, regression, multiple choice, question answering.
+// Learning a labelled task: text classification, regression, multiple choice, question answering; or embeddings.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,6 +11,18 @@
 #include "train/options.h"
 
 namespace lshformer {
+
+// Of embeddings (train/similarity_loss.h).
+struct SimilarityOptions {
+  std::string loss;   // "": cosent where the data has scores, else mnrl
+  double scale = 20;  // of cosines, in cosent and mnrl
+  double triplet_margin = 5;
+  std::string matryoshka_dims;  // "384,128,64"; "": none
+  int64_t gradient_cache_chunk = 0;
+  std::string prompts;               // JSON: what stands before the texts of a column
+  std::string pooling;               // "": what a Sentence-Transformers folder says, else mean
+  std::string teacher_name_or_path;  // "": none; else its vectors are learned, in place of a loss
+};
 
 struct TrainOptions {
   ModelSource model;
@@ -30,10 +42,13 @@ struct TrainOptions {
   bool do_eval = false, do_predict = false, dry_run = false;
   bool progress = false;  // as in PretrainOptions
   AnswerOptions answers;  // question answering
+  SimilarityOptions similarity;
   bool question_answering() const { return task == "question-answering"; }
   bool multiple_choice() const { return task == "multiple-choice"; }
+  bool embeddings() const { return task == "sentence-similarity"; }
 };
 
+const OptionTable<SimilarityOptions>& SimilarityTable();
 const OptionTable<TrainOptions>& TrainTable();  // of what is no part with a table of its own, and of the answers
 
 // Writes the output folder (model, tokenizer, results, checkpoints, predictions; docs/formats.md). Errors as in

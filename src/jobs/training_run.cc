@@ -95,7 +95,7 @@ TrainResult TrainShown(const TrainingJob& job, const std::string& title, const T
                        const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
   TrainingDisplay display(title);
   if (job.progress) display.AddTo(hooks);
-  return Train(*job.model, data, options, place, hooks);
+  return Train(*job.model, data, options, place, hooks, job.loss);
 }
 
 // Time and memory are those of a few real steps, so that the estimate knows this machine, model and data.
@@ -196,7 +196,10 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   BeginRun(job.folder, job.start, job.settings.values, OtherFlags(job.training, job.folder));
   job.warnings->Release();
   const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
-  const auto save_tokenizer = [&](const std::string& folder) { job.tokenizer->Save(folder, max_length); };
+  const auto save_tokenizer = [&](const std::string& folder) {
+    job.tokenizer->Save(folder, max_length);
+    if (job.save_extra) job.save_extra(folder);
+  };
   std::optional<EventFile> events;
   if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
   const auto log = [&](const Json& entry) {

@@ -17,6 +17,7 @@
 #include "jobs/run_folder.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
+#include "train/loss.h"
 #include "train/options.h"
 
 namespace lshformer {
@@ -34,6 +35,9 @@ struct TrainingJob {
   const SequenceSet* train_set = nullptr;
   std::vector<const SequenceSet*> validation_sets = {};  // that `evaluate` reads
   std::function<PackedBatch(int64_t epoch, std::span<const int64_t> examples)> batch = {};
+  TrainingLoss loss = HeadLoss();
+  // What the model's folder has beside model and tokenizer, also those of checkpoints; may be empty.
+  std::function<void(const std::string& folder)> save_extra = {};
   std::function<Json()> evaluate = {};
   std::vector<std::string> metrics = {};  // that `evaluate` writes
   HeldLog* warnings = nullptr;            // released once nothing can refuse the run any more

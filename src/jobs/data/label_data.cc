@@ -177,12 +177,14 @@ std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& d
 }
 
 void CheckLabelSource(const TrainOptions& options) {
-  const bool choices = options.multiple_choice();
+  const bool choices = options.multiple_choice(), embeddings = options.embeddings();
   for (const auto& [name, given] :
        {std::pair("task_name", !options.task_name.empty()), {"do_regression", options.do_regression.has_value()}})
-    if (given && (choices || options.question_answering()))
+    if (given && (choices || embeddings || options.question_answering()))
       FailOption(name, "is for {} text-classification", OptionName{"task"});
-  if (!options.data_dir.empty() && options.question_answering())
+  if (options.do_predict && embeddings)
+    FailOption("do_predict", "is not for {} sentence-similarity", OptionName{"task"});
+  if (!options.data_dir.empty() && (embeddings || options.question_answering()))
     FailOption("data_dir", "is for {} text-classification and multiple-choice", OptionName{"task"});
   if (!options.data_dir.empty() && options.task_name.empty() && !choices)
     FailOption("data_dir", "needs {}, or {} multiple-choice", OptionName{"task_name"}, OptionName{"task"});

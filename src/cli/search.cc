@@ -1,0 +1,71 @@
+// lshformer search: passages of a corpus for a query.
+#include "jobs/search/search.h"
+
+#include <memory>
+
+#include "base/files.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/precision_flags.h"
+#include "jobs/shared_options.h"
+
+namespace lshformer::cli {
+namespace {
+
+struct SearchFlags {
+  SearchJob job;
+  PrecisionFlags precision;
+  bool json = false;
+};
+
+void AddModelFlags(CLI::App& command, SearchFlags& flags) {
+  ModelSource& model = flags.job.model;
+  command.add_option("--model_name_or_path", model.model_name_or_path, "checkpoint folder")
+      ->required()
+      ->type_name("DIR")
+      ->group(kModelOptions);
+  command.add_option("--tokenizer_name", model.tokenizer_name, "tokenizer folder, if not the checkpoint")
+      ->type_name("DIR")
+      ->group(kModelOptions);
+}
+
+void AddLimits(CLI::App& command, PassageOptions& passages) {
+  const char* group = "Limits";
+  command.add_option("--max_seq_length", passages.max_seq_length, "tokens the model reads; 0: the position table")
+      ->check(IntegerIn(0, INT32_MAX))
+      ->group(group);
+  command.add_option("--batch_tokens", passages.batch_tokens, "tokens a forward call; vectors do not depend on it")
+      ->check(IntegerIn(1, int64_t{1} << 24))
+      ->group(group);
+}
+
+}  // namespace
+
+void AddSearch(CLI::App& app, CommonFlags& common) {
+  CLI::App* command = app.add_subcommand("search", "passages of a corpus for a query, by their vectors");
+  auto flags = std::make_shared<SearchFlags>();
+  AddModelFlags(*command, *flags);
+  AddTableFlags(*command, SearchTable(), flags->job);
+  AddTableFlags(*command, PassageTable(), flags->job.passages);
+  AddLimits(*command, flags->job.passages);
+  command->add_flag("--json", flags->json, "a line of JSON a query")->group("Output");
+  AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
+  AddAttentionFlags(*command, flags->job.model.attention);
+  command->callback([command, flags, &common] {
+    (void)common;
+    flags->job.progress = true;
+    flags->job.model.precision = flags->precision.Chosen();
+    flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
+    RefuseMeaningless(*command, PassageTable(), flags->job.passages);
+    AtomicFile output("-");
+    bool first = true;
+    RunSearch(flags->job, [&](const SearchAnswer& answer) {
+      output.Write(flags->json ? ToJson(answer).dump() + "\n" : (first ? "" : "\n") + ToText(answer));
+      output.Flush();
+      first = false;
+    });
+    output.Commit();
+  });
+}
+
+}  // namespace lshformer::cli

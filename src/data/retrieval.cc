@@ -1,0 +1,146 @@
+#include "data/retrieval.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "data/file_kind.h"
+#include "data/records.h"
+#include "text/tokenizer.h"
+
+namespace lshformer {
+namespace {
+
+constexpr const char* kId = "_id";
+constexpr const char* kOtherId = "id";
+
+std::string DocumentId(const Json& object, const std::string& where) {
+  const char* key = object.contains(kId) ? kId : kOtherId;
+  const auto found = object.find(key);
+  if (found == object.end()) Fail("{}: \"{}\" is missing", where, kId);
+  if (found->is_number_integer()) return found->dump();
+  const std::string id = GetString(object, key, where);
+  if (id.empty()) Fail("{}: \"{}\" is empty", where, key);
+  return id;
+}
+
+std::string DocumentText(const Json& object, const std::string& where) {
+  if (!object.contains("text")) Fail("{}: \"text\" is missing", where);
+  return GetString(object, "text", where);
+}
+
+Json ParseLineObject(const std::string& line, const std::string& where) {
+  Json object = ParseJson(line, where, kJsonLineLimits);
+  if (!object.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(object));
+  return object;
+}
+
+void RequireEnding(const char* option, const std::string& path, bool fits, const char* expected) {
+  if (!fits) FailOption(option, "{}: expected {}", Shown(path, 120), expected);
+}
+
+int Relevance(std::string_view text, const std::string& where) {
+  const auto number = ParseNumber<int64_t>(text);
+  if (!number) Fail("{}: score \"{}\": expected a whole number", where, Shown(text));
+  if (*number < kLeastRelevance || *number > kMostRelevance)
+    Fail("{}: score {}: expected {} to {}", where, *number, kLeastRelevance, kMostRelevance);
+  return static_cast<int>(*number);
+}
+
+}  // namespace
+
+CorpusReader::CorpusReader(const std::string& path) : path_(path), json_(IsJsonLines(path)), lines_(path) {
+  RequireEnding("corpus", path, !IsTable(path), "JSON lines (.jsonl) or lines of text, not a table");
+}
+
+bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
+  if (IsBlank(line)) return false;
+  document = CorpusDocument();
+  document.line = lines_.line_number();
+  if (!json_) {
+    if (!IsValidUtf8(line)) Fail("{}: expected UTF-8", where());
+    document.id = std::to_string(document.line);
+    document.text = line;
+    return true;
+  }
+  const Json object = ParseLineObject(line, where());
+  document.id = DocumentId(object, where());
+  document.text = DocumentText(object, where());
+  if (HasValue(object, "title")) document.title = GetString(object, "title", where());
+  return true;
+}
+
+bool CorpusReader::Next(CorpusDocument& document) {
+  std::string line;
+  while (lines_.Next(line)) {
+    if (lines_.line_number() == 1) StripByteOrderMark(line);
+    if (Parse(line, document)) return true;
+  }
+  return false;
+}
+
+CorpusDocument CorpusReader::Find(int64_t number) {
+  std::string line;
+  CorpusDocument document;
+  while (lines_.line_number() < number && lines_.Next(line)) {
+  }
+  if (lines_.line_number() == 1) StripByteOrderMark(line);
+  if (lines_.line_number() != number || !Parse(line, document))
+    Fail("{}:{}: the document is gone", Shown(path_, 120), number);
+  return document;
+}
+
+void DistinctIds::Add(const std::string& id, const std::string& where) {
+  if (!ids_.insert(id).second) Fail("{}: id \"{}\" for the second time", where, Shown(id));
+}
+
+std::vector<RetrievalQuery> ReadQueries(const std::string& path) {
+  RequireEnding("queries", path, IsJsonLines(path), "JSON lines (.jsonl)");
+  std::vector<RetrievalQuery> queries;
+  DistinctIds ids;
+  LineReader lines(path);
+  for (std::string line; lines.Next(line);) {
+    if (lines.line_number() == 1) StripByteOrderMark(line);
+    if (IsBlank(line)) continue;
+    const Json object = ParseLineObject(line, lines.where());
+    queries.push_back({DocumentId(object, lines.where()), DocumentText(object, lines.where())});
+    if (IsBlank(queries.back().text)) Fail("{}: \"text\" is empty", lines.where());
+    ids.Add(queries.back().id, lines.where());
+  }
+  if (queries.empty()) Fail("{}: has no queries", Shown(path, 120));
+  return queries;
+}
+
+std::vector<std::vector<Judgement>> ReadJudgements(const std::string& path,
+                                                   const std::vector<RetrievalQuery>& queries) {
+  std::unordered_map<std::string, size_t> places;
+  for (const RetrievalQuery& query : queries) places.emplace(query.id, places.size());
+  std::vector<std::vector<Judgement>> judgements(queries.size());
+  std::unordered_set<std::string> pairs;
+  LineReader lines(path);
+  size_t columns = 0;
+  bool any = false;
+  for (std::string line; lines.Next(line);) {
+    if (lines.line_number() == 1) StripByteOrderMark(line);
+    if (IsBlank(line)) continue;
+    std::vector<std::string> fields = SplitTabs(line);
+    const bool first = columns == 0;
+    if (first) columns = fields.size() == 4 ? 4 : 3;
+    if (fields.size() != columns)
+      Fail("{}: expected {}, got {} columns", lines.where(),
+           columns == 4 ? "query-id, iteration, corpus-id and score" : "query-id, corpus-id and score", fields.size());
+    if (columns == 4) fields.erase(fields.begin() + 1);
+    if (first && fields[2] == "score") continue;  // the header
+    const auto query = places.find(fields[0]);
+    if (query == places.end()) Fail("{}: query \"{}\" is not among the queries", lines.where(), Shown(fields[0]));
+    if (!pairs.insert(fmt::format("{}\t{}", fields[0], fields[1])).second)
+      Fail("{}: query \"{}\" and document \"{}\" for the second time", lines.where(), Shown(fields[0]),
+           Shown(fields[1]));
+    judgements[query->second].push_back({fields[1], Relevance(fields[2], lines.where()), lines.line_number()});
+    any = true;
+  }
+  if (!any) Fail("{}: has no judgements", Shown(path, 120));
+  return judgements;
+}
+
+}  // namespace lshformer

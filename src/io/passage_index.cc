@@ -1,0 +1,137 @@
+#include "io/passage_index.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/signals.h"
+
+namespace lshformer {
+namespace {
+
+static_assert(std::endian::native == std::endian::little && sizeof(Passage) == 32, "the file is mapped as it is");
+
+constexpr const char* kFormat = "lshformer passages";
+constexpr int64_t kVersion = 1, kMostColumns = 1 << 20;
+
+int64_t RowBytes(int64_t columns) { return int64_t{sizeof(Passage)} + columns * int64_t{sizeof(float)}; }
+
+std::string FrontText(const IndexFront& front, const std::string& path) {
+  const Json object{{"format", kFormat},
+                    {"version", kVersion},
+                    {"columns", front.columns},
+                    {"settings", front.settings},
+                    {"complete", front.complete}};
+  std::string text = object.dump();
+  if (std::ssize(text) >= kIndexFrontBytes)
+    Fail("{}: the settings take more than {} bytes", Shown(path, 120), kIndexFrontBytes);
+  text.resize(kIndexFrontBytes - 1, ' ');
+  return text + "\n";
+}
+
+IndexFront ParseFront(std::string_view text, const std::string& path) {
+  const std::string where = Shown(path, 120);
+  Json object;
+  try {
+    object = ParseJson(text, where);
+  } catch (const Error&) {
+    object = Json();
+  }
+  if (!object.is_object() || object.value("format", Json()) != kFormat) Fail("{}: is no index of passages", where);
+  if (object.value("version", Json()) != kVersion)
+    Fail("{}: is an index of version {}, this program has {}; another name makes a new one", where,
+         ShownValue(object.value("version", Json())), kVersion);
+  IndexFront front;
+  front.columns = GetInt(object, "columns", where, 1, kMostColumns);
+  front.settings = object.value("settings", Json::object());
+  front.complete = object.value("complete", Json());
+  if (front.complete.is_null()) return front;
+  for (const char* count : {"rows", "documents"}) GetInt(front.complete, count, where, 0);
+  GetString(front.complete, "corpus", where);
+  return front;
+}
+
+}  // namespace
+
+class PassageIndex::Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) Fail("{}: cannot open: {}", Shown(path, 120), std::strerror(errno));
+    struct stat status {};
+    fstat(file, &status);
+    if (!S_ISREG(status.st_mode) || status.st_size < kIndexFrontBytes) {
+      close(file);
+      Fail("{}: is no index of passages", Shown(path, 120));
+    }
+    bytes_ = static_cast<size_t>(status.st_size);
+    data_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
+    const int error = errno;
+    close(file);
+    if (data_ == MAP_FAILED) Fail("{}: cannot map: {}", Shown(path, 120), std::strerror(error));
+    guard_.emplace(data_, bytes_, path);
+  }
+  ~Mapping() {
+    guard_.reset();
+    munmap(data_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  const char* data() const { return static_cast<const char*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_;
+  size_t bytes_;
+  std::optional<GuardedMapping> guard_;
+};
+
+PassageIndex::PassageIndex(const std::string& path) : mapping_(std::make_unique<Mapping>(path)) {
+  front_ = ParseFront({mapping_->data(), static_cast<size_t>(kIndexFrontBytes)}, path);
+  row_bytes_ = RowBytes(front_.columns);
+  rows_ = (static_cast<int64_t>(mapping_->bytes()) - kIndexFrontBytes) / row_bytes_;
+  if (!front_.complete.is_null() && front_.complete["rows"].get<int64_t>() > rows_)
+    Fail("{}: is cut: it has {} passages of {}", Shown(path, 120), rows_, front_.complete["rows"].get<int64_t>());
+}
+
+PassageIndex::~PassageIndex() = default;
+
+Passage PassageIndex::passage(int64_t row) const {
+  Passage passage;
+  std::memcpy(&passage, mapping_->data() + bytes_of(row), sizeof(passage));
+  return passage;
+}
+
+const float* PassageIndex::vectors() const {
+  return reinterpret_cast<const float*>(mapping_->data() + kIndexFrontBytes + sizeof(Passage));
+}
+
+PassageWriter::PassageWriter(const std::string& path, const IndexFront& front, int64_t rows)
+    : front_(front), file_(path, path, rows == 0 ? 0 : kIndexFrontBytes + rows * RowBytes(front.columns)) {
+  front_.complete = Json();
+  // A front that says "complete" of fewer rows stays true while rows come behind them.
+  if (rows > 0) return;
+  file_.Write(FrontText(front_, path));
+  file_.Flush();
+}
+
+void PassageWriter::Write(const Passage& passage, std::span<const float> vector) {
+  file_.Write({reinterpret_cast<const char*>(&passage), sizeof(passage)});
+  file_.Write({reinterpret_cast<const char*>(vector.data()), vector.size_bytes()});
+}
+
+void PassageWriter::Flush() { file_.Flush(); }
+
+void PassageWriter::Complete(const Json& complete) {
+  front_.complete = complete;
+  file_.WriteBeginning(FrontText(front_, ""));
+}
+
+}  // namespace lshformer

@@ -1,0 +1,42 @@
+#include "jobs/embedding/sentence_folder.h"
+
+#include "base/files.h"
+
+namespace lshformer {
+namespace {
+
+constexpr const char *kPoolingFolder = "1_Pooling", *kNormalizeFolder = "2_Normalize";
+
+Json Module(int number, const std::string& path, const char* type) {
+  return {{"idx", number},
+          {"name", std::to_string(number)},
+          {"path", path},
+          {"type", std::string("sentence_transformers.models.") + type}};
+}
+
+void Write(const std::string& path, const Json& object) { WriteFileAtomically(path, object.dump(2) + "\n"); }
+
+}  // namespace
+
+void WriteSentenceFolder(const std::string& folder, const SentenceFolder& made) {
+  MakeFolder(folder + "/" + kPoolingFolder);
+  MakeFolder(folder + "/" + kNormalizeFolder);
+  const auto is = [&](Pooling pooling) { return made.pooling == pooling; };
+  Write(folder + "/" + kPoolingFolder + "/config.json",
+        {{"word_embedding_dimension", made.width},
+         {"pooling_mode_cls_token", is(Pooling::kCls)},
+         {"pooling_mode_mean_tokens", is(Pooling::kMean)},
+         {"pooling_mode_max_tokens", is(Pooling::kMax)},
+         {"pooling_mode_mean_sqrt_len_tokens", is(Pooling::kMeanSqrtLen)},
+         {"pooling_mode_weightedmean_tokens", is(Pooling::kWeightedMean)},
+         {"pooling_mode_lasttoken", is(Pooling::kLastToken)},
+         {"include_prompt", true}});
+  Write(folder + "/sentence_bert_config.json", {{"max_seq_length", made.max_seq_length}, {"do_lower_case", false}});
+  Write(folder + "/config_sentence_transformers.json",
+        {{"prompts", made.prompts}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}});
+  // Last: it is what makes the folder one of Sentence-Transformers.
+  Write(folder + "/modules.json", Json::array({Module(0, "", "Transformer"), Module(1, kPoolingFolder, "Pooling"),
+                                               Module(2, kNormalizeFolder, "Normalize")}));
+}
+
+}  // namespace lshformer

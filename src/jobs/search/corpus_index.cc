@@ -1,0 +1,186 @@
+#include "jobs/search/corpus_index.h"
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/folder_lock.h"
+#include "base/logging.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/writing.h"
+#include "data/file_kind.h"
+
+namespace lshformer {
+namespace {
+
+constexpr size_t kPassagesAtOnce = 1024, kBytesAtOnce = size_t{2} << 20;
+
+uint64_t DigestOf(const CorpusDocument& document) {
+  const std::string hex = DigestOfText(Json{document.id, document.title, document.text}.dump());
+  uint64_t digest = 0;
+  std::from_chars(hex.data(), hex.data() + 16, digest, 16);
+  return digest;
+}
+
+void RequireSettings(const IndexFront& front, const Json& settings, const std::string& index) {
+  Json all = settings;
+  all.update(front.settings);
+  for (const auto& [name, ignored] : all.items()) {
+    const Json made = front.settings.value(name, Json()), now = settings.value(name, Json());
+    if (made == now) continue;
+    if (name.ends_with("digest"))
+      FailOption("index", "{} was made by another {}; another name makes a new one", Shown(index, 120),
+                 name.substr(0, name.find(' ')));
+    FailOption("index", "{} was made with {} {}, not {}; another name makes a new one", Shown(index, 120),
+               OptionName{name}, made.dump(), now.dump());
+  }
+}
+
+// The rows of documents that have all of theirs.
+int64_t WholeRows(const PassageIndex& index) {
+  int64_t rows = index.rows();
+  if (rows == 0 || (!index.front().complete.is_null() && index.front().complete["rows"] == rows)) return rows;
+  const int64_t last = index.passage(rows - 1).document;
+  while (rows > 0 && index.passage(rows - 1).document == last) --rows;
+  return rows;
+}
+
+// Goes through an index beside its corpus.
+class KeptRows {
+ public:
+  KeptRows(const PassageIndex* index, const CorpusIndexPlace& place)
+      : index_(index), place_(place), rows_(index == nullptr ? 0 : WholeRows(*index)) {}
+  int64_t rows() const { return rows_; }
+  // Whether the document is among them, or stands before one that is.
+  bool Take(int64_t number, const CorpusDocument& document, bool blank) {
+    if (at_ == rows_) return false;
+    const Passage passage = index_->passage(at_);
+    if (passage.document > number && blank) return true;
+    if (passage.document != number || passage.digest != DigestOf(document))
+      FailOption("index", "{} has another document than {}:{}; another name makes a new one", Shown(place_.index, 120),
+                 Shown(place_.corpus, 120), document.line);
+    while (at_ < rows_ && index_->passage(at_).document == number) ++at_;
+    return true;
+  }
+  void RequireAll() const {
+    if (at_ < rows_)
+      FailOption("index", "{} has documents that {} lacks; another name makes a new one", Shown(place_.index, 120),
+                 Shown(place_.corpus, 120));
+  }
+
+ private:
+  const PassageIndex* index_;
+  const CorpusIndexPlace& place_;
+  int64_t rows_, at_ = 0;
+};
+
+// Embeds documents behind those that there are.
+class Appender {
+ public:
+  Appender(const PassageEncoder& encoder, const CorpusIndexPlace& place, Json settings, int64_t rows)
+      : encoder_(encoder), place_(place), rows_(rows) {
+    front_.settings = std::move(settings);
+  }
+  int64_t rows() const { return rows_; }
+
+  void Add(int64_t number, const CorpusDocument& document) {
+    const uint64_t digest = DigestOf(document);
+    for (PassageEncoder::Part& part : encoder_.Split(document)) {
+      bytes_ += part.text.size();
+      passages_.push_back({number, document.line, part.start, part.end, digest});
+      parts_.push_back(std::move(part));
+    }
+    if (parts_.size() >= kPassagesAtOnce || bytes_ >= kBytesAtOnce) Write();
+  }
+
+  void Write() {
+    const auto where = [&](size_t i) { return fmt::format("{}:{}", Shown(place_.corpus, 120), passages_[i].line); };
+    encoder_.Embed(parts_, where, [&](size_t i, std::span<const float> vector) {
+      if (!writer_) {
+        front_.columns = std::ssize(vector);
+        writer_.emplace(place_.index, front_, rows_);
+      }
+      writer_->Write(passages_[i], vector);
+      ++rows_;
+    });
+    if (writer_) writer_->Flush();
+    parts_.clear(), passages_.clear();
+    bytes_ = 0;
+  }
+
+  void Complete(int64_t documents, const std::string& corpus_digest, const PassageIndex* index) {
+    if (!writer_ && index == nullptr) Fail("{}: has no documents with text", Shown(place_.corpus, 120));
+    if (!writer_) {  // the corpus gained nothing that has a passage
+      front_.columns = index->front().columns;
+      writer_.emplace(place_.index, front_, rows_);
+    }
+    writer_->Complete({{"rows", rows_}, {"documents", documents}, {"corpus", corpus_digest}});
+  }
+
+ private:
+  const PassageEncoder& encoder_;
+  const CorpusIndexPlace& place_;
+  IndexFront front_;
+  int64_t rows_;
+  size_t bytes_ = 0;
+  std::vector<PassageEncoder::Part> parts_;
+  std::vector<Passage> passages_;
+  std::optional<PassageWriter> writer_;
+};
+
+void Stop(Appender& appender, const CorpusIndexPlace& place) {
+  if (StopSignal() == 0) return;
+  throw Interrupted(StopSignal(), fmt::format("stopped; {} passages are done, in {}: the same command goes on behind "
+                                              "them",
+                                              appender.rows(), Shown(place.index, 120)));
+}
+
+std::string LockFolder(const std::string& index) {
+  const std::filesystem::path path(FollowLinks(index));
+  return (path.parent_path() / (".lshformer-" + path.filename().string() + ".index")).string();
+}
+
+}  // namespace
+
+std::unique_ptr<PassageIndex> UpToDateIndex(const PassageEncoder& encoder, const CorpusIndexPlace& place) {
+  if (!CanBeReadAgain(place.corpus)) FailOption("corpus", "expected a file that can be read again");
+  RefuseInputAsOutput("corpus", place.corpus, place.index);
+  const FolderLock lock(LockFolder(place.index), Marked("index"));
+  const std::string digest = DigestOfFiles({place.corpus});
+  Json settings = encoder.settings();
+  std::unique_ptr<PassageIndex> index;
+  if (std::filesystem::exists(place.index)) {
+    index = std::make_unique<PassageIndex>(place.index);
+    RequireSettings(index->front(), settings, place.index);
+    const Json& complete = index->front().complete;
+    if (!complete.is_null() && complete["rows"] == index->rows() && complete["corpus"] == digest) return index;
+  }
+  KeptRows kept(index.get(), place);
+  Appender appender(encoder, place, std::move(settings), kept.rows());
+  CorpusReader corpus(place.corpus);
+  DistinctIds ids;
+  std::optional<Progress> progress;
+  if (place.progress) progress.emplace("embedding", corpus.bytes_total(), "");
+  int64_t documents = 0, blanks = 0;
+  for (CorpusDocument document; corpus.Next(document); ++documents) {
+    ids.Add(document.id, corpus.where());
+    const bool blank = IsBlank(document.Whole());
+    blanks += blank;
+    if (!kept.Take(documents, document, blank) && !blank) appender.Add(documents, document);
+    if (progress) progress->Update(corpus.bytes_read());
+    Stop(appender, place);
+  }
+  kept.RequireAll();
+  appender.Write();
+  appender.Complete(documents, digest, index.get());
+  if (blanks > 0) Warn("{}: {} of {} documents have no text", Shown(place.corpus, 120), blanks, documents);
+  return std::make_unique<PassageIndex>(place.index);
+}
+
+}  // namespace lshformer

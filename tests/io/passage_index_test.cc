@@ -1,0 +1,102 @@
+// What was written is read, and what a killed process left is not taken for more than it is.
+#include "io/passage_index.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "util/temp_folder.h"
+
+namespace lshformer::testing {
+namespace {
+
+constexpr int64_t kColumns = 3;
+
+IndexFront Front() { return {kColumns, Json{{"pooling", "mean"}}, Json()}; }
+std::vector<float> VectorOf(int64_t row) { return {static_cast<float>(row), 0.5F, -1.0F}; }
+
+void WriteRows(PassageWriter& writer, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) writer.Write({row / 2, row + 10, 3, 7, 99}, VectorOf(row));
+}
+
+void ExpectRows(const PassageIndex& index, int64_t rows) {
+  ASSERT_EQ(index.rows(), rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    const Passage passage = index.passage(row);
+    EXPECT_EQ(passage.document, row / 2);
+    EXPECT_EQ(passage.line, row + 10);
+    EXPECT_EQ(passage.start, 3);
+    EXPECT_EQ(passage.end, 7);
+    EXPECT_EQ(passage.digest, 99U);
+    const float* vector = index.vectors() + row * index.stride();
+    EXPECT_EQ(std::vector<float>(vector, vector + kColumns), VectorOf(row));
+  }
+}
+
+std::string OpenError(const std::string& path) {
+  try {
+    const PassageIndex index(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PassageIndex, GrowsBehindWhatThereIs) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.index";
+  {
+    PassageWriter writer(path, Front(), 0);
+    WriteRows(writer, 0, 5);
+    writer.Complete({{"rows", 5}, {"documents", 3}, {"corpus", "abc"}});
+  }
+  {
+    const PassageIndex index(path);
+    ExpectRows(index, 5);
+    EXPECT_EQ(index.front().columns, kColumns);
+    EXPECT_EQ(index.front().settings, Front().settings);
+    EXPECT_EQ(index.front().complete["corpus"], "abc");
+  }
+  {
+    PassageWriter writer(path, Front(), 5);
+    WriteRows(writer, 5, 9);
+    writer.Flush();
+    const PassageIndex index(path);  // a process that ends here leaves this
+    ExpectRows(index, 9);
+    EXPECT_EQ(index.front().complete["rows"], 5);
+  }
+  PassageWriter writer(path, Front(), 4);  // cut after four
+  WriteRows(writer, 4, 6);
+  writer.Complete({{"rows", 6}, {"documents", 3}, {"corpus", "abd"}});
+  ExpectRows(PassageIndex(path), 6);
+}
+
+TEST(PassageIndex, RefusesOtherFiles) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.index";
+  EXPECT_NE(OpenError(path).find("cannot open"), std::string::npos);
+  WriteFileAtomically(path, "{}");
+  EXPECT_EQ(OpenError(path), path + ": is no index of passages");
+  WriteFileAtomically(path, std::string(kIndexFrontBytes, ' '));
+  EXPECT_EQ(OpenError(path), path + ": is no index of passages");
+  {
+    PassageWriter writer(path, Front(), 0);
+    WriteRows(writer, 0, 4);
+    writer.Complete({{"rows", 4}, {"documents", 2}, {"corpus", "abc"}});
+  }
+  const std::string whole = ReadFile(path);
+  WriteFileAtomically(path, whole.substr(0, whole.size() - 1));  // half a row is none
+  EXPECT_EQ(OpenError(path), path + ": is cut: it has 3 passages of 4");
+  std::string other = whole;
+  other.replace(other.find("\"version\":1"), 11, "\"version\":7");
+  WriteFileAtomically(path, other);
+  EXPECT_NE(OpenError(path).find("is an index of version 7, this program has 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lshformer::testing

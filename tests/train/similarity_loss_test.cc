@@ -1,0 +1,175 @@
+// Losses of embeddings against Sentence-Transformers, and the gradient cache against the whole batch.
+#include "train/similarity_loss.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "train/tiny_run.h"
+#include "util/errors.h"
+
+namespace lshformer {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::TinyConfig;
+
+torch::Tensor TensorOf(const Json& rows) {
+  std::vector<double> numbers;
+  for (const Json& row : rows)
+    for (const Json& number : row) numbers.push_back(number.get<double>());
+  return torch::tensor(numbers, torch::kFloat64).view({std::ssize(rows), -1});
+}
+
+// [columns][groups][numbers] as texts, group by group.
+torch::Tensor TextsOf(const Json& columns) {
+  std::vector<torch::Tensor> parts;
+  for (const Json& column : columns) parts.push_back(TensorOf(column));
+  return torch::stack(parts, 1).flatten(0, 1);
+}
+
+// All texts differ.
+VectorGroups GroupsOf(torch::Tensor vectors, int64_t texts_a_group) {
+  VectorGroups groups{std::move(vectors), {0}, {}, {}};
+  const auto texts = static_cast<int32_t>(groups.vectors.size(0));
+  for (int32_t end = 0; end < texts;) groups.begins.push_back(end += static_cast<int32_t>(texts_a_group));
+  groups.same_as.resize(static_cast<size_t>(texts));
+  std::iota(groups.same_as.begin(), groups.same_as.end(), 0);
+  return groups;
+}
+
+TEST(SimilarityLoss, ValuesAndGradientsAreSentenceTransformers) {
+  const Json golden = ReadJsonObject(LSHFORMER_SOURCE_DIR "/tests/golden/similarity.json");
+  ASSERT_GE(golden["cases"].size(), 10U);
+  for (const Json& each : golden["cases"]) {
+    SCOPED_TRACE(each["loss"].get<std::string>());
+    const Json given = each.value("options", Json::object());
+    SimilarityLossOptions options;
+    options.type = ParseSimilarityLoss(each["loss"].get<std::string>());
+    options.scale = given.value("scale", 20.0);
+    options.margin = given.value("margin", 5.0);
+    options.dims = given.value("dims", std::vector<int64_t>());
+    VectorGroups groups = GroupsOf(TextsOf(each["vectors"]).requires_grad_(true), each["columns"].get<int64_t>());
+    groups.scores = each.value("scores", std::vector<float>());
+    const torch::Tensor loss = LossOfGroups(options, groups);
+    EXPECT_NEAR(loss.item<double>(), each["value"].get<double>(), 1e-9);
+    loss.backward();
+    EXPECT_LT((groups.vectors.grad() - TextsOf(each["gradients"])).abs().max().item<double>(), 1e-9);
+  }
+}
+
+// A pair that stands in the batch twice changes the loss of nobody but the mean: its copy is no negative of it.
+TEST(SimilarityLoss, CopiesOfAPositiveAreNoNegatives) {
+  const torch::Tensor two = torch::randn({4, 6}, torch::kFloat64);
+  for (const char* name : {"mnrl", "mnrl_symmetric"}) {
+    SimilarityLossOptions options;
+    options.type = ParseSimilarityLoss(name);
+    const double once = LossOfGroups(options, GroupsOf(two, 2)).item<double>();
+    VectorGroups twice = GroupsOf(torch::cat({two, two}), 2);
+    EXPECT_GT(LossOfGroups(options, twice).item<double>(), once + 0.1) << "unknown copies are negatives";
+    twice.same_as = {0, 1, 2, 3, 0, 1, 2, 3};
+    // Of each of four: itself and two copies of the other, of which the batch of two has one.
+    VectorGroups distinct = GroupsOf(torch::cat({two, two.slice(0, 2, 4)}), 2);
+    distinct.same_as = {0, 1, 2, 3, 2, 3};
+    EXPECT_LT(LossOfGroups(options, distinct).item<double>(), LossOfGroups(options, twice).item<double>() + 1e-9);
+    // A hard negative that is the positive's text is none either.
+    VectorGroups hard = GroupsOf(torch::cat({two.slice(0, 0, 2), two.slice(0, 1, 2)}), 3);
+    EXPECT_GT(LossOfGroups(options, hard).item<double>(), 0.1);
+    hard.same_as = {0, 1, 1};
+    EXPECT_NEAR(LossOfGroups(options, hard).item<double>(), 0, 1e-12);
+  }
+}
+
+TEST(SimilarityLoss, SaysWhatGroupsLack) {
+  SimilarityLossOptions options;
+  options.type = SimilarityLossType::kCosine;
+  EXPECT_THAT(ErrorOf([&] { LossOfGroups(options, GroupsOf(torch::randn({4, 3}), 2)); }), HasSubstr("needs a score"));
+  options.type = SimilarityLossType::kTriplet;
+  EXPECT_THAT(ErrorOf([&] { LossOfGroups(options, GroupsOf(torch::randn({4, 3}), 2)); }), HasSubstr("negative"));
+  EXPECT_THAT(ErrorOf([&] { LossOfGroups(options, GroupsOf(torch::randn({4, 3}), 1)); }), HasSubstr("two texts"));
+  EXPECT_THAT(ErrorOf([] { ParseSimilarityLoss("mse"); }), HasSubstr("expected cosine"));
+}
+
+ModelPtr TinyEncoder(double dropout, uint64_t seed = 7) {
+  ModelConfig config = TinyConfig(dropout);
+  config.architectures = {"BertModel"};
+  return CreateModel(config, Task::kEncoder, seed);
+}
+
+// Groups of two to four texts of 3 to 20 tokens.
+PackedBatch TinyGroups(int groups) {
+  PackedBatch batch;
+  batch.labels.cu_choices = {0};
+  PhiloxStream stream(StreamKey(5, 0, 0, 0, Purpose::kSynthetic));
+  for (int group = 0; group < groups; ++group) {
+    for (int text = 0; text < 2 + group % 3; ++text) {
+      std::vector<int32_t> ids(3 + stream.Below(18));
+      for (int32_t& id : ids) id = static_cast<int32_t>(5 + stream.Below(45));
+      AppendSequence(batch, ids, {}, static_cast<uint64_t>(batch.sequences()));
+    }
+    batch.labels.cu_choices.push_back(batch.sequences());
+  }
+  return batch;
+}
+
+struct Gradients {
+  double loss;
+  std::vector<torch::Tensor> values;
+};
+
+Gradients GradientsOf(Model& model, const PackedBatch& batch, const SimilarityLossOptions& options,
+                      const ModelPtr& teacher = nullptr) {
+  ForwardOptions forward;
+  forward.train = true;
+  forward.step = 3;
+  for (const auto& [name, parameter] : model.NamedParameters()) parameter.mutable_grad().reset();
+  const TrainingLoss loss = SimilarityLoss(options, teacher);
+  EXPECT_EQ(loss.items(model, {&batch, 1}), (std::vector<TermItems>{{batch.examples()}}));
+  const torch::Tensor term = loss.terms(model, batch, forward).at(0);
+  term.backward();
+  Gradients gradients{term.item<double>(), {}};
+  for (const auto& [name, parameter] : model.NamedParameters())
+    gradients.values.push_back(parameter.grad().defined() ? parameter.grad().to_dense().clone() : torch::Tensor());
+  return gradients;
+}
+
+// With dropout: a text's is the same in whatever piece it stands.
+TEST(SimilarityLoss, TheGradientCacheHasTheGradientOfTheWholeBatch) {
+  const ModelPtr model = TinyEncoder(/*dropout=*/0.1);
+  const PackedBatch batch = TinyGroups(9);
+  SimilarityLossOptions options;
+  const Gradients whole = GradientsOf(*model, batch, options);
+  for (const int64_t chunk : {1, 4, 7, 1000}) {
+    options.chunk = chunk;
+    const Gradients pieces = GradientsOf(*model, batch, options);
+    EXPECT_NEAR(pieces.loss, whole.loss, 1e-5) << "chunk " << chunk;
+    ASSERT_EQ(pieces.values.size(), whole.values.size());
+    for (size_t i = 0; i < whole.values.size(); ++i) {
+      ASSERT_EQ(pieces.values[i].defined(), whole.values[i].defined());
+      if (!whole.values[i].defined()) continue;
+      const double size = whole.values[i].abs().max().item<double>();
+      EXPECT_LE((pieces.values[i] - whole.values[i]).abs().max().item<double>(), 1e-4 * size + 1e-7)
+          << "chunk " << chunk << ", parameter " << i;
+    }
+  }
+}
+
+TEST(SimilarityLoss, ATeachersVectorsAreLearned) {
+  const ModelPtr model = TinyEncoder(0, 7), teacher = TinyEncoder(0, 8);
+  const PackedBatch batch = TinyGroups(4);
+  const SimilarityLossOptions options;
+  const Gradients gradients = GradientsOf(*model, batch, options, teacher);
+  const torch::Tensor own = VectorsOf(*model, batch, {}, options), wanted = VectorsOf(*teacher, batch, {}, options);
+  EXPECT_NEAR(gradients.loss, (own - wanted).square().mean().item<double>(), 1e-9);
+  for (const auto& [name, parameter] : teacher->NamedParameters()) EXPECT_FALSE(parameter.grad().defined()) << name;
+  EXPECT_NEAR(GradientsOf(*model, batch, options, CopyOf(*model)).loss, 0, 1e-12);
+}
+
+}  // namespace
+}  // namespace lshformer
