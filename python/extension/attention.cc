@@ -43,6 +43,8 @@ void Check(const Arguments& in, const AttentionSpec& spec) {
   if (in.key) CheckRows(*in.key, "key", in.query);
   CheckRows(in.value, "value", in.query);
   CheckShape(ShapeOf(in), in.query.size(0), kWhere);
+  if (!spec.heads.empty() && static_cast<int64_t>(spec.heads.size()) != in.query.size(1))
+    Fail("{}: {} specs of heads for {} heads", kWhere, spec.heads.size(), in.query.size(1));
   if (in.layer < 0 || in.layer > INT32_MAX) Fail("{}: layer: expected one from 0, got {}", kWhere, in.layer);
   if (in.step < 0) Fail("{}: step: expected one from 0, got {}", kWhere, in.step);
 }
@@ -188,7 +190,7 @@ class Reference {
     if (const ProjectionsPtr projections = ProjectionsOf(in, *spec_, shape)) {
       buckets_ = ref::FindBuckets(inputs, *projections);
     } else if (shape.tokens() > 0) {
-      buckets_ = ref::FindBuckets(inputs, DrawProjections(*spec_, shape, call_layer(in), 0));
+      buckets_ = ref::FindBuckets(inputs, DrawProjections(*spec_, shape, static_cast<uint32_t>(in.layer), 0));
     }
     inputs.query_buckets = buckets_.query;
     inputs.key_buckets = buckets_.key;
@@ -197,8 +199,6 @@ class Reference {
   ref::Inputs inputs;
 
  private:
-  static uint32_t call_layer(const Arguments& in) { return static_cast<uint32_t>(in.layer); }
-
   SpecPtr spec_;
   std::vector<double> query_, key_, value_;
   Buckets buckets_;

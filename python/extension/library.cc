@@ -45,6 +45,14 @@ STABLE_TORCH_LIBRARY_IMPL(lshformer, CPU, library) {
   library.impl("plan", Boxed<&Plan>);
 }
 
+// The same: they say that there are none for such tensors.
+STABLE_TORCH_LIBRARY_IMPL(lshformer, CUDA, library) {
+  using namespace lshformer::extension;
+  library.impl("attention", Boxed<&Attention>);
+  library.impl("attention_backward", Boxed<&AttentionBackward>);
+  library.impl("plan", Boxed<&Plan>);
+}
+
 STABLE_TORCH_LIBRARY_IMPL(lshformer, CompositeExplicitAutograd, library) {
   using namespace lshformer::extension;
   library.impl("parse_spec", Boxed<&ParseSpec>);

@@ -34,6 +34,9 @@ def test_tensors():
     fails('expected a head_dim of 1 to 256', wide, wide, wide)
     fails('dropout: expected a probability from 0 to below 1, got 1', query, key, value, offsets, dropout=1.0)
     fails('dropout: expected a probability from 0 to below 1', *(x.double() for x in (query, key, value)), dropout=-1.0)
+    for dtype in (torch.float32, torch.float64):
+        inputs = [x.to(dtype) for x in (query, key, value)]
+        fails('3 specs of heads for 2 heads', *inputs, spec=[{"type": "clustered", "open": i} for i in (1, 2, 3)])
     fails('layer: expected one from 0, got -1', query, key, value, layer=-1)
     fails('step: expected one from 0, got -1', query, key, value, step=-1)
 
@@ -74,6 +77,10 @@ def test_gradients_that_there_are_none_of():
     (grad,) = torch.autograd.grad(out.square().sum(), query, create_graph=True)
     with pytest.raises(RuntimeError, match="gradients of gradients are not computed"):
         grad.sum().backward()
+
+
+def test_kernels_for_cuda_say_that_there_are_none():
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("lshformer::attention", "CUDA")
 
 
 def test_other_devices():
