@@ -65,8 +65,7 @@ std::vector<AttentionSpec> WantedAttention(const ConvertOptions& options, const 
 // What a conversion knows by and by.
 struct Work {
   const ConvertOptions& options;
-  std::string folder;           // the model's, or a copy of it with more positions
-  std::string source;           // the encoder's: that folder, but in older ones of Sentence-Transformers one in it
+  std::string folder, source;   // the model's, or a copy of it with more positions; the encoder's, which may lie in it
   std::string unfinished = "";  // the folder of what is kept while the recovery goes on; "": nothing is
   std::shared_ptr<const Tokenizer> tokenizer = {};
   ModelPtr exact = {};
@@ -352,14 +351,12 @@ FolderChanges Changes(const Work& work) {
 void Extend(Work& work, std::optional<StagedFolder>& extended) {
   const int64_t positions = work.options.extend_positions;
   if (positions == 0) return;
-  const ModelConfig config = ReadModelConfig(work.source + "/config.json");
-  if (positions <= config.max_position_embeddings)
-    FailOption("extend_positions", "the model has {} positions already, got {}", config.max_position_embeddings,
-               positions);
+  const int64_t own = ReadModelConfig(work.source + "/config.json").max_position_embeddings;
+  if (positions <= own) FailOption("extend_positions", "the model has {} positions already, got {}", own, positions);
   extended.emplace(StagedFolder::Temporary());
   WriteChangedModel(work.folder, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
   work.folder = work.source = extended->path();
-  work.report["extended_from"] = config.max_position_embeddings;
+  work.report["extended_from"] = own;
 }
 
 // Where there are more positions: what the new model, under its new attention, makes of texts as long as the old one
@@ -419,8 +416,8 @@ std::vector<ProgressPhase> Phases(const Work& work) {
 bool MeasuresQuestions(const ConvertOptions& options) {
   if (!MeasuresTask(options)) return false;
   if (!options.task.empty()) return options.task == "question-answering";
-  const std::string folder = SentenceModules::EncoderFolder(options.model_name_or_path);
-  return FindTask(ReadModelConfig(folder + "/config.json")) == Task::kQuestionAnswering;
+  const std::string path = SentenceModules::EncoderFolder(options.model_name_or_path) + "/config.json";
+  return FindTask(ReadModelConfig(path)) == Task::kQuestionAnswering;
 }
 
 void CheckConvert(const ConvertOptions& options) {
@@ -454,10 +451,9 @@ void CheckConvert(const ConvertOptions& options) {
 ConvertResult RunConvert(const ConvertOptions& options) {
   const HeldLog warnings;
   CheckConvert(options);
-  SentenceModules::Read(options.model_name_or_path);  // what it cannot be used with is told before the work
-  Work work{.options = options,
-            .folder = options.model_name_or_path,
-            .source = SentenceModules::EncoderFolder(options.model_name_or_path)};
+  const std::string& model = options.model_name_or_path;
+  SentenceModules::Read(model);  // what it cannot be used with is told before the work
+  Work work{.options = options, .folder = model, .source = SentenceModules::EncoderFolder(model)};
   work.report = {{"model", Shown(options.model_name_or_path, PATH_MAX)},
                  {"output", Shown(options.output_dir, PATH_MAX)},
                  {"seed", options.seed}};

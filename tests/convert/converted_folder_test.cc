@@ -25,12 +25,14 @@ ModelConfig SmallConfig(const char* type) {
   ModelConfig config = DefaultModelConfig(type, "test");
   const Family& family = FamilyOf(config);
   const bool rows = std::string(type).ends_with("roberta");  // two rows are no positions
-  ApplyOverrides(config,
-                 fmt::format("vocab_size=60,{}=16,{}=3,{}=2,{}=24,max_position_embeddings={},initializer_range=0.5",
-                             family.encoder_keys.hidden_size, family.encoder_keys.num_hidden_layers,
-                             family.encoder_keys.num_attention_heads, family.encoder_keys.intermediate_size,
-                             rows ? kTokens + config.pad_token_id + 1 : kTokens),
-                 "test");
+  ApplyOverrides(
+      config,
+      fmt::format(
+          "vocab_size=60,{}=16,{}=3,{}=2,{}=24,max_position_embeddings={},pad_token_id={},initializer_range=0.5",
+          family.encoder_keys.hidden_size, family.encoder_keys.num_hidden_layers,
+          family.encoder_keys.num_attention_heads, family.encoder_keys.intermediate_size,
+          rows ? kTokens + config.pad_token_id + 1 : kTokens, rows ? config.pad_token_id : 0),
+      "test");
   return config;
 }
 

@@ -21,7 +21,7 @@ std::string Words(int count) {
 }
 
 TEST(EncodeLong, WindowsHoldEveryTokenOnceAndDifferByOneAtMost) {
-  const auto tokenizer = SmallTokenizer();
+  const auto tokenizer = SmallTokenizer("the\nof\n");
   for (const int words : {1, 5, 6, 7, 12, 13, 40}) {
     const Encoding whole = tokenizer->Encode(Words(words));
     for (const int64_t lead : {0, 1, 3}) {
@@ -52,7 +52,7 @@ TEST(EncodeLong, WindowsHoldEveryTokenOnceAndDifferByOneAtMost) {
 }
 
 TEST(EncodeLong, CutAndWhole) {
-  const auto tokenizer = SmallTokenizer();
+  const auto tokenizer = SmallTokenizer("the\nof\n");
   const std::string text = Words(9);
   EXPECT_EQ(EncodeLong(*tokenizer, text, {}, {.max_seq_length = 8})[0].ids.size(), 8U);
   EXPECT_TRUE(EncodeLong(*tokenizer, text, {}, {.max_seq_length = 8})[0].truncated);
@@ -64,7 +64,7 @@ TEST(EncodeLong, CutAndWhole) {
 }
 
 TEST(EncodeLong, WhatHasNoWindowsIsAnError) {
-  const auto tokenizer = SmallTokenizer();
+  const auto tokenizer = SmallTokenizer("the\nof\n");
   const TextEncoding how{.max_seq_length = 8, .long_text = LongText::kWindows};
   EXPECT_EQ(EncodeLong(*tokenizer, "the", "a of", how).size(), 1U);  // it fits
   EXPECT_THAT(ErrorOf([&] { EncodeLong(*tokenizer, Words(5), Words(5), how); }), HasSubstr("is for single texts"));
@@ -82,7 +82,7 @@ TEST(JoinWindows, MeanAndLargest) {
 
 // As if the text had been written so; but a token that is recognised whole stays one.
 TEST(EncodeLong, TextsAreLowerCasedButForAddedTokens) {
-  const auto tokenizer = SmallTokenizer();
+  const auto tokenizer = SmallTokenizer("the\nof\n");
   const auto ids = [&](const char* text, bool lower) {
     return EncodeLong(*tokenizer, text, {}, {.lower_case = lower})[0].ids;
   };

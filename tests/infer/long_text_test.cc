@@ -137,7 +137,7 @@ TEST(SentenceFolders, SayHowAVectorIsMadeAndOptionsGoOverThem) {
             (std::vector<float>{3, 3.1F, 3.2F, 3.3F}));
   const Json states = Answer(pipeline, R"({"text": "the cat", "pooling": "none"})")["embedding"];
   ASSERT_EQ(states.size(), 4U);
-  EXPECT_EQ(states[0], Json(cls));
+  EXPECT_EQ(states[0].get<std::vector<float>>(), cls);
 }
 
 TEST(SentenceFolders, PromptsStandBeforeTextsAndMayBeLeftOutAgain) {

@@ -202,7 +202,7 @@ TEST(PrepareTest, OptionsOfOtherTasksAreIgnored) {
 TEST(PrepareTest, WrongPoolingAndPairsAreRefused) {
   FakeSetup features(PredictTask::kFeatureExtraction);
   const Pipeline pipeline = features.Make();
-  EXPECT_THAT(Answer(pipeline, R"({"text": "a", "pooling": "max"})")["error"].get<std::string>(),
+  EXPECT_THAT(Answer(pipeline, R"({"text": "a", "pooling": "most"})")["error"].get<std::string>(),
               HasSubstr("none, cls, mean"));
   EXPECT_THAT(Answer(pipeline, R"({"text": "a", "normalize": 1})")["error"].get<std::string>(),
               HasSubstr("\"normalize\""));

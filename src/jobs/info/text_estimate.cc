@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
-#include <limits>
+#include <functional>
 
 #include "base/parallel.h"
-#include "base/philox.h"
 #include "eval/model_cost.h"
 #include "jobs/attention.h"
+#include "jobs/measure.h"
 #include "kernels/cost.h"
 #include "kernels/matmul.h"
 #include "models/family.h"
@@ -21,18 +20,9 @@ namespace {
 constexpr double kFloat = sizeof(float), kGiga = 1e9;
 constexpr double kBesideProducts = 1.15;  // of the time of linear maps: what passes over their rows
 
-// The quickest of some runs, after one that is not counted: another program's moment is not this machine's rate.
-template <class Run>
-double QuickestSeconds(const Run& run) {
-  constexpr int kRuns = 4;
-  double quickest = std::numeric_limits<double>::infinity();
-  for (int i = -1; i < kRuns; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (i >= 0) quickest = std::min(quickest, elapsed.count());
-  }
-  return quickest;
+double Seconds(const std::function<void()>& run) {
+  constexpr int kRuns = 5;
+  return TimeInterleaved({run}, kRuns).front().median_ms / 1e3;
 }
 
 double GemmGflops(const ModelConfig& config) {
@@ -45,7 +35,7 @@ double GemmGflops(const ModelConfig& config) {
   std::vector<float> out(static_cast<size_t>(rows * columns));
   const PackedMatrix packed({weights.data(), columns, 1}, inner, columns);
   const double seconds =
-      QuickestSeconds([&] { packed.Multiply(rows, states.data(), inner, /*bias=*/nullptr, out.data(), columns); });
+      Seconds([&] { packed.Multiply(rows, states.data(), inner, /*bias=*/nullptr, out.data(), columns); });
   return of_a_row * static_cast<double>(rows) / seconds / kGiga;
 }
 
@@ -63,7 +53,7 @@ double AttentionGflops(const AttentionSpec& spec, const ModelConfig& config) {
     for (size_t n = 0; n < numbers; ++n) (*tensors[i])[n] = static_cast<float>((n * 7919 + i * 31) % 1000) / 500 - 1;
   }
   in.projections = DrawProjections(spec, in.shape(), /*layer=*/0, /*step=*/0);
-  const double seconds = QuickestSeconds([&] { RunAttention(in, spec); });
+  const double seconds = Seconds([&] { RunAttention(in, spec); });
   return CostOfAttention(spec, in.heads, in.head_dim, in.tokens).full_flops() / seconds / kGiga;
 }
 

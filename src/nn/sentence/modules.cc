@@ -81,6 +81,20 @@ void RefuseArguments(const Json& json, const char* key, const std::string& where
                     fmt::format("{}: \"{}\"", where, key));
 }
 
+// The Transformer's settings; older releases named the file after the model's type. "": there is none.
+std::string EncoderSettings(const std::string& folder) {
+  std::string found = folder + "/sentence_bert_config.json";
+  if (Exists(found)) return found;
+  found.clear();
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("sentence_") && name.ends_with("_config.json") && (found.empty() || entry->path() < found))
+      found = entry->path().string();
+  }
+  return found;
+}
+
 }  // namespace
 
 const char* Name(Similarity similarity) {
@@ -159,36 +173,32 @@ void SentenceModules::ReadModules(const std::string& folder) {
 }
 
 void SentenceModules::ReadEncoderSettings() {
-  // Older releases named the file after the model's type.
-  for (const char* kind : {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"}) {
-    const std::string path = fmt::format("{}/sentence_{}_config.json", encoder_folder_, kind);
-    if (!Exists(path)) continue;
-    const std::string where = Shown(path, 160);
-    const Json json = ReadJsonObject(path);
-    RefuseUnknownKeys(
-        json,
-        {"max_seq_length", "do_lower_case", "transformer_task", "modality_config", "module_output_name", "unpad_inputs",
-         "model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs"},
-        where);
-    for (const char* key :
-         {"model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs"})
-      RefuseArguments(json, key, where);
-    if (HasValue(json, "max_seq_length")) max_seq_length_ = GetInt(json, "max_seq_length", where, 1);
-    lower_cases_ = GetBoolOr(json, "do_lower_case", where, false);
-    const auto expect = [&](const Json& object, const char* key, const char* value) {
-      if (HasValue(object, key) && object.at(key) != value)
-        Fail("{}: \"{}\": expected \"{}\", got {}", where, key, value, ShownValue(object.at(key)));
-    };
-    expect(json, "transformer_task", "feature-extraction");
-    expect(json, "module_output_name", "token_embeddings");
-    if (!HasValue(json, "modality_config")) return;
-    const Json& modalities = json.at("modality_config");
-    if (!modalities.is_object() || !modalities.contains("text") || !modalities.at("text").is_object())
-      Fail("{}: \"modality_config\": expected an object with \"text\"", where);
-    expect(modalities.at("text"), "method", "forward");
-    expect(modalities.at("text"), "method_output_name", "last_hidden_state");
-    return;
-  }
+  const std::string path = EncoderSettings(encoder_folder_);
+  if (path.empty()) return;
+  const std::string where = Shown(path, 160);
+  const Json json = ReadJsonObject(path);
+  RefuseUnknownKeys(
+      json,
+      {"max_seq_length", "do_lower_case", "transformer_task", "modality_config", "module_output_name", "unpad_inputs",
+       "model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs"},
+      where);
+  for (const char* key :
+       {"model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs"})
+    RefuseArguments(json, key, where);
+  if (HasValue(json, "max_seq_length")) max_seq_length_ = GetInt(json, "max_seq_length", where, 1);
+  lower_cases_ = GetBoolOr(json, "do_lower_case", where, false);
+  const auto expect = [&](const Json& object, const char* key, const char* value) {
+    if (HasValue(object, key) && object.at(key) != value)
+      Fail("{}: \"{}\": expected \"{}\", got {}", where, key, value, ShownValue(object.at(key)));
+  };
+  expect(json, "transformer_task", "feature-extraction");
+  expect(json, "module_output_name", "token_embeddings");
+  if (!HasValue(json, "modality_config")) return;
+  const Json& modalities = json.at("modality_config");
+  if (!modalities.is_object() || !modalities.contains("text") || !modalities.at("text").is_object())
+    Fail("{}: \"modality_config\": expected an object with \"text\"", where);
+  expect(modalities.at("text"), "method", "forward");
+  expect(modalities.at("text"), "method_output_name", "last_hidden_state");
 }
 
 void SentenceModules::ReadSettings(const std::string& folder) {

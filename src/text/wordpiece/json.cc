@@ -12,12 +12,14 @@ namespace {
 
 // As transformers does it, BertTokenizer's settings with their defaults go over the file, whatever it says.
 void ReadNormalizer(const Json& json, const std::string& path, const Json& config, WordPieceOptions& options) {
-  const Json& part = JsonPart(json, "normalizer", "BertNormalizer", path);
-  if (!GetBoolOr(part, "clean_text", path, true)) Fail("{}: \"clean_text\": expected true, got false", path);
   const bool said = HasValue(config, "do_lower_case") || HasValue(config, "strip_accents") ||
                     HasValue(config, "tokenize_chinese_chars");
   const bool settings_count =
       options.tokenizer_class == TokenizerClass::kBert || (options.tokenizer_class == TokenizerClass::kUnsaid && said);
+  // Sentence-Transformers puts a step for lower case before it, which such settings undo.
+  if (settings_count && GetString(JsonObjectIn(json, "normalizer", path), "type", path) == "Sequence") return;
+  const Json& part = JsonPart(json, "normalizer", "BertNormalizer", path);
+  if (!GetBoolOr(part, "clean_text", path, true)) Fail("{}: \"clean_text\": expected true, got false", path);
   if (settings_count) return;
   NormalizerOptions& normalizer = options.normalizer;
   normalizer.lowercase = GetBool(part, "lowercase", path);
