@@ -93,6 +93,9 @@ std::string Service::Info() const {
   info["max_client_batch_size"] = options_.max_client_batch_size;
   info["auto_truncate"] = options_.auto_truncate;
   info["inspect"] = options_.enable_inspect;
+  info["attentions"] = Json::array();
+  for (const std::string& name : AttentionNames())
+    if (name != Name(AttentionSpec())) info["attentions"].push_back(name);
   info["tokenization_workers"] = 1;
   info["version"] = LSHFORMER_VERSION;
   info["sha"] = nullptr;
