@@ -9,6 +9,7 @@ the window, or something is loaded from elsewhere. --pictures: a screenshot of e
 """
 
 import argparse
+import base64
 import os
 import re
 import subprocess
@@ -62,6 +63,16 @@ def use(driver, panel, expected):
     return None
 
 
+def picture(driver, panel, path):
+    """The whole panel, whatever of it is in the window."""
+    box = driver.execute_script("const box = document.getElementById(arguments[0]).getBoundingClientRect();"
+                                "return [box.x + scrollX, box.y + scrollY, box.width, box.height]", panel)
+    clip = dict(zip(["x", "y", "width", "height"], box), scale=1)
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    with open(path, "wb") as file:
+        file.write(base64.b64decode(shot["data"]))
+
+
 def look(driver, url, panels, name, pictures):
     faults = []
     driver.get(url + "/ui")
@@ -70,8 +81,7 @@ def look(driver, url, panels, name, pictures):
         if fault:
             faults.append(fault)
         if pictures:
-            section = driver.find_element(By.ID, panel)
-            section.screenshot(os.path.join(pictures, f"{panel}-{name}.png"))
+            picture(driver, panel, os.path.join(pictures, f"{panel}-{name}.png"))
     over = driver.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
     if over > 0:
         faults.append(f"the page is {over} pixels wider than the window")
