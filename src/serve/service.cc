@@ -234,6 +234,8 @@ void Service::Ask(const std::shared_ptr<Pending>& pending) {
       FailRequest(kOverloaded, "{} inputs wait or are run already", options_.max_concurrent_requests);
   } catch (const RequestError& error) {
     Fail(*pending, error);
+  } catch (const Error& error) {
+    Fail(*pending, RequestError(kValidation, error.what()));
   } catch (const std::exception& error) {
     Fail(*pending, RequestError(kBackend, IsOutOfMemory(error) ? "out of memory" : error.what()));
   }

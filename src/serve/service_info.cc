@@ -34,8 +34,7 @@ Json TypeOf(const ServedModel& model) {
   const PredictOptions& options = model.pipeline().options();
   if (model.IsReranker()) return {{"reranker", LabelsOf(model.pipeline().config())}};
   if (options.task == PredictTask::kTextClassification) return {{"classifier", LabelsOf(model.pipeline().config())}};
-  if (options.task == PredictTask::kFeatureExtraction)
-    return {{"embedding", {{"pooling", Name(model.EmbedPooling())}}}};
+  if (options.task == PredictTask::kFeatureExtraction) return {{"embedding", {{"pooling", model.EmbedPooling()}}}};
   return {{Name(options.task), Json::object()}};
 }
 
