@@ -103,6 +103,9 @@ class Body {
       case Route::kFillMask:
         ReadList("inputs");
         break;
+      case Route::kInspect:
+        ReadInspect();
+        break;
       case Route::kOpenAiEmbeddings:
         ReadList("input");
         break;
@@ -263,6 +266,16 @@ class Body {
     if (request_.single) return request_.ids.push_back(IdsAt(value, "\"ids\""));
     CheckCount(static_cast<int64_t>(value.size()), "ids");
     for (const Json& item : value) request_.ids.push_back(IdsAt(item, fmt::format("\"ids\"[{}]", request_.ids.size())));
+  }
+
+  void ReadInspect() {
+    request_.single = true;
+    request_.inputs.push_back({NotEmpty(TextAt(Required(json_, "inputs"), "\"inputs\""), "\"inputs\"")});
+    const Json* attention = Given("attention");
+    if (attention != nullptr)
+      request_.attention = attention->is_string() ? attention->get<std::string>() : attention->dump();
+    Whole("layer", request_.layer, 0, INT32_MAX);
+    Whole("head", request_.head, 0, INT32_MAX);
   }
 
   void ReadQuestion() {

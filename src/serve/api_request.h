@@ -38,6 +38,8 @@ struct ApiRequest {
   std::string question, context;
   std::vector<std::string> options;
   std::vector<std::vector<int32_t>> ids;  // to decode
+  std::string attention;                  // of /inspect: a kind's name or a JSON object; "": the model's own
+  int layer = 0, head = 0;                // likewise
 };
 
 struct ApiLimits {

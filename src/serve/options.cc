@@ -25,8 +25,12 @@ const OptionTable<ServeOptions>& ServeTable() {
        Integer("max_client_batch_size", &O::max_client_batch_size, 1, kMost, "inputs of one request; more: 422"),
        Integer("payload_limit", &O::payload_limit, 1, int64_t{1} << 30, "bytes of a request's body; more: 413"),
        Boolean("auto_truncate", &O::auto_truncate, "longer texts are cut unless a request says otherwise"),
-       Names("pooling", &O::pooling, {"cls", "mean"}, "embeddings: vector of [CLS] or mean; else the folder's, or mean")
+       Names("pooling", &O::pooling, {"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"},
+             "embeddings: how a text's states become a vector; else as the folder says, or mean")
            .OrNone()
+           .Group("Answers"),
+       Text("default_prompt_name", &O::default_prompt_name,
+            "the folder's prompt that stands before each text unless a request names another")
            .Group("Answers"),
        Boolean("enable_inspect", &O::enable_inspect, "POST /inspect: what attention looks at, of short texts")
            .Group("Answers")},
@@ -45,7 +49,8 @@ std::span<const ServeVariable> ServeVariables() {
                                                  {"MAX_CLIENT_BATCH_SIZE", "max_client_batch_size"},
                                                  {"PAYLOAD_LIMIT", "payload_limit"},
                                                  {"AUTO_TRUNCATE", "auto_truncate"},
-                                                 {"POOLING", "pooling"}};
+                                                 {"POOLING", "pooling"},
+                                                 {"DEFAULT_PROMPT_NAME", "default_prompt_name"}};
   return kVariables;
 }
 

@@ -30,6 +30,7 @@ struct ServeOptions {
   int64_t payload_limit = 2'000'000;  // bytes
   bool auto_truncate = false;
   std::string pooling = {};  // "": the folder's, or mean
+  std::string default_prompt_name = {};
   bool enable_inspect = false;
 
   Precision precision = Precision::kFloat32;

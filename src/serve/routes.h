@@ -19,6 +19,7 @@ enum class Route {
   kMultipleChoice,
   kTokenize,
   kDecode,
+  kInspect,
   kOpenAiEmbeddings,
   kOpenAiModels,
   kInfo,

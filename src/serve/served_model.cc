@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/logging.h"
+#include "data/long_text.h"
 #include "models/family.h"
 #include "serve/request_error.h"
 #include "text/code_points.h"
@@ -105,12 +106,14 @@ ServedModel ServedModel::Load(const std::string& folder, const std::string& name
   predict.batch_tokens = options.max_batch_tokens;
   predict.precision = options.precision;
   predict.adjust_forward = AdjustForward;
-  if (!options.pooling.empty()) predict.embedding.pooling = ParsePooling(options.pooling);
+  if (predict.task == PredictTask::kFeatureExtraction) {
+    if (!options.pooling.empty()) predict.embedding.pooling = ParsePooling(options.pooling);
+    if (!options.default_prompt_name.empty()) predict.embedding.prompt_name = options.default_prompt_name;
+  }
   Pipeline pipeline = Pipeline::Load(
       folder, "", predict, [&](ModelConfig& config) { ChangeAttentionOf(folder, options.attention, config); });
   ServedModel model(name, std::move(pipeline), options);
-  if (predict.task == PredictTask::kFeatureExtraction && options.pooling.empty() &&
-      model.pipeline().options().embedding.pooling == Pooling::kNone)
+  if (predict.task == PredictTask::kFeatureExtraction && options.pooling.empty() && !model.pipeline().modules())
     Warn("{}: does not say how a text's vector is made; it is the mean ({} says another)", Shown(folder, 120),
          OptionName{"pooling"});
   return model;
@@ -123,9 +126,9 @@ int64_t ServedModel::parameter_bytes() const {
   return bytes;
 }
 
-Pooling ServedModel::EmbedPooling() const {
-  const Pooling pooling = pipeline_.options().embedding.pooling;
-  return pooling == Pooling::kNone ? Pooling::kMean : pooling;
+std::string ServedModel::EmbedPooling() const {
+  if (const std::optional<Pooling> pooling = pipeline_.options().embedding.pooling) return Name(*pooling);
+  return pipeline_.modules() ? pipeline_.modules()->Names().front() : Name(Pooling::kMean);
 }
 
 bool ServedModel::IsReranker() const {
@@ -161,13 +164,15 @@ void ServedModel::RequireRoute(const ApiRequest& request) const {
 
 EmbedOptions ServedModel::EmbedOptionsOf(const ApiRequest& request) const {
   EmbedOptions options = pipeline_.options().embedding;
-  options.pooling = request.route == Route::kEmbedAll ? Pooling::kNone : EmbedPooling();
-  const bool whole = request.dimensions == 0 || request.dimensions == pipeline_.config().hidden_size;
+  if (!options.pooling && !pipeline_.modules()) options.pooling = Pooling::kMean;
+  if (request.route == Route::kEmbedAll) options.pooling = Pooling::kNone;
+  if (!request.prompt_name.empty()) options.prompt_name = request.prompt_name;
+  const int64_t width = pipeline_.EmbeddingWidth(options);
+  if (request.dimensions > width)
+    FailRequest(kValidation, "\"dimensions\": expected at most {}, got {}", width, request.dimensions);
+  const bool whole = request.dimensions == 0 || request.dimensions == width;
   options.normalize = request.normalize && whole &&
                       request.route != Route::kEmbedAll;  // vectors that are cut get their length afterwards
-  if (request.dimensions > pipeline_.config().hidden_size)
-    FailRequest(kValidation, "\"dimensions\": expected at most {}, got {}", pipeline_.config().hidden_size,
-                request.dimensions);
   return options;
 }
 
@@ -178,13 +183,25 @@ void ServedModel::CheckIds(std::span<const int32_t> ids, const std::string& plac
       FailRequest(kValidation, "{}[{}]: expected a token below {}, got {}", place, i, most, ids[i]);
 }
 
+// All tokens of a text with its prompt, however many.
+Encoding ServedModel::WholeText(const ApiInput& input, const ApiRequest& request) const {
+  const SentenceModules* modules = pipeline_.modules();
+  TextEncoding how;
+  std::string prompt;
+  if (modules != nullptr && task() == PredictTask::kFeatureExtraction) {
+    how.lower_case = modules->lower_cases();
+    prompt = modules->Prompt(EmbedOptionsOf(request).prompt_name);
+  }
+  return std::move(EncodeLong(pipeline_.tokenizer(), prompt + input.text, input.pair, how).front());
+}
+
 Encoding ServedModel::Encode(const ApiInput& input, const ApiRequest& request, const std::string& place,
                              bool& truncated) const {
   const Tokenizer& tokenizer = pipeline_.tokenizer();
   const TextTemplate::Form& form = tokenizer.text_template().Of(input.pair ? 2 : 1);
   Encoding text;
   if (!input.is_ids) {
-    text = tokenizer.Encode(input.text, input.pair, {});
+    text = WholeText(input, request);
     if (text.ids.size() <= form.tokens()) FailRequest(kValidation, "{} has no tokens: it is blank", place);
   } else {
     CheckIds(input.ids, place);
@@ -200,6 +217,9 @@ Encoding ServedModel::Encode(const ApiInput& input, const ApiRequest& request, c
   const int64_t limit = max_input_length(), over = SizeOf(text) - limit;
   if (over > 0) {
     if (!request.truncate.value_or(auto_truncate_)) FailRequest(kValidation, "{}", TooLong(place, SizeOf(text), limit));
+    const bool prompted = pipeline_.modules() != nullptr && !input.is_ids &&
+                          !pipeline_.modules()->Prompt(EmbedOptionsOf(request).prompt_name).empty();
+    if (prompted) FailRequest(kValidation, "{}: \"truncation_direction\" would cut the prompt", place);
     if (input.pair)
       FailRequest(kValidation, "{}: of a pair \"truncation_direction\" is that of the model's tokenizer", place);
     const size_t kept = text.ids.size() - static_cast<size_t>(over);
@@ -228,8 +248,7 @@ PreparedQuery ServedModel::PrepareText(const ApiInput& input, const ApiRequest& 
     if (const std::string& error = embeds ? embed.error : classify.error; !error.empty()) FailInput(error, place);
     prepared.truncated = embed.truncated || classify.truncated;
     if (prepared.truncated && !request.truncate.value_or(auto_truncate_))
-      FailRequest(kValidation, "{}",
-                  TooLong(place, SizeOf(pipeline_.tokenizer().Encode(input.text, input.pair, {})), max_input_length()));
+      FailRequest(kValidation, "{}", TooLong(place, SizeOf(WholeText(input, request)), max_input_length()));
   }
   classify.value.raw_scores = request.raw_scores || request.route != Route::kPredict;
   prepared.tokens = SizeOf(embeds ? embed.value.text : classify.value.text);
@@ -265,8 +284,6 @@ PreparedQuery ServedModel::PrepareOther(const ApiRequest& request) const {
 
 std::vector<PreparedQuery> ServedModel::Prepare(const ApiRequest& request) const {
   RequireRoute(request);
-  if (!request.prompt_name.empty())
-    FailRequest(kValidation, "\"prompt_name\": the model has no prompt \"{}\"", Shown(request.prompt_name));
   std::vector<PreparedQuery> prepared;
   if (request.inputs.empty()) {
     prepared.push_back(PrepareOther(request));

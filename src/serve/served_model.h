@@ -36,7 +36,7 @@ class ServedModel {
   const Pipeline& pipeline() const { return pipeline_; }
   int64_t max_input_length() const { return pipeline_.options().max_seq_length; }  // tokens
   int64_t parameter_bytes() const;
-  Pooling EmbedPooling() const;  // of /embed
+  std::string EmbedPooling() const;  // of /embed, for people
   // One output: it says how well the second text suits the first.
   bool IsReranker() const;
 
@@ -55,6 +55,7 @@ class ServedModel {
  private:
   void RequireRoute(const ApiRequest& request) const;
   Encoding Encode(const ApiInput& input, const ApiRequest& request, const std::string& place, bool& truncated) const;
+  Encoding WholeText(const ApiInput& input, const ApiRequest& request) const;
   PreparedQuery PrepareText(const ApiInput& input, const ApiRequest& request, const std::string& place) const;
   PreparedQuery PrepareOther(const ApiRequest& request) const;
   EmbedOptions EmbedOptionsOf(const ApiRequest& request) const;

@@ -13,6 +13,7 @@
 #include "ops/memory.h"
 #include "serve/access_log.h"
 #include "serve/answers.h"
+#include "serve/inspect_attention.h"
 #include "serve/page.h"
 
 namespace lshformer {
@@ -168,7 +169,10 @@ void Service::Handle(std::shared_ptr<HttpRequest> request, Respond respond) {
     if (!pending->row->post) return Send(*pending, Answer(http, *pending->row));
     if (stopping_) FailRequest(kUnhealthy, "the server stops");
     CheckMediaType(http);
-    if (http.body.size() <= kLongBody) return Ask(pending);
+    const bool inspects = pending->row->route == Route::kInspect;
+    if (inspects && !options_.enable_inspect)
+      throw RequestError(404, kValidation, "/inspect: the server was started without --enable_inspect");
+    if (http.body.size() <= kLongBody && !inspects) return Ask(pending);
     const std::lock_guard lock(mutex_);
     if (std::ssize(long_bodies_) >= kMostWaitingBodies) FailRequest(kOverloaded, "too many long bodies wait");
     long_bodies_.push_back(pending);
@@ -198,7 +202,8 @@ void Service::Ask(const std::shared_ptr<Pending>& pending) {
     const auto task_of = [&](const std::string& name) { return Name((pending->model = &ModelCalled(name))->task()); };
     pending->api =
         ParseApiRequest(pending->row->route, pending->http->body, task_of, {.inputs = options_.max_client_batch_size});
-    if (pending->api.route == Route::kTokenize || pending->api.route == Route::kDecode)
+    if (pending->api.route == Route::kTokenize || pending->api.route == Route::kDecode ||
+        pending->api.route == Route::kInspect)
       return Send(*pending, Direct(*pending));
     std::vector<PreparedQuery> prepared = pending->model->Prepare(pending->api);
     pending->http->body = std::string();
@@ -229,12 +234,15 @@ void Service::Ask(const std::shared_ptr<Pending>& pending) {
       FailRequest(kOverloaded, "{} inputs wait or are run already", options_.max_concurrent_requests);
   } catch (const RequestError& error) {
     Fail(*pending, error);
+  } catch (const Error& error) {
+    Fail(*pending, RequestError(kValidation, error.what()));
   } catch (const std::exception& error) {
     Fail(*pending, RequestError(kBackend, IsOutOfMemory(error) ? "out of memory" : error.what()));
   }
 }
 
 HttpResponse Service::Direct(const Pending& pending) {
+  if (pending.api.route == Route::kInspect) return JsonResponse(InspectBody(pending.api, *pending.model));
   return JsonResponse(pending.api.route == Route::kTokenize ? pending.model->Tokenize(pending.api)
                                                             : pending.model->Decode(pending.api));
 }

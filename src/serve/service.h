@@ -47,7 +47,7 @@ class Service {
   struct Input;
   HttpResponse Answer(const HttpRequest& request, const RouteRow& row);  // GET
   void Ask(const std::shared_ptr<Pending>& pending);                     // POST
-  HttpResponse Direct(const Pending& pending);                           // of /tokenize and /decode
+  HttpResponse Direct(const Pending& pending);                           // of /tokenize, /decode and /inspect
   void RunBatch(BatchQueue::Batch& batch);
   void Finish(Pending& pending);
   void Fail(Pending& pending, const RequestError& error);

@@ -34,8 +34,7 @@ Json TypeOf(const ServedModel& model) {
   const PredictOptions& options = model.pipeline().options();
   if (model.IsReranker()) return {{"reranker", LabelsOf(model.pipeline().config())}};
   if (options.task == PredictTask::kTextClassification) return {{"classifier", LabelsOf(model.pipeline().config())}};
-  if (options.task == PredictTask::kFeatureExtraction)
-    return {{"embedding", {{"pooling", Name(model.EmbedPooling())}}}};
+  if (options.task == PredictTask::kFeatureExtraction) return {{"embedding", {{"pooling", model.EmbedPooling()}}}};
   return {{Name(options.task), Json::object()}};
 }
 
@@ -93,6 +92,9 @@ std::string Service::Info() const {
   info["max_client_batch_size"] = options_.max_client_batch_size;
   info["auto_truncate"] = options_.auto_truncate;
   info["inspect"] = options_.enable_inspect;
+  info["attentions"] = Json::array();
+  for (const std::string& name : AttentionNames())
+    if (name != Name(AttentionSpec())) info["attentions"].push_back(name);
   info["tokenization_workers"] = 1;
   info["version"] = LSHFORMER_VERSION;
   info["sha"] = nullptr;

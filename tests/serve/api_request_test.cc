@@ -94,6 +94,12 @@ TEST(ApiRequestTest, TheBareAddressIsTheModelsTask) {
   EXPECT_EQ(asked.top_k, 3);
 }
 
+TEST(ApiRequestTest, AnAttentionIsANameOrAnObject) {
+  const ApiRequest request = Parse(Route::kInspect, R"({"inputs": "a", "attention": {"type": "simhash"}, "layer": 2})");
+  EXPECT_EQ(request.attention, R"({"type":"simhash"})");
+  EXPECT_EQ(request.layer, 2);
+}
+
 TEST(ApiRequestTest, WhatIsWrongIsNamed) {
   for (const auto& [body, refusal] : std::vector<std::pair<std::string, std::string>>{
            {"", "422 body: invalid JSON"},

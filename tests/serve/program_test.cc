@@ -105,6 +105,29 @@ TEST_F(ServeProgramTest, EachFolderHasItsTask) {
   EXPECT_EQ(Body(client.Get("/v1/models"))["data"].size(), 3U);
 }
 
+// A head's exact map, whose rows sum to 1, beside one of fewer pairs.
+TEST_F(ServeProgramTest, InspectsAttention) {
+  ServerProcess server({Folder("masks"), "--enable_inspect"});
+  Client client(server.port());
+  const std::string text = R"({"inputs": "the of and to in a is that it was for on are as", "head": 1)";
+  const Json look = Body(client.Post("/inspect", text + R"(, "attention": "simhash"})"));
+  ASSERT_EQ(look["tokens"].size(), 16U);
+  for (const Json& row : look["exact"]["map"]) {
+    double sum = 0;
+    for (const Json& value : row) sum += value.get<double>();
+    EXPECT_NEAR(sum, 1, 1e-4);
+  }
+  EXPECT_EQ(look["exact"]["attention"], "dense");
+  EXPECT_EQ(look["exact"]["pairs"], 2 * 16 * 16);
+  EXPECT_EQ(look["other"]["attention"], "simhash");
+  EXPECT_LT(look["other"]["pairs"].get<int>(), 2 * 16 * 16);
+  const Json own = Body(client.Post("/inspect", text + "}"));
+  EXPECT_EQ(own["other"]["map"], own["exact"]["map"]);
+  EXPECT_NEAR(own["cosine"].get<double>(), 1, 1e-6);
+  EXPECT_EQ(client.Post("/inspect", text + R"(, "layer": 1})").status, 422);
+  EXPECT_EQ(client.Post("/inspect", text + R"(, "attention": "none"})").status, 422);
+}
+
 TEST_F(ServeProgramTest, FlagsInBothSpellingsAndFromTheEnvironment) {
   ServerProcess server({Folder("vectors"), "--max-client-batch-size", "2", "--payload_limit", "200"},
                        {"MAX_CLIENT_BATCH_SIZE=7", "API_KEY=secret", "AUTO_TRUNCATE=true"});

@@ -293,6 +293,11 @@ TEST(ServiceTest, TooManyInputsAreRefused) {
   EXPECT_EQ(test.Post("/embed", R"({"inputs": ["the", "cat"]})").status, 200);
 }
 
+TEST(ServiceTest, InspectsOnlyWhereThatIsAllowed) {
+  TestService test(PredictTask::kFeatureExtraction);
+  EXPECT_EQ(test.Post("/inspect", R"({"inputs": "the"})").status, 404);
+}
+
 TEST(ServiceTest, StoppedItAnswersNoMore) {
   TestService test(PredictTask::kFeatureExtraction);
   test.service().Stop();
