@@ -52,7 +52,15 @@ class Visits:
         self.next = 0
 
     def layer(self) -> Layer:
-        layer = self.layers[self.next % len(self.layers)]
+        if self.next == len(self.layers):
+            if all(layer == dataclasses.replace(self.layers[0], index=layer.index) for layer in self.layers):
+                if _kind(json.loads(self.layers[0].spec)) in ("dense", "local"):
+                    return self.layers[0]  # which of them it is makes no difference
+            raise RuntimeError(
+                f"lshformer: more than the model's {len(self.layers)} layers in one forward: layers that share weights "
+                "are told apart by their order, which gradient checkpointing changes"
+            )
+        layer = self.layers[self.next]
         self.next += 1
         return layer
 
@@ -205,7 +213,7 @@ def _hold(model: Any, modules: list[nn.Module], layers: list[Layer]) -> None:
     old = getattr(model, "_lshformer_hook", None)
     if old is not None:
         old.remove()
-    model._lshformer_hook = model.register_forward_pre_hook(visits.begin)
+    model._lshformer_hook = getattr(model, "base_model", model).register_forward_pre_hook(visits.begin)
 
 
 class _Directions(nn.Module):

@@ -88,7 +88,7 @@ def attention(
         along_keys, along_queries,
     )
     if arrays:
-        out, lse = out.numpy(), lse.numpy()
+        return (out.numpy(), lse.numpy()) if return_lse else out.numpy()
     return (out, lse) if return_lse else out
 
 
@@ -139,4 +139,8 @@ def _offsets(cu_seqlens: Optional[Array], query: Tensor) -> Tensor:
         return torch.tensor([0, query.shape[0]], dtype=torch.int32)
     offsets = _tensor(cu_seqlens if not isinstance(cu_seqlens, (list, tuple)) else torch.tensor(cu_seqlens))
     assert offsets is not None
-    return offsets.to(torch.int32) if offsets.dtype == torch.int64 else offsets
+    if offsets.dtype != torch.int64:
+        return offsets
+    if not torch.compiler.is_compiling() and offsets.numel() and int(offsets.abs().max()) >= 2**31:
+        raise ValueError(f'attention: tensor "cu_seqlens" has an offset of {int(offsets.abs().max())}, expected int32')
+    return offsets.to(torch.int32)

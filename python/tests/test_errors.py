@@ -50,6 +50,9 @@ def test_sequences():
     fails('tensor "cu_seqlens"[2]: expected at least 40 (offsets ascend), got 30', query, key, value, offsets(0, 40, 30, 64))
     fails('tensor "cu_seqlens"[1]: expected 64 (the tokens of "query"), got 63', query, key, value, offsets(0, 63))
     fails('tensor "cu_seqlens"[0]: expected 0, got 1', query, key, value, offsets(1, 64))
+    with pytest.raises(ValueError, match="an offset of 4294967360"):
+        functional.attention(query, key, value, [0, 2**32 + 64])
+    assert torch.equal(functional.attention(query, key, value, [0, 64]), functional.attention(query, key, value))
     fails('tensor "cu_seqlens" is float32, expected int32', query, key, value, offsets(0, 64, dtype=torch.float32))
     fails('tensor "cu_seqlens" has shape [1, 2], expected [sequences + 1]', query, key, value, offsets(0, 64)[None])
 

@@ -155,6 +155,21 @@ def test_draws_differ_by_layer_where_layers_share_weights():
 
 
 @needs_five
+def test_shared_layers_are_not_confused():
+    model = integration.use(make("Albert", "ForMaskedLM"), "clustered")
+    inputs = batch((150, 90), 150)
+    first = model(**inputs).logits
+    assert torch.equal(first, model(**inputs).logits)
+    assert torch.equal(model.albert(**inputs).last_hidden_state, model.albert(**inputs).last_hidden_state)
+    visits = next(module._lshformer.visits for module in model.modules() if hasattr(module, "_lshformer"))
+    with pytest.raises(RuntimeError, match="more than the model's 3 layers in one forward"):
+        visits.layer()  # as a layer that is computed again
+    exact = integration.use(model, "dense").train()
+    exact(**inputs).logits.sum().backward()
+    assert next(m._lshformer for m in model.modules() if hasattr(m, "_lshformer")).visits.layer().spec
+
+
+@needs_five
 def test_stored_directions_are_read_and_saved(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     model = make("Bert")
