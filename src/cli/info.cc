@@ -141,7 +141,8 @@ std::string Estimates(const Json& estimates, const Json& config) {
       "1.5\n",
       FormatNumber(estimates["gemm_gflops"].get<double>(), 3),
       FormatNumber(estimates["attention_gflops"].begin()->get<double>(), 3), estimates["threads"].dump());
-  if (beyond) out += fmt::format("* beyond the {} positions of this model\n", config["max_position_embeddings"].dump());
+  if (beyond)
+    out += fmt::format("* longer than the {} positions of this model\n", config["max_position_embeddings"].dump());
   return out;
 }
 

@@ -102,7 +102,7 @@ TEST_F(InfoTest, LengthsBeyondThePositionTableAreMarked) {
 TEST_F(InfoTest, TellsLayersUsesAndEstimates) {
   folder_.Write("config.json", R"({"model_type": "modernbert", "architectures": ["ModernBertForMaskedLM"],
       "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 5, "num_attention_heads": 2,
-      "intermediate_size": 24, "local_attention": 8})");
+      "intermediate_size": 24, "local_attention": 8, "pad_token_id": 0})");
   const CommandResult json = RunCommand({LSHFORMER_BINARY, "info", folder_.path(), "--json"});
   ASSERT_EQ(json.status, 0) << json.err;
   const Json info = ParseJson(json.out, "info");
