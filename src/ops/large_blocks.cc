@@ -111,4 +111,8 @@ void KeepTensors(size_t smallest, size_t limit) {
   c10::SetCPUAllocator(&allocator);
 }
 
+void GiveUpKeptTensors() {
+  if (keeper != nullptr) keeper->blocks.GiveUp();
+}
+
 }  // namespace lshformer

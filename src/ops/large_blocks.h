@@ -33,5 +33,6 @@ class LargeBlocks {
 // ends of every block: freed blocks of many sizes then do not grow together, and a step on texts of unequal lengths
 // took up to half as much memory again, and a tenth more time. Once a process.
 void KeepTensors(size_t smallest, size_t limit);
+void GiveUpKeptTensors();  // the blocks that are free
 
 }  // namespace lshformer

@@ -32,4 +32,11 @@ void KeepFreedMemory() {
 #endif
 }
 
+void ReturnFreedMemory() {
+  GiveUpKeptTensors();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 }  // namespace lshformer

@@ -10,6 +10,9 @@ namespace lshformer {
 // tensors had, up to 256 MB are kept beside it, and smaller tensors are asked of it in its own way (large_blocks.h).
 // Does nothing where malloc is not glibc's.
 void KeepFreedMemory();
+// Hands back what is kept so, and whatever else malloc has free: for a server after a text that was much longer than
+// others. Takes milliseconds.
+void ReturnFreedMemory();
 
 bool IsOutOfMemory(const std::exception& error);  // of the standard library or of libtorch
 

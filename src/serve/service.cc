@@ -270,6 +270,7 @@ void Service::RunBatch(BatchQueue::Batch& batch) {
     failure = IsOutOfMemory(error) ? "out of memory" : Shown(error.what(), 200);
   }
   const double took = BatchQueue::Now() - begin;
+  if (tokens > kTokensBesideLong) ReturnFreedMemory();
   metrics_.Batch(std::ssize(batch), tokens, counts.pairs_computed);
   outcomes.resize(batch.size());
   for (size_t i = 0; i < batch.size(); ++i) {
