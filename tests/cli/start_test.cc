@@ -54,8 +54,8 @@ TEST_F(StartTest, TheLoaderFindsNoLibtorch) {
 TEST_F(StartTest, HelpAndVersionOfEveryCommandNeedNoModels) {
   EXPECT_EQ(Succeeds({"--version"}), "lshformer " LSHFORMER_VERSION "\n");
   EXPECT_THAT(Succeeds({"--help"}), HasSubstr("quickstart"));
-  for (const char* command : {"quickstart", "info", "tokenizer", "pretrain", "train", "evaluate", "predict", "inspect",
-                              "attention", "bench", "tune", "convert", "synth", "reproduce", "report"})
+  for (const char* command : {"quickstart", "info", "tokenizer", "pretrain", "train", "evaluate", "predict", "search",
+                              "inspect", "attention", "bench", "tune", "convert", "synth", "reproduce", "report"})
     EXPECT_EQ(Succeeds({command, "--help"}), RunCommand({LSHFORMER_MODELS_BINARY, command, "--help"}).out) << command;
 }
 
