@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
+#include "io/matrix_file.h"
 #include "jobs/use_matmul_precision.h"
 
 namespace lshformer::cli {
@@ -16,7 +17,8 @@ namespace {
 
 struct PredictFlags {
   PredictJob job;
-  std::string task, pooling, prompt_name, long_text = kLongTextNames[0], window_pooling = kWindowPoolingNames[0];
+  std::string task, pooling, prompt_name, long_text = kLongTextNames[0], window_pooling = kWindowPoolingNames[0],
+                                          chunking = kChunkingNames[0];
   bool normalize = false;
   PrecisionFlags precision;
 };
@@ -32,6 +34,14 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   options.task = ParsePredictTask(flags.task);
   options.long_text = ValueOf<LongText>(kLongTextNames, flags.long_text);
   options.window_pooling = ValueOf<WindowPooling>(kWindowPoolingNames, flags.window_pooling);
+  options.chunks.chunking = ValueOf<Chunking>(kChunkingNames, flags.chunking);
+  if (options.chunks.chunking != Chunking::kTokens)
+    RefuseFlags(command, {"--chunk_tokens"}, "is for --chunking tokens");
+  if (options.chunks.chunking != Chunking::kNone) {
+    RefuseFlags(command, {"--text_pair"}, "is not for --chunking");
+    if (IsMatrixName(flags.job.output)) FailUsage("--output: chunks have places in their texts, which JSON lines tell");
+  }
+  if (options.chunks.chunking == Chunking::kSpans) RefuseFlags(command, {"--text", "--text_file"}, "has no \"spans\"");
   if (options.long_text != LongText::kWindows) RefuseFlags(command, {"--window_pooling"}, "is for --long_text windows");
   if (command.count("--pooling") > 0) options.embedding.pooling = ParsePooling(flags.pooling);
   if (flags.normalize) options.embedding.normalize = true;
@@ -140,6 +150,15 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command->add_option("--window_pooling", flags->window_pooling, "how windows are joined")
       ->check(OneOf({"mean", "max"}))
+      ->group(group);
+  command
+      ->add_option("--chunking", flags->chunking,
+                   "feature-extraction of whole texts: a vector of each chunk's own tokens, out of one pass over the "
+                   "text (beyond the positions in passes that overlap); spans: those of the line")
+      ->check(OneOf(kChunkingNames))
+      ->group(group);
+  command->add_option("--chunk_tokens", flags->job.options.chunks.chunk_tokens, "tokens a chunk")
+      ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
   command
       ->add_option("--batch_tokens", flags->job.options.batch_tokens,

@@ -7,9 +7,9 @@
 namespace lshformer {
 namespace {
 
-int RelevanceOf(const RankedDocument& document, const Relevances& relevances) {
+double RelevanceOf(const RankedDocument& document, const Relevances& relevances) {
   const auto found = relevances.find(document.id);
-  return found == relevances.end() ? 0 : std::max(found->second, 0);
+  return found == relevances.end() ? 0 : std::max(found->second, 0.0);
 }
 
 std::span<const RankedDocument> Front(int k, std::span<const RankedDocument> ranking) {
@@ -27,7 +27,7 @@ void SortRanking(std::vector<RankedDocument>& ranking) {
 }
 
 double NdcgAt(int k, std::span<const RankedDocument> ranking, const Relevances& relevances) {
-  std::vector<int> ideal;
+  std::vector<double> ideal;
   for (const auto& [id, relevance] : relevances)
     if (relevance > 0) ideal.push_back(relevance);
   if (ideal.empty()) return 0;

@@ -19,7 +19,7 @@ struct RankedDocument {
   std::string id;
   float score = 0;
 };
-using Relevances = std::unordered_map<std::string, int>;  // by id of document
+using Relevances = std::unordered_map<std::string, double>;  // by id of document
 
 void SortRanking(std::vector<RankedDocument>& ranking);  // into that order
 

@@ -45,6 +45,32 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   query = pipeline.PrepareEmbed(input, options);
 }
 
+// [[start, end], …]
+std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where) {
+  const auto found = object.find("spans");
+  if (found == object.end()) Fail("{}: \"spans\" is missing", where);
+  if (!found->is_array()) Fail("{}: \"spans\": expected a list, got {}", where, ShownValue(*found));
+  std::vector<CodePointSpan> spans;
+  const auto is_place = [](const Json& value) {
+    return value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= INT32_MAX;
+  };
+  for (const Json& span : *found) {
+    if (!span.is_array() || span.size() != 2 || !is_place(span[0]) || !is_place(span[1]))
+      Fail("{}: \"spans\"[{}]: expected [start, end], got {}", where, spans.size(), ShownValue(span));
+    spans.emplace_back(span[0].get<int32_t>(), span[1].get<int32_t>());
+  }
+  return spans;
+}
+
+void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ChunkQuery>& query) {
+  const TextInput input = ReadText(object, /*pair=*/false, where);
+  EmbedOptions options = pipeline.options().embedding;
+  if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
+  if (HasValue(object, "prompt_name")) options.prompt_name = GetString(object, "prompt_name", where);
+  const bool given = pipeline.options().chunks.chunking == Chunking::kSpans;
+  query = PrepareChunks(pipeline, input.text, options, given ? ReadSpans(object, where) : std::vector<CodePointSpan>());
+}
+
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ClassifyQuery>& query) {
   query = pipeline.PrepareClassify(ReadText(object, /*pair=*/true, where));
 }
@@ -133,6 +159,7 @@ LineQuery<Query> ReadLineQuery(const Pipeline& pipeline, std::string_view json, 
 }
 
 template LineQuery<EmbedQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
+template LineQuery<ChunkQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<ClassifyQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<FillMaskQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
 template LineQuery<ChooseQuery> ReadLineQuery(const Pipeline&, std::string_view, std::string_view);
@@ -159,6 +186,7 @@ Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, st
 }
 
 template Outcome<EmbedQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
+template Outcome<ChunkQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
 template Outcome<ClassifyQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
 template Outcome<FillMaskQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
 template Outcome<ChooseQuery> ReadTextQuery(const Pipeline&, std::string_view, std::string_view);
@@ -175,6 +203,9 @@ int64_t Tokens(std::span<const Encoding> texts) {
 }  // namespace
 
 int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text) + Tokens(query.further); }
+int64_t TokensAtOnce(const ChunkQuery& query) {
+  return query.passes.empty() ? 0 : std::ssize(query.passes[0].text.ids) * std::ssize(query.passes);
+}
 int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text) + Tokens(query.further); }
 int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
 int64_t TokensAtOnce(const ChooseQuery& query) { return Tokens(query.options); }
@@ -183,6 +214,9 @@ int64_t TokensAtOnce(const QuestionQuery&) { return 0; }
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query) {
   const int64_t rows = pipeline.IsPerToken(query.options) ? std::ssize(query.text.ids) : 1;
   return rows * pipeline.EmbeddingWidth(query.options);
+}
+int64_t AnswerSize(const Pipeline& pipeline, const ChunkQuery& query) {
+  return std::ssize(query.chunks) * pipeline.config().hidden_size;
 }
 int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery&) { return pipeline.config().num_labels; }
 int64_t AnswerSize(const Pipeline&, const FillMaskQuery& query) {
@@ -206,6 +240,19 @@ void WriteAnswer(const Pipeline&, const std::string& id, const Embedding& answer
     sink("]");
   }
   End("", truncated, sink);
+}
+
+void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<ChunkVector>& answer, const JsonSink& sink,
+                 bool truncated) {
+  Begin(id, "chunks", sink);
+  sink("[");
+  for (size_t i = 0; i < answer.size(); ++i) {
+    sink(fmt::format(R"({}{{"start": {}, "end": {}, "embedding": )", i == 0 ? "" : ", ", answer[i].place.first,
+                     answer[i].place.second));
+    WriteVector(answer[i].values, sink);
+    sink("}");
+  }
+  End("]", truncated, sink);
 }
 
 void WriteAnswer(const Pipeline&, const std::string& id, const std::vector<ClassScore>& answer, const JsonSink& sink,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "infer/late_chunks.h"
 #include "infer/pipeline.h"
 
 namespace lshformer {
@@ -31,6 +32,7 @@ Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, st
 
 // Tokens of the query where it runs with others in one go; 0: it is answered by itself, whatever its length.
 int64_t TokensAtOnce(const EmbedQuery& query);
+int64_t TokensAtOnce(const ChunkQuery& query);
 int64_t TokensAtOnce(const ClassifyQuery& query);
 int64_t TokensAtOnce(const FillMaskQuery& query);
 int64_t TokensAtOnce(const ChooseQuery& query);
@@ -38,6 +40,7 @@ int64_t TokensAtOnce(const QuestionQuery& query);
 
 // Numbers that a run will keep for the query: what bounds how many may be run together.
 int64_t AnswerSize(const Pipeline& pipeline, const EmbedQuery& query);
+int64_t AnswerSize(const Pipeline& pipeline, const ChunkQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const ClassifyQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const FillMaskQuery& query);
 int64_t AnswerSize(const Pipeline& pipeline, const ChooseQuery& query);
@@ -47,6 +50,8 @@ int64_t AnswerSize(const Pipeline& pipeline, const QuestionQuery& query);
 // "truncated": true of a text that was cut.
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embedding& answer, const JsonSink& sink,
                  bool truncated = false);
+void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ChunkVector>& answer,
+                 const JsonSink& sink, bool truncated);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ClassScore>& answer,
                  const JsonSink& sink, bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink,

@@ -186,6 +186,15 @@ void Pipeline::CheckOptions() {
 
 void Pipeline::CheckLongText() const {
   const PredictTask task = options_.task;
+  if (const ChunkOptions& chunks = options_.chunks; chunks.chunking != Chunking::kNone) {
+    if (task != PredictTask::kFeatureExtraction)
+      FailOption("chunking", "is for {} feature-extraction", OptionName{"task"});
+    if (options_.long_text != LongText::kWhole)
+      FailOption("chunking", "needs {} whole: chunks are made of the whole text", OptionName{"long_text"});
+    if (chunks.chunk_tokens < 1) FailOption("chunk_tokens", "expected at least 1, got {}", chunks.chunk_tokens);
+    if (options_.embedding.pooling.value_or(Pooling::kMean) != Pooling::kMean)
+      FailOption("pooling", "a chunk's vector is the mean of its own tokens");
+  }
   if (options_.long_text == LongText::kCut) return;
   if (task == PredictTask::kQuestionAnswering)
     FailOption("long_text", "{} question-answering reads a long context in excerpts ({}, {})", OptionName{"task"},

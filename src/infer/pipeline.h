@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "data/answer_search.h"
+#include "data/chunking.h"
 #include "data/long_text.h"
 #include "models/model.h"
 #include "nn/pooling.h"
@@ -52,6 +53,7 @@ struct PredictOptions {
   int max_seq_length = 0;               // 0: the position table, or less where the folder's modules say so
   LongText long_text = LongText::kCut;  // what becomes of longer texts; question answering has excerpts instead
   WindowPooling window_pooling = WindowPooling::kMean;  // of embeddings and logits
+  ChunkOptions chunks;                                  // feature extraction: a vector a chunk (infer/late_chunks.h)
   int64_t batch_tokens = 4096;                          // tokens a forward call; a longer text stands alone
   Precision precision = Precision::kFloat32;            // of the encoder's linear layers; see Model::set_precision
   AnswerOptions answers;                                // question answering

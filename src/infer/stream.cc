@@ -105,13 +105,20 @@ class Piece {
         ThrowIfStopped("predict");
       });
     } else {
-      const std::vector<Answered> answered = pipeline_.Run(queries_);
+      const std::vector<Answered> answered = RunAll();
       Write(answered);
     }
     Write({});  // bad lines at the end
   }
 
  private:
+  std::vector<Answered> RunAll() const {
+    if constexpr (std::is_same_v<Query, ChunkQuery>)
+      return RunChunks(pipeline_, queries_);
+    else
+      return pipeline_.Run(queries_);
+  }
+
   // The lines of the queries that come next, and the bad lines among and right behind them.
   void Write(std::span<const Answered> answered) {
     const size_t before = written_;
@@ -186,6 +193,12 @@ SingleAnswer WriteSingle(const Pipeline& pipeline, const std::vector<Outcome<Ans
   return {outcome.error, outcome.truncated};
 }
 
+SingleAnswer ChunkOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink) {
+  const Outcome<ChunkQuery> query = PrepareChunks(pipeline, input.text, pipeline.options().embedding, {});
+  if (!query.ok()) return {query.error, false};
+  return WriteSingle(pipeline, RunChunks(pipeline, {&query.value, 1}), sink);
+}
+
 }  // namespace
 
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
@@ -203,6 +216,8 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
     case PredictTask::kFeatureExtraction:
       break;
   }
+  if (pipeline.options().chunks.chunking != Chunking::kNone)
+    return AnswerLines<ChunkQuery>(pipeline, lines, writer, progress, format);
   return AnswerLines<EmbedQuery>(pipeline, lines, writer, progress, format);
 }
 
@@ -219,6 +234,7 @@ SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const 
     case PredictTask::kTextClassification:
       return WriteSingle(pipeline, pipeline.Classify(inputs), sink);
     case PredictTask::kFeatureExtraction:
+      if (pipeline.options().chunks.chunking != Chunking::kNone) return ChunkOne(pipeline, input, sink);
       return WriteSingle(pipeline, pipeline.Embed(inputs), sink);
     case PredictTask::kMultipleChoice:
     case PredictTask::kQuestionAnswering:

@@ -186,7 +186,8 @@ void AddAnswerRows(std::vector<Option<TrainOptions>>& rows) {
 void AddSimilarityRows(std::vector<Option<TrainOptions>>& rows) {
   for (const Option<SimilarityOptions>& own : SimilarityTable().options) {
     Option<TrainOptions> row = Of(SimilarityTable(), own.name, &TrainOptions::similarity);
-    row.without_meaning = [more = std::move(row.without_meaning)](const TrainOptions& options) {
+    row.without_meaning = [name = own.name, more = std::move(row.without_meaning)](const TrainOptions& options) {
+      if (options.listwise() && name == "loss") return std::string();
       if (!options.embeddings()) return fmt::format("is for {} sentence-similarity", OptionName{"task"});
       return more ? more(options) : "";
     };

@@ -13,6 +13,7 @@
 #include "jobs/data/label_data.h"
 #include "jobs/data/question_data.h"
 #include "jobs/data/word_source.h"
+#include "jobs/embedding/listwise_training.h"
 #include "jobs/embedding/similarity_training.h"
 #include "jobs/seed_runs.h"
 #include "jobs/training_run.h"
@@ -196,6 +197,7 @@ JobResult RunTrain(const TrainOptions& given) {
   if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
   if (options.multiple_choice()) return RunTrainChoices(options, job);
   if (options.embeddings()) return RunTrainEmbeddings(options, job);
+  if (options.listwise()) return RunTrainLists(options, job);
   return options.question_answering() ? RunTrainQuestions(options, job) : RunTrainLabels(options, job);
 }
 

@@ -14,7 +14,7 @@ namespace lshformer {
 
 // Of embeddings (train/similarity_loss.h).
 struct SimilarityOptions {
-  std::string loss;   // "": cosent where the data has scores, else mnrl
+  std::string loss;   // "listwise": of text-classification, a reranker; "": cosent where the data has scores, else mnrl
   double scale = 20;  // of cosines, in cosent and mnrl
   double triplet_margin = 5;
   std::string matryoshka_dims;  // "384,128,64"; "": none
@@ -46,6 +46,7 @@ struct TrainOptions {
   bool question_answering() const { return task == "question-answering"; }
   bool multiple_choice() const { return task == "multiple-choice"; }
   bool embeddings() const { return task == "sentence-similarity"; }
+  bool listwise() const { return task == "text-classification" && similarity.loss == "listwise"; }
 };
 
 const OptionTable<SimilarityOptions>& SimilarityTable();

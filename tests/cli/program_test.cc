@@ -58,9 +58,9 @@ class ProgramTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-const char* const kCommands[] = {"quickstart", "info",  "tokenizer", "pretrain",  "train", "evaluate",
-                                 "predict",    "serve", "inspect",   "attention", "bench", "tune",
-                                 "convert",    "synth", "reproduce", "report"};
+const char* const kCommands[] = {"quickstart", "info",    "tokenizer", "pretrain",  "train",     "evaluate",
+                                 "predict",    "search",  "serve",     "inspect",   "attention", "bench",
+                                 "tune",       "convert", "synth",     "reproduce", "report"};
 
 TEST_F(ProgramTest, Version) {
   const Result result = Run("--version");

@@ -54,8 +54,9 @@ TEST_F(StartTest, TheLoaderFindsNoLibtorch) {
 TEST_F(StartTest, HelpAndVersionOfEveryCommandNeedNoModels) {
   EXPECT_EQ(Succeeds({"--version"}), "lshformer " LSHFORMER_VERSION "\n");
   EXPECT_THAT(Succeeds({"--help"}), HasSubstr("quickstart"));
-  for (const char* command : {"quickstart", "info", "tokenizer", "pretrain", "train", "evaluate", "predict", "serve",
-                              "inspect", "attention", "bench", "tune", "convert", "synth", "reproduce", "report"})
+  for (const char* command :
+       {"quickstart", "info", "tokenizer", "pretrain", "train", "evaluate", "predict", "search", "serve", "inspect",
+        "attention", "bench", "tune", "convert", "synth", "reproduce", "report"})
     EXPECT_EQ(Succeeds({command, "--help"}), RunCommand({LSHFORMER_MODELS_BINARY, command, "--help"}).out) << command;
 }
 

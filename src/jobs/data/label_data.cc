@@ -177,11 +177,11 @@ std::vector<TextTable> ReadOtherTable(const GlueTask* task, const std::string& d
 }
 
 void CheckLabelSource(const TrainOptions& options) {
-  const bool choices = options.multiple_choice(), embeddings = options.embeddings();
+  const bool choices = options.multiple_choice(), embeddings = options.embeddings() || options.listwise();
   for (const auto& [name, given] :
        {std::pair("task_name", !options.task_name.empty()), {"do_regression", options.do_regression.has_value()}})
     if (given && (choices || embeddings || options.question_answering()))
-      FailOption(name, "is for {} text-classification", OptionName{"task"});
+      FailOption(name, "is for {} text-classification with classes or values", OptionName{"task"});
   if (options.do_predict && embeddings)
     FailOption("do_predict", "is not for {} sentence-similarity", OptionName{"task"});
   if (!options.data_dir.empty() && (embeddings || options.question_answering()))

@@ -7,8 +7,9 @@ namespace lshformer {
 const OptionTable<SimilarityOptions>& SimilarityTable() {
   using S = SimilarityOptions;
   static const OptionTable<S> table{
-      {Names("loss", &S::loss, {"cosine", "cosent", "mnrl", "mnrl_symmetric", "triplet"},
-             "what brings vectors together; default: cosent where the data has scores, else mnrl (in-batch negatives)")
+      {Names("loss", &S::loss, {"cosine", "cosent", "mnrl", "mnrl_symmetric", "triplet", "listwise"},
+             "what brings vectors together; default: cosent where the data has scores, else mnrl (in-batch negatives); "
+             "listwise: text-classification as a reranker, on rows {\"query\", \"passages\", \"labels\"}")
            .OrNone(),
        Number("scale", &S::scale, {.low = 0, .low_open = true}, "cosent, mnrl: what cosines are multiplied with"),
        Number("triplet_margin", &S::triplet_margin, {.low = 0}, "triplet: how much farther a negative is to be"),

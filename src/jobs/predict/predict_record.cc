@@ -12,6 +12,8 @@ Json PredictRecord(const PredictJob& job) {
   Json record{{"task", Name(options.task)},
               {"max_seq_length", options.max_seq_length},
               {"long_text", kLongTextNames[static_cast<size_t>(options.long_text)]},
+              {"chunking", kChunkingNames[static_cast<size_t>(options.chunks.chunking)]},
+              {"chunk_tokens", options.chunks.chunk_tokens},
               {"window_pooling", kWindowPoolingNames[static_cast<size_t>(options.window_pooling)]},
               {"top_k", options.top_k},
               {"pooling", pooling ? Json(Name(*pooling)) : Json()},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/logging.h"
+#include "data/chunking.h"
 #include "data/file_kind.h"
 #include "jobs/model_digest.h"
 #include "jobs/use_matmul_precision.h"
@@ -38,14 +39,6 @@ Pipeline MakePipeline(const ModelSource& model, const PassageOptions& options) {
   });
   WarnOfAttention(pipeline.model(), change);
   return pipeline;
-}
-
-// Where the passage ends that begins at token `begin`: behind its last whole word, if it has one.
-size_t EndOfPassage(const Encoding& tokens, size_t begin, size_t most, const Tokenizer& tokenizer) {
-  size_t end = std::min(begin + most, tokens.ids.size());
-  if (end == tokens.ids.size()) return end;
-  while (end > begin + 1 && tokenizer.ContinuesWord(tokens.ids[end])) --end;
-  return end > begin + 1 || most == 1 ? end : std::min(begin + most, tokens.ids.size());
 }
 
 }  // namespace
@@ -145,7 +138,7 @@ std::vector<PassageEncoder::Part> PassageEncoder::Split(const CorpusDocument& do
   const Encoding tokens = tokenizer_->Encode(whole, {}, {.add_special_tokens = false});
   const auto most = static_cast<size_t>(options_.chunk_tokens);
   for (size_t begin = 0, end = 0; begin < tokens.ids.size(); begin = end) {
-    end = EndOfPassage(tokens, begin, most, *tokenizer_);
+    end = EndOfWords(tokens, begin, most, *tokenizer_);
     add(tokens.offsets[begin].first, tokens.offsets[end - 1].second);
   }
   return parts;
