@@ -25,6 +25,7 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "bench/attention.h"
+#include "bench/dist.h"
 #include "bench/model.h"
 #include "bench/train.h"
 #include "bench/tune.h"
@@ -132,6 +133,7 @@ std::vector<std::string> ModelTypes() {
 }
 
 BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels(); }
+Json RunBenchDist(const BenchDistOptions&) { ContinueWithModels(); }
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }
 BenchResult RunBenchTrain(const BenchTrainOptions&) { ContinueWithModels(); }
 ConvertResult RunConvert(const ConvertOptions&) { ContinueWithModels(); }

@@ -12,6 +12,7 @@
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
 #include "data/sequence_set.h"
+#include "dist/communicator.h"
 #include "models/model.h"
 
 namespace lshformer {
@@ -25,6 +26,7 @@ struct EvaluateOptions {
   PairKind pairs = PairKind::kNextSentence;  // which the labels of a set of pairs are
   std::function<void(const PackedBatch&, const ModelOutput&)> observe = nullptr;  // sees every forward, in order
   std::string title = "evaluating";                                               // of the progress
+  Communicator* processes = nullptr;  // that share the forwards, called alike by all; each gets the whole result
 };
 
 struct Evaluation {
