@@ -143,7 +143,9 @@ class GlooCommunicator : public Communicator {
         timeout_(std::chrono::seconds(options.timeout)),
         meeting_(std::make_unique<Meeting>(place, options, JobToken(place, generation))) {
     hosts_.resize(static_cast<size_t>(place.size));
+    store()->setTimeout(kAnswer);
     Arrive();
+    store()->setTimeout(std::min<milliseconds>(timeout_, std::chrono::seconds(60)));
     const auto gloo = c10d::ProcessGroupGloo::Options::create(timeout_);
     const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
     gloo->devices.push_back(place.one_host ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
@@ -153,6 +155,7 @@ class GlooCommunicator : public Communicator {
     gloo->threads = 2;
     // Connects all to all.
     Try([&] { group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store(), place.rank, place.size, gloo); });
+    store()->setTimeout(kAnswer);
   }
 
   ~GlooCommunicator() override {
@@ -219,7 +222,7 @@ class GlooCommunicator : public Communicator {
     Say("here", fmt::format("{}, process {}", HostName(), getpid()));
     const Clock::time_point until = Clock::now() + timeout_;
     for (int rank = 0; rank < size(); ++rank) {
-      while (!Said("here", rank)) {
+      while (!IsHere(rank)) {
         ThrowIfStopped("meeting the other processes");
         if (Clock::now() > until) FailMissing(rank);
         std::this_thread::sleep_for(milliseconds(20));
@@ -229,10 +232,19 @@ class GlooCommunicator : public Communicator {
     }
   }
 
+  // Who gives up takes the store along.
+  bool IsHere(int rank) {
+    try {
+      return Said("here", rank);
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   [[noreturn]] void FailMissing(int first) {
     std::string missing;
     for (int rank = first; rank < size(); ++rank)
-      if (!Said("here", rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+      if (!IsHere(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
     failed_ = true;
     Fail("rank {} did not arrive within {} {}", missing, OptionName{"dist_timeout"}, timeout_.count() / 1000);
   }
@@ -254,11 +266,10 @@ class GlooCommunicator : public Communicator {
   }
 
   std::string WhoIsGone(const std::string& reason) {
-    constexpr milliseconds kRollCall{2500};
     try {
-      store()->setTimeout(kRollCall);
+      store()->setTimeout(kAnswer);
       Say("alive", "");
-      const Clock::time_point until = Clock::now() + kRollCall;
+      const Clock::time_point until = Clock::now() + kAnswer;
       std::vector<int> silent;
       do {
         silent.clear();
@@ -312,6 +323,7 @@ class GlooCommunicator : public Communicator {
 
   void Abandon() { group_.release(); }
 
+  static constexpr milliseconds kAnswer{2500};  // of a store that is there, and of ranks that are asked for
   milliseconds timeout_;
   std::unique_ptr<Meeting> meeting_;
   std::vector<std::string> hosts_;
