@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -116,6 +117,9 @@ std::string LoaderError(const std::string& program) {
         "{}: {}{}", program, error,
         limited ? fmt::format(" (ulimit -v leaves its libraries {} KiB of address space)", space.rlim_cur / 1024) : "");
   }
+  // libtorch's own lines about connections that are tried; what matters of them becomes an error of ours.
+  setenv("GLOG_minloglevel", "3", /*overwrite=*/0);
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   HoldStopSignals(true);  // until that program handles them
   ThrowIfStopped("starting");
   execv(program.c_str(), Pointers(arguments).data());

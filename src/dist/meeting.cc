@@ -181,6 +181,7 @@ void Meeting::MeetAtPort(const Place& place, int first_port, Clock::time_point u
         reason = error.what();
       }
     }
+    std::this_thread::sleep_for(milliseconds(100));
   }
   const size_t line = reason.find('\n');
   Fail("{}: rank 0 did not answer on ports {} to {} within {}: {}", place.address, first_port, first_port + kPorts - 1,

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <numeric>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include "dist/processes.h"
 
@@ -109,6 +111,67 @@ TEST_F(CommunicatorTest, WhatDiffersIsNamed) {
     return "good";
   });
   EXPECT_THAT(said, Each("the processes do not do the same: the data is abc at rank 0 and abd at rank 2"));
+}
+
+// Of this process's sockets those that wait for others: the addresses as the system writes them, and the ports.
+std::vector<std::pair<std::string, int>> Listening() {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<std::pair<std::string, int>> found;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line, number, address, peer, state, skipped, inode;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::istringstream fields(line);
+      fields >> number >> address >> peer >> state;
+      for (int i = 0; i < 5; ++i) fields >> skipped;
+      fields >> inode;
+      const size_t colon = address.find(':');
+      constexpr const char* kListens = "0A";
+      if (state == kListens && own.count(inode) > 0)
+        found.emplace_back(address.substr(0, colon), std::stoi(address.substr(colon + 1), nullptr, 16));
+    }
+  }
+  return found;
+}
+
+TEST_F(CommunicatorTest, OnOneMachineNoPortIsOpenToTheNetwork) {
+  const std::vector<std::string> said = InProcesses(2, [](int) -> std::string {
+    const auto all = Join();
+    all->Barrier();
+    const auto sockets = Listening();
+    constexpr const char* kLoopback = "0100007F";
+    for (const auto& [address, port] : sockets)
+      if (address != kLoopback) return "listens at " + address;
+    all->Barrier();
+    return sockets.empty() ? "listens nowhere" : "good";
+  });
+  EXPECT_THAT(said, Each("good"));
+}
+
+TEST_F(CommunicatorTest, AcrossMachinesRankZeroIsMetAtOneOfSixteenPortsOfAnyInterface) {
+  const std::vector<std::string> said = InProcesses(
+      2,
+      [](int rank) -> std::string {
+        const auto all = Join();
+        all->Barrier();
+        const int first = std::stoi(std::getenv("MASTER_PORT")) + 1;
+        int open = 0;
+        for (const auto& [address, port] : Listening()) {
+          if (address.find_first_not_of('0') != std::string::npos) continue;  // of one interface
+          if (port < first || port >= first + 16) return fmt::format("listens everywhere at {}", port);
+          ++open;
+        }
+        all->Barrier();
+        return open == (rank == 0 ? 1 : 0) ? "good" : fmt::format("{} ports are open to all", open);
+      },
+      /*one_host=*/false);
+  EXPECT_THAT(said, Each("good"));
 }
 
 TEST_F(CommunicatorTest, OneProcessMeetsNobody) {

@@ -20,7 +20,12 @@ inline int PortOfTest() {
   return 20000 + (getpid() * 8 + 2 * calls++) % 20000;
 }
 
-inline void SetPlace(int rank, int size, int port) {
+// one_host: false: as if each were on a machine of its own, all of which are this one.
+inline void SetPlace(int rank, int size, int port, bool one_host = true) {
+  if (!one_host) {
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("LOCAL_WORLD_SIZE", "1", 1);
+  }
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
@@ -28,7 +33,8 @@ inline void SetPlace(int rank, int size, int port) {
 }
 
 // What each process said in the end, [ranks]: what `body` returns, the Error that it throws, or "(signal 9)".
-inline std::vector<std::string> InProcesses(int size, const std::function<std::string(int rank)>& body) {
+inline std::vector<std::string> InProcesses(int size, const std::function<std::string(int rank)>& body,
+                                            bool one_host = true) {
   const int port = PortOfTest();
   std::vector<pid_t> children;
   std::vector<int> ends;
@@ -38,7 +44,7 @@ inline std::vector<std::string> InProcesses(int size, const std::function<std::s
     const pid_t child = fork();
     if (child == 0) {
       close(pipes[0]);
-      SetPlace(rank, size, port);
+      SetPlace(rank, size, port, one_host);
       std::string said;
       try {
         said = body(rank);
