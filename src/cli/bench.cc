@@ -10,6 +10,7 @@
 #include "bench/attention.h"
 #include "bench/model.h"
 #include "bench/train.h"
+#include "cli/bench_dist.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
@@ -211,6 +212,7 @@ void AddBench(CLI::App& app, CommonFlags& common) {
   AddBenchAttention(*bench, common);
   AddBenchModel(*bench, common);
   AddBenchTrain(*bench, common);
+  AddBenchDist(*bench, common);
 }
 
 }  // namespace lshformer::cli

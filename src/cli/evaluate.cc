@@ -169,18 +169,25 @@ void AddEvaluate(CLI::App& app, CommonFlags& common) {
   AddRetrievalFlags(*command, flags->retrieval);
   group = "Output";
   command->add_option("--output", flags->output, "results as JSON; - is stdout")->type_name("FILE")->group(group);
+  AddTableFlags(*command, MeetingTable(), flags->job.meeting);
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.model.attention);
   command->callback([=, &common] {
     flags->job.seed = common.seed;
     flags->job.progress = true;
+    flags->job.meeting.join = true;
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     RefuseOtherKind(flags->output, {"json", "jsonl"}, "results as JSON (.json)");
-    if (flags->job.task == kRetrieval)
-      return WriteFileAtomically(flags->output, JudgeRetrieval(*command, *flags).dump(2) + "\n");
+    const bool first = PlaceFrom(ProcessEnvironment()).rank == 0;
+    if (flags->job.task == kRetrieval) {
+      if (first) WriteFileAtomically(flags->output, JudgeRetrieval(*command, *flags).dump(2) + "\n");
+      return;
+    }
     CheckFlags(*command, *flags);
+    if (!first && !flags->predictions.empty()) return;
     const Json results = flags->predictions.empty() ? Json(RunEvaluate(flags->job)) : ScoreFiles(*flags);
+    if (!first) return;
     WriteFileAtomically(flags->output, results.dump(2) + "\n");
   });
 }

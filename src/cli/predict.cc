@@ -165,11 +165,13 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
                    "tokens a forward call; answers do not depend on it")
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
+  AddTableFlags(*command, MeetingTable(), flags->job.meeting);
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.attention);
   command->callback([command, flags] {
     const HeldLog warnings;  // a run that fails says one line
     flags->job.options = CheckedOptions(*command, *flags);
+    flags->job.meeting.join = true;
     RunPredict(flags->job);
   });
 }

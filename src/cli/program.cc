@@ -18,6 +18,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/report_error.h"
+#include "dist/place.h"
 #include "kernels/isa.h"
 #include "lshformer/version.h"
 #include "ops/memory.h"
@@ -70,17 +71,26 @@ void CheckThreads(int threads) {
         OptionName{"threads"}, threads, 1 + wanted, 1 + started);
 }
 
+// Commands that several processes may share have this flag.
+Place PlaceOf(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  return command->get_option_no_throw("--dist_timeout") != nullptr ? PlaceFrom(ProcessEnvironment()) : Place();
+}
+
 void TakeEffect(const CLI::App& program, CommonFlags& common) {
-  SetUpLogging(common.quiet ? "error" : common.log_level,
-               common.log_format == "json" ? LogFormat::kJson : LogFormat::kText, /*before_options=*/"--");
-  SetProgressStyle(common.quiet || common.no_progress ? ProgressStyle::kOff : ProgressStyle::kAuto);
+  const Place place = PlaceOf(program);
+  const bool quiet = common.quiet || place.rank > 0;  // rank 0 says what all would
+  SetUpLogging(quiet ? "error" : common.log_level, common.log_format == "json" ? LogFormat::kJson : LogFormat::kText,
+               /*before_options=*/"--");
+  SetProgressStyle(quiet || common.no_progress ? ProgressStyle::kOff : ProgressStyle::kAuto);
   KeepFreedMemory();
   if (const std::string threads = FromEnvironment(program, "--threads", kThreadsVariable); !threads.empty()) {
     const std::string wrong = IntegerIn(1, kMostThreads)(threads);
     if (!wrong.empty()) FailUsage("{}: {}", kThreadsVariable, wrong);
     common.threads = std::stoi(threads);
   }
-  if (common.threads == 0) common.threads = HardwareThreads();
+  if (common.threads == 0) common.threads = ThreadsHereOf(place);
   CheckThreads(common.threads);
   SetAllThreads(common.threads);
   SleepSoonWhenWaiting();

@@ -7,6 +7,7 @@
 namespace lshformer::cli {
 
 void PrintJobResult(const JobResult& result) {
+  if (!result.first_process) return;
   if (result.summary.is_object()) {
     std::cout << SeedsText(result.summary);
     return;

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
+#include "dist/communicator.h"
 #include "jobs/model_source.h"
 #include "jobs/run_folder.h"
 #include "train/options.h"
@@ -30,6 +31,7 @@ void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobRes
   AddTableFlags(command, table, options);
   AddTableFlags(command, RunFolderTable(), options.folder);
   AddTableFlags(command, TrainingTable(), options.training);
+  AddTableFlags(command, MeetingTable(), options.meeting);
   AddPrecisionFlags(command, flags->precision, /*inference=*/false);
   AddAttentionFlags(command, options.model.attention);
   command.callback([&command, &table, &common, run, flags] {
@@ -44,6 +46,7 @@ void AddTrainingJob(CLI::App& command, const OptionTable<Options>& table, JobRes
     // Whoever says anything about checkpoints wants them beyond the end of the run.
     options.folder.keep_optimizer_states = command.count("--save_steps") > 0 || command.count("--save_total_limit") > 0;
     options.progress = true;
+    options.meeting.join = true;
     options.model.precision = flags->precision.Chosen();
     options.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     PrintJobResult(run(options));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,7 @@
 #include "base/parallel.h"
 #include "base/signals.h"
 #include "bench/attention.h"
+#include "bench/dist.h"
 #include "bench/model.h"
 #include "bench/train.h"
 #include "bench/tune.h"
@@ -118,6 +120,9 @@ std::string LoaderError(const std::string& program) {
         "{}: {}{}", program, error,
         limited ? fmt::format(" (ulimit -v leaves its libraries {} KiB of address space)", space.rlim_cur / 1024) : "");
   }
+  // libtorch's own lines about connections that are tried; what matters of them becomes an error of ours.
+  setenv("GLOG_minloglevel", "3", /*overwrite=*/0);
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   HoldStopSignals(true);  // until that program handles them
   ThrowIfStopped("starting");
   execv(program.c_str(), Pointers(arguments).data());
@@ -135,6 +140,7 @@ std::vector<std::string> ModelTypes() {
 }
 
 BenchResult RunBenchAttention(const BenchAttentionOptions&) { ContinueWithModels(); }
+Json RunBenchDist(const BenchDistOptions&) { ContinueWithModels(); }
 BenchResult RunBenchModel(const BenchModelOptions&) { ContinueWithModels(); }
 BenchResult RunBenchTrain(const BenchTrainOptions&) { ContinueWithModels(); }
 ConvertResult RunConvert(const ConvertOptions&) { ContinueWithModels(); }

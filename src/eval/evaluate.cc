@@ -10,12 +10,12 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/signals.h"
 #include "data/answer_beam.h"
 #include "data/sampler.h"
 #include "eval/answer_files.h"
 #include "eval/cosines.h"
 #include "eval/metrics.h"
+#include "eval/shared_outputs.h"
 #include "eval/squad_score.h"
 #include "models/pooled_heads.h"
 #include "models/window_answers.h"
@@ -47,27 +47,30 @@ class EvaluationLoop {
     if (options_.progress) progress.emplace(options_.title, set_.size(), "sequences");
     std::vector<int> lengths(static_cast<size_t>(set_.size()));
     for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = static_cast<int>(set_.TokensOf(i));
-    for (const auto& [begin, end] : CutByTokens(lengths, kBatchTokens, options_.batch_size)) {
-      ThrowIfStopped("evaluation");
-      std::vector<int64_t> examples(static_cast<size_t>(end - begin));
-      std::iota(examples.begin(), examples.end(), begin);
-      PackedBatch batch = make(examples);
+    const std::vector<std::pair<int64_t, int64_t>> runs = CutByTokens(lengths, kBatchTokens, options_.batch_size);
+    const size_t together = options_.processes == nullptr ? 1 : static_cast<size_t>(options_.processes->size());
+    for (size_t first = 0; first < runs.size(); first += together) {
+      std::vector<PackedBatch> batches;
       // Labels, and the borders of examples, are not the model's where an example is several sequences of a text.
-      Labels labels;
-      if (has_windows()) std::swap(labels, batch.labels);
-      AttentionCounts counts;
-      ForwardOptions forward;
-      forward.counts = &counts;
-      forward.head_only = !options_.observe && model_.task() != Task::kEncoder;
-      ModelOutput output = model_.Forward(batch, forward);
-      if (options_.observe) options_.observe(batch, output);
-      if (has_windows()) {
-        std::swap(labels, batch.labels);
-        if (output.logits.defined()) JoinLogits(batch, output);
+      std::vector<Labels> labels;
+      for (size_t run = first; run < std::min(first + together, runs.size()); ++run) {
+        std::vector<int64_t> examples(static_cast<size_t>(runs[run].second - runs[run].first));
+        std::iota(examples.begin(), examples.end(), runs[run].first);
+        batches.push_back(make(examples));
+        labels.emplace_back();
+        if (has_windows()) std::swap(labels.back(), batches.back().labels);
       }
-      visit(batch, output);
-      counts_ += counts;
-      if (progress) progress->Update(end);
+      std::vector<CountedOutput> outputs = Forwards(batches);
+      for (size_t i = 0; i < batches.size(); ++i) {
+        if (options_.observe) options_.observe(batches[i], outputs[i].output);
+        if (has_windows()) {
+          std::swap(labels[i], batches[i].labels);
+          if (outputs[i].output.logits.defined()) JoinLogits(batches[i], outputs[i].output);
+        }
+        visit(batches[i], outputs[i].output);
+        counts_ += outputs[i].counts;
+      }
+      if (progress) progress->Update(runs[first + batches.size() - 1].second);
     }
   }
 
@@ -104,6 +107,26 @@ class EvaluationLoop {
     output.logits = torch::stack(joined);
     const torch::Tensor loss = LabelLoss(output.logits, batch);
     if (loss.defined()) output.terms = {loss};
+  }
+
+  // The outputs of as many batches as there are processes, or fewer: each process runs one.
+  std::vector<CountedOutput> Forwards(const std::vector<PackedBatch>& batches) {
+    const size_t own = options_.processes == nullptr ? 0 : static_cast<size_t>(options_.processes->rank());
+    CountedOutput forward;
+    int stopped = 0;
+    try {
+      if (own < batches.size()) {
+        ForwardOptions how;
+        how.counts = &forward.counts;
+        how.head_only = !options_.observe && model_.task() != Task::kEncoder;
+        forward.output = model_.Forward(batches[own], how);
+      }
+    } catch (const Interrupted& interrupted) {
+      stopped = interrupted.signal();
+    }
+    ThrowIfAnyStopped(options_.processes, stopped, "evaluation");
+    if (options_.processes == nullptr) return {forward};
+    return Shared(*options_.processes, own < batches.size() ? &forward : nullptr);
   }
 
   // What a model that hashes computed of the pairs, and how many sequences were long enough to be hashed (of layers

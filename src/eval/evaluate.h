@@ -13,6 +13,7 @@
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
 #include "data/sequence_set.h"
+#include "dist/communicator.h"
 #include "models/model.h"
 #include "nn/sentence/modules.h"
 
@@ -30,6 +31,7 @@ struct EvaluateOptions {
   // Of text classification and similarity where an example is several sequences, the windows of one text: how their
   // logits or vectors are joined.
   WindowPooling window_pooling = WindowPooling::kMean;
+  Communicator* processes = nullptr;  // that share the forwards, called alike by all; each gets the whole result
 };
 
 struct Evaluation {

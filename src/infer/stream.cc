@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -13,6 +15,16 @@
 
 namespace lshformer {
 namespace {
+
+// A writer with a sink of its own.
+template <class Writer, class Sink>
+struct Recorder {
+  Recorder(const Pipeline& pipeline, Sink into) : sink(std::move(into)), writer(pipeline, sink) {}
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  Sink sink;
+  Writer writer;
+};
 
 // Where answers go: lines of JSON, …
 class JsonWriter {
@@ -27,7 +39,14 @@ class JsonWriter {
     WriteError(id, error, sink_.write);
     sink_.write("\n");
   }
-  void Flush() { sink_.flush(); }
+  void Flush() {
+    if (sink_.flush) sink_.flush();
+  }
+  // What writes into `text`, and writing that.
+  static auto Recording(const Pipeline& pipeline, std::string& text) {
+    return Recorder<JsonWriter, LineSink>(pipeline, {[&text](std::string_view json) { text += json; }, {}});
+  }
+  void Replay(std::string_view text) { sink_.write(text); }
   // Why there is no place for the answer to a query; "": there is.
   template <class Query>
   static std::string Refuses(const Pipeline&, const Query&) {
@@ -56,6 +75,18 @@ class RowWriter {
                   wanted = pipeline.EmbeddingWidth(pipeline.options().embedding);
     return width == wanted ? ""
                            : fmt::format("\"pooling\": gives {} numbers, a row of the matrix has {}", width, wanted);
+  }
+  static auto Recording(const Pipeline& pipeline, std::string& text) {
+    return Recorder<RowWriter, RowSink>(pipeline, [&text](std::span<const float> row) {
+      text.append(reinterpret_cast<const char*>(row.data()), row.size_bytes());
+    });
+  }
+  void Replay(std::string_view text) {
+    std::vector<float> row(nothing_.size());
+    for (; !text.empty(); text.remove_prefix(row.size() * sizeof(float))) {
+      std::memcpy(row.data(), text.data(), row.size() * sizeof(float));
+      sink_(row);
+    }
   }
 
  private:
@@ -156,28 +187,79 @@ class Piece {
   size_t written_ = 0;  // lines
 };
 
+// The lines [begin, end) of a window that are answered together.
+template <class Query>
+std::vector<std::span<LineQuery<Query>>> CutIntoPieces(const Pipeline& pipeline, std::vector<LineQuery<Query>>& lines) {
+  const int64_t most_tokens = kPieceBatches * pipeline.options().batch_tokens;
+  std::vector<std::span<LineQuery<Query>>> pieces;
+  for (size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
+    for (int64_t size = 0, tokens = 0; end < lines.size(); ++end) {
+      if (lines[end].query.ok()) {
+        size += AnswerSize(pipeline, lines[end].query.value);
+        tokens += TokensAtOnce(lines[end].query.value);
+      }
+      if ((size > kAnswers || tokens > most_tokens) && end > begin) break;
+    }
+    pieces.emplace_back(lines.data() + begin, end - begin);
+  }
+  return pieces;
+}
+
+// The pieces of a window among several processes, as many at a time as there are.
+template <class Query, class Writer>
+void AnswerTogether(const Pipeline& pipeline, std::span<std::span<LineQuery<Query>>> pieces, Writer& writer,
+                    const std::function<void(int64_t)>& progress, StreamStatistics& statistics,
+                    Communicator& processes) {
+  const auto count = static_cast<size_t>(processes.size()), own = static_cast<size_t>(processes.rank());
+  for (size_t first = 0; first < pieces.size(); first += count) {
+    std::string text;
+    StreamStatistics mine;
+    int stopped = 0;
+    try {
+      if (first + own < pieces.size()) {
+        auto recorder = Writer::Recording(pipeline, text);
+        const std::function<void(int64_t)> silent;
+        Piece<Query, Writer>(pipeline, pieces[first + own], recorder.writer, silent, mine).Run();
+      }
+    } catch (const Interrupted& interrupted) {
+      stopped = interrupted.signal();
+    }
+    ThrowIfAnyStopped(&processes, stopped, "predict");
+    const Json told = {mine.lines, mine.bad, mine.truncated, mine.first_error};
+    const std::vector<std::string> texts = processes.AllGather(text);
+    for (const std::string& json : processes.AllGather(told.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+      const Json its = Json::parse(json);
+      statistics.lines += its[0].get<int64_t>();
+      if (statistics.bad == 0) statistics.first_error = its[3];
+      statistics.bad += its[1].get<int64_t>();
+      statistics.truncated += its[2].get<int64_t>();
+    }
+    if (!processes.first()) continue;
+    for (const std::string& piece : texts) writer.Replay(piece);
+    writer.Flush();
+    if (progress) progress(statistics.lines);
+  }
+}
+
 template <class Query, class Writer>
 StreamStatistics AnswerLines(const Pipeline& pipeline, LineReader& reader, Writer writer,
-                             const std::function<void(int64_t)>& progress, LineFormat format) {
+                             const std::function<void(int64_t)>& progress, LineFormat format, Communicator* processes) {
   StreamStatistics statistics;
-  const int64_t most_tokens = kPieceBatches * pipeline.options().batch_tokens;
   for (bool more = true; more;) {
-    ThrowIfStopped("predict");
+    if (processes == nullptr) ThrowIfStopped("predict");
     std::vector<LineAhead> ahead;
     const bool first = reader.line_number() == 0;
     more = ReadLinesAhead(reader, kLinesAhead, kBytesAhead, ahead);
     if (first && !ahead.empty() && format == LineFormat::kText) StripByteOrderMark(ahead[0].text);
     std::vector<LineQuery<Query>> lines = ReadAll<Query, Writer>(pipeline, std::move(ahead), format);
-    for (size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
+    std::vector<std::span<LineQuery<Query>>> pieces = CutIntoPieces(pipeline, lines);
+    if (processes != nullptr) {
+      AnswerTogether<Query, Writer>(pipeline, pieces, writer, progress, statistics, *processes);
+      continue;
+    }
+    for (const std::span<LineQuery<Query>> piece : pieces) {
       ThrowIfStopped("predict");
-      for (int64_t size = 0, tokens = 0; end < lines.size(); ++end) {
-        if (lines[end].query.ok()) {
-          size += AnswerSize(pipeline, lines[end].query.value);
-          tokens += TokensAtOnce(lines[end].query.value);
-        }
-        if ((size > kAnswers || tokens > most_tokens) && end > begin) break;
-      }
-      Piece<Query, Writer>(pipeline, {lines.data() + begin, end - begin}, writer, progress, statistics).Run();
+      Piece<Query, Writer>(pipeline, piece, writer, progress, statistics).Run();
     }
   }
   return statistics;
@@ -202,28 +284,29 @@ SingleAnswer ChunkOne(const Pipeline& pipeline, const TextInput& input, const Js
 }  // namespace
 
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
-                              const std::function<void(int64_t)>& progress, LineFormat format) {
+                              const std::function<void(int64_t)>& progress, LineFormat format,
+                              Communicator* processes) {
   const JsonWriter writer(pipeline, sink);
   switch (pipeline.options().task) {
     case PredictTask::kFillMask:
-      return AnswerLines<FillMaskQuery>(pipeline, lines, writer, progress, format);
+      return AnswerLines<FillMaskQuery>(pipeline, lines, writer, progress, format, processes);
     case PredictTask::kTextClassification:
-      return AnswerLines<ClassifyQuery>(pipeline, lines, writer, progress, format);
+      return AnswerLines<ClassifyQuery>(pipeline, lines, writer, progress, format, processes);
     case PredictTask::kMultipleChoice:
-      return AnswerLines<ChooseQuery>(pipeline, lines, writer, progress, format);
+      return AnswerLines<ChooseQuery>(pipeline, lines, writer, progress, format, processes);
     case PredictTask::kQuestionAnswering:
-      return AnswerLines<QuestionQuery>(pipeline, lines, writer, progress, format);
+      return AnswerLines<QuestionQuery>(pipeline, lines, writer, progress, format, processes);
     case PredictTask::kFeatureExtraction:
       break;
   }
   if (pipeline.options().chunks.chunking != Chunking::kNone)
-    return AnswerLines<ChunkQuery>(pipeline, lines, writer, progress, format);
-  return AnswerLines<EmbedQuery>(pipeline, lines, writer, progress, format);
+    return AnswerLines<ChunkQuery>(pipeline, lines, writer, progress, format, processes);
+  return AnswerLines<EmbedQuery>(pipeline, lines, writer, progress, format, processes);
 }
 
 StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
-                            const std::function<void(int64_t)>& progress, LineFormat format) {
-  return AnswerLines<EmbedQuery>(pipeline, lines, RowWriter(pipeline, sink), progress, format);
+                            const std::function<void(int64_t)>& progress, LineFormat format, Communicator* processes) {
+  return AnswerLines<EmbedQuery>(pipeline, lines, RowWriter(pipeline, sink), progress, format, processes);
 }
 
 SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "dist/communicator.h"
 #include "infer/line_queries.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
@@ -37,14 +38,17 @@ inline constexpr size_t kLinesAhead = 1024;
 inline constexpr size_t kBytesAhead = size_t{2} << 20;
 inline constexpr int64_t kAnswers = int64_t{1} << 22;
 inline constexpr int64_t kPieceBatches = 8;
+//
+// `processes`: those that share the lines, which all read; each answers every so many'th piece, and rank 0 alone
+// writes, the same bytes as one process. The statistics are of all.
 StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const LineSink& sink,
                               const std::function<void(int64_t lines)>& progress = {},
-                              LineFormat format = LineFormat::kJson);
+                              LineFormat format = LineFormat::kJson, Communicator* processes = nullptr);
 // The same of feature extraction with a vector a line: EmbeddingWidth numbers, all NaN of a bad line. A line that asks
 // for a vector per token, or one of another width, is bad.
 StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
                             const std::function<void(int64_t lines)>& progress = {},
-                            LineFormat format = LineFormat::kJson);
+                            LineFormat format = LineFormat::kJson, Communicator* processes = nullptr);
 
 // The line that stands for one input alone, by the pipeline's options. Nothing is written where that has an error.
 struct SingleAnswer {

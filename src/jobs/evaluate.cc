@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/logging.h"
@@ -20,6 +21,8 @@
 #include "jobs/data/text_data.h"
 #include "jobs/model_source.h"
 #include "jobs/use_matmul_precision.h"
+#include "kernels/isa.h"
+#include "lshformer/version.h"
 #include "models/family.h"
 
 namespace lshformer {
@@ -182,7 +185,8 @@ Json EvaluateQuestions(const Subject& subject) {
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     const AnswerEvaluation result =
         EvaluateQuestionAnswering(model, set.data, set.windows, search, options, /*scored=*/true);
-    if (!job.output_dir.empty() && &model == &subject.model)
+    const bool first = options.processes == nullptr || options.processes->first();
+    if (!job.output_dir.empty() && &model == &subject.model && first)
       WriteAnswerFiles(set.data, result.answers, search.version_2, job.output_dir, /*prefix=*/"");
     return result.evaluation.metrics;
   });
@@ -269,12 +273,30 @@ void CheckComparable(const std::string& folder, const ModelConfig& config) {
 
 }  // namespace
 
+namespace {
+
+void RequireSameJob(const EvaluateJob& job, const Model& model, Communicator& processes) {
+  std::string weights;
+  for (const auto& [name, tensor] : model.NamedParameters())
+    weights += DigestOfText({static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())});
+  Json flags = Json::object();
+  WriteOptions(EvaluateTable(), job, flags);
+  RequireSame(processes, {{"the version", LSHFORMER_VERSION},
+                          {"the instruction set", ActiveIsa()},
+                          {"the flags", flags.dump()},
+                          {"what the model's weights are", DigestOfText(weights)}});
+}
+
+}  // namespace
+
 Figures RunEvaluate(const EvaluateJob& job) {
   const HeldLog warnings;
   const Task task = CheckEvaluateJob(job);
   CheckPrecision(job.model.precision);
   UseMatmulPrecision(job.model.matmul_precision);
-  if (!job.output_dir.empty()) MakeFolder(job.output_dir);
+  const std::shared_ptr<Communicator> processes = JoinProcesses(job.meeting);
+  const bool first = processes == nullptr || processes->first();
+  if (!job.output_dir.empty() && first) MakeFolder(job.output_dir);
   const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const SentenceModules> modules =
       job.task == kSimilarity ? SentenceModules::Read(folder) : nullptr;
@@ -296,9 +318,12 @@ Figures RunEvaluate(const EvaluateJob& job) {
     if (each != nullptr) each->set_precision(job.model.precision);
   EvaluateOptions options;
   options.batch_size = job.batch_size;
-  options.progress = job.progress;
+  options.progress = job.progress && first;
   options.window_pooling = job.window_pooling;
+  options.processes = processes.get();
+  if (processes != nullptr) RequireSameJob(job, *model, *processes);
   const Json metrics = Evaluate({job, *model, exact, *tokenizer, options, modules.get()});
+  if (!first) return {};
   if (!job.output_dir.empty()) WriteFileAtomically(job.output_dir + "/eval_results.json", metrics.dump(2) + "\n");
   return metrics;
 }

@@ -7,6 +7,7 @@
 #include "data/answer_search.h"
 #include "data/long_text.h"
 #include "data/masking.h"
+#include "dist/communicator.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
 
@@ -29,11 +30,12 @@ struct EvaluateJob {
   std::string objective;      // masked LM: "mlm", "mlm+nsp" or "mlm+sop"; "": what the model's heads are named for
   double mlm_probability = 0.15;
   MaskedChoice masking = {};
-  AnswerOptions answers = {};  // question answering
-  bool compare_exact = false;  // the same data once more with exact attention: what the model's own keeps of it
-  std::string output_dir;      // "": none; else it gets eval_results.json and the answers to questions
-  uint64_t seed = 42;          // of the masks
-  bool progress = false;       // shown where SetProgressStyle was called
+  AnswerOptions answers = {};   // question answering
+  bool compare_exact = false;   // the same data once more with exact attention: what the model's own keeps of it
+  std::string output_dir;       // "": none; else it gets eval_results.json and the answers to questions
+  uint64_t seed = 42;           // of the masks
+  bool progress = false;        // shown where SetProgressStyle was called
+  MeetingOptions meeting = {};  // of several processes that share the data
 };
 
 const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a table of its own
@@ -42,11 +44,12 @@ const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a t
 // data is not named.
 Task CheckEvaluateJob(const EvaluateJob& job);
 
-// The metrics, under the names of eval/evaluate.h. Errors: the model lacks the head; labels that it does not know.
-// compare_exact adds the metrics of the same weights under exact attention, "_exact" behind their names (not sizes and
-// times, which are the model's), and, over all evaluated sequences, eval_cosine_to_exact_mean and
-// eval_cosine_to_exact_worst: the cosine of the mean of a sequence's last hidden states to that under exact attention.
-// The answers in output_dir are the model's own. OptionError where the model has no other attention, or none at all.
+// The metrics, under the names of eval/evaluate.h; none where another process of several has them, which writes them.
+// Errors: the model lacks the head; labels that it does not know. compare_exact adds the metrics of the same weights
+// under exact attention, "_exact" behind their names (not sizes and times, which are the model's), and, over all
+// evaluated sequences, eval_cosine_to_exact_mean and eval_cosine_to_exact_worst: the cosine of the mean of a sequence's
+// last hidden states to that under exact attention. The answers in output_dir are the model's own. OptionError where
+// the model has no other attention, or none at all.
 Figures RunEvaluate(const EvaluateJob& job);
 
 }  // namespace lshformer

@@ -50,17 +50,19 @@ std::vector<OptionFile> FilesOf(const PretrainOptions& options) {
 
 }  // namespace
 
-JobResult RunPretrain(const PretrainOptions& options) {
-  CheckTrainingJob(options, PretrainTable());
+JobResult RunPretrain(const PretrainOptions& given) {
+  CheckTrainingJob(given, PretrainTable());
+  PretrainOptions options = given;
   if (MakesVocabulary(options.model)) FailOption("model_type", "a model that reads words has no masked-LM head");
   const std::optional<PairKind> pairs = PairsOf(options.objective);
   if (pairs && options.line_by_line)
     FailOption("line_by_line", "is for {} mlm; pairs are made of sentences", OptionName{"objective"});
+  const std::shared_ptr<Communicator> processes = JoinTraining(options);
   if (!options.folder.seeds.empty()) return RunEachSeed(options, FilesOf(options), RunPretrain);
   HeldLog warnings;
-  TrainingJob job = BeginTrainingJob("pretraining", options, PretrainTable(), {{"command", "pretrain"}});
+  TrainingJob job = BeginTrainingJob("pretraining", options, PretrainTable(), {{"command", "pretrain"}}, processes);
   job.warnings = &warnings;
-  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  if (job.start.finished) return FinishedBefore(job);
   job.model = MakeModel(options.model, job.start.resume_from, pairs ? Task::kPretraining : Task::kMaskedLm,
                         *job.tokenizer, options.training);
   if (pairs) RequireTypesOfPairs(*pairs, job.model->config());

@@ -6,6 +6,7 @@
 
 #include "data/masking.h"
 #include "data/sentence_pairs.h"
+#include "dist/communicator.h"
 #include "jobs/model_source.h"
 #include "jobs/run_folder.h"
 #include "train/options.h"
@@ -16,6 +17,7 @@ struct PretrainOptions {
   ModelSource model;
   RunFolder folder;
   TrainingOptions training;
+  MeetingOptions meeting;  // of several processes that share the run
   std::vector<std::string> train_files;
   std::string validation_file;
   double validation_split_percentage = 5;  // of the training text, where do_eval is set and no validation_file given

@@ -33,7 +33,8 @@ struct JobResult {
                                      // "eval_loss", …}
   Figures plan;  // with dry_run: {"train_samples", "tokens", "steps", "parameters", "memory_bytes", "seconds"}; nothing
                  // was written
-  Json summary;  // of several seeds, as in output_dir/all_results.json; the others above are then empty
+  bool first_process = true;  // false: another process of the run has the results, and the others here are empty
+  Json summary;               // of several seeds, as in output_dir/all_results.json; the others above are then empty
 };
 
 inline constexpr const char* kEventFolder = "runs";  // of TensorBoard's files, in output_dir

@@ -63,8 +63,10 @@ JobResult RunTrainChoices(const TrainOptions& options, TrainingJob& job) {
   };
   return RunTrainingJob(job, [&] {
     if (!options.do_predict) return;
-    WritePredictions(PredictionsPath(options.folder.output_dir, /*task=*/nullptr),
-                     EvaluateMultipleChoice(*job.model, test, evaluating).predictions, OptionNumbers());
+    const Evaluation predicted = EvaluateMultipleChoice(*job.model, test, evaluating);
+    if (!job.first()) return;
+    WritePredictions(PredictionsPath(options.folder.output_dir, /*task=*/nullptr), predicted.predictions,
+                     OptionNumbers());
   });
 }
 
@@ -108,12 +110,12 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   return RunTrainingJob(job, [&] {
     if (job.do_eval) {
       if (answers.empty()) job.evaluate();  // resumed behind the last evaluation
-      WriteAnswerFiles(data.validation.data, answers, search.version_2, folder, /*prefix=*/"");
+      if (job.first()) WriteAnswerFiles(data.validation.data, answers, search.version_2, folder, /*prefix=*/"");
     }
     if (!options.do_predict) return;
     const AnswerEvaluation predicted =
         EvaluateQuestionAnswering(*job.model, data.test.data, data.test.windows, search, evaluating, /*scored=*/false);
-    WriteAnswerFiles(data.test.data, predicted.answers, search.version_2, folder, "predict_");
+    if (job.first()) WriteAnswerFiles(data.test.data, predicted.answers, search.version_2, folder, "predict_");
   });
 }
 
@@ -159,10 +161,12 @@ JobResult RunTrainLabels(const TrainOptions& options, TrainingJob& job) {
   const std::string& folder = options.folder.output_dir;
   return RunTrainingJob(job, [&] {
     if (!options.do_predict) return;
-    WritePredicted(folder, tables, tables.task, evaluate(*job.model, data.test, evaluating));
-    if (data.test_other.size() > 0)
-      WritePredicted(folder, tables, &FindGlueTask(tables.task->mismatched),
-                     evaluate(*job.model, data.test_other, evaluating));
+    const auto predict = [&](const SequenceSet& test, const GlueTask* task) {
+      const Evaluation predicted = evaluate(*job.model, test, evaluating);
+      if (job.first()) WritePredicted(folder, tables, task, predicted);
+    };
+    predict(data.test, tables.task);
+    if (data.test_other.size() > 0) predict(data.test_other, &FindGlueTask(tables.task->mismatched));
   });
 }
 
@@ -188,13 +192,14 @@ JobResult RunTrain(const TrainOptions& given) {
   if (!options.question_answering() && MakesVocabulary(options.model))
     FailOption("model_type", "a model that reads words is for {} question-answering", OptionName{"task"});
   const std::vector<OptionFile> files = FilesOf(options);
+  const std::shared_ptr<Communicator> processes = JoinTraining(options);
   if (!options.folder.seeds.empty()) return RunEachSeed(options, files, RunTrain);
   if (MakesVocabulary(options.model)) RequireReadAgain(files, "model_type");  // the words, then the questions
   HeldLog warnings;
   TrainingJob job =
-      BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}});
+      BeginTrainingJob("fine-tuning", options, TrainTable(), {{"command", "train"}, {"task", options.task}}, processes);
   job.warnings = &warnings;
-  if (job.start.finished) return ReadFinishedRun(options.folder.output_dir);
+  if (job.start.finished) return FinishedBefore(job);
   if (options.multiple_choice()) return RunTrainChoices(options, job);
   if (options.embeddings()) return RunTrainEmbeddings(options, job);
   if (options.listwise()) return RunTrainLists(options, job);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/answer_search.h"
+#include "dist/communicator.h"
 #include "jobs/model_source.h"
 #include "jobs/run_folder.h"
 #include "train/options.h"
@@ -28,6 +29,7 @@ struct TrainOptions {
   ModelSource model;
   RunFolder folder;
   TrainingOptions training;
+  MeetingOptions meeting;  // of several processes that share the run
   std::string task = "text-classification";
   std::string task_name, data_dir;       // GLUE layout: data_dir/train.tsv, data_dir/dev.tsv; multiple choice: RACE's
   std::optional<bool> do_regression;     // not given: as the labels look

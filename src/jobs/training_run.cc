@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "data/sampler.h"
 #include "eval/metrics.h"
 #include "jobs/training_display.h"
+#include "kernels/isa.h"
+#include "lshformer/version.h"
 #include "train/checkpoint.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
@@ -54,10 +58,7 @@ int64_t PeakBytes() {
 }
 
 int64_t StepsPerEpoch(const TrainingJob& job) {
-  const TrainingOptions& options = job.training;
-  return TrainSampler(job.train_set->size(), options.per_device_train_batch_size, options.gradient_accumulation_steps,
-                      options.seed)
-      .steps_per_epoch();
+  return SamplerOf(job.training, job.train_set->size()).steps_per_epoch();
 }
 
 // By which a resumed run knows its data again.
@@ -82,7 +83,7 @@ RunSettings CheckedData(const TrainingJob& job) {
     read.values["evaluation data"] = FactsOf(job.validation_sets);
     read.effects["evaluation data"] = Effect::kCourse;
   }
-  if (job.start.resume_from.empty()) return read;
+  if (job.start.resume_from.empty() || !job.first()) return read;
   RunSettings compared = read;
   const int64_t left = StepsLeft(job.start.resume_from, TotalSteps(job.training, StepsPerEpoch(job)),
                                  job.training.max_steps > 0 ? "max_steps" : "num_train_epochs");
@@ -91,10 +92,26 @@ RunSettings CheckedData(const TrainingJob& job) {
   return read;
 }
 
+// What decides the bits of every process, or when they talk to each other.
+void RequireSameRun(const TrainingJob& job) {
+  const RunSettings read = CheckedData(job);
+  std::string weights;
+  for (const auto& [name, tensor] : job.model->NamedParameters())
+    weights += DigestOfText({static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())});
+  std::vector<std::pair<std::string, std::string>> facts{{"the version", LSHFORMER_VERSION},
+                                                         {"the instruction set", ActiveIsa()}};
+  const Json other = OtherFlags(job.training, job.folder);
+  for (const Json* flags : {&job.settings.values, &other, &read.values})
+    for (const auto& [name, value] : flags->items()) facts.emplace_back(name, value.dump());
+  // A checkpoint's are told by rank 0.
+  if (job.resumed.empty()) facts.emplace_back("what the model's weights are", DigestOfText(weights));
+  RequireSame(*job.processes, facts);
+}
+
 TrainResult TrainShown(const TrainingJob& job, const std::string& title, const TrainingData& data,
                        const TrainingOptions& options, const TrainerPlace& place, TrainerHooks hooks) {
   TrainingDisplay display(title);
-  if (job.progress) display.AddTo(hooks);
+  if (job.progress && job.first()) display.AddTo(hooks);
   return Train(*job.model, data, options, place, hooks, job.loss);
 }
 
@@ -108,7 +125,9 @@ Json Plan(const TrainingJob& job, const TrainingData& data) {
   trial.metric_for_best_model = TrainingOptions().metric_for_best_model;
   const int64_t steps_per_epoch = StepsPerEpoch(job);
   const int64_t steps = TotalSteps(job.training, steps_per_epoch);
-  const TrainResult tried = TrainShown(job, "trying a few steps", data, trial, {}, {});
+  TrainerPlace nowhere;
+  nowhere.processes = job.processes.get();
+  const TrainResult tried = TrainShown(job, "trying a few steps", data, trial, nowhere, {});
   // The first step allocates and packs; the fastest of the others is what the machine can do.
   const double step_seconds = *std::min_element(tried.step_seconds.begin() + 1, tried.step_seconds.end());
   const double epochs = static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
@@ -174,10 +193,36 @@ void AddResults(const TrainingJob& job, TrainResult& trained, const std::functio
 
 }  // namespace
 
+RunStart OpenSharedFolder(TrainingJob& job, bool dry_run) {
+  RunStart start;
+  if (job.first()) start = OpenRunFolder(job.folder, job.settings, dry_run);
+  if (job.processes != nullptr) {
+    const Json told = Json::parse(job.processes->Broadcast(
+        Json{{"finished", start.finished}, {"was_finished", start.was_finished}, {"resume_from", start.resume_from}}
+            .dump(),
+        0));
+    start.finished = told["finished"];
+    start.was_finished = told["was_finished"];
+    start.resume_from = told["resume_from"];
+  }
+  job.resumed = start.resume_from;
+  if (!job.first() && !std::filesystem::exists(start.resume_from + "/config.json")) start.resume_from.clear();
+  return start;
+}
+
+JobResult FinishedBefore(const TrainingJob& job) {
+  if (job.first()) return ReadFinishedRun(job.folder.output_dir);
+  JobResult result;
+  result.finished_before = true;
+  result.first_process = false;
+  return result;
+}
+
 EvaluateOptions Evaluating(const TrainingJob& job) {
   EvaluateOptions evaluate;
   evaluate.batch_size = job.training.per_device_eval_batch_size;
-  evaluate.progress = job.progress;
+  evaluate.progress = job.progress && job.first();
+  evaluate.processes = job.processes.get();
   return evaluate;
 }
 
@@ -188,12 +233,14 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   result.output_dir = job.folder.output_dir;
   CheckBestMetric(job.training, job.metrics);
   TrainingData data{job.train_set->size(), job.batch};
+  result.first_process = job.first();
+  if (job.processes != nullptr) RequireSameRun(job);
   if (job.dry_run) {
     result.plan = Plan(job, data);
     return result;
   }
   job.settings.values.update(CheckedData(job).values);
-  BeginRun(job.folder, job.start, job.settings.values, OtherFlags(job.training, job.folder));
+  if (job.first()) BeginRun(job.folder, job.start, job.settings.values, OtherFlags(job.training, job.folder));
   job.warnings->Release();
   const int64_t max_length = SavedMaxLength(job.new_model, *job.tokenizer, job.model->config());
   const auto save_tokenizer = [&](const std::string& folder) {
@@ -201,23 +248,25 @@ JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
     if (job.save_extra) job.save_extra(folder);
   };
   std::optional<EventFile> events;
-  if (job.folder.report_to == "tensorboard") events.emplace(job.folder.output_dir + "/" + kEventFolder);
+  if (job.folder.report_to == "tensorboard" && job.first()) events.emplace(job.folder.output_dir + "/" + kEventFolder);
   const auto log = [&](const Json& entry) {
     if (events) events->Add(entry);
   };
   TrainerHooks hooks{job.do_eval ? job.evaluate : nullptr, save_tokenizer, log};
   hooks.finish = [&](TrainResult& trained) {
-    SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
-    save_tokenizer(job.folder.output_dir);
+    if (job.first()) {
+      SaveModel(*job.model, job.folder.output_dir, SaveType(job.folder.save_dtype));
+      save_tokenizer(job.folder.output_dir);
+    }
     AddResults(job, trained, log, result);
     if (after) after();
-    FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
+    if (job.first()) FinishRun(job.folder.output_dir, result.train, result.eval, trained.trainer_state);
   };
-  TrainerPlace place{job.folder.output_dir, job.start.resume_from, job.settings.values};
+  TrainerPlace place{job.folder.output_dir, job.resumed, job.settings.values, job.processes.get()};
   const TrainResult trained = TrainShown(job, job.title, data, job.training, place, hooks);
   // A command that only adds to a finished run takes nothing from one that was asked to keep it.
   const bool adds = job.start.was_finished && trained.step_seconds.empty();
-  if (!job.folder.keep_optimizer_states && !adds) ReleaseOptimizerStates(result.output_dir);
+  if (!job.folder.keep_optimizer_states && !adds && job.first()) ReleaseOptimizerStates(result.output_dir);
   return result;
 }
 

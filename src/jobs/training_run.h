@@ -12,6 +12,7 @@
 #include "base/logging.h"
 #include "data/batch.h"
 #include "data/sequence_set.h"
+#include "dist/communicator.h"
 #include "eval/evaluate.h"
 #include "jobs/model_source.h"
 #include "jobs/run_folder.h"
@@ -19,6 +20,7 @@
 #include "text/tokenizer.h"
 #include "train/loss.h"
 #include "train/options.h"
+#include "train/shards.h"
 
 namespace lshformer {
 
@@ -39,9 +41,28 @@ struct TrainingJob {
   // What the model's folder has beside model and tokenizer, also those of checkpoints; may be empty.
   std::function<void(const std::string& folder)> save_extra = {};
   std::function<Json()> evaluate = {};
-  std::vector<std::string> metrics = {};  // that `evaluate` writes
-  HeldLog* warnings = nullptr;            // released once nothing can refuse the run any more
+  std::vector<std::string> metrics = {};         // that `evaluate` writes
+  HeldLog* warnings = nullptr;                   // released once nothing can refuse the run any more
+  std::shared_ptr<Communicator> processes = {};  // that share the run; null: this one is alone
+  std::string resumed = {};                      // the checkpoint to go on from, which rank 0 alone may have
+  bool first() const { return processes == nullptr || processes->first(); }
 };
+
+// Joins the processes of a job whose options have `folder`, `training` and `meeting`, and makes of its training options
+// those of so many.
+template <class Options>
+std::shared_ptr<Communicator> JoinTraining(Options& options) {
+  std::shared_ptr<Communicator> processes = JoinProcesses(options.meeting);
+  if (processes != nullptr && !options.folder.seeds.empty())
+    FailOption("seeds", "not in several processes: start a job for each seed");
+  options.training = SharedBy(processes == nullptr ? 1 : processes->size(), options.training);
+  return processes;
+}
+
+// OpenRunFolder of rank 0, told to all. Of the others `resume_from` is empty where they have no such folder.
+RunStart OpenSharedFolder(TrainingJob& job, bool dry_run);
+// The results of a run that was finished before.
+JobResult FinishedBefore(const TrainingJob& job);
 
 // Trains, evaluates, writes the folder; with dry_run only plans, after a few steps that are thrown away. `after` is
 // what else a job leaves (predictions). Errors as in train/trainer.h.
@@ -54,8 +75,9 @@ EvaluateOptions Evaluating(const TrainingJob& job);
 // finished, job.start says so and nothing else is ready.
 template <class Options>
 TrainingJob BeginTrainingJob(const char* title, const Options& options, const OptionTable<Options>& table,
-                             Json settings) {
+                             Json settings, std::shared_ptr<Communicator> processes) {
   TrainingJob job{.title = title, .folder = options.folder, .training = options.training};
+  job.processes = std::move(processes);
   job.do_eval = options.do_eval || options.training.eval_steps > 0;
   job.dry_run = options.dry_run;
   job.progress = options.progress;
@@ -68,7 +90,7 @@ TrainingJob BeginTrainingJob(const char* title, const Options& options, const Op
   job.settings.values.update(AttentionSettings(options.model.attention));
   job.settings.Add(TrainingTable(), options.training);
   job.settings.Add(table, options);
-  job.start = OpenRunFolder(options.folder, job.settings, options.dry_run);
+  job.start = OpenSharedFolder(job, options.dry_run);
   if (!job.start.finished && !MakesVocabulary(options.model)) job.tokenizer = LoadTokenizer(options.model);
   return job;
 }

@@ -77,4 +77,20 @@ const float* Gradient::InOnePiece(int64_t begin, int64_t end, std::vector<float>
   return piece;
 }
 
+torch::Tensor RowGradient(const torch::Tensor& rows, const torch::Tensor& values, torch::IntArrayRef sizes) {
+  return torch::_sparse_coo_tensor_unsafe(rows.view({1, -1}), values, sizes);
+}
+
+torch::Tensor WithRowsOnce(const torch::Tensor& gradient) {
+  const Gradient once(gradient);
+  return RowGradient(once.rows(), once.row_values().contiguous(), gradient.sizes());
+}
+
+torch::Tensor AddRowGradients(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto both = [](const torch::Tensor& first, const torch::Tensor& second, int64_t dimension) {
+    return torch::cat({first, second}, dimension);
+  };
+  return WithRowsOnce(RowGradient(both(a._indices(), b._indices(), 1), both(a._values(), b._values(), 0), a.sizes()));
+}
+
 }  // namespace lshformer

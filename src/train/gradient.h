@@ -17,6 +17,10 @@ class Gradient {
 
   bool defined() const { return values_.defined(); }
 
+  // Of one by rows: those that are there, each once and ascending, and their values.
+  const torch::Tensor& rows() const { return rows_; }
+  torch::Tensor row_values() const { return values_.narrow(0, 0, rows_.numel()); }
+
   // Of the elements [begin, end), as if all were there.
   double SumOfSquares(int64_t begin, int64_t end) const;
 
@@ -51,5 +55,12 @@ class Gradient {
   torch::Tensor rows_;    // [rows], ascending, each once; undefined: values_ has every row
   int64_t columns_ = 0;   // elements of a row
 };
+
+// Sparse by rows, as libtorch has it: rows [1, count] ascending, each once; values [count, …].
+torch::Tensor RowGradient(const torch::Tensor& rows, const torch::Tensor& values, torch::IntArrayRef sizes);
+// One that is sparse by rows with every row once, ascending.
+torch::Tensor WithRowsOnce(const torch::Tensor& gradient);
+// a + b, both sparse by rows.
+torch::Tensor AddRowGradients(const torch::Tensor& a, const torch::Tensor& b);
 
 }  // namespace lshformer

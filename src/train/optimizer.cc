@@ -1,9 +1,12 @@
 #include "train/optimizer.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -14,23 +17,39 @@
 namespace lshformer {
 namespace {
 
-// Big enough that handing out a block costs nothing beside its work, small enough to share one embedding table among
-// many threads. Also the unit in which norms are added up, so part of what "bit for bit" means.
-constexpr int64_t kBlock = 1 << 15;
+constexpr int64_t kBlock = kOptimizerBlock;
 
 struct Block {
   size_t tensor;
   int64_t begin, end;
 };
 
-std::vector<Block> CutIntoBlocks(const NamedTensors& tensors) {
+std::vector<Block> CutIntoBlocks(const NamedTensors& tensors, ElementRange own = {}) {
   std::vector<Block> blocks;
+  int64_t before = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t elements = tensors[i].second.numel();
     for (int64_t begin = 0; begin < elements; begin += kBlock)
-      blocks.push_back({i, begin, std::min(elements, begin + kBlock)});
+      if (before + begin >= own.begin && before + begin < own.end)
+        blocks.push_back({i, begin, std::min(elements, begin + kBlock)});
+    before += elements;
   }
   return blocks;
+}
+
+bool IsAll(ElementRange own) { return own.begin == 0 && own.end == INT64_MAX; }
+
+// Zeros that take no memory before they are written: pages of the system's own.
+torch::Tensor ZerosOnDemand(const torch::Tensor& like) {
+  const auto bytes = static_cast<size_t>(std::max<int64_t>(1, static_cast<int64_t>(like.nbytes())));
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return torch::from_blob(
+      memory, like.sizes(), [bytes](void* begin) { munmap(begin, bytes); }, torch::kFloat32);
+}
+
+torch::Tensor StateLike(const torch::Tensor& parameter, ElementRange own) {
+  return IsAll(own) ? torch::zeros_like(parameter, torch::requires_grad(false)) : ZerosOnDemand(parameter);
 }
 
 void RequirePlainFloats(const std::string& name, const torch::Tensor& tensor) {
@@ -86,15 +105,15 @@ std::vector<Gradient> GradientsOf(const NamedTensors& parameters) {
 class TwoMeansOptimizer : public Optimizer {
  public:
   TwoMeansOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles,
-                    const char* first_name, const char* second_name)
+                    const char* first_name, const char* second_name, ElementRange own)
       : options_(options), parameters_(std::move(parameters)), first_name_(first_name), second_name_(second_name) {
     for (const auto& [name, parameter] : parameters_) {
       RequirePlainFloats(name, parameter);
-      firsts_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-      seconds_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      firsts_.push_back(StateLike(parameter, own));
+      seconds_.push_back(StateLike(parameter, own));
     }
     for (const ParameterRole& role : roles) decays_.push_back(role.decays);
-    blocks_ = CutIntoBlocks(parameters_);
+    blocks_ = CutIntoBlocks(parameters_, own);
   }
 
   void Step(double learning_rate, double gradient_scale) final {
@@ -169,8 +188,9 @@ class TwoMeansOptimizer : public Optimizer {
 // Those of two moments of the gradient.
 class MomentOptimizer : public TwoMeansOptimizer {
  public:
-  MomentOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
-      : TwoMeansOptimizer(options, std::move(parameters), roles, "exp_avg", "exp_avg_sq") {}
+  MomentOptimizer(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles,
+                  ElementRange own = {})
+      : TwoMeansOptimizer(options, std::move(parameters), roles, "exp_avg", "exp_avg_sq", own) {}
 
  protected:
   // Without bias correction and decay.
@@ -236,8 +256,9 @@ class Adam : public MomentOptimizer {
 
 class Adadelta : public TwoMeansOptimizer {
  public:
-  Adadelta(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles)
-      : TwoMeansOptimizer(options, std::move(parameters), roles, "square_avg", "acc_delta") {}
+  Adadelta(const TrainingOptions& options, NamedTensors parameters, const std::vector<ParameterRole>& roles,
+           ElementRange own)
+      : TwoMeansOptimizer(options, std::move(parameters), roles, "square_avg", "acc_delta", own) {}
 
  protected:
   void Update(double learning_rate, double gradient_scale, const std::vector<Gradient>& gradients) override {
@@ -395,22 +416,54 @@ class Muon : public Optimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
-                                         const std::vector<ParameterRole>& roles) {
+                                         const std::vector<ParameterRole>& roles, ElementRange own) {
   if (roles.size() != parameters.size()) Fail("{} parameters and the roles of {}", parameters.size(), roles.size());
   switch (options.optim) {
     case OptimizerType::kAdamW:
     case OptimizerType::kAdamWBert:
-      return std::make_unique<AdamW>(options, std::move(parameters), roles);
+      return std::make_unique<AdamW>(options, std::move(parameters), roles, own);
     case OptimizerType::kLamb:
       return std::make_unique<Lamb>(options, std::move(parameters), roles);
     case OptimizerType::kAdam:
-      return std::make_unique<Adam>(options, std::move(parameters), roles);
+      return std::make_unique<Adam>(options, std::move(parameters), roles, own);
     case OptimizerType::kAdadelta:
-      return std::make_unique<Adadelta>(options, std::move(parameters), roles);
+      return std::make_unique<Adadelta>(options, std::move(parameters), roles, own);
     case OptimizerType::kMuon:
       return std::make_unique<Muon>(options, parameters, roles);
   }
   Fail("unknown optimizer");
+}
+
+void ForgetOthers(Optimizer& optimizer, const NamedTensors& parameters, ElementRange own) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto drop = [&](float* values, int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    // Whole pages go; what shares a page with others is written.
+    const auto first = reinterpret_cast<uintptr_t>(values + begin), last = reinterpret_cast<uintptr_t>(values + end);
+    const uintptr_t whole = (first + page - 1) / page * page, behind = last / page * page;
+    if (whole >= behind) return std::fill(values + begin, values + end, 0.0f);
+    std::fill(values + begin, reinterpret_cast<float*>(whole), 0.0f);
+    std::fill(reinterpret_cast<float*>(behind), values + end, 0.0f);
+    madvise(reinterpret_cast<void*>(whole), behind - whole, MADV_DONTNEED);
+  };
+  const NamedTensors state = optimizer.State();
+  const size_t each = state.size() / std::max<size_t>(1, parameters.size());
+  int64_t before = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const int64_t elements = parameters[i].second.numel();
+    const int64_t begin = std::clamp<int64_t>(own.begin - before, 0, elements),
+                  end = std::clamp<int64_t>(own.end - before, begin, elements);
+    for (size_t k = 0; k < each; ++k) {
+      auto* values = state[i * each + k].second.data_ptr<float>();
+      drop(values, 0, begin);
+      drop(values, end, elements);
+    }
+    before += elements;
+  }
+}
+
+std::vector<double> GradientSquares(const NamedTensors& parameters, ElementRange own) {
+  return BlockSums(CutIntoBlocks(parameters, own), GradientsOf(parameters));
 }
 
 double GradientNorm(const NamedTensors& parameters) { return NormOf(parameters, GradientsOf(parameters)); }

@@ -18,6 +18,7 @@
 //   "Muon: an optimizer for hidden layers in neural networks", 2024; for scale and decay Liu et al. (Moonshot AI),
 //   "Muon is scalable for LLM training", 2025.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,16 @@ namespace lshformer {
 
 // float32, contiguous, under their HF names.
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+// Elements of a parameter that are updated and added up together: big enough that handing out such a block costs
+// nothing beside its work, small enough to share one embedding table among many threads. Also the unit in which norms
+// are added up, so part of what "bit for bit" means.
+inline constexpr int64_t kOptimizerBlock = 1 << 15;
+
+// Of all elements of the parameters, one behind another, those [begin, end), bounds of blocks.
+struct ElementRange {
+  int64_t begin = 0, end = INT64_MAX;
+};
 
 class Optimizer {
  public:
@@ -47,14 +58,20 @@ class Optimizer {
 };
 
 // roles: of the parameters, in their order; Error if there are more or fewer, OptionError of muon where none is a
-// layer's map.
+// layer's map. `own`: the elements that Step updates; the state of all others takes no memory until somebody writes it
+// (not of lamb and muon, which look at whole parameters).
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingOptions& options, NamedTensors parameters,
-                                         const std::vector<ParameterRole>& roles);
+                                         const std::vector<ParameterRole>& roles, ElementRange own = {});
+
+// Gives the memory of what is outside of `own` back; it is 0 from then on. Of a state that MakeOptimizer made for them.
+void ForgetOthers(Optimizer& optimizer, const NamedTensors& parameters, ElementRange own);
 
 // Norms are √Σ x², summed in double over blocks of fixed size: the same for any number of threads.
 
 // Of all gradients together.
 double GradientNorm(const NamedTensors& parameters);
+// Σ x² of the gradients in each block of `own`, in their order; GradientNorm is the root of the sum of all, in order.
+std::vector<double> GradientSquares(const NamedTensors& parameters, ElementRange own);
 
 // Of each parameter and its gradient, [parameters]; 0 where there is no gradient. Each number is
 // read once.

@@ -46,6 +46,32 @@ Option<T> EmaDecay() {
   return option;
 }
 
+// Not given stands for what follows from the others, and is written as null.
+Option<T> TotalBatchSize() {
+  Option<T> option = Integer("total_batch_size", &T::total_batch_size, 1, INT32_MAX,
+                             "sequences per update, over all processes and in place of batch times accumulation times "
+                             "processes; the batch is then the most sequences at once");
+  option.type = OptionType::kText;
+  option.syntax = "N";
+  option.write = [](const T& from) { return from.total_batch_size == 0 ? Json() : Json(from.total_batch_size); };
+  return std::move(option).Group(kBatches);
+}
+Option<T> GradientShards() {
+  constexpr int kMost = 1 << 16;
+  Option<T> option = Integer("gradient_shards", &T::gradient_shards, 1, kMost,
+                             "parts into which an update is cut; their gradients are added in one fixed order, so that "
+                             "any number of processes makes the same weights; default 16 in several processes or "
+                             "with total_batch_size, else 1");
+  option.type = OptionType::kText;
+  option.syntax = "N";
+  option.write = [](const T& from) {
+    return from.gradient_shards == 0 || (from.gradient_shards == 1 && from.total_batch_size == 0)
+               ? Json()
+               : Json(from.gradient_shards);
+  };
+  return std::move(option).Group(kBatches);
+}
+
 Option<T> BestMetric() {
   Option<T> option = Text("metric_for_best_model", &T::metric_for_best_model,
                           "which metric decides; smaller is better for losses and perplexity");
@@ -68,6 +94,13 @@ OptionTable<T> MakeTable() {
           .KeepsResult(),
       Integer("gradient_accumulation_steps", &T::gradient_accumulation_steps, 1, INT32_MAX, "forwards per update")
           .Group(kBatches),
+      TotalBatchSize(),
+      GradientShards(),
+      Boolean("shard_optimizer", &T::shard_optimizer,
+              "each of several processes keeps and updates its share of the optimizer's state: less memory, the same "
+              "result")
+          .Group(kBatches)
+          .KeepsResult(),
       Number("learning_rate", &T::learning_rate, kNotNegative, "the peak").ChangesCourse(),
       Number("weight_decay", &T::weight_decay, kNotNegative,
              "decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm")
@@ -155,6 +188,11 @@ const char* Name(OptimizerType type) { return kOptimizers[static_cast<size_t>(ty
 
 void ValidateTrainingOptions(const TrainingOptions& options) {
   ValidateOptions(TrainingTable(), options);
+  if (options.total_batch_size > 0 && options.gradient_accumulation_steps != 1)
+    FailOption("total_batch_size", "not beside {}, which it replaces", OptionName{"gradient_accumulation_steps"});
+  if (options.shard_optimizer && (options.optim == OptimizerType::kLamb || options.optim == OptimizerType::kMuon))
+    FailOption("shard_optimizer", "is not for {} {}, which looks at whole parameters", OptionName{"optim"},
+               Name(options.optim));
   if (options.warmup_steps > 0 && options.warmup_ratio > 0)
     FailOption("warmup_steps", "not beside {}, which says the same in another unit", OptionName{"warmup_ratio"});
   if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)

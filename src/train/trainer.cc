@@ -20,6 +20,7 @@
 #include "train/checkpoint.h"
 #include "train/directions.h"
 #include "train/schedule.h"
+#include "train/shards.h"
 #include "train/step.h"
 #include "train/weight_average.h"
 
@@ -62,8 +63,8 @@ class Trainer {
         options_(options),
         place_(place),
         hooks_(hooks),
-        step_(model, options, loss),
-        sampler_(data.examples, options.per_device_train_batch_size, options.gradient_accumulation_steps, options.seed),
+        step_(model, options, loss, place.processes),
+        sampler_(SamplerOf(options, data.examples)),
         flos_per_token_(6.0 * static_cast<double>(ParametersOutsideEmbeddings(step_.parameters(), step_.roles()))) {
     state_.max_steps = TotalSteps(options, sampler_.steps_per_epoch());
     state_.threads = Threads();
@@ -88,21 +89,65 @@ class Trainer {
     StopIfAsked();
     if (average_) average_->Swap();  // the result is the average
     if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
-      LoadBestModel(place_.output_dir, state_, model_);
+      if (IsFirst()) LoadBestModel(place_.output_dir, state_, model_);
+      TakeFromFirst(step_.parameters());
       result_.best_step = state_.best_global_step;
     }
     Summarize();
+    if (saved_step_ != state_.global_step) step_.GatherState();  // a signal to rank 0 alone may ask for it
+    finishing_ = true;
     Finish();
     return result_;
   }
 
  private:
+  // Of several processes the one that reads and writes files.
+  bool IsFirst() const { return place_.processes == nullptr || place_.processes->first(); }
+
+  // Rank 0's, to all.
+  void TakeFromFirst(const NamedTensors& tensors) {
+    if (place_.processes == nullptr) return;
+    const torch::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : tensors) {
+      place_.processes->Broadcast(
+          std::span(static_cast<std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())), 0);
+      tensor.unsafeGetTensorImpl()->bump_version();  // a packed copy of the weight is out of date
+    }
+  }
+  Json TakeFromFirst(const Json& json) {
+    return place_.processes == nullptr ? json : Json::parse(place_.processes->Broadcast(json.dump(), 0));
+  }
+
+  // Whether any process was asked to stop: a call of all, which all answer alike.
+  int AgreedStop(int own) const {
+    return place_.processes == nullptr ? own : static_cast<int>(place_.processes->Max(own));
+  }
+
+  void Load() {
+    const NamedTensors averages = average_ ? average_->State() : NamedTensors();
+    if (IsFirst()) {
+      state_ = LoadCheckpoint(place_.resume_from, model_, step_.optimizer(), averages);
+      released_ = !HasOptimizerState(place_.resume_from);
+    }
+    if (place_.processes == nullptr) return;
+    const Json told = TakeFromFirst(
+        Json{{"state", ToJson(state_, options_)}, {"steps", step_.optimizer().steps()}, {"released", released_}});
+    state_ = ParseTrainerState(told["state"], place_.resume_from);
+    step_.optimizer().set_steps(told["steps"]);
+    released_ = told["released"];
+    NamedTensors parameters;
+    for (const auto& [name, tensor] : model_.NamedParameters()) parameters.emplace_back(name, tensor);
+    TakeFromFirst(parameters);
+    if (released_) return;
+    TakeFromFirst(step_.optimizer().State());
+    step_.ForgetState();
+    TakeFromFirst(averages);
+  }
+
   void Resume() {
     const int threads = state_.threads;
     const int64_t max_steps = state_.max_steps;
-    state_ =
-        LoadCheckpoint(place_.resume_from, model_, step_.optimizer(), average_ ? average_->State() : NamedTensors());
-    released_ = !HasOptimizerState(place_.resume_from);
+    Load();
     if (released_) {
       if (state_.global_step < max_steps)
         Fail("{}: the optimizer's state was released when the run was finished; it cannot make another step",
@@ -110,7 +155,7 @@ class Trainer {
       average_.reset();  // nothing is trained any more, and the model is the average
     }
     if (average_) average_->Swap();  // a checkpoint's model is the average
-    if (options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
+    if (IsFirst() && options_.load_best_model_at_end && state_.best_global_step > 0 && !place_.output_dir.empty()) {
       const std::string best = BestCheckpoint(place_.output_dir, state_);
       // Resumed into another folder, it would be missed only at the very end.
       if (const std::string reason = IncompleteReason(best); !reason.empty())
@@ -123,8 +168,8 @@ class Trainer {
     last_good_ = place_.resume_from;
     // A kill right behind the write of this checkpoint left those that it pushes out.
     std::error_code ignored;
-    if (std::filesystem::equivalent(std::filesystem::path(place_.resume_from).parent_path() / ".",
-                                    place_.output_dir + "/.", ignored))
+    if (IsFirst() && std::filesystem::equivalent(std::filesystem::path(place_.resume_from).parent_path() / ".",
+                                                 place_.output_dir + "/.", ignored))
       RemoveOldCheckpoints(place_.output_dir, state_, options_.save_total_limit);
     state_.threads = threads;
     state_.max_steps = max_steps;
@@ -134,20 +179,18 @@ class Trainer {
   void TakeStep() {
     const auto begin = Clock::now();
     const int64_t step = state_.global_step;
-    try {
-      RefreshDirectionsIfDue(step);  // reads texts, and is stopped between layers; nothing is changed until its end
-    } catch (const Interrupted& interrupted) {
-      StopWith(interrupted.signal());
-    }
-    const std::vector<PackedBatch> batches = Batches(step);
-    step_.Begin(batches);
+    RefreshDirectionsIfDue(step);
+    std::vector<int> parts;
+    const std::vector<PackedBatch> batches = Batches(step, &parts);
+    step_.Begin(batches, std::move(parts));
     for (const PackedBatch& batch : batches) {
       Count(batch);
       const double sum = step_.Accumulate(batch);
-      if (!std::isfinite(sum)) FailDiverged(step + 1, "the loss", sum);
+      if (!std::isfinite(sum) && place_.processes == nullptr) FailDiverged(step + 1, "the loss", sum);
     }
     step_.Reduce();
     const double loss = step_.loss();
+    if (!std::isfinite(loss)) FailDiverged(step + 1, "the loss", loss);
     learning_rate_ = LearningRate(schedule_, step);
     gradient_norm_ = step_.Update(learning_rate_);
     if (!std::isfinite(gradient_norm_)) FailDiverged(step + 1, "the gradient's norm", gradient_norm_);
@@ -155,16 +198,18 @@ class Trainer {
 
     ++state_.global_step;
     state_.loss_sum += loss;
-    state_.epoch = EpochAfter(step, static_cast<int64_t>(batches.size()));
+    state_.epoch = EpochAfter(step);
     result_.step_seconds.push_back(SecondsSince(begin));
     TellProgress(loss);
   }
 
-  // The micro-batches of an update, as it and its refresh of directions see them.
-  std::vector<PackedBatch> Batches(int64_t step) {
+  // The micro-batches of an update, as it and its refresh of directions see them, and the part of each.
+  std::vector<PackedBatch> Batches(int64_t step, std::vector<int>* parts = nullptr) {
     std::vector<PackedBatch> batches;
-    for (const std::vector<int64_t>& examples : sampler_.Batches(step))
-      batches.push_back(data_.batch(sampler_.Epoch(step), examples));
+    for (const Piece& piece : PiecesOf(sampler_.Batches(step), options_)) {
+      batches.push_back(data_.batch(sampler_.Epoch(step), piece.examples));
+      if (parts != nullptr) parts->push_back(piece.part);
+    }
     return batches;
   }
 
@@ -174,11 +219,35 @@ class Trainer {
     if (options_.refresh_directions_steps == 0 || step % options_.refresh_directions_steps != 0) return;
     int64_t first = 0, update = step;  // number of the first micro-batch of `update`
     std::vector<PackedBatch> batches = Batches(update);
-    RefreshDirections(model_, [&](int64_t number) {
-      for (; number - first >= static_cast<int64_t>(batches.size()); batches = Batches(++update))
-        first += static_cast<int64_t>(batches.size());
-      return batches[static_cast<size_t>(number - first)];
-    });
+    const NamedTensors before = DirectionsBefore();
+    int stopped = 0;
+    try {  // reads texts, and is stopped between layers; nothing is changed until its end
+      RefreshDirections(model_, [&](int64_t number) {
+        for (; number - first >= static_cast<int64_t>(batches.size()); batches = Batches(++update))
+          first += static_cast<int64_t>(batches.size());
+        return batches[static_cast<size_t>(number - first)];
+      });
+    } catch (const Interrupted& interrupted) {
+      stopped = interrupted.signal();
+    }
+    if (stopped = AgreedStop(stopped); stopped == 0) return;
+    // Other processes may have come to their end.
+    const torch::NoGradGuard no_grad;
+    size_t next = 0;
+    for (const auto& [name, tensor] : model_.NamedParameters())
+      if (next < before.size() && before[next].first == name) torch::Tensor(tensor).copy_(before[next++].second);
+    StopWith(stopped);
+  }
+
+  // What is not trained, as it is; nothing where this process is alone.
+  NamedTensors DirectionsBefore() const {
+    NamedTensors copies;
+    if (place_.processes == nullptr) return copies;
+    const std::vector<ParameterRole> roles = Roles(model_);
+    const NamedTensors all = model_.NamedParameters();
+    for (size_t i = 0; i < all.size(); ++i)
+      if (!roles[i].trained) copies.emplace_back(all[i].first, all[i].second.detach().clone());
+    return copies;
   }
 
   void Count(const PackedBatch& batch) {
@@ -188,13 +257,15 @@ class Trainer {
   }
 
   void TellProgress(std::optional<double> loss) const {
-    if (hooks_.progress) hooks_.progress({state_.global_step, state_.max_steps, loss});
+    if (hooks_.progress && IsFirst()) hooks_.progress({state_.global_step, state_.max_steps, loss});
   }
 
-  double EpochAfter(int64_t step, int64_t micro_batches) const {
-    const int64_t in_epoch = step % sampler_.steps_per_epoch();
-    const double done = static_cast<double>(in_epoch * options_.gradient_accumulation_steps + micro_batches);
-    return static_cast<double>(sampler_.Epoch(step)) + done / static_cast<double>(sampler_.batches_per_epoch());
+  double EpochAfter(int64_t step) const {
+    const int64_t in_epoch = step % sampler_.steps_per_epoch() + 1;
+    const int64_t done =
+        std::min(in_epoch * options_.gradient_accumulation_steps, sampler_.batches_per_epoch());  // micro-batches
+    return static_cast<double>(sampler_.Epoch(step)) +
+           static_cast<double>(done) / static_cast<double>(sampler_.batches_per_epoch());
   }
 
   void LogIfDue() {
@@ -219,12 +290,15 @@ class Trainer {
       if (entry.contains("eval_loss") && entry.value("step", int64_t{-1}) == step) return false;
     }
     Json metrics;
+    int stopped = 0;
     try {
       const Averaged averaged(average_);
       metrics = hooks_.evaluate();
     } catch (const Interrupted& interrupted) {
-      StopWith(interrupted.signal());
+      stopped = interrupted.signal();
     }
+    if (stopped = AgreedStop(stopped); stopped != 0) StopWith(stopped);
+    metrics = TakeFromFirst(metrics);
     if (metrics.contains("eval_loss") && !std::isfinite(metrics["eval_loss"].get<double>()))
       FailDiverged(step, "the evaluation's loss", metrics["eval_loss"].get<double>());
     Json entry = {{"epoch", state_.epoch}};
@@ -235,7 +309,7 @@ class Trainer {
   }
 
   void Log(Json entry) {
-    if (hooks_.log) hooks_.log(entry);
+    if (hooks_.log && IsFirst()) hooks_.log(entry);
     state_.log_history.push_back(std::move(entry));
   }
 
@@ -273,23 +347,26 @@ class Trainer {
 
   void Save() {
     if (place_.output_dir.empty() || saved_step_ == state_.global_step || released_) return;
+    if (!finishing_) step_.GatherState();  // what the end of the run gathered is there
+    saved_step_ = state_.global_step;
+    if (!IsFirst()) return step_.ForgetState();
     if (!AllFinite(step_.parameters()))
       FailDiverged(state_.global_step, "a weight", std::numeric_limits<double>::quiet_NaN());
     state_.train_runtime = runtime_before_ + SecondsSince(begin_);
     const Averaged averaged(average_);
     last_good_ = SaveCheckpoint(place_.output_dir, {model_, step_.optimizer(), state_, options_, hooks_.save_extra,
                                                     average_ ? average_->State() : NamedTensors()});
-    saved_step_ = state_.global_step;
+    step_.ForgetState();
   }
 
   void StopIfAsked() {
-    if (StopSignal() != 0) StopWith(StopSignal());
+    if (const int signal = AgreedStop(StopSignal()); signal != 0) StopWith(signal);
   }
 
   [[noreturn]] void StopWith(int signal) {
     Save();
     const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
-    if (place_.output_dir.empty())
+    if (place_.output_dir.empty() || !IsFirst())
       throw Interrupted(signal, fmt::format("stopped by {} after step {}", name, state_.global_step));
     throw Interrupted(signal, fmt::format("stopped by {} after step {}; {} holds the state, {} auto goes on", name,
                                           state_.global_step, last_good_, OptionName{"resume_from_checkpoint"}));
@@ -345,6 +422,7 @@ class Trainer {
   double runtime_before_ = 0;  // seconds before the resume
   static constexpr int64_t kNeverSaved = -1;
   int64_t saved_step_ = kNeverSaved;  // that the checkpoint of this step is on disk, whole
+  bool finishing_ = false;            // no update follows, and no call of all processes is sure to be one
   bool released_ = false;             // resumed without an optimizer's state: there is none to write
   std::string last_good_;             // checkpoint
   double gradient_norm_ = 0, learning_rate_ = 0;

@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "data/batch.h"
+#include "dist/communicator.h"
 #include "models/model.h"
 #include "train/loss.h"
 #include "train/options.h"
@@ -50,6 +51,7 @@ struct TrainerPlace {
   std::string output_dir = "";         // "": nothing is written
   std::string resume_from = "";        // checkpoint folder, or "": from the model as it is
   Json run_settings = Json::object();  // flags that decide the result, kept in checkpoints
+  Communicator* processes = nullptr;   // that share the run; null: this one is alone
 };
 
 // With ema_decay, evaluations, the models of checkpoints and the model that is left are the average's; the weights that
@@ -68,6 +70,10 @@ struct TrainResult {
   std::vector<double> step_seconds;  // of each update of this process, without evaluations and checkpoints
 };
 
+// Several processes call it with the same model, data and options. Each computes its parts of every update (shards.h)
+// and makes the same weights. The folders are those of rank 0, which alone reads and writes them; of the others' hooks
+// only `evaluate` and `finish` are called. A signal to any of them stops all behind the same update.
+//
 // refresh_directions_steps asks for a model that stores directions (StoringDirections of models/stored_directions.h):
 // before the updates 0, N, 2N … they are taken from it anew (directions.h).
 // `loss`: what the updates make smaller (loss.h).

@@ -6,20 +6,26 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/logging.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
+#include "dist/communicator.h"
 #include "infer/stream.h"
 #include "io/matrix_file.h"
 #include "jobs/model_source.h"
 #include "jobs/predict/predict_record.h"
 #include "jobs/predict/unfinished_output.h"
+#include "kernels/isa.h"
+#include "lshformer/version.h"
 
 namespace lshformer {
 namespace {
@@ -93,19 +99,20 @@ void Report(const Pipeline& pipeline, const PredictJob& job, const StreamStatist
 LineFormat FormatOf(const PredictJob& job) { return job.text_file.empty() ? LineFormat::kJson : LineFormat::kText; }
 
 // Lines to a pipe or a device, which gets them as they are found.
-void PredictDirectly(const Pipeline& pipeline, const PredictJob& job) {
+void PredictDirectly(const Pipeline& pipeline, const PredictJob& job, Communicator* processes) {
   LineReader lines(LinesFile(job));
   AtomicFile output(job.output);
   Progress progress("predict", 0, "lines");
   const LineSink sink{[&](std::string_view json) { output.Write(json); }, [&] { output.Flush(); }};
   const StreamStatistics statistics = PredictLines(
-      pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job));
+      pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job), processes);
   output.Commit();
   progress.Finish();
   Report(pipeline, job, statistics, {});
 }
 
-void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const UnfinishedOutput& place) {
+void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const UnfinishedOutput& place,
+                   Communicator* processes) {
   LineReader lines(LinesFile(job));
   MatrixFile matrix(place.rows(), job.output, pipeline.EmbeddingWidth(pipeline.options().embedding));
   Progress progress("predict", 0, "lines");
@@ -113,7 +120,7 @@ void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const Unfini
   StreamStatistics statistics;
   try {
     statistics = EmbedLines(
-        pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job));
+        pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job), processes);
   } catch (const Interrupted& stop) {
     throw Interrupted(stop.signal(), fmt::format("{}; {} is not written", stop.what(), OutputName(job.output)));
   }
@@ -164,7 +171,8 @@ void SkipAnswered(LineReader& lines, const KeptLines& kept, const PredictJob& jo
   }
 }
 
-void PredictFile(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput& output, KeptLines kept) {
+void PredictFile(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput& output, KeptLines kept,
+                 Communicator* processes) {
   LineReader lines(LinesFile(job));
   SkipAnswered(lines, kept, job);
   Progress progress("predict", 0, "lines");
@@ -179,7 +187,7 @@ void PredictFile(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutp
   const auto advance = [&](int64_t answered) { progress.Update(done = before.lines + answered); };
   StreamStatistics statistics;
   try {
-    statistics = PredictLines(pipeline, lines, sink, advance, FormatOf(job));
+    statistics = PredictLines(pipeline, lines, sink, advance, FormatOf(job), processes);
     if (kept.lines > 0 && statistics.lines == 0) FailFewerLines(job, kept, kept.lines - 1);
   } catch (const Interrupted& stop) {
     if (done == 0) throw;
@@ -343,11 +351,49 @@ void RefusePlainText(const PredictJob& job) {
        InputName(job.input), found, OptionName{"input"}, OptionName{"text_file"});
 }
 
+Pipeline LoadPipeline(const PredictJob& job, std::optional<AttentionChange>& change) {
+  return Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
+    change = ChangeAttention(job.model_name_or_path, job.attention, config);
+    ValidateModelConfig(config, job.model_name_or_path);
+  });
+}
+
+// The processes that share the lines, each with the same model and input.
+std::shared_ptr<Communicator> Together(const PredictJob& job) {
+  std::shared_ptr<Communicator> processes = JoinProcesses(job.meeting);
+  if (processes == nullptr || job.text || job.question) return processes;
+  if (!IsRegularFile(LinesFile(job)))
+    FailOption(LinesOption(job), "each of several processes reads it: expected a regular file");
+  RequireSame(*processes, {{"the version", LSHFORMER_VERSION},
+                           {"the instruction set", ActiveIsa()},
+                           {"what decides the answers", DigestOfText(PredictRecord(job).dump())}});
+  return processes;
+}
+
+// What the ranks behind the first do: they answer their pieces and write nothing.
+void PredictShare(const PredictJob& job, Communicator& processes) {
+  if (job.text || job.question) return;
+  std::optional<AttentionChange> change;
+  const Pipeline pipeline = LoadPipeline(job, change);
+  KeptLines kept;
+  kept.lines = std::stoll(processes.Broadcast("", 0));
+  LineReader lines(LinesFile(job));
+  SkipAnswered(lines, kept, job);
+  if (IsMatrix(job)) {
+    EmbedLines(
+        pipeline, lines, [](std::span<const float>) {}, {}, FormatOf(job), &processes);
+  } else {
+    PredictLines(pipeline, lines, {[](std::string_view) {}, {}}, {}, FormatOf(job), &processes);
+  }
+}
+
 }  // namespace
 
 void RunPredict(const PredictJob& job) {
   const HeldLog warnings;
   CheckInput(job);
+  const std::shared_ptr<Communicator> processes = Together(job);
+  if (processes != nullptr && !processes->first()) return PredictShare(job, *processes);
   const bool single = job.text || job.question;
   const OutputPlace place = PlaceOfOutput(job.output);
   CheckOutput(job, place);
@@ -365,17 +411,15 @@ void RunPredict(const PredictJob& job) {
       output->Begin(record);
   }
   std::optional<AttentionChange> change;
-  const Pipeline pipeline =
-      Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
-        change = ChangeAttention(job.model_name_or_path, job.attention, config);
-        ValidateModelConfig(config, job.model_name_or_path);
-      });
+  const Pipeline pipeline = LoadPipeline(job, change);
   WarnOfAttention(pipeline.model(), change);
   if (IsMatrix(job)) RequireVectors(pipeline, job);
   if (single) return PredictInput(pipeline, job, output ? &*output : nullptr);
-  if (!output) return PredictDirectly(pipeline, job);
-  if (IsMatrix(job)) return PredictMatrix(pipeline, job, *output);
-  PredictFile(pipeline, job, *output, std::move(kept));
+  Communicator* const all = processes.get();
+  if (all != nullptr) all->Broadcast(std::to_string(kept.lines), 0);
+  if (!output) return PredictDirectly(pipeline, job, all);
+  if (IsMatrix(job)) return PredictMatrix(pipeline, job, *output, all);
+  PredictFile(pipeline, job, *output, std::move(kept), all);
 }
 
 }  // namespace lshformer

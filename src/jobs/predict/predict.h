@@ -4,6 +4,7 @@
 #include <string>
 
 #include "attention/spec_changes.h"
+#include "dist/communicator.h"
 #include "infer/pipeline.h"
 
 namespace lshformer {
@@ -20,7 +21,8 @@ struct PredictJob {
   std::optional<std::string> context_file;       // a whole file
   // JSONL, one line per line of input; .npy or .safetensors: a matrix with a row per line (io/matrix_file.h).
   std::string output = "-";
-  bool resume = false;  // goes on behind the lines that a run before this one has left
+  MeetingOptions meeting;  // of several processes that share the lines of a file
+  bool resume = false;     // goes on behind the lines that a run before this one has left
 };
 
 // UsageError where not exactly one input is given, or one of another task, or the output is the input. Memory as in
