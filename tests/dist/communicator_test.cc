@@ -152,6 +152,7 @@ std::vector<std::pair<std::string, int>> Listening() {
   return found;
 }
 
+// What Gloo's connections were made at may stay, on the loopback interface.
 TEST_F(CommunicatorTest, OnOneMachineNoPortIsOpenToTheNetwork) {
   const std::vector<std::string> said = InProcesses(2, [](int) -> std::string {
     const auto all = Join();
@@ -161,7 +162,7 @@ TEST_F(CommunicatorTest, OnOneMachineNoPortIsOpenToTheNetwork) {
     for (const auto& [address, port] : sockets)
       if (address != kLoopback) return "listens at " + address;
     all->Barrier();
-    return sockets.empty() ? "listens nowhere" : "good";
+    return "good";
   });
   EXPECT_THAT(said, Each("good"));
 }
