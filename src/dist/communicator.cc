@@ -143,7 +143,7 @@ class GlooCommunicator : public Communicator {
         timeout_(std::chrono::seconds(options.timeout)),
         meeting_(std::make_unique<Meeting>(place, options, JobToken(place, generation))) {
     hosts_.resize(static_cast<size_t>(place.size));
-    store()->setTimeout(kAnswer);
+    store()->setTimeout(milliseconds(500));
     Arrive();
     store()->setTimeout(std::min<milliseconds>(timeout_, std::chrono::seconds(60)));
     const auto gloo = c10d::ProcessGroupGloo::Options::create(timeout_);
@@ -343,6 +343,7 @@ std::shared_ptr<Communicator> JoinProcesses(const MeetingOptions& options) {
   if (auto communicator = joined.lock()) return communicator;
   const Place place = PlaceFrom(ProcessEnvironment());
   if (place.size == 1) return nullptr;
+  if (!place.one_host) AddressTowards(place.address);  // an error that names it, before anybody is waited for
   auto communicator = std::make_shared<GlooCommunicator>(place, options, generation++);
   joined = communicator;
   return communicator;
