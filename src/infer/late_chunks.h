@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/chunking.h"
+#include "data/passages/chunking.h"
 #include "infer/pipeline.h"
 
 namespace lshformer {

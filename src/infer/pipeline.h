@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "data/answer_search.h"
-#include "data/chunking.h"
 #include "data/long_text.h"
+#include "data/passages/chunking.h"
 #include "models/model.h"
 #include "nn/pooling.h"
 #include "nn/sentence/modules.h"

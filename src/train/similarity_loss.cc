@@ -108,8 +108,7 @@ torch::Tensor RankingLoss(const VectorGroups& groups, const torch::Tensor& vecto
   return (forward + entropy(square(scores), square(mask))) / 2;
 }
 
-// √Σ(x − y + 1e-6)², as torch has it.
-torch::Tensor Distances(const torch::Tensor& x, const torch::Tensor& y) { return torch::pairwise_distance(x, y); }
+torch::Tensor Distances(const torch::Tensor& x, const torch::Tensor& y) { return (x - y).norm(2, 1); }
 
 torch::Tensor TripletLoss(const torch::Tensor& vectors, const GroupRoles& roles, double margin) {
   if (roles.negatives.empty()) Fail("the triplet loss needs a negative in some group of a batch");

@@ -1,5 +1,5 @@
 // Files in BEIR's layout: what is read, and what is wrong with them.
-#include "data/retrieval.h"
+#include "data/passages/retrieval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -182,8 +182,11 @@ TEST_F(SearchTest, AnIndexOfAnotherModelSettingOrCorpusIsRefused) {
   job.passages.pooling = "cls";
   EXPECT_THAT(error(job), HasSubstr("pooling \"\", not \"cls\""));
   job = Job();
+  job.passages.chunk_tokens = 12;
+  EXPECT_THAT(error(job), HasSubstr("chunk_tokens 14, not 12"));
+  job = Job();
   job.passages.prompts = R"({"corpus": "the "})";
-  EXPECT_THAT(error(job), HasSubstr("prompts"));
+  EXPECT_THAT(error(job), HasSubstr("was made with"));
   WriteCorpus(40, /*changed=*/12);
   EXPECT_THAT(error(Job()), HasSubstr("another document than"));
   EXPECT_THAT(error(Job()), HasSubstr("corpus.jsonl:13"));

@@ -77,7 +77,7 @@ std::vector<NearRow> SortedGroups(const std::vector<float>& products, const std:
 }
 
 TEST_P(NearestTest, FindsTheBestGroupsOnAnyNumberOfThreads) {
-  constexpr int64_t kColumns = 24, kCount = 5000;
+  constexpr int64_t kColumns = 24, kCount = 2000;
   std::vector<float> data = Random(kCount * kColumns, 5);
   const std::vector<float> queries = Random(70 * kColumns, 6);  // more than are kept at once
   for (int64_t row = 100; row < kCount; row += 100)             // equals
@@ -85,7 +85,7 @@ TEST_P(NearestTest, FindsTheBestGroupsOnAnyNumberOfThreads) {
   data[7 * kColumns] = std::numeric_limits<float>::quiet_NaN();
   std::vector<int64_t> rows_alone(kCount + 1), groups{0};
   std::iota(rows_alone.begin(), rows_alone.end(), 0);
-  for (int64_t size = 0; groups.back() < kCount; size = (size + 7) % 900)  // some empty, one of many rows
+  for (int64_t size = 0; groups.back() < kCount; size = (size + 7) % 300)  // some empty, one of many rows
     groups.push_back(std::min<int64_t>(kCount, groups.back() + size));
   const VectorRows rows = SearchRows(data, kColumns, kColumns);
   const std::vector<float> products = AllProducts(rows, queries);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -64,26 +65,34 @@ TEST(SimilarityLoss, ValuesAndGradientsAreSentenceTransformers) {
   }
 }
 
-// A pair that stands in the batch twice changes the loss of nobody but the mean: its copy is no negative of it.
+// Two pairs, each twice in the batch. To an anchor the copy of its positive is no negative, the other pair's two are:
+// log(1 + 2 e^(s c(a_i, p_j) − s c(a_i, p_i))), and so the other way round.
 TEST(SimilarityLoss, CopiesOfAPositiveAreNoNegatives) {
-  const torch::Tensor two = torch::randn({4, 6}, torch::kFloat64);
-  for (const char* name : {"mnrl", "mnrl_symmetric"}) {
-    SimilarityLossOptions options;
-    options.type = ParseSimilarityLoss(name);
-    const double once = LossOfGroups(options, GroupsOf(two, 2)).item<double>();
-    VectorGroups twice = GroupsOf(torch::cat({two, two}), 2);
-    EXPECT_GT(LossOfGroups(options, twice).item<double>(), once + 0.1) << "unknown copies are negatives";
-    twice.same_as = {0, 1, 2, 3, 0, 1, 2, 3};
-    // Of each of four: itself and two copies of the other, of which the batch of two has one.
-    VectorGroups distinct = GroupsOf(torch::cat({two, two.slice(0, 2, 4)}), 2);
-    distinct.same_as = {0, 1, 2, 3, 2, 3};
-    EXPECT_LT(LossOfGroups(options, distinct).item<double>(), LossOfGroups(options, twice).item<double>() + 1e-9);
-    // A hard negative that is the positive's text is none either.
-    VectorGroups hard = GroupsOf(torch::cat({two.slice(0, 0, 2), two.slice(0, 1, 2)}), 3);
-    EXPECT_GT(LossOfGroups(options, hard).item<double>(), 0.1);
-    hard.same_as = {0, 1, 1};
-    EXPECT_NEAR(LossOfGroups(options, hard).item<double>(), 0, 1e-12);
+  const torch::Tensor two =
+      torch::tensor({{1.0, 0.2, 0.0}, {0.8, 0.5, 0.1}, {0.1, 1.0, 0.3}, {0.4, 0.9, -0.2}}, torch::kFloat64);
+  const torch::Tensor unit = two / two.norm(2, 1, true);
+  const auto c = [&](int64_t anchor, int64_t positive) {
+    return unit[2 * anchor].dot(unit[2 * positive + 1]).item<double>();
+  };
+  constexpr double kScale = 3;
+  double forward = 0, backward = 0;
+  for (const int64_t i : {0, 1}) {
+    forward += std::log1p(2 * std::exp(kScale * (c(i, 1 - i) - c(i, i)))) / 2;
+    backward += std::log1p(2 * std::exp(kScale * (c(1 - i, i) - c(i, i)))) / 2;
   }
+  VectorGroups twice = GroupsOf(torch::cat({two, two}), 2);
+  twice.same_as = {0, 1, 2, 3, 0, 1, 2, 3};
+  SimilarityLossOptions options;
+  options.scale = kScale;
+  EXPECT_NEAR(LossOfGroups(options, twice).item<double>(), forward, 1e-12);
+  options.type = SimilarityLossType::kMnrlSymmetric;
+  EXPECT_NEAR(LossOfGroups(options, twice).item<double>(), (forward + backward) / 2, 1e-12);
+  // A hard negative that is the positive's text is none either.
+  options.type = SimilarityLossType::kMnrl;
+  VectorGroups hard = GroupsOf(torch::cat({two.slice(0, 0, 2), two.slice(0, 1, 2)}), 3);
+  EXPECT_NEAR(LossOfGroups(options, hard).item<double>(), std::log(2.0), 1e-12);
+  hard.same_as = {0, 1, 1};
+  EXPECT_NEAR(LossOfGroups(options, hard).item<double>(), 0, 1e-12);
 }
 
 TEST(SimilarityLoss, SaysWhatGroupsLack) {

@@ -12,7 +12,7 @@
 #include "base/logging.h"
 #include "base/signals.h"
 #include "data/corpus.h"
-#include "data/ranked_lists.h"
+#include "data/passages/ranked_lists.h"
 #include "eval/metrics.h"
 #include "eval/ranking.h"
 #include "train/listwise_loss.h"

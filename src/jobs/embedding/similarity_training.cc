@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "base/signals.h"
 #include "data/corpus.h"
-#include "data/text_groups.h"
+#include "data/passages/text_groups.h"
 #include "infer/pipeline.h"
 #include "jobs/data/label_data.h"
 #include "jobs/embedding/evaluate_groups.h"

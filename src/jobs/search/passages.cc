@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/logging.h"
-#include "data/chunking.h"
 #include "data/file_kind.h"
+#include "data/passages/chunking.h"
 #include "jobs/model_digest.h"
 #include "jobs/use_matmul_precision.h"
 #include "models/config.h"
@@ -137,8 +137,13 @@ std::vector<PassageEncoder::Part> PassageEncoder::Split(const CorpusDocument& do
   }
   const Encoding tokens = tokenizer_->Encode(whole, {}, {.add_special_tokens = false});
   const auto most = static_cast<size_t>(options_.chunk_tokens);
+  // What is left in as few passages as it takes, of like lengths: no passage of a word or two at the end.
+  const auto next = [&](size_t begin) {
+    const size_t left = tokens.ids.size() - begin, passages = (left + most - 1) / most;
+    return (left + passages - 1) / passages;
+  };
   for (size_t begin = 0, end = 0; begin < tokens.ids.size(); begin = end) {
-    end = EndOfWords(tokens, begin, most, *tokenizer_);
+    end = EndOfWords(tokens, begin, next(begin), *tokenizer_);
     add(tokens.offsets[begin].first, tokens.offsets[end - 1].second);
   }
   return parts;

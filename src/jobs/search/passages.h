@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/option_table.h"
-#include "data/retrieval.h"
+#include "data/passages/retrieval.h"
 #include "infer/pipeline.h"
 #include "jobs/model_source.h"
 

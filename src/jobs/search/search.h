@@ -11,7 +11,7 @@ namespace lshformer {
 struct SearchJob {
   ModelSource model;
   PassageOptions passages;
-  std::string corpus;      // data/retrieval.h
+  std::string corpus;      // data/passages/retrieval.h
   std::string index;       // its vectors (jobs/search/corpus_index.h); "": the corpus's name and ".index"
   std::string query;       // or
   std::string query_file;  // lines, a query each, plain or gzip; - is stdin: answered as they come

@@ -1,4 +1,4 @@
-#include "data/retrieval.h"
+#include "data/passages/retrieval.h"
 
 #include <utility>
 

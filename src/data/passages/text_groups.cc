@@ -1,4 +1,4 @@
-#include "data/text_groups.h"
+#include "data/passages/text_groups.h"
 
 #include <fmt/format.h>
 

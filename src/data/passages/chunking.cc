@@ -1,4 +1,4 @@
-#include "data/chunking.h"
+#include "data/passages/chunking.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "data/ranked_lists.h"
+#include "data/passages/ranked_lists.h"
 
 #include <algorithm>
 #include <cmath>
