@@ -130,7 +130,7 @@ struct ClassifyQuery {
   using Answer = std::vector<ClassScore>;  // best first
   Encoding text;
   std::vector<Encoding> further{};  // likewise
-  bool raw_scores = false;  // the head's outputs as they are
+  bool raw_scores = false;          // the head's outputs as they are
 };
 struct FillMaskQuery {
   using Answer = FilledMasks;

@@ -38,8 +38,8 @@ struct AttentionCost {
 
 // One layer on one sequence of `length` tokens. Reformer's pairs are those of all rounds' windows. For SimHash the
 // number of pairs is the expectation for orthogonal queries and keys (θ = π/2: random vectors in many dimensions)
-// unless `share`, a measured pairs_computed / pairs_total (counts.h), is ≥ 0. Pairs that are always seen come on top as if the hash missed them
-// by chance.
+// unless `share`, a measured pairs_computed / pairs_total (counts.h), is ≥ 0. Pairs that are always seen come on top as
+// if the hash missed them by chance.
 AttentionCost CostOfAttention(const AttentionSpec& spec, int heads, int head_dim, int64_t length, double share = -1);
 
 // The paper's count for any grid, in thousands: hashing, and all products q·k of dense attention.

@@ -101,7 +101,8 @@ TEST_F(RecipePlanTest, EachRunStandsBehindWhatItNeeds) {
   EXPECT_FALSE(hashed.flags.contains("seed"));
   EXPECT_EQ(cells_.at({"exact", "loss"}), exact.key) << "of the run that the figure is of";
   EXPECT_FALSE(cells_.contains({"paper", "learn"}));
-  EXPECT_THAT(CommandLine(hashed), HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8}' --resume_from_checkpoint auto "));
+  EXPECT_THAT(CommandLine(hashed),
+              HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8}' --resume_from_checkpoint auto "));
 }
 
 // The same command is one run, in whatever recipe and output folder, whatever its seeds; another flag makes another.

@@ -89,8 +89,8 @@ TEST(Cost, DotProductsOfThePaper) {
   EXPECT_NEAR(cost.score_flops, 128 * cost.dot_products, 1e-9);
   EXPECT_EQ(CostOfAttention({}, 2, 64, 10).dot_products, 200);
   EXPECT_NEAR(
-      CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10, /*share=*/28.0 / 200).dot_products, 28,
-      1e-9);
+      CostOfAttention(SimHash(2, 1, 64, Pairs::kReference, Fill::kNone), 2, 64, 10, /*share=*/28.0 / 200).dot_products,
+      28, 1e-9);
   EXPECT_EQ(cost.pairs_total, 200);
 }
 
