@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -134,24 +136,27 @@ torch::Tensor LossOf(const SimilarityLossOptions& options, const VectorGroups& g
   return RankingLoss(groups, vectors, roles, options.scale, options.type == SimilarityLossType::kMnrlSymmetric);
 }
 
-// Texts are the same where their tokens are.
-std::vector<int32_t> SameTexts(const PackedBatch& batch) {
-  const TokenStream& tokens = batch.tokens;
+// The groups of batches as those of one. Texts are the same where their tokens are.
+VectorGroups GroupsOf(std::span<const PackedBatch> batches, torch::Tensor vectors) {
+  VectorGroups groups{std::move(vectors), {0}, {}, {}};
   std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, int32_t> first;
-  std::vector<int32_t> same;
-  for (int32_t text = 0; text < tokens.sequences(); ++text) {
-    const auto begin = tokens.cu_seqlens[static_cast<size_t>(text)],
-               end = tokens.cu_seqlens[static_cast<size_t>(text) + 1];
-    const auto part = [&](const std::vector<int32_t>& all) {
-      return std::vector<int32_t>(all.begin() + begin, all.begin() + end);
-    };
-    same.push_back(first.emplace(std::pair(part(tokens.ids), part(tokens.type_ids)), text).first->second);
+  for (const PackedBatch& batch : batches) {
+    const TokenStream& tokens = batch.tokens;
+    const int32_t before = groups.begins.back();
+    for (size_t group = 1; group < batch.labels.cu_choices.size(); ++group)
+      groups.begins.push_back(before + batch.labels.cu_choices[group]);
+    groups.scores.insert(groups.scores.end(), batch.labels.values.begin(), batch.labels.values.end());
+    for (int32_t text = 0; text < tokens.sequences(); ++text) {
+      const auto begin = tokens.cu_seqlens[static_cast<size_t>(text)],
+                 end = tokens.cu_seqlens[static_cast<size_t>(text) + 1];
+      const auto part = [&](const std::vector<int32_t>& all) {
+        return std::vector<int32_t>(all.begin() + begin, all.begin() + end);
+      };
+      const auto number = static_cast<int32_t>(groups.same_as.size());
+      groups.same_as.push_back(first.emplace(std::pair(part(tokens.ids), part(tokens.type_ids)), number).first->second);
+    }
   }
-  return same;
-}
-
-VectorGroups GroupsOf(const PackedBatch& batch, torch::Tensor vectors) {
-  return {std::move(vectors), batch.labels.cu_choices, batch.labels.values, SameTexts(batch)};
+  return groups;
 }
 
 // The sequences [begin, end) alone.
@@ -218,17 +223,60 @@ torch::Tensor VectorsOf(Model& model, const PackedBatch& batch, const ForwardOpt
   return Recomputed(std::move(function), torch::zeros({batch.sequences(), 1}));
 }
 
-TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher) {
+namespace {
+
+// The micro-batches of an update, and what the loss of all of them is by the vectors of each.
+struct UpdateLoss {
+  std::vector<PackedBatch> batches = {};
+  int64_t examples = 0;
+  double value = 0;
+  std::vector<torch::Tensor> gradients = {};  // [micro-batch], once the first has been asked for
+};
+
+void Differentiate(Model& model, const ForwardOptions& forward, const SimilarityLossOptions& options,
+                   UpdateLoss& update) {
+  std::vector<torch::Tensor> vectors;
+  std::vector<int64_t> counts;
+  for (size_t i = 0; i < update.batches.size(); ++i) {
+    const torch::NoGradGuard no_grad;
+    ForwardOptions own = forward;  // of the same dropout as the forward that follows
+    own.micro_step = static_cast<int64_t>(i);
+    own.counts = nullptr;
+    vectors.push_back(ForwardVectors(model, update.batches[i], own, options.pooling));
+    counts.push_back(vectors.back().size(0));
+  }
+  const torch::Tensor all = torch::cat(vectors).requires_grad_();
+  const torch::Tensor loss = LossOfGroups(options, GroupsOf(update.batches, all));
+  loss.backward();
+  update.value = loss.item<double>();
+  const torch::Tensor gradient = all.grad().defined() ? all.grad() : torch::zeros_like(all);
+  update.gradients = gradient.split_with_sizes(counts);
+}
+
+}  // namespace
+
+TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher, bool whole_update) {
+  const auto all = whole_update && teacher == nullptr ? std::make_shared<UpdateLoss>() : nullptr;
   TrainingLoss loss;
-  loss.items = [](Model&, std::span<const PackedBatch> update) {
+  loss.items = [all](Model&, std::span<const PackedBatch> update) {
     std::vector<TermItems> items;
-    for (const PackedBatch& batch : update) items.push_back({batch.examples()});
+    int64_t examples = 0;
+    for (const PackedBatch& batch : update) {
+      items.push_back({batch.examples()});
+      examples += batch.examples();
+    }
+    if (all != nullptr) *all = {{update.begin(), update.end()}, examples, 0, {}};
     return items;
   };
-  loss.terms = [options, teacher](Model& model, const PackedBatch& batch, const ForwardOptions& forward) {
+  loss.terms = [options, teacher, all](Model& model, const PackedBatch& batch, const ForwardOptions& forward) {
+    if (all != nullptr && all->gradients.empty()) Differentiate(model, forward, options, *all);
     const torch::Tensor vectors = VectorsOf(model, batch, forward, options);
     if (teacher != nullptr) return std::vector{TeacherLoss(*teacher, batch, vectors, options.pooling)};
-    return std::vector{LossOfGroups(options, GroupsOf(batch, vectors))};
+    if (all == nullptr) return std::vector{LossOfGroups(options, GroupsOf({&batch, 1}, vectors))};
+    // Its value is the loss; times the micro-batch's share of the examples its gradient is that of the update.
+    const double share = static_cast<double>(batch.examples()) / static_cast<double>(all->examples);
+    const torch::Tensor linear = (vectors * all->gradients.at(static_cast<size_t>(forward.micro_step))).sum() / share;
+    return std::vector{linear - linear.detach() + all->value};
   };
   return loss;
 }
@@ -237,7 +285,7 @@ double EvaluatedLoss(Model* teacher, const PackedBatch& batch, const torch::Tens
                      const SimilarityLossOptions& options) {
   const torch::NoGradGuard no_grad;
   if (teacher != nullptr) return TeacherLoss(*teacher, batch, vectors, options.pooling).item<double>();
-  return LossOfGroups(options, GroupsOf(batch, vectors)).item<double>();
+  return LossOfGroups(options, GroupsOf({&batch, 1}, vectors)).item<double>();
 }
 
 }  // namespace lshformer

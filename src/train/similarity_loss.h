@@ -21,6 +21,11 @@
 // Gradient caching (Gao et al. 2021): the loss needs all vectors of a batch, a graph of all of them would not fit. So
 // vectors are computed in pieces without a graph, and in the backward each piece again with one: the gradient is that
 // of the whole batch, to rounding, with the memory of a piece.
+//
+// An update that is cut into parts (train/shards.h) is one batch for the losses above: the vectors of all its
+// micro-batches are computed without a graph, the loss is differentiated by them, and each micro-batch's forward takes
+// its share of that gradient back. So negatives come from all parts and all processes, each of which computes all
+// vectors: the bits depend on no number of processes.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -63,8 +68,10 @@ torch::Tensor VectorsOf(Model& model, const PackedBatch& batch, const ForwardOpt
                         const SimilarityLossOptions& options);
 
 // Of batches whose labels say which sequences are a group (cu_choices) and have values where the loss needs scores. One
-// term, a mean over groups. teacher: null, or a model of the same vocabulary and hidden size.
-TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher = nullptr);
+// term, a mean over groups. teacher: null, or a model of the same vocabulary and hidden size. whole_update: all
+// micro-batches of an update are one batch (nothing changes with a teacher, whose texts know nothing of each other).
+TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher = nullptr,
+                            bool whole_update = false);
 // The loss of one batch in evaluation; without gradients.
 double EvaluatedLoss(Model* teacher, const PackedBatch& batch, const torch::Tensor& vectors,
                      const SimilarityLossOptions& options);

@@ -169,6 +169,57 @@ TEST(SimilarityLoss, TheGradientCacheHasTheGradientOfTheWholeBatch) {
   }
 }
 
+// The groups [begin, end) of a batch.
+PackedBatch Part(const PackedBatch& batch, int begin, int end) {
+  PackedBatch part;
+  part.labels.cu_choices = {0};
+  for (int group = begin; group < end; ++group) {
+    for (int32_t text = batch.labels.cu_choices[group]; text < batch.labels.cu_choices[group + 1]; ++text)
+      AppendSequence(part,
+                     {batch.tokens.ids.begin() + batch.tokens.cu_seqlens[text],
+                      batch.tokens.ids.begin() + batch.tokens.cu_seqlens[text + 1]},
+                     {}, batch.sequence_ids[text]);
+    part.labels.cu_choices.push_back(part.sequences());
+  }
+  return part;
+}
+
+// Negatives come from all parts of an update: it has the loss and the gradient of one batch.
+TEST(SimilarityLoss, AnUpdateInPartsIsOneBatch) {
+  const ModelPtr model = TinyEncoder(/*dropout=*/0);
+  const PackedBatch batch = TinyGroups(9);
+  for (const SimilarityLossType type : {SimilarityLossType::kMnrlSymmetric, SimilarityLossType::kTriplet}) {
+    SimilarityLossOptions options;
+    options.type = type;
+    options.chunk = 3;
+    const Gradients whole = GradientsOf(*model, batch, options);
+    const std::vector<PackedBatch> update{Part(batch, 0, 2), Part(batch, 2, 3), Part(batch, 3, 9)};
+    const TrainingLoss loss = SimilarityLoss(options, nullptr, /*whole_update=*/true);
+    const std::vector<TermItems> items = loss.items(*model, update);
+    EXPECT_EQ(items, (std::vector<TermItems>{{2}, {1}, {6}}));
+    for (const auto& [name, parameter] : model->NamedParameters()) parameter.mutable_grad().reset();
+    double value = 0;
+    for (size_t i = 0; i < update.size(); ++i) {
+      ForwardOptions forward;
+      forward.train = true;
+      forward.step = 3;
+      forward.micro_step = static_cast<int64_t>(i);
+      const torch::Tensor term = loss.terms(*model, update[i], forward).at(0) * (static_cast<double>(items[i][0]) / 9);
+      value += term.item<double>();
+      term.backward();
+    }
+    EXPECT_NEAR(value, whole.loss, 1e-5);
+    size_t i = 0;
+    for (const auto& [name, parameter] : model->NamedParameters()) {
+      const torch::Tensor& wanted = whole.values[i++];
+      ASSERT_EQ(parameter.grad().defined(), wanted.defined()) << name;
+      if (!wanted.defined()) continue;
+      const double size = wanted.abs().max().item<double>();
+      EXPECT_LE((parameter.grad().to_dense() - wanted).abs().max().item<double>(), 1e-4 * size + 1e-7) << name;
+    }
+  }
+}
+
 TEST(SimilarityLoss, ATeachersVectorsAreLearned) {
   const ModelPtr model = TinyEncoder(0, 7), teacher = TinyEncoder(0, 8);
   const PackedBatch batch = TinyGroups(4);

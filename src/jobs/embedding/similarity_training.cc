@@ -173,7 +173,8 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
   job.train_set = &train;
   job.validation_sets = {&validation};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(train, examples); };
-  job.loss = SimilarityLoss(loss, teacher);
+  const bool in_parts = job.training.gradient_shards > 1 || job.training.total_batch_size > 0;
+  job.loss = SimilarityLoss(loss, teacher, in_parts);
   job.metrics = GroupMetrics(validation);
   job.evaluate = [&, evaluating = Evaluating(job)] {
     return EvaluateGroups(*job.model, teacher.get(), validation, loss, evaluating);
