@@ -42,7 +42,7 @@ constexpr RouteRow kRows[] = {
      R"({"inputs": "a text"})", ""},
     {"/decode", Route::kDecode, true, false, "Tokens as texts", R"({"ids": [[5, 6, 7]]})", ""},
     {"/inspect", Route::kInspect, true, false,
-     "What one head of one layer looks at, exact and under another attention; with --enable_inspect",
+     "What one head of one layer looks at, exact and under another attention; where the server has enable_inspect",
      R"({"inputs": "a short text", "attention": "simhash", "layer": 0, "head": 0})", ""},
     {"/v1/embeddings", Route::kOpenAiEmbeddings, true, false, "A vector of each input in the shape of OpenAI",
      R"({"input": ["a text", "another"], "encoding_format": "float"})", kVectors},

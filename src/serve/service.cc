@@ -171,7 +171,7 @@ void Service::Handle(std::shared_ptr<HttpRequest> request, Respond respond) {
     CheckMediaType(http);
     const bool inspects = pending->row->route == Route::kInspect;
     if (inspects && !options_.enable_inspect)
-      throw RequestError(404, kValidation, "/inspect: the server was started without --enable_inspect");
+      throw RequestError(404, kValidation, "/inspect: the server was started without enable_inspect");
     if (http.body.size() <= kLongBody && !inspects) return Ask(pending);
     const std::lock_guard lock(mutex_);
     if (std::ssize(long_bodies_) >= kMostWaitingBodies) FailRequest(kOverloaded, "too many long bodies wait");
