@@ -17,7 +17,7 @@ all() {
   done
 }
 
-timeout --signal INT 5 "$lshformer" reproduce bert-lsh/fig-3-radar --quick --no_progress --output_dir "$folder/out" \
+timeout --foreground --signal INT 5 "$lshformer" reproduce bert-lsh/fig-3-radar --quick --no_progress --output_dir "$folder/out" \
   > /dev/null 2> "$folder/stopped" && fail "was done in five seconds; stop it sooner"
 all
 for recipe in bert-lsh/table-1 bert-lsh/fig-3-radar bert-lsh/table-2 ours/memory; do
@@ -27,7 +27,7 @@ for recipe in bert-lsh/table-1 bert-lsh/fig-3-radar bert-lsh/table-2 ours/memory
 done
 grep -q "bert-lsh/fig-2 is part of bert-lsh/table-2" "$folder/fig-2.txt" || fail "an alias is not told"
 grep -q "holds" "$folder/table-1.txt" || fail "no verdict in table-1"
-[[ $(ls -d "$folder"/out/runs/pretrain-*/ | wc -l) == 2 ]] || fail "what two recipes need was not run once"
+[[ $(ls -d "$folder"/out/runs/pretrain-*.flags.json | wc -l) == 2 ]] || fail "what two recipes need was not run once"
 ls -l --time-style=full-iso "$folder"/out/runs/*.json > "$folder/before"
 all
 ls -l --time-style=full-iso "$folder"/out/runs/*.json | cmp - "$folder/before" || fail "a finished run was made again"
