@@ -64,6 +64,8 @@ std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where)
 
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ChunkQuery>& query) {
   const TextInput input = ReadText(object, /*pair=*/false, where);
+  for (const char* key : {"text_pair", "pooling"})
+    if (HasValue(object, key)) Fail("{}: \"{}\": a chunk's vector is the mean of its own tokens' states", where, key);
   EmbedOptions options = pipeline.options().embedding;
   if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
   if (HasValue(object, "prompt_name")) options.prompt_name = GetString(object, "prompt_name", where);

@@ -193,6 +193,9 @@ class Body {
     if (!format.empty() && format != "float" && format != "base64")
       Wrong("\"encoding_format\"", "float or base64", format);
     request_.base64 = format == "base64";
+    bool late = false;
+    Flag("late_chunking", late);
+    if (late) FailRequest(kValidation, "\"late_chunking\": is not offered here");
   }
 
   void CheckCount(int64_t count, const char* key) const {

@@ -271,7 +271,8 @@ TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teach
   loss.terms = [options, teacher, all](Model& model, const PackedBatch& batch, const ForwardOptions& forward) {
     if (all != nullptr && all->gradients.empty()) Differentiate(model, forward, options, *all);
     const torch::Tensor vectors = VectorsOf(model, batch, forward, options);
-    if (teacher != nullptr) return std::vector{TeacherLoss(*teacher, batch, vectors, options.pooling)};
+    if (teacher != nullptr)
+      return std::vector{TeacherLoss(*teacher, batch, vectors, options.teacher_pooling.value_or(options.pooling))};
     if (all == nullptr) return std::vector{LossOfGroups(options, GroupsOf({&batch, 1}, vectors))};
     // Its value is the loss; times the micro-batch's share of the examples its gradient is that of the update.
     const double share = static_cast<double>(batch.examples()) / static_cast<double>(all->examples);
@@ -284,7 +285,8 @@ TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teach
 double EvaluatedLoss(Model* teacher, const PackedBatch& batch, const torch::Tensor& vectors,
                      const SimilarityLossOptions& options) {
   const torch::NoGradGuard no_grad;
-  if (teacher != nullptr) return TeacherLoss(*teacher, batch, vectors, options.pooling).item<double>();
+  if (teacher != nullptr)
+    return TeacherLoss(*teacher, batch, vectors, options.teacher_pooling.value_or(options.pooling)).item<double>();
   return LossOfGroups(options, GroupsOf({&batch, 1}, vectors)).item<double>();
 }
 

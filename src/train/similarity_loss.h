@@ -28,6 +28,7 @@
 // vectors: the bits depend on no number of processes.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct SimilarityLossOptions {
   std::vector<int64_t> dims;  // matryoshka; empty: the whole vector
   int64_t chunk = 0;          // texts a piece of the gradient cache; 0: none, all at once
   Pooling pooling = Pooling::kMean;
+  std::optional<Pooling> teacher_pooling = std::nullopt;  // nothing: the same
 };
 
 bool NeedsScores(SimilarityLossType type);  // of pairs

@@ -49,7 +49,8 @@ int Relevance(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-CorpusReader::CorpusReader(const std::string& path) : path_(path), json_(IsJsonLines(path)), lines_(path) {
+CorpusReader::CorpusReader(const std::string& path)
+    : path_(path), json_(IsJsonLines(path)), decided_(json_), lines_(path) {
   RequireEnding("corpus", path, !IsTable(path), "JSON lines (.jsonl) or lines of text, not a table");
 }
 
@@ -70,21 +71,28 @@ bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
   return true;
 }
 
+// Whatever the file is called: its first line tells whether all are objects.
+bool CorpusReader::NextLine(std::string& line) {
+  if (!lines_.Next(line)) return false;
+  if (lines_.line_number() == 1) StripByteOrderMark(line);
+  if (decided_ || IsBlank(line)) return true;
+  decided_ = true;
+  json_ = line.starts_with('{') && Json::accept(line);
+  return true;
+}
+
 bool CorpusReader::Next(CorpusDocument& document) {
   std::string line;
-  while (lines_.Next(line)) {
-    if (lines_.line_number() == 1) StripByteOrderMark(line);
+  while (NextLine(line))
     if (Parse(line, document)) return true;
-  }
   return false;
 }
 
 CorpusDocument CorpusReader::Find(int64_t number) {
   std::string line;
   CorpusDocument document;
-  while (lines_.line_number() < number && lines_.Next(line)) {
+  while (lines_.line_number() < number && NextLine(line)) {
   }
-  if (lines_.line_number() == 1) StripByteOrderMark(line);
   if (lines_.line_number() != number || !Parse(line, document))
     Fail("{}:{}: the document is gone", Shown(path_, 120), number);
   return document;

@@ -42,9 +42,11 @@ class CorpusReader {
   std::string where() const { return lines_.where(); }
 
  private:
+  bool NextLine(std::string& line);
   bool Parse(const std::string& line, CorpusDocument& document);
+
   std::string path_;
-  bool json_;
+  bool json_, decided_;  // lines are objects; and that is known
   LineReader lines_;
 };
 

@@ -30,10 +30,13 @@ void WriteSentenceFolder(const std::string& folder, const SentenceFolder& made) 
          {"pooling_mode_mean_sqrt_len_tokens", is(Pooling::kMeanSqrtLen)},
          {"pooling_mode_weightedmean_tokens", is(Pooling::kWeightedMean)},
          {"pooling_mode_lasttoken", is(Pooling::kLastToken)},
-         {"include_prompt", true}});
+         {"include_prompt", made.include_prompt}});
   Write(folder + "/sentence_bert_config.json", {{"max_seq_length", made.max_seq_length}, {"do_lower_case", false}});
-  Write(folder + "/config_sentence_transformers.json",
-        {{"prompts", made.prompts}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}});
+  Json settings = {{"prompts", Json::object()}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}};
+  settings.update(made.settings);
+  if (!settings["prompts"].is_object()) settings["prompts"] = Json::object();
+  settings["prompts"].update(made.prompts);
+  Write(folder + "/config_sentence_transformers.json", settings);
   // Last: it is what makes the folder one of Sentence-Transformers.
   Write(folder + "/modules.json", Json::array({Module(0, "", "Transformer"), Module(1, kPoolingFolder, "Pooling"),
                                                Module(2, kNormalizeFolder, "Normalize")}));

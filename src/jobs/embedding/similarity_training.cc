@@ -1,7 +1,10 @@
 #include "jobs/embedding/similarity_training.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "jobs/embedding/sentence_folder.h"
 #include "jobs/search/passages.h"
 #include "nn/sentence/module_files.h"
+#include "nn/sentence/modules.h"
 
 namespace lshformer {
 namespace {
@@ -138,6 +142,34 @@ Pooling PoolingOf(const SimilarityOptions& options, const std::string& folder) {
   return modes.front();
 }
 
+// Of a Sentence-Transformers folder its own; else the student's.
+std::optional<Pooling> PoolingOfTeacher(const std::string& folder) {
+  if (SentenceModules::Read(folder) == nullptr) return std::nullopt;
+  std::vector<Pooling> modes;
+  for (const ModuleEntry& entry : ReadModuleEntries(folder)) {
+    if (entry.kind == ModuleKind::kPooling) modes = ReadPoolingModule(entry.folder).first.modes;
+    if (entry.kind == ModuleKind::kDense || entry.kind == ModuleKind::kLayerNorm)
+      FailOption("teacher_name_or_path",
+                 "{} has a module with weights behind its pooling; its vectors cannot be learned", Shown(folder, 120));
+  }
+  if (modes.size() != 1) FailOption("teacher_name_or_path", "{} pools in several ways", Shown(folder, 120));
+  return modes.front();
+}
+
+// What a Sentence-Transformers folder that is trained further says beside its pooling.
+struct SentenceSource {
+  std::shared_ptr<const SentenceModules> modules = nullptr;  // null: it is no such folder
+  Json settings = Json::object();                            // config_sentence_transformers.json
+};
+
+SentenceSource ReadSource(const std::string& folder) {
+  SentenceSource source;
+  if (!folder.empty()) source.modules = SentenceModules::Read(folder);
+  const std::string settings = folder + "/config_sentence_transformers.json";
+  if (source.modules != nullptr && std::filesystem::exists(settings)) source.settings = ReadJsonObject(settings);
+  return source;
+}
+
 SimilarityLossOptions LossOptions(const SimilarityOptions& options, SimilarityLossType type, int64_t width,
                                   Pooling pooling) {
   SimilarityLossOptions loss{
@@ -159,10 +191,16 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
   if (job.do_eval) CheckRows(data.validation, type, teaches);
   const Json prompts = ParsePrompts(similarity.prompts, ColumnsOf(data));
   job.model = MakeModel(options.model, job.start.resume_from, Task::kEncoder, *job.tokenizer, options.training);
-  const SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size,
-                                                 PoolingOf(similarity, options.model.model_name_or_path));
+  SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size,
+                                           PoolingOf(similarity, options.model.model_name_or_path));
   const ModelPtr teacher = LoadTeacher(options, job.model->config());
-  const int limit = SequenceLimit(options.max_seq_length, job.model->config());
+  if (teacher != nullptr) loss.teacher_pooling = PoolingOfTeacher(similarity.teacher_name_or_path);
+  const SentenceSource source = ReadSource(options.model.model_name_or_path);
+  if (source.modules != nullptr && !source.modules->includes_prompt() && !prompts.empty())
+    FailOption("prompts", "the folder's pooling leaves prompts out, which training cannot");
+  int limit = SequenceLimit(options.max_seq_length, job.model->config());
+  if (source.modules != nullptr && options.max_seq_length == 0)
+    limit = static_cast<int>(source.modules->LongestText(*job.tokenizer, limit));
   std::vector<const TextGroups*> files;
   for (const TextGroups& groups : data.train) files.push_back(&groups);
   SequenceSet train = EncodeTold(files, prompts, *job.tokenizer, limit);
@@ -180,7 +218,8 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
     return EvaluateGroups(*job.model, teacher.get(), validation, loss, evaluating);
   };
   job.save_extra = [&](const std::string& folder) {
-    WriteSentenceFolder(folder, {job.model->config().hidden_size, limit, loss.pooling, prompts});
+    WriteSentenceFolder(folder, {job.model->config().hidden_size, limit, loss.pooling, prompts, source.settings,
+                                 source.modules == nullptr || source.modules->includes_prompt()});
   };
   return RunTrainingJob(job);
 }
