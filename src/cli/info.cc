@@ -137,8 +137,8 @@ std::string Estimates(const Json& estimates, const Json& config) {
   }
   std::string out = "\n" + PlainText(table);
   out += fmt::format(
-      "from {} GFLOP/s of products and {} of attention, measured now on {} threads; right to a factor of "
-      "1.5\n",
+      "from {} GFLOP/s of products and {} of attention, measured now on {} threads; an estimate, and too "
+      "long where the machine has other work\n",
       FormatNumber(estimates["gemm_gflops"].get<double>(), 3),
       FormatNumber(estimates["attention_gflops"].begin()->get<double>(), 3), estimates["threads"].dump());
   if (beyond)

@@ -23,7 +23,7 @@ struct TextEstimate {
 };
 // seconds = linear FLOPs / rate · 1.15 (LayerNorm, activation and what else passes over the rows) + Σ attention FLOPs /
 // rate of its kind. bytes = this process now + weights as they lie in the file and packed + activations + a layer's
-// plan. Good to a factor of 1.5 where nothing else runs on the machine.
+// plan. Other work on the machine makes it too long: 1.4x at 512 tokens was seen, 2x beyond 4,096.
 std::vector<TextEstimate> EstimateTexts(const ModelConfig& config, const SpeedProbe& probe, int64_t parameters,
                                         const std::vector<int64_t>& lengths);
 
