@@ -52,6 +52,8 @@ void AddServe(CLI::App& app, CommonFlags& common) {
   AddAttentionFlags(*command, options.attention);
   command->callback([command, flags, &common] {
     ServeOptions& options = flags->options;
+    if (command->count("--api_key") > 0 && options.api_key.empty())
+      FailOption("api_key", "expected a key, got \"\"; without the flag none is asked for");
     ReadVariables(*command, options);
     options.precision = flags->precision.Chosen();
     UseMatmulPrecision(flags->precision.ChosenMatmulPrecision());

@@ -182,6 +182,9 @@ TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
   EXPECT_THAT(wrong({Folder("vectors"), Folder("vectors"), "--port", "0"}, 2), HasSubstr("--served_model_name"));
   EXPECT_THAT(wrong({Folder("vectors"), "--max-client-batch-size", "9999", "--port", "0"}, 2),
               HasSubstr("--max_client_batch_size: expected at most 512"));
+  // What a script's unset variable leaves: neither a server for the whole network nor one that asks for no key.
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--host", ""}, 2), HasSubstr("--host: expected an address"));
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--api_key", ""}, 2), HasSubstr("--api_key: expected a key"));
 }
 
 }  // namespace
