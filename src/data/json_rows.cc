@@ -85,6 +85,13 @@ size_t FindData(std::string_view text, size_t at) {
 
 }  // namespace
 
+const Json& GetList(const Json& object, std::string_view key, std::string_view where) {
+  const auto found = object.find(key);
+  if (found == object.end()) Fail("{}: \"{}\" is missing", where, key);
+  if (!found->is_array()) Fail("{}: \"{}\": expected a list, got {}", where, key, ShownValue(*found));
+  return *found;
+}
+
 JsonRows::JsonRows(const std::string& path, const JsonLimits& of_a_row)
     : name_(InputName(path)), limits_(of_a_row), lines_(std::make_unique<LineReader>(path)) {}
 

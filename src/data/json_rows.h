@@ -18,6 +18,9 @@
 
 namespace lshformer {
 
+// A member that is a list. Error naming `where` and the key: missing, or something else.
+const Json& GetList(const Json& object, std::string_view key, std::string_view where);
+
 class JsonRows {
  public:
   static constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of a file whose rows are not lines: it is kept whole

@@ -27,13 +27,6 @@ RaceLevel LevelOf(const fs::path& file) {
   return folder == "middle" ? RaceLevel::kMiddle : folder == "high" ? RaceLevel::kHigh : RaceLevel::kNone;
 }
 
-const Json& ListOf(const Json& object, const char* key, const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end()) Fail("{}: \"{}\" is missing", where, key);
-  if (!found->is_array()) Fail("{}: \"{}\": expected a list, got {}", where, key, ShownValue(*found));
-  return *found;
-}
-
 std::string TextOf(const Json& value, const std::string& where) {
   if (!value.is_string()) Fail("{}: expected a string, got {}", where, ShownValue(value));
   return value.get<std::string>();
@@ -75,7 +68,7 @@ class ChoiceReader {
     if (!object.contains("question"))
       Fail("{}: expected \"article\" with \"questions\", or \"context\" and \"question\"", where);
     AddContext(object, "context", where);
-    const Json& options = ListOf(object, "options", where);
+    const Json& options = GetList(object, "options", where);
     if (labelled_ && !object.contains("label")) Fail("{}: \"label\" is missing", where);
     AddQuestion(TextOf(object["question"], where + ": \"question\""), options, labelled_ ? object["label"] : Json(),
                 where, where + ": \"label\"");
@@ -83,13 +76,13 @@ class ChoiceReader {
 
   void AddArticle(const Json& object, const std::string& where) {
     AddContext(object, "article", where);
-    const Json &questions = ListOf(object, "questions", where), &options = ListOf(object, "options", where);
+    const Json &questions = GetList(object, "questions", where), &options = GetList(object, "options", where);
     const auto check = [&](const Json& list, const char* key) {
       if (list.size() != questions.size())
         Fail("{}: {} \"questions\", but {} \"{}\"", where, questions.size(), list.size(), key);
     };
     check(options, "options");
-    if (labelled_) check(ListOf(object, "answers", where), "answers");
+    if (labelled_) check(GetList(object, "answers", where), "answers");
     for (size_t q = 0; q < questions.size() && !full(); ++q) {
       const std::string place = fmt::format("{}: questions[{}]", where, q);
       const std::string options_place = fmt::format("{}: options[{}]", where, q);

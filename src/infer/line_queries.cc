@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/not_finite.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "infer/long_line.h"
 #include "infer/member_text.h"
 
@@ -47,14 +48,11 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
 
 // [[start, end], …]
 std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where) {
-  const auto found = object.find("spans");
-  if (found == object.end()) Fail("{}: \"spans\" is missing", where);
-  if (!found->is_array()) Fail("{}: \"spans\": expected a list, got {}", where, ShownValue(*found));
   std::vector<CodePointSpan> spans;
   const auto is_place = [](const Json& value) {
     return value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= INT32_MAX;
   };
-  for (const Json& span : *found) {
+  for (const Json& span : GetList(object, "spans", where)) {
     if (!span.is_array() || span.size() != 2 || !is_place(span[0]) || !is_place(span[1]))
       Fail("{}: \"spans\"[{}]: expected [start, end], got {}", where, spans.size(), ShownValue(span));
     spans.emplace_back(span[0].get<int32_t>(), span[1].get<int32_t>());

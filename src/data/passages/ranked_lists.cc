@@ -12,24 +12,17 @@
 namespace lshformer {
 namespace {
 
-const Json& MemberList(const Json& row, const char* key, const std::string& where) {
-  const auto found = row.find(key);
-  if (found == row.end()) Fail("{}: \"{}\" is missing", where, key);
-  if (!found->is_array()) Fail("{}: \"{}\": expected a list, got {}", where, key, ShownValue(*found));
-  return *found;
-}
-
 RankedList ParseRankedList(const Json& row, const std::string& where) {
   RankedList list;
   if (!row.contains("query")) Fail("{}: \"query\" is missing", where);
   list.query = GetString(row, "query", where);
   if (IsBlank(list.query)) Fail("{}: \"query\" is empty", where);
-  for (const Json& passage : MemberList(row, "passages", where)) {
+  for (const Json& passage : GetList(row, "passages", where)) {
     if (!passage.is_string() || IsBlank(passage.get_ref<const std::string&>()))
       Fail("{}: \"passages\"[{}]: expected a text, got {}", where, list.passages.size(), ShownValue(passage));
     list.passages.push_back(passage.get<std::string>());
   }
-  for (const Json& label : MemberList(row, "labels", where)) {
+  for (const Json& label : GetList(row, "labels", where)) {
     const float value = label.is_number() ? label.get<float>() : -1;
     if (!std::isfinite(value) || value < 0)
       Fail("{}: \"labels\"[{}]: expected a number from 0 on, got {}", where, list.labels.size(), ShownValue(label));

@@ -49,8 +49,8 @@ int Relevance(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-CorpusReader::CorpusReader(const std::string& path)
-    : path_(path), json_(IsJsonLines(path)), decided_(json_), lines_(path) {
+CorpusReader::CorpusReader(const std::string& path) : path_(path), lines_(path) {
+  if (IsJsonLines(path)) json_ = true;
   RequireEnding("corpus", path, !IsTable(path), "JSON lines (.jsonl) or lines of text, not a table");
 }
 
@@ -58,7 +58,7 @@ bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
   if (IsBlank(line)) return false;
   document = CorpusDocument();
   document.line = lines_.line_number();
-  if (!json_) {
+  if (!*json_) {
     if (!IsValidUtf8(line)) Fail("{}: expected UTF-8", where());
     document.id = std::to_string(document.line);
     document.text = line;
@@ -75,8 +75,7 @@ bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
 bool CorpusReader::NextLine(std::string& line) {
   if (!lines_.Next(line)) return false;
   if (lines_.line_number() == 1) StripByteOrderMark(line);
-  if (decided_ || IsBlank(line)) return true;
-  decided_ = true;
+  if (json_ || IsBlank(line)) return true;
   json_ = line.starts_with('{') && Json::accept(line);
   return true;
 }

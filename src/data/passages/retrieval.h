@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -46,7 +47,7 @@ class CorpusReader {
   bool Parse(const std::string& line, CorpusDocument& document);
 
   std::string path_;
-  bool json_, decided_;  // lines are objects; and that is known
+  std::optional<bool> json_;  // whether lines are objects, once that is known
   LineReader lines_;
 };
 

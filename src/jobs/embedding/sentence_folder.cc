@@ -1,6 +1,7 @@
 #include "jobs/embedding/sentence_folder.h"
 
 #include "base/files.h"
+#include "nn/sentence/module_files.h"
 
 namespace lshformer {
 namespace {
@@ -21,16 +22,12 @@ void Write(const std::string& path, const Json& object) { WriteFileAtomically(pa
 void WriteSentenceFolder(const std::string& folder, const SentenceFolder& made) {
   MakeFolder(folder + "/" + kPoolingFolder);
   MakeFolder(folder + "/" + kNormalizeFolder);
-  const auto is = [&](Pooling pooling) { return made.pooling == pooling; };
-  Write(folder + "/" + kPoolingFolder + "/config.json",
-        {{"word_embedding_dimension", made.width},
-         {"pooling_mode_cls_token", is(Pooling::kCls)},
-         {"pooling_mode_mean_tokens", is(Pooling::kMean)},
-         {"pooling_mode_max_tokens", is(Pooling::kMax)},
-         {"pooling_mode_mean_sqrt_len_tokens", is(Pooling::kMeanSqrtLen)},
-         {"pooling_mode_weightedmean_tokens", is(Pooling::kWeightedMean)},
-         {"pooling_mode_lasttoken", is(Pooling::kLastToken)},
-         {"include_prompt", made.include_prompt}});
+  Json pooling = {{"word_embedding_dimension", made.width}};
+  for (const Pooling one : {Pooling::kCls, Pooling::kMean, Pooling::kMax, Pooling::kMeanSqrtLen, Pooling::kWeightedMean,
+                            Pooling::kLastToken})
+    pooling[std::string(PoolingKey(one))] = one == made.pooling;
+  pooling["include_prompt"] = made.include_prompt;
+  Write(folder + "/" + kPoolingFolder + "/config.json", pooling);
   Write(folder + "/sentence_bert_config.json", {{"max_seq_length", made.max_seq_length}, {"do_lower_case", false}});
   Json settings = {{"prompts", Json::object()}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}};
   settings.update(made.settings);

@@ -126,48 +126,49 @@ ModelPtr LoadTeacher(const TrainOptions& options, const ModelConfig& student) {
   return teacher;
 }
 
-// What the loss's vectors are made by, and the folder that is left says so. Error where modules stand behind the
-// pooling whose weights a training would lose.
-Pooling PoolingOf(const SimilarityOptions& options, const std::string& folder) {
-  if (!options.pooling.empty()) return ParsePooling(options.pooling);
-  if (folder.empty() || SentenceModules::Read(folder) == nullptr) return Pooling::kMean;
-  std::vector<Pooling> modes;
-  for (const ModuleEntry& entry : ReadModuleEntries(folder)) {
-    if (entry.kind == ModuleKind::kPooling) modes = ReadPoolingModule(entry.folder).first.modes;
-    if (entry.kind == ModuleKind::kDense || entry.kind == ModuleKind::kLayerNorm)
-      Fail("{}: has a module with weights behind its pooling, which is not trained; {} leaves it out",
-           Shown(folder, 120), OptionName{"pooling"});
-  }
-  if (modes.size() != 1) Fail("{}: pools in several ways; {} chooses one", Shown(folder, 120), OptionName{"pooling"});
-  return modes.front();
-}
-
-// Of a Sentence-Transformers folder its own; else the student's.
-std::optional<Pooling> PoolingOfTeacher(const std::string& folder) {
-  if (SentenceModules::Read(folder) == nullptr) return std::nullopt;
-  std::vector<Pooling> modes;
-  for (const ModuleEntry& entry : ReadModuleEntries(folder)) {
-    if (entry.kind == ModuleKind::kPooling) modes = ReadPoolingModule(entry.folder).first.modes;
-    if (entry.kind == ModuleKind::kDense || entry.kind == ModuleKind::kLayerNorm)
-      FailOption("teacher_name_or_path",
-                 "{} has a module with weights behind its pooling; its vectors cannot be learned", Shown(folder, 120));
-  }
-  if (modes.size() != 1) FailOption("teacher_name_or_path", "{} pools in several ways", Shown(folder, 120));
-  return modes.front();
-}
-
-// What a Sentence-Transformers folder that is trained further says beside its pooling.
+// A Sentence-Transformers folder that is trained further, or taught by.
 struct SentenceSource {
-  std::shared_ptr<const SentenceModules> modules = nullptr;  // null: it is no such folder
+  std::shared_ptr<const SentenceModules> modules = nullptr;  // null: it is no such folder, and nothing else is set
   Json settings = Json::object();                            // config_sentence_transformers.json
+  std::vector<Pooling> modes = {};
+  bool weights_behind = false;  // a module behind the pooling has some
 };
 
 SentenceSource ReadSource(const std::string& folder) {
   SentenceSource source;
   if (!folder.empty()) source.modules = SentenceModules::Read(folder);
+  if (source.modules == nullptr) return source;
   const std::string settings = folder + "/config_sentence_transformers.json";
-  if (source.modules != nullptr && std::filesystem::exists(settings)) source.settings = ReadJsonObject(settings);
+  if (std::filesystem::exists(settings)) source.settings = ReadJsonObject(settings);
+  for (const ModuleEntry& entry : ReadModuleEntries(folder)) {
+    if (entry.kind == ModuleKind::kPooling) source.modes = ReadPoolingModule(entry.folder).first.modes;
+    source.weights_behind |= entry.kind == ModuleKind::kDense || entry.kind == ModuleKind::kLayerNorm;
+  }
   return source;
+}
+
+// What the loss's vectors are made by, and the folder that is left says so. Error where modules stand behind the
+// pooling whose weights a training would lose.
+Pooling PoolingOf(const SimilarityOptions& options, const std::string& folder, const SentenceSource& source) {
+  if (!options.pooling.empty()) return ParsePooling(options.pooling);
+  if (source.modules == nullptr) return Pooling::kMean;
+  if (source.weights_behind)
+    Fail("{}: has a module with weights behind its pooling, which is not trained; {} leaves it out", Shown(folder, 120),
+         OptionName{"pooling"});
+  if (source.modes.size() != 1)
+    Fail("{}: pools in several ways; {} chooses one", Shown(folder, 120), OptionName{"pooling"});
+  return source.modes.front();
+}
+
+// Of a Sentence-Transformers folder its own; else the student's.
+std::optional<Pooling> PoolingOfTeacher(const std::string& folder) {
+  const SentenceSource source = ReadSource(folder);
+  if (source.modules == nullptr) return std::nullopt;
+  if (source.weights_behind)
+    FailOption("teacher_name_or_path", "{} has a module with weights behind its pooling; its vectors cannot be learned",
+               Shown(folder, 120));
+  if (source.modes.size() != 1) FailOption("teacher_name_or_path", "{} pools in several ways", Shown(folder, 120));
+  return source.modes.front();
 }
 
 SimilarityLossOptions LossOptions(const SimilarityOptions& options, SimilarityLossType type, int64_t width,
@@ -191,11 +192,11 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
   if (job.do_eval) CheckRows(data.validation, type, teaches);
   const Json prompts = ParsePrompts(similarity.prompts, ColumnsOf(data));
   job.model = MakeModel(options.model, job.start.resume_from, Task::kEncoder, *job.tokenizer, options.training);
+  const SentenceSource source = ReadSource(options.model.model_name_or_path);
   SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size,
-                                           PoolingOf(similarity, options.model.model_name_or_path));
+                                           PoolingOf(similarity, options.model.model_name_or_path, source));
   const ModelPtr teacher = LoadTeacher(options, job.model->config());
   if (teacher != nullptr) loss.teacher_pooling = PoolingOfTeacher(similarity.teacher_name_or_path);
-  const SentenceSource source = ReadSource(options.model.model_name_or_path);
   if (source.modules != nullptr && !source.modules->includes_prompt() && !prompts.empty())
     FailOption("prompts", "the folder's pooling leaves prompts out, which training cannot");
   int limit = SequenceLimit(options.max_seq_length, job.model->config());

@@ -1,6 +1,5 @@
 #include "models/roberta/family.h"
 
-#include "models/roberta/config.h"
 #include "models/roberta/roberta.h"
 
 namespace lshformer {
@@ -14,25 +13,6 @@ constexpr Head kHeads[] = {{Task::kEncoder, "RobertaModel"},
 
 }  // namespace
 
-constexpr Family kRobertaFamily{.model_type = "roberta",
-                                .options = RobertaOptions,
-                                .encoder_layers = true,
-                                .encoder_keys = kRobertaKeys,
-                                .set_defaults = SetRobertaDefaults,
-                                .complete = CompleteRobertaConfig,
-                                .check = CheckRobertaConfig,
-                                .heads = kHeads,
-                                .streams = kRobertaStreams,
-                                .weight_names = {.prefix = "roberta.",
-                                                 .bare_architecture = "RobertaModel",
-                                                 .parts = kRobertaParts,
-                                                 .aliases = kRobertaAliases,
-                                                 .buffer = "embeddings.position_ids"},
-                                .layer_prefix = "roberta.encoder.layer.",
-                                .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
-                                .first_parameter = "roberta.embeddings.LayerNorm.weight",
-                                .parameters = EncoderParameters<RobertaForm>,
-                                .build = BuildEncoder<RobertaForm>,
-                                .explain_missing = ExplainMissingRoberta};
+constexpr Family kRobertaFamily = RobertaFamily("roberta", kHeads, SetRobertaDefaults);
 
 }  // namespace lshformer

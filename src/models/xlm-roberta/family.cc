@@ -1,6 +1,5 @@
 #include "models/xlm-roberta/family.h"
 
-#include "models/roberta/config.h"
 #include "models/roberta/roberta.h"
 
 namespace lshformer {
@@ -14,25 +13,6 @@ constexpr Head kHeads[] = {{Task::kEncoder, "XLMRobertaModel"},
 
 }  // namespace
 
-constexpr Family kXlmRobertaFamily{.model_type = "xlm-roberta",
-                                   .options = RobertaOptions,
-                                   .encoder_layers = true,
-                                   .encoder_keys = kRobertaKeys,
-                                   .set_defaults = SetXlmRobertaDefaults,
-                                   .complete = CompleteRobertaConfig,
-                                   .check = CheckRobertaConfig,
-                                   .heads = kHeads,
-                                   .streams = kRobertaStreams,
-                                   .weight_names = {.prefix = "roberta.",
-                                                    .bare_architecture = "XLMRobertaModel",
-                                                    .parts = kRobertaParts,
-                                                    .aliases = kRobertaAliases,
-                                                    .buffer = "embeddings.position_ids"},
-                                   .layer_prefix = "roberta.encoder.layer.",
-                                   .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
-                                   .first_parameter = "roberta.embeddings.LayerNorm.weight",
-                                   .parameters = EncoderParameters<RobertaForm>,
-                                   .build = BuildEncoder<RobertaForm>,
-                                   .explain_missing = ExplainMissingRoberta};
+constexpr Family kXlmRobertaFamily = RobertaFamily("xlm-roberta", kHeads, SetXlmRobertaDefaults);
 
 }  // namespace lshformer

@@ -76,6 +76,11 @@ constexpr PoolingMode kModes[] = {{"cls", "pooling_mode_cls_token", Pooling::kCl
                                   {"weightedmean", "pooling_mode_weightedmean_tokens", Pooling::kWeightedMean},
                                   {"lasttoken", "pooling_mode_lasttoken", Pooling::kLastToken}};
 
+const PoolingMode& KnownMode(Pooling pooling) {
+  return *std::find_if(std::begin(kModes), std::end(kModes),
+                       [&](const PoolingMode& known) { return known.pooling == pooling; });
+}
+
 Pooling ModeOf(const Json& name, const std::string& where) {
   std::vector<std::string> names;
   for (const PoolingMode& mode : kModes) {
@@ -166,11 +171,9 @@ void CheckNames(const Json& json, const std::string& where) {
 
 }  // namespace
 
-const char* ModeName(Pooling mode) {
-  return std::find_if(std::begin(kModes), std::end(kModes),
-                      [&](const PoolingMode& known) { return known.pooling == mode; })
-      ->name.data();
-}
+const char* ModeName(Pooling mode) { return KnownMode(mode).name.data(); }
+
+std::string_view PoolingKey(Pooling mode) { return KnownMode(mode).older_key; }
 
 std::vector<ModuleEntry> ReadModuleEntries(const std::string& folder) {
   const std::string path = folder + "/modules.json", where = Shown(path, 120);

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct ModuleEntry {
 std::vector<ModuleEntry> ReadModuleEntries(const std::string& folder);
 
 const char* ModeName(Pooling mode);  // as in a Pooling's config.json
+
+std::string_view PoolingKey(Pooling mode);  // of a switch in the older form of that file
 
 // config.json of the module, and its width: the encoder's.
 std::pair<PoolingModule, int64_t> ReadPoolingModule(const std::string& folder);

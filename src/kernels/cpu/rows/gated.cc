@@ -1,6 +1,6 @@
 #include "kernels/gated.h"
 
-#include "base/parallel.h"
+#include "kernels/cpu/rows/each_row.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/gated.cc"
@@ -62,19 +62,6 @@ namespace lshformer {
 HWY_EXPORT(GateFloats);
 HWY_EXPORT(GateBFloat16);
 HWY_EXPORT(GateGradientRow);
-
-namespace {
-
-constexpr int64_t kRows = 16;  // per piece of work: some ten microseconds
-
-template <class OfRow>
-void ForEachRow(int64_t rows, const OfRow& of_row) {
-  ParallelFor(rows, kRows, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) of_row(row);
-  });
-}
-
-}  // namespace
 
 void GateRows(UnaryFunction function, const float* x, int64_t rows, int64_t columns, float* y) {
   ForEachRow(rows, [&](int64_t row) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/parallel.h"
+#include "kernels/cpu/rows/each_row.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/low_precision.cc"
@@ -137,19 +137,6 @@ HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
 HWY_EXPORT(DequantizeRow);
-
-namespace {
-
-constexpr int64_t kRows = 16;  // per piece of work: some ten microseconds
-
-template <class OfRow>
-void ForEachRow(int64_t rows, const OfRow& of_row) {
-  ParallelFor(rows, kRows, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) of_row(row);
-  });
-}
-
-}  // namespace
 
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out) {
   ForEachRow(rows, [&](int64_t row) {
