@@ -1,8 +1,8 @@
 // Which attention a layer computes: the value behind "attention" in config.json. Semantics: docs/attention.md.
 //
-// What all kinds share is a member here, what is a kind's own a member of its struct. Nothing outside of a kind's own
-// files asks which kind it is; functions of a kind are overloads on its struct, found by std::visit, so that a kind
-// that lacks one does not compile (CONTRIBUTING.md, "Adding an attention").
+// What all kinds share is a member here, what is a kind's own a member of its struct. Functions of a kind are overloads
+// on its struct, found by std::visit, so that a kind that lacks one does not compile (CONTRIBUTING.md, "Adding an
+// attention"). Only what is about one kind, as conversion is, asks which kind a spec is.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -25,7 +25,7 @@ struct BenchTrainOptions {
   uint64_t seed = 42;
 };
 
-// Rows as ModelRow of bench_model.h, and "layers", "reversible", "gradient_checkpointing", "chunk_size_feed_forward",
+// Rows as ModelRow of bench/model.h, and "layers", "reversible", "gradient_checkpointing", "chunk_size_feed_forward",
 // "activation_bytes": tensors alive at once in a forward and backward beside weights, gradients and optimizer state.
 BenchResult RunBenchTrain(const BenchTrainOptions& options);
 

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/corpus.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 #include "jobs/model_source.h"
 #include "models/stored_directions.h"
 #include "synth/sample_texts.h"
@@ -63,10 +63,10 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
                               {}});
     data.contexts.push_back(pair.value_or(text));
   }
-  SquadWindows windows;
-  AddSquadWindows(data, tokenizer, {static_cast<int>(limit), 0}, windows);
-  into.cut = windows.set.size() - static_cast<int64_t>(texts.size());
-  into.set = std::move(windows.set);
+  SquadExcerpts excerpts;
+  AddSquadExcerpts(data, tokenizer, {static_cast<int>(limit), 0}, excerpts);
+  into.cut = excerpts.set.size() - static_cast<int64_t>(texts.size());
+  into.set = std::move(excerpts.set);
 }
 
 void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, int64_t most_pairs,

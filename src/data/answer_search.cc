@@ -33,7 +33,7 @@ std::vector<double> Softmax(const std::vector<AnswerCandidate>& candidates) {
 
 const OptionTable<AnswerOptions>& AnswerTable() {
   using A = AnswerOptions;
-  constexpr int64_t kMostNBest = 1000;  // a window has up to n_best_size² candidates
+  constexpr int64_t kMostNBest = 1000;  // an excerpt has up to n_best_size² candidates
   const auto without_version_2 = [](const A& answers) -> std::string {
     return answers.version_2 ? "" : fmt::format("needs {}", OptionName{"version_2_with_negative"});
   };
@@ -75,29 +75,29 @@ AnswerOptions WithThreshold(AnswerOptions options) {
   return options;
 }
 
-void AnswerSearch::AddWindow(std::span<const float> start_logits, std::span<const float> end_logits,
-                             const SquadWindow& window, const TokenPlaces& places) {
+void AnswerSearch::AddExcerpt(std::span<const float> start_logits, std::span<const float> end_logits,
+                              const SquadExcerpt& excerpt, const TokenPlaces& places) {
   const AnswerCandidate null{0, 0, start_logits[0], end_logits[0]};
   if (!null_ || null_->score() > null.score()) null_ = null;
   const std::vector<int32_t> ends = Largest(end_logits, options_.n_best_size);
   for (const int32_t start : Largest(start_logits, options_.n_best_size))
     for (const int32_t end : ends)
-      Offer({start, end, start_logits[static_cast<size_t>(start)], end_logits[static_cast<size_t>(end)]}, window,
+      Offer({start, end, start_logits[static_cast<size_t>(start)], end_logits[static_cast<size_t>(end)]}, excerpt,
             places);
 }
 
-void AnswerSearch::AddWindow(const AnswerBeam& beam, const SquadWindow& window, const TokenPlaces& places) {
+void AnswerSearch::AddExcerpt(const AnswerBeam& beam, const SquadExcerpt& excerpt, const TokenPlaces& places) {
   no_answer_ = std::min(no_answer_.value_or(beam.no_answer), beam.no_answer);
-  for (const AnswerBeam::Span& span : beam.spans) Offer(span, window, places);
+  for (const AnswerBeam::Span& span : beam.spans) Offer(span, excerpt, places);
 }
 
-void AnswerSearch::Offer(const AnswerBeam::Span& span, const SquadWindow& window, const TokenPlaces& places) {
-  const int32_t first = window.first, last = first + window.tokens.end - window.tokens.begin;
+void AnswerSearch::Offer(const AnswerBeam::Span& span, const SquadExcerpt& excerpt, const TokenPlaces& places) {
+  const int32_t first = excerpt.first, last = first + excerpt.tokens.end - excerpt.tokens.begin;
   if (span.start < first || span.end >= last || span.end < span.start) return;
   if (span.end - span.start >= options_.max_answer_length) return;
   const bool full = best_.size() == static_cast<size_t>(options_.n_best_size);
   if (full && span.score() <= best_.back().score()) return;
-  const auto place = [&](int32_t token) { return places[static_cast<size_t>(window.tokens.begin + token - first)]; };
+  const auto place = [&](int32_t token) { return places[static_cast<size_t>(excerpt.tokens.begin + token - first)]; };
   InsertSorted(best_, {place(span.start).first, place(span.end).second, span.start_score, span.end_score});
   if (full) best_.pop_back();
 }

@@ -1,18 +1,18 @@
-// From start and end logits of all windows of a context to the best answers, as HF's postprocess_qa_predictions.
+// From start and end logits of all excerpts of a context to the best answers, as HF's postprocess_qa_predictions.
 //
-// A candidate is a pair (start, end) of context tokens of one window, start among the n_best_size largest start logits
-// of that window (all of its tokens compete), end among its largest end logits, start ≤ end < start +
-// max_answer_length; its score is the sum of the two logits, in float32. The n_best_size best candidates of all windows
-// are kept, of equal ones the earlier found. No-answer's score is the smallest start[0] + end[0] (those of [CLS]) of
-// all windows: each of them must find no answer.
+// A candidate is a pair (start, end) of context tokens of one excerpt, start among the n_best_size largest start logits
+// of that excerpt (all of its tokens compete), end among its largest end logits, start ≤ end < start +
+// max_answer_length; its score is the sum of the two logits, in float32. The n_best_size best candidates of all
+// excerpts are kept, of equal ones the earlier found. No-answer's score is the smallest start[0] + end[0] (those of
+// [CLS]) of all excerpts: each of them must find no answer.
 //   null_odds = null score − best candidate's start logit − its end logit
 // and with version_2 the answer is none where null_odds > null_score_diff_threshold. Of equal logits the later token
 // comes first, as numpy's stable sort has it.
 //
-// A window may come as a beam instead, of a head that makes the end depend on the start and judges apart whether there
-// is an answer, as the search of ALBERT's own code for SQuAD 2.0. Candidates are then the beam's spans within the
+// An excerpt may come as a beam instead, of a head that makes the end depend on the start and judges apart whether
+// there is an answer, as the search of ALBERT's own code for SQuAD 2.0. Candidates are then the beam's spans within the
 // context with start ≤ end < start + max_answer_length, their scores log P(start) + log P(end | start), and
-//   null_odds = the smallest no_answer logit of all windows
+//   null_odds = the smallest no_answer logit of all excerpts
 // No-answer's score is that much above the best candidate's (alone: above 0), so that it stands before all others
 // exactly where null_odds > 0; its start_logit is that score, its end_logit 0.
 #pragma once
@@ -24,7 +24,7 @@
 
 #include "base/option_table.h"
 #include "data/answer_beam.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 
 namespace lshformer {
 
@@ -35,9 +35,9 @@ struct AnswerOptions {
   bool version_2 = false;      // none is an answer too
   double null_score_diff_threshold = 0;
   std::string threshold_from = {};            // an eval_results.json: its "eval_best_f1_thresh" instead
-  int doc_stride = -1, max_query_length = 0;  // as in WindowOptions
+  int doc_stride = -1, max_query_length = 0;  // as in ExcerptOptions
 
-  WindowOptions Windows(int max_seq_length) const { return {max_seq_length, doc_stride, max_query_length}; }
+  ExcerptOptions Excerpts(int max_seq_length) const { return {max_seq_length, doc_stride, max_query_length}; }
 };
 // One row an option, for flags, help, checks (ValidateOptions) and the settings of a run.
 const OptionTable<AnswerOptions>& AnswerTable();
@@ -63,16 +63,16 @@ struct FoundAnswer {
 class AnswerSearch {
  public:
   explicit AnswerSearch(const AnswerOptions& options) : options_(options) {}
-  // Logits of one window's sequence, [tokens] each, finite; `places` are those of the whole context.
-  void AddWindow(std::span<const float> start_logits, std::span<const float> end_logits, const SquadWindow& window,
-                 const TokenPlaces& places);
-  // The same of a beam, finite. All windows of a question come in the same way.
-  void AddWindow(const AnswerBeam& beam, const SquadWindow& window, const TokenPlaces& places);
+  // Logits of one excerpt's sequence, [tokens] each, finite; `places` are those of the whole context.
+  void AddExcerpt(std::span<const float> start_logits, std::span<const float> end_logits, const SquadExcerpt& excerpt,
+                  const TokenPlaces& places);
+  // The same of a beam, finite. All excerpts of a question come in the same way.
+  void AddExcerpt(const AnswerBeam& beam, const SquadExcerpt& excerpt, const TokenPlaces& places);
   FoundAnswer Finish() const;
 
  private:
   // A span of the sequence, if it may be an answer and is among the best.
-  void Offer(const AnswerBeam::Span& span, const SquadWindow& window, const TokenPlaces& places);
+  void Offer(const AnswerBeam::Span& span, const SquadExcerpt& excerpt, const TokenPlaces& places);
 
   AnswerOptions options_;
   std::vector<AnswerCandidate> best_;  // sorted, best first
@@ -80,7 +80,7 @@ class AnswerSearch {
   std::optional<float> no_answer_;  // of beams
 };
 
-// The same span found in several windows, or with other tokens, once: its best. Probabilities are those of what is
+// The same span found in several excerpts, or with other tokens, once: its best. Probabilities are those of what is
 // left.
 FoundAnswer WithoutRepetitions(FoundAnswer found);
 

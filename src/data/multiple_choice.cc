@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "data/file_kind.h"
 #include "data/json_rows.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 
 namespace lshformer {
 namespace {
@@ -213,8 +213,8 @@ Encoding MakeChoice(std::span<const int32_t> article, std::span<const int32_t> q
   const size_t room = static_cast<size_t>(max_seq_length) - tokenizer.text_template().two.tokens();
   const size_t asked = std::min(question_and_option.size(), room - 1), kept = std::min(article.size(), room - asked);
   const auto end = static_cast<int32_t>(question_and_option.size());
-  WindowSequence sequence = MakeWindow(tokenizer.truncates_left() ? article.last(kept) : article.first(kept),
-                                       question_and_option, {end - static_cast<int32_t>(asked), end}, tokenizer);
+  ExcerptSequence sequence = MakeExcerpt(tokenizer.truncates_left() ? article.last(kept) : article.first(kept),
+                                         question_and_option, {end - static_cast<int32_t>(asked), end}, tokenizer);
   const bool truncated = kept < article.size() || asked < question_and_option.size();
   return {std::move(sequence.ids), std::move(sequence.type_ids), {}, truncated};
 }

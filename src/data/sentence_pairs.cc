@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/file_kind.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 #include "text/sentences.h"
 
 namespace lshformer {
@@ -144,8 +144,8 @@ class PairMaker {
   }
 
   void Add(int32_t label) {
-    const WindowSequence pair =
-        MakeWindow(first_, second_, {0, static_cast<int32_t>(second_.size())}, tokenizer_);  // all of B
+    const ExcerptSequence pair =
+        MakeExcerpt(first_, second_, {0, static_cast<int32_t>(second_.size())}, tokenizer_);  // all of B
     pairs_.set.Add(pair.ids, pair.type_ids);
     pairs_.set.AddLabel(label);
   }

@@ -17,8 +17,8 @@
 #include "eval/metrics.h"
 #include "eval/shared_outputs.h"
 #include "eval/squad_score.h"
+#include "models/excerpt_answers.h"
 #include "models/pooled_heads.h"
-#include "models/window_answers.h"
 #include "nn/pooling.h"
 
 namespace lshformer {
@@ -452,24 +452,24 @@ void AddSquadScores(const SquadData& data, const std::vector<FoundAnswer>& answe
 
 }  // namespace
 
-AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
+AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadExcerpts& excerpts,
                                            const AnswerOptions& answering, const EvaluateOptions& options,
                                            bool scored) {
   ValidateOptions(AnswerTable(), answering);
-  EvaluationLoop loop(model, windows.set, options);
+  EvaluationLoop loop(model, excerpts.set, options);
   AnswerEvaluation result;
   WeightedMean loss;
   AnswerSearch search(answering);
-  size_t at = 0;  // of the windows, which the loop visits in order
-  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(windows.set, examples); };
+  size_t at = 0;  // of the excerpts, which the loop visits in order
+  const auto make = [&](std::span<const int64_t> examples) { return MakeBatch(excerpts.set, examples); };
   loop.Run(make, [&](const PackedBatch& batch, const ModelOutput& output) {
-    const WindowAnswers answers(batch, output);
+    const ExcerptAnswers answers(batch, output);
     for (int b = 0; b < batch.sequences(); ++b) {
-      const SquadWindow& window = windows.windows[at++];
-      const SquadQuestion& question = data.questions[static_cast<size_t>(window.question)];
-      if (!answers.AddTo(search, b, window, windows.places[static_cast<size_t>(question.context)]))
+      const SquadExcerpt& excerpt = excerpts.excerpts[at++];
+      const SquadQuestion& question = data.questions[static_cast<size_t>(excerpt.question)];
+      if (!answers.AddTo(search, b, excerpt, excerpts.places[static_cast<size_t>(question.context)]))
         Fail("question \"{}\": the model's output is not finite", Shown(question.id));
-      if (at < windows.windows.size() && windows.windows[at].question == window.question) continue;
+      if (at < excerpts.excerpts.size() && excerpts.excerpts[at].question == excerpt.question) continue;
       result.answers.push_back(search.Finish());
       search = AnswerSearch(answering);
     }

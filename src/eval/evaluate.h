@@ -92,10 +92,10 @@ struct AnswerEvaluation {
   Evaluation evaluation;
   std::vector<FoundAnswer> answers;  // [questions]
 };
-// Question answering over windows with their places kept. With `scored`: eval_loss (mean over windows, first gold
+// Question answering over excerpts with their places kept. With `scored`: eval_loss (mean over excerpts, first gold
 // answer) and the metrics of squad_score.h under "eval_"; best thresholds are those over null_odds. Without: rates
 // only. Error naming the question where a logit is not finite.
-AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadWindows& windows,
+AnswerEvaluation EvaluateQuestionAnswering(Model& model, const SquadData& data, const SquadExcerpts& excerpts,
                                            const AnswerOptions& answering, const EvaluateOptions& options, bool scored);
 
 }  // namespace lshformer

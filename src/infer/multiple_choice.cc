@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 #include "infer/pipeline.h"
 
 namespace lshformer {

@@ -149,7 +149,7 @@ struct QuestionQuery {
   DistinctWords words;
   int64_t first = 0;   // place of the context's first token in a window's sequence
   TokenPlaces places;  // of the context's
-  std::vector<ContextWindow> windows;
+  std::vector<ContextExcerpt> excerpts;
   int top_k = 0;
 };
 

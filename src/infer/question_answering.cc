@@ -1,9 +1,9 @@
-// Questions on contexts of any length: windows of all questions share forward calls.
+// Questions on contexts of any length: excerpts of all questions share forward calls.
 #include <algorithm>
 
 #include "base/error.h"
 #include "infer/pipeline.h"
-#include "models/window_answers.h"
+#include "models/excerpt_answers.h"
 #include "text/code_points.h"
 
 namespace lshformer {
@@ -11,11 +11,11 @@ namespace {
 
 using Answers = Outcome<std::vector<SpanAnswer>>;
 
-// One forward call's windows.
-struct WindowBatch {
+// One forward call's excerpts.
+struct ExcerptBatch {
   struct Place {
     size_t question;
-    ContextWindow tokens;
+    ContextExcerpt tokens;
   };
   PackedBatch packed;
   WordBatch streams;  // of a model that reads words
@@ -51,7 +51,7 @@ std::vector<SpanAnswer> Spans(const FoundAnswer& found, const std::string& conte
   return spans;
 }
 
-// Collects windows of questions into forward calls, and their logits into answers, in the order of the questions.
+// Collects excerpts of questions into forward calls, and their logits into answers, in the order of the questions.
 class QuestionRun {
  public:
   QuestionRun(Model& model, const PredictOptions& options, std::span<const QuestionQuery> queries,
@@ -63,7 +63,7 @@ class QuestionRun {
         searches_(queries.size(), AnswerSearch(options.answers)),
         outcomes_(queries.size()) {}
 
-  void Add(size_t number, const ContextWindow& window, const WindowSequence& sequence) {
+  void Add(size_t number, const ContextExcerpt& excerpt, const ExcerptSequence& sequence) {
     const auto tokens = batch_.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
     if (!batch_.places.empty() && tokens > options_.batch_tokens) RunBatch(number);
     if (sequence.question.empty()) {
@@ -72,7 +72,7 @@ class QuestionRun {
       batch_.streams.Append(batch_.packed, queries_[number].words, sequence.ids, sequence.question,
                             batch_.places.size());
     }
-    batch_.places.push_back({number, window});
+    batch_.places.push_back({number, excerpt});
   }
 
   void Finish() {
@@ -80,13 +80,13 @@ class QuestionRun {
   }
 
  private:
-  // After it the windows of all questions before `complete` have been run.
+  // After it the excerpts of all questions before `complete` have been run.
   void RunBatch(size_t complete) {
     if (!batch_.packed.further_streams.empty()) batch_.streams.Finish(batch_.packed);
     ForwardOptions forward;
     if (options_.adjust_forward) options_.adjust_forward(forward);
     const ModelOutput output = model_.Forward(batch_.packed, forward);
-    const WindowAnswers answers(batch_.packed, output);
+    const ExcerptAnswers answers(batch_.packed, output);
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];
       const QuestionQuery& query = queries_[number];
@@ -112,7 +112,7 @@ class QuestionRun {
   const Pipeline::QuestionsFound& found_;
   std::vector<AnswerSearch> searches_;
   std::vector<Answers> outcomes_;
-  WindowBatch batch_;
+  ExcerptBatch batch_;
   size_t answered_ = 0;  // questions
 };
 
@@ -142,17 +142,17 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (tokenizer_->character_vocab_size() > 0)
       for (Encoding* encoding : {&context, &question}) encoding->ids = query.words.Numbers(*encoding);
     query.context = std::move(input.context);
-    const WindowOptions window = options_.answers.Windows(options_.max_seq_length);
+    const ExcerptOptions excerpt = options_.answers.Excerpts(options_.max_seq_length);
     query.question = std::move(question.ids);
-    CutQuestion(window, *tokenizer_, query.question);
+    CutQuestion(excerpt, *tokenizer_, query.question);
     query.context_ids = std::move(context.ids);
     query.places = std::move(context.offsets);
     const auto tokens = static_cast<int64_t>(query.question.size());
-    const WindowLayout layout = LayoutOf(*tokenizer_, tokens);
+    const ExcerptLayout layout = LayoutOf(*tokenizer_, tokens);
     query.first = layout.first;
-    query.windows = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout, window);
+    query.excerpts = CutContext(tokens, static_cast<int64_t>(query.context_ids.size()), layout, excerpt);
     if (!layout.apart)
-      RequireTypes(MakeWindow(query.question, query.context_ids, query.windows.front(), *tokenizer_).type_ids,
+      RequireTypes(MakeExcerpt(query.question, query.context_ids, query.excerpts.front(), *tokenizer_).type_ids,
                    "context");
   } catch (const Error& error) {
     query = QuestionQuery();
@@ -167,8 +167,8 @@ void Pipeline::Run(std::span<const QuestionQuery> queries, const QuestionsFound&
   QuestionRun run(*model_, options_, queries, found);
   for (size_t number = 0; number < queries.size(); ++number) {
     const QuestionQuery& query = queries[number];
-    for (const ContextWindow& window : query.windows)
-      run.Add(number, window, MakeWindow(query.question, query.context_ids, window, *tokenizer_));
+    for (const ContextExcerpt& excerpt : query.excerpts)
+      run.Add(number, excerpt, MakeExcerpt(query.question, query.context_ids, excerpt, *tokenizer_));
   }
   run.Finish();
 }

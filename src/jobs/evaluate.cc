@@ -180,11 +180,11 @@ Json EvaluateQuestions(const Subject& subject) {
   const EvaluateJob& job = subject.job;
   const AnswerOptions search = WithThreshold(job.answers);
   const QuestionSet set = ReadQuestions(job.validation_file, LabelledUse(search), job.max_eval_samples,
-                                        subject.tokenizer, search.Windows(subject.SequenceLimit()));
-  RequireTypes(set.windows.set, subject.model.config(), set.data.path);
+                                        subject.tokenizer, search.Excerpts(subject.SequenceLimit()));
+  RequireTypes(set.excerpts.set, subject.model.config(), set.data.path);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     const AnswerEvaluation result =
-        EvaluateQuestionAnswering(model, set.data, set.windows, search, options, /*scored=*/true);
+        EvaluateQuestionAnswering(model, set.data, set.excerpts, search, options, /*scored=*/true);
     const bool first = options.processes == nullptr || options.processes->first();
     if (!job.output_dir.empty() && &model == &subject.model && first)
       WriteAnswerFiles(set.data, result.answers, search.version_2, job.output_dir, /*prefix=*/"");

@@ -96,12 +96,12 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
   ThrowIfStopped("reading the questions");
   RequireTypes(data.train, job.model->config(), Shown(options.train_files.front(), 120));
   job.train_set = &data.train;
-  job.validation_sets = {&data.validation.windows.set};
+  job.validation_sets = {&data.validation.excerpts.set};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(data.train, examples); };
   const EvaluateOptions evaluating = Evaluating(job);
   std::vector<FoundAnswer> answers;  // of the last evaluation
   job.evaluate = [&] {
-    AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation.data, data.validation.windows,
+    AnswerEvaluation result = EvaluateQuestionAnswering(*job.model, data.validation.data, data.validation.excerpts,
                                                         search, evaluating, /*scored=*/true);
     answers = std::move(result.answers);
     return result.evaluation.metrics;
@@ -114,7 +114,7 @@ JobResult RunTrainQuestions(const TrainOptions& options, TrainingJob& job) {
     }
     if (!options.do_predict) return;
     const AnswerEvaluation predicted =
-        EvaluateQuestionAnswering(*job.model, data.test.data, data.test.windows, search, evaluating, /*scored=*/false);
+        EvaluateQuestionAnswering(*job.model, data.test.data, data.test.excerpts, search, evaluating, /*scored=*/false);
     if (job.first()) WriteAnswerFiles(data.test.data, predicted.answers, search.version_2, folder, "predict_");
   });
 }

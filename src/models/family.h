@@ -1,5 +1,5 @@
 // A family of models: all that the program knows of one "model_type". Adding a family is a folder models/<family>/ and
-// a row in models/families.cc; nothing else names one.
+// a row in models/families.cc; else only the quickstart and text/tokenizer_class.cc name one.
 #pragma once
 #include <map>
 #include <memory>

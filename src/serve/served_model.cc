@@ -271,8 +271,8 @@ PreparedQuery ServedModel::PrepareOther(const ApiRequest& request) const {
   if (request.route == Route::kQuestionAnswering) {
     take(pipeline_.PrepareQuestion({request.question, request.context}, request.top_k));
     const auto& query = std::get<QuestionQuery>(prepared.query);
-    for (const ContextWindow& window : query.windows)
-      prepared.tokens += query.first + 1 + static_cast<int64_t>(window.end - window.begin);
+    for (const ContextExcerpt& excerpt : query.excerpts)
+      prepared.tokens += query.first + 1 + static_cast<int64_t>(excerpt.end - excerpt.begin);
   } else {
     take(pipeline_.PrepareChoose({request.question, request.context, request.options}));
     for (const Encoding& option : std::get<ChooseQuery>(prepared.query).options) prepared.tokens += SizeOf(option);

@@ -14,7 +14,7 @@ using synth::Past;
 using synth::Plural;
 using synth::ThirdPerson;
 
-// Keeps the streams of the generators apart; 2 to 4 are those of synth_questions.cc.
+// Keeps the streams of the generators apart; 2 to 4 are those of synth/questions.cc.
 enum class Kind : uint32_t { kText = 0, kReview = 1, kDuplicate = 5 };
 constexpr int kSymbols = 127;  // of the duplication task, beside 0
 

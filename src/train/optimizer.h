@@ -4,7 +4,7 @@
 // that are added up in blocks of fixed size (muon: of products that have one order of summation): so a result does not
 // depend on the number of threads.
 //
-// adamw, adamw_bert: AdamWUpdate (update_kernels.h), with bias correction and without.
+// adamw, adamw_bert: AdamWUpdate (kernels/updates.h), with bias correction and without.
 // adam: UpdateAdam for what decays, AdamWUpdate with bias correction and without decay for the rest.
 // adadelta: AdadeltaUpdate; its rate multiplies Δ, so that it is large (PyTorch 1, BiDAF 0.5).
 // lamb: per parameter with decay, w ← w − learning_rate · r · u, u = m / (√v + ε) + weight_decay · w without bias

@@ -1,4 +1,4 @@
-// Windows, labels and the search for answers, against HF's tokenizer and numpy
+// Excerpts, labels and the search for answers, against HF's tokenizer and numpy
 // (tools/make_question_answering_golden.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "data/answer_search.h"
 #include "data/small_tokenizer.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 #include "text/code_points.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
@@ -50,27 +50,28 @@ SquadData DataOf(const Json& item) {
   return data;
 }
 
-SquadWindows WindowsOf(const Json& item, const Tokenizer& tokenizer) {
-  SquadWindows windows;
-  windows.keep_places = true;
-  AddSquadWindows(DataOf(item), tokenizer, {item["max_seq_length"].get<int>(), item["doc_stride"].get<int>()}, windows);
-  return windows;
+SquadExcerpts ExcerptsOf(const Json& item, const Tokenizer& tokenizer) {
+  SquadExcerpts excerpts;
+  excerpts.keep_places = true;
+  AddSquadExcerpts(DataOf(item), tokenizer, {item["max_seq_length"].get<int>(), item["doc_stride"].get<int>()},
+                   excerpts);
+  return excerpts;
 }
 
-TEST(SquadWindows, AreThoseOfHf) {
+TEST(SquadExcerpts, AreThoseOfHf) {
   const auto tokenizer = GoldenTokenizer();
   int64_t labelled = 0, total = 0;
   for (const Json& item : Golden()["cases"]) {
     SCOPED_TRACE(item["context"].dump());
-    const SquadWindows windows = WindowsOf(item, *tokenizer);
-    ASSERT_EQ(windows.set.size(), static_cast<int64_t>(item["windows"].size()));
-    for (int64_t i = 0; i < windows.set.size(); ++i) {
+    const SquadExcerpts excerpts = ExcerptsOf(item, *tokenizer);
+    ASSERT_EQ(excerpts.set.size(), static_cast<int64_t>(item["windows"].size()));
+    for (int64_t i = 0; i < excerpts.set.size(); ++i) {
       const Json& want = item["windows"][static_cast<size_t>(i)];
-      const auto ids = windows.set.ids(i);
+      const auto ids = excerpts.set.ids(i);
       EXPECT_EQ(std::vector<int32_t>(ids.begin(), ids.end()), want["input_ids"].get<std::vector<int32_t>>());
-      EXPECT_EQ(windows.set.type_ids(i), want["token_type_ids"].get<std::vector<int32_t>>());
-      EXPECT_EQ(windows.set.span(i), (std::pair{want["start"].get<int32_t>(), want["end"].get<int32_t>()}));
-      labelled += windows.set.span(i).first > 0;
+      EXPECT_EQ(excerpts.set.type_ids(i), want["token_type_ids"].get<std::vector<int32_t>>());
+      EXPECT_EQ(excerpts.set.span(i), (std::pair{want["start"].get<int32_t>(), want["end"].get<int32_t>()}));
+      labelled += excerpts.set.span(i).first > 0;
       ++total;
     }
   }
@@ -82,17 +83,17 @@ TEST(AnswerSearch, FindsWhatNumpyFinds) {
   const auto tokenizer = GoldenTokenizer();
   int nones = 0, found = 0;
   for (const Json& item : Golden()["cases"]) {
-    const SquadWindows windows = WindowsOf(item, *tokenizer);
+    const SquadExcerpts excerpts = ExcerptsOf(item, *tokenizer);
     const std::string text = item["context"].get<std::string>();
     const CodePointIndex context(text);
     for (const Json& want : item["found"]) {
       SCOPED_TRACE(want.dump());
       AnswerSearch search({want["n_best_size"].get<int>(), want["max_answer_length"].get<int>(),
                            want["version_2"].get<bool>(), want["threshold"].get<double>()});
-      for (size_t i = 0; i < windows.windows.size(); ++i)
-        search.AddWindow(item["windows"][i]["start_logits"].get<std::vector<float>>(),
-                         item["windows"][i]["end_logits"].get<std::vector<float>>(), windows.windows[i],
-                         windows.places[0]);
+      for (size_t i = 0; i < excerpts.excerpts.size(); ++i)
+        search.AddExcerpt(item["windows"][i]["start_logits"].get<std::vector<float>>(),
+                          item["windows"][i]["end_logits"].get<std::vector<float>>(), excerpts.excerpts[i],
+                          excerpts.places[0]);
       const FoundAnswer got = search.Finish();
       EXPECT_EQ(context.Slice(got.answer.begin, got.answer.end), want["answer"].get<std::string>());
       EXPECT_NEAR(got.null_odds, want["null_odds"].get<double>(), 1e-6);
@@ -115,10 +116,10 @@ TEST(AnswerSearch, FindsWhatNumpyFinds) {
 TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
   AnswerSearch search({20, 30, false, 0});
   const TokenPlaces places{{0, 1}, {2, 3}, {4, 5}};
-  // The same three tokens in two windows: [CLS] q [SEP] a b c [SEP].
-  const SquadWindow window{0, 3, {0, 3}};
-  search.AddWindow(std::vector<float>{0, 0, 0, 5, 1, 1, 0}, std::vector<float>{0, 0, 0, 5, 1, 1, 0}, window, places);
-  search.AddWindow(std::vector<float>{0, 0, 0, 4, 1, 1, 0}, std::vector<float>{0, 0, 0, 4, 1, 1, 0}, window, places);
+  // The same three tokens in two excerpts: [CLS] q [SEP] a b c [SEP].
+  const SquadExcerpt excerpt{0, 3, {0, 3}};
+  search.AddExcerpt(std::vector<float>{0, 0, 0, 5, 1, 1, 0}, std::vector<float>{0, 0, 0, 5, 1, 1, 0}, excerpt, places);
+  search.AddExcerpt(std::vector<float>{0, 0, 0, 4, 1, 1, 0}, std::vector<float>{0, 0, 0, 4, 1, 1, 0}, excerpt, places);
   const FoundAnswer all = search.Finish(), once = WithoutRepetitions(all);
   EXPECT_EQ(all.best.size(), 12U);
   ASSERT_EQ(once.best.size(), 6U);
@@ -129,7 +130,7 @@ TEST(AnswerSearch, WithoutRepetitionsASpanStandsOnce) {
 }
 
 // [CLS] q [SEP] followed by `tokens` of a context, one code point each with a space between, from token `begin` on.
-SquadWindow WindowAt(int32_t begin, int32_t tokens) { return {0, 3, {begin, begin + tokens}}; }
+SquadExcerpt ExcerptAt(int32_t begin, int32_t tokens) { return {0, 3, {begin, begin + tokens}}; }
 TokenPlaces LettersOf(int32_t tokens) {
   TokenPlaces places;
   for (int32_t i = 0; i < tokens; ++i) places.emplace_back(2 * i, 2 * i + 1);
@@ -140,15 +141,15 @@ TEST(AnswerBeam, ACandidateIsASpanOfTheContext) {
   const AnswerOptions options{20, 30, true, 0};
   AnswerSearch search(options);
   // Of the likelier ones: [CLS], the question, an end before its start, the [SEP] behind, 31 tokens.
-  search.AddWindow(AnswerBeam{{{0, 0, -0.1F, -0.1F},
-                               {1, 4, -0.1F, -0.1F},
-                               {9, 8, -0.1F, -0.1F},
-                               {9, 43, -0.1F, -0.1F},
-                               {5, 35, -0.2F, -0.1F},
-                               {5, 34, -0.3F, -0.2F},
-                               {7, 7, -0.4F, -0.2F}},
-                              -1.5F},
-                   WindowAt(0, 40), LettersOf(60));
+  search.AddExcerpt(AnswerBeam{{{0, 0, -0.1F, -0.1F},
+                                {1, 4, -0.1F, -0.1F},
+                                {9, 8, -0.1F, -0.1F},
+                                {9, 43, -0.1F, -0.1F},
+                                {5, 35, -0.2F, -0.1F},
+                                {5, 34, -0.3F, -0.2F},
+                                {7, 7, -0.4F, -0.2F}},
+                               -1.5F},
+                    ExcerptAt(0, 40), LettersOf(60));
   const FoundAnswer found = search.Finish();
   EXPECT_EQ(found.answer.begin, 4) << "token 2 of the context";
   EXPECT_EQ(found.answer.end, 63) << "and 29 more";
@@ -163,12 +164,12 @@ TEST(AnswerBeam, ACandidateIsASpanOfTheContext) {
   EXPECT_NEAR(found.probabilities[2], std::exp(-2.0) / sum, 1e-6);
 }
 
-// The best of all windows; there is no answer only where every window says so.
-TEST(AnswerBeam, WindowsOfAContextCompete) {
+// The best of all excerpts; there is no answer only where every excerpt says so.
+TEST(AnswerBeam, ExcerptsOfAContextCompete) {
   const auto found = [](const AnswerOptions& options, std::vector<float> no_answer) {
     AnswerSearch search(options);
-    search.AddWindow(AnswerBeam{{{3, 4, -1, -1}}, no_answer[0]}, WindowAt(0, 6), LettersOf(20));
-    search.AddWindow(AnswerBeam{{{5, 5, -0.5F, -1}, {4, 5, -3, -1}}, no_answer[1]}, WindowAt(4, 6), LettersOf(20));
+    search.AddExcerpt(AnswerBeam{{{3, 4, -1, -1}}, no_answer[0]}, ExcerptAt(0, 6), LettersOf(20));
+    search.AddExcerpt(AnswerBeam{{{5, 5, -0.5F, -1}, {4, 5, -3, -1}}, no_answer[1]}, ExcerptAt(4, 6), LettersOf(20));
     return search.Finish();
   };
   const FoundAnswer old_rules = found({20, 30, false, 0}, {5, 3});
@@ -188,7 +189,7 @@ TEST(AnswerBeam, WindowsOfAContextCompete) {
 TEST(AnswerBeam, WithoutACandidateThereIsNone) {
   for (const bool version_2 : {false, true}) {
     AnswerSearch search({20, 30, version_2, 0});
-    search.AddWindow(AnswerBeam{{{0, 0, 0, 0}}, -4}, WindowAt(0, 3), LettersOf(3));
+    search.AddExcerpt(AnswerBeam{{{0, 0, 0, 0}}, -4}, ExcerptAt(0, 3), LettersOf(3));
     const FoundAnswer found = search.Finish();
     EXPECT_TRUE(found.answer.none());
     ASSERT_EQ(found.best.size(), 1U);
@@ -209,11 +210,11 @@ TEST(AnswerOptions, AreChecked) {
 }
 
 std::vector<std::pair<int32_t, int32_t>> Cut(int64_t question, int64_t context, int longest, int stride) {
-  std::vector<std::pair<int32_t, int32_t>> windows;
-  for (const ContextWindow& window :
+  std::vector<std::pair<int32_t, int32_t>> excerpts;
+  for (const ContextExcerpt& excerpt :
        CutContext(question, context, {false, question + 2, question + 3}, {longest, stride}))
-    windows.emplace_back(window.begin, window.end);
-  return windows;
+    excerpts.emplace_back(excerpt.begin, excerpt.end);
+  return excerpts;
 }
 
 TEST(CutContext, QuestionsAreReadUpToALength) {
@@ -229,29 +230,30 @@ TEST(CutContext, QuestionsAreReadUpToALength) {
   EXPECT_THAT(cut(*WordPiece(R"({"truncation_side": "left"})"), 2), ElementsAre(6, 7));
 }
 
-TEST(CutContext, WindowsOfATokenizerThatCutsBeginningsAreLaidFromTheEnd) {
-  const WindowLayout layout = LayoutOf(*WordPiece(R"({"truncation_side": "left"})"), /*question_tokens=*/2);
-  std::vector<std::pair<int32_t, int32_t>> windows;
-  for (const ContextWindow& window : CutContext(2, 18, layout, {15, 3})) windows.emplace_back(window.begin, window.end);
-  EXPECT_THAT(windows, ElementsAre(std::pair{0, 4}, std::pair{1, 11}, std::pair{8, 18}));
+TEST(CutContext, ExcerptsOfATokenizerThatCutsBeginningsAreLaidFromTheEnd) {
+  const ExcerptLayout layout = LayoutOf(*WordPiece(R"({"truncation_side": "left"})"), /*question_tokens=*/2);
+  std::vector<std::pair<int32_t, int32_t>> excerpts;
+  for (const ContextExcerpt& excerpt : CutContext(2, 18, layout, {15, 3}))
+    excerpts.emplace_back(excerpt.begin, excerpt.end);
+  EXPECT_THAT(excerpts, ElementsAre(std::pair{0, 4}, std::pair{1, 11}, std::pair{8, 18}));
 }
 
 // RoBERTa's: two tokens between the texts, no types.
-TEST(CutContext, WindowsStandInTheTemplateOfTheTokenizer) {
+TEST(CutContext, ExcerptsStandInTheTemplateOfTheTokenizer) {
   const testing::TempFolder folder;
   folder.Write("vocab.json", R"({"a": 0, "<s>": 1, "</s>": 2, "<pad>": 3, "<unk>": 4, "<mask>": 5})");
   folder.Write("merges.txt", "#version: 0.2\n");
   const auto tokenizer = Tokenizer::Load(folder.path());
-  const WindowLayout layout = LayoutOf(*tokenizer, /*question_tokens=*/2);
+  const ExcerptLayout layout = LayoutOf(*tokenizer, /*question_tokens=*/2);
   EXPECT_EQ(layout.first, 5);
   EXPECT_EQ(layout.others, 6);
   const std::vector<int32_t> question{0, 0}, context{0, 4, 0};
-  const WindowSequence window = MakeWindow(question, context, {1, 3}, *tokenizer);
-  EXPECT_THAT(window.ids, ElementsAre(1, 0, 0, 2, 2, 4, 0, 2));
-  EXPECT_THAT(window.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
+  const ExcerptSequence excerpt = MakeExcerpt(question, context, {1, 3}, *tokenizer);
+  EXPECT_THAT(excerpt.ids, ElementsAre(1, 0, 0, 2, 2, 4, 0, 2));
+  EXPECT_THAT(excerpt.type_ids, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST(CutContext, WindowsCoverTheContextAndOverlap) {
+TEST(CutContext, ExcerptsCoverTheContextAndOverlap) {
   EXPECT_THAT(Cut(2, 10, 15, 3), ElementsAre(std::pair{0, 10}));
   EXPECT_THAT(Cut(2, 11, 15, 3), ElementsAre(std::pair{0, 10}, std::pair{7, 11}));
   EXPECT_THAT(Cut(2, 24, 15, 3), ElementsAre(std::pair{0, 10}, std::pair{7, 17}, std::pair{14, 24}));
@@ -273,23 +275,23 @@ TEST(DocStride, FollowsTheLengthUnlessGiven) {
   EXPECT_EQ(DocStride({96, 50}), 50);
 }
 
-TEST(SquadWindows, NameTheQuestionThatCannotBeCut) {
+TEST(SquadExcerpts, NameTheQuestionThatCannotBeCut) {
   const auto tokenizer = SmallTokenizer();
   SquadData data{"dev.json", {"a b c d e f"}, {{"q1", "a b c d e f", 0, {}}}};
-  SquadWindows windows;
+  SquadExcerpts excerpts;
   EXPECT_THAT(ErrorOf([&] {
-                AddSquadWindows(data, *tokenizer, {10, 2}, windows);
+                AddSquadExcerpts(data, *tokenizer, {10, 2}, excerpts);
               }),
               HasSubstr("dev.json: question \"q1\": the question has 6 tokens, at most 4"));
   data.questions[0].text = "\u200b";
   EXPECT_THAT(ErrorOf([&] {
-                AddSquadWindows(data, *tokenizer, {10, 2}, windows);
+                AddSquadExcerpts(data, *tokenizer, {10, 2}, excerpts);
               }),
               HasSubstr("question \"q1\": \"question\" has no tokens"));
 }
 
 // SentencePiece gives the space before a word to the word.
-TEST(SquadWindows, WhiteSpaceIsNoPartOfAnAnswer) {
+TEST(SquadExcerpts, WhiteSpaceIsNoPartOfAnAnswer) {
   const auto tokenizer = Tokenizer::Load(LSHFORMER_SOURCE_DIR "/tests/golden/sentencepiece");
   const std::string context = "the  house\u00a0of 9, keys";
   SquadData data;
@@ -297,20 +299,21 @@ TEST(SquadWindows, WhiteSpaceIsNoPartOfAnAnswer) {
   data.questions.push_back({});
   data.questions[0].text = "which house";
   data.questions[0].answers = {{"house", 5}};
-  SquadWindows windows;
-  windows.keep_places = true;
-  AddSquadWindows(data, *tokenizer, {64, 16}, windows);
-  ASSERT_EQ(windows.windows.size(), 1u);
+  SquadExcerpts excerpts;
+  excerpts.keep_places = true;
+  AddSquadExcerpts(data, *tokenizer, {64, 16}, excerpts);
+  ASSERT_EQ(excerpts.excerpts.size(), 1u);
   const CodePointIndex index(context);
   std::string joined;
-  for (const auto& [begin, end] : windows.places[0]) joined += index.Slice(begin, end);
+  for (const auto& [begin, end] : excerpts.places[0]) joined += index.Slice(begin, end);
   EXPECT_EQ(joined, "thehouseof9,keys");
-  const auto [start, end] = LabelWindow(data.questions[0], windows.places[0], windows.windows[0].tokens, /*first=*/0);
-  EXPECT_EQ(windows.places[0][static_cast<size_t>(start)].first, 5);
-  EXPECT_EQ(windows.places[0][static_cast<size_t>(end)].second, 10);
+  const auto [start, end] =
+      LabelExcerpt(data.questions[0], excerpts.places[0], excerpts.excerpts[0].tokens, /*first=*/0);
+  EXPECT_EQ(excerpts.places[0][static_cast<size_t>(start)].first, 5);
+  EXPECT_EQ(excerpts.places[0][static_cast<size_t>(end)].second, 10);
 }
 
-TEST(SquadWindows, ManyContextsKeepTheirQuestions) {
+TEST(SquadExcerpts, ManyContextsKeepTheirQuestions) {
   const auto tokenizer = SmallTokenizer();
   SquadData data{"dev.json", {}, {}};
   const std::string filler(1 << 20, ' ');  // pieces of 4 MiB: several of them
@@ -320,17 +323,17 @@ TEST(SquadWindows, ManyContextsKeepTheirQuestions) {
     for (int q = 0; q < c % 3; ++q)
       data.questions.push_back({letter + std::to_string(q), "x", c, {{letter, static_cast<int32_t>(filler.size())}}});
   }
-  SquadWindows windows;
-  windows.keep_places = true;
-  AddSquadWindows(data, *tokenizer, {16, 2}, windows);
-  ASSERT_EQ(windows.windows.size(), data.questions.size());
-  EXPECT_EQ(windows.places.size(), data.contexts.size());
-  for (size_t i = 0; i < windows.windows.size(); ++i) {
+  SquadExcerpts excerpts;
+  excerpts.keep_places = true;
+  AddSquadExcerpts(data, *tokenizer, {16, 2}, excerpts);
+  ASSERT_EQ(excerpts.excerpts.size(), data.questions.size());
+  EXPECT_EQ(excerpts.places.size(), data.contexts.size());
+  for (size_t i = 0; i < excerpts.excerpts.size(); ++i) {
     const SquadQuestion& question = data.questions[i];
-    EXPECT_EQ(windows.windows[i].question, static_cast<int32_t>(i));
-    EXPECT_EQ(windows.set.ids(static_cast<int64_t>(i))[3], tokenizer->Id(question.id.substr(0, 1)));
-    EXPECT_EQ(windows.set.span(static_cast<int64_t>(i)), (std::pair{3, 3}));
-    EXPECT_EQ(windows.places[static_cast<size_t>(question.context)][0].first, 1 << 20);
+    EXPECT_EQ(excerpts.excerpts[i].question, static_cast<int32_t>(i));
+    EXPECT_EQ(excerpts.set.ids(static_cast<int64_t>(i))[3], tokenizer->Id(question.id.substr(0, 1)));
+    EXPECT_EQ(excerpts.set.span(static_cast<int64_t>(i)), (std::pair{3, 3}));
+    EXPECT_EQ(excerpts.places[static_cast<size_t>(question.context)][0].first, 1 << 20);
   }
 }
 

@@ -56,39 +56,39 @@ SquadData Data() {
   return data;
 }
 
-SquadWindows WindowsOf(const SquadData& data) {
-  SquadWindows windows;
-  windows.keep_places = true;
-  AddSquadWindows(data, *SmallTokenizer(), {10, 2}, windows);
-  return windows;
+SquadExcerpts ExcerptsOf(const SquadData& data) {
+  SquadExcerpts excerpts;
+  excerpts.keep_places = true;
+  AddSquadExcerpts(data, *SmallTokenizer(), {10, 2}, excerpts);
+  return excerpts;
 }
 
 EvaluateOptions QuietInBatchesOf(int batch_size) { return {.batch_size = batch_size, .progress = false}; }
 
-TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
+TEST(EvaluateQuestionAnswering, SearchesEveryExcerptOfAQuestion) {
   const SquadData data = Data();
-  const SquadWindows windows = WindowsOf(data);
-  ASSERT_GT(windows.set.size(), 6);
+  const SquadExcerpts excerpts = ExcerptsOf(data);
+  ASSERT_GT(excerpts.set.size(), 6);
   const AnswerOptions answering{4, 3, true, 0.1};
-  // By hand, window by window.
+  // By hand, excerpt by excerpt.
   std::vector<AnswerSearch> searches(data.questions.size(), AnswerSearch(answering));
-  for (int64_t i = 0; i < windows.set.size(); ++i) {
+  for (int64_t i = 0; i < excerpts.set.size(); ++i) {
     std::vector<float> starts, ends;
-    for (const int32_t id : windows.set.ids(i)) {
+    for (const int32_t id : excerpts.set.ids(i)) {
       const auto position = static_cast<int32_t>(starts.size());
       starts.push_back(FormulaAnswers::Start(id, position));
       ends.push_back(FormulaAnswers::End(id, position));
     }
-    const SquadWindow& window = windows.windows[static_cast<size_t>(i)];
-    const auto question = static_cast<size_t>(window.question);
-    searches[question].AddWindow(starts, ends, window,
-                                 windows.places[static_cast<size_t>(data.questions[question].context)]);
+    const SquadExcerpt& excerpt = excerpts.excerpts[static_cast<size_t>(i)];
+    const auto question = static_cast<size_t>(excerpt.question);
+    searches[question].AddExcerpt(starts, ends, excerpt,
+                                  excerpts.places[static_cast<size_t>(data.questions[question].context)]);
   }
   FormulaAnswers model;
   double loss = -1;
   for (const int batch_size : {1, 2, 5, 100}) {
     const AnswerEvaluation result =
-        EvaluateQuestionAnswering(model, data, windows, answering, QuietInBatchesOf(batch_size), true);
+        EvaluateQuestionAnswering(model, data, excerpts, answering, QuietInBatchesOf(batch_size), true);
     ASSERT_EQ(result.answers.size(), data.questions.size());
     for (size_t q = 0; q < result.answers.size(); ++q) {
       const FoundAnswer want = searches[q].Finish(), &got = result.answers[q];
@@ -102,9 +102,9 @@ TEST(EvaluateQuestionAnswering, SearchesEveryWindowOfAQuestion) {
     EXPECT_EQ(metrics["eval_NoAns_total"], 1);
     for (const std::string& key : EvaluationKeys(model.config(), Task::kQuestionAnswering, {}, true))
       EXPECT_TRUE(metrics.contains(key)) << key;
-    EXPECT_EQ(metrics["eval_samples"], windows.set.size());
+    EXPECT_EQ(metrics["eval_samples"], excerpts.set.size());
     if (loss < 0) loss = metrics["eval_loss"];
-    EXPECT_NEAR(metrics["eval_loss"].get<double>(), loss, 1e-6) << "a mean over windows, however they are batched";
+    EXPECT_NEAR(metrics["eval_loss"].get<double>(), loss, 1e-6) << "a mean over excerpts, however they are batched";
   }
 }
 
@@ -112,7 +112,7 @@ TEST(EvaluateQuestionAnswering, UnscoredThereAreOnlyAnswers) {
   const SquadData data = Data();
   FormulaAnswers model;
   const AnswerEvaluation result =
-      EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, QuietInBatchesOf(8), false);
+      EvaluateQuestionAnswering(model, data, ExcerptsOf(data), {}, QuietInBatchesOf(8), false);
   EXPECT_EQ(result.answers.size(), 4U);
   EXPECT_FALSE(result.evaluation.metrics.contains("eval_loss"));
   EXPECT_FALSE(result.evaluation.metrics.contains("eval_exact"));
@@ -123,7 +123,7 @@ TEST(EvaluateQuestionAnswering, NamesTheQuestionWhereTheModelFails) {
   const SquadData data = Data();
   FormulaAnswers model;
   model.scale = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(ErrorOf([&] { EvaluateQuestionAnswering(model, data, WindowsOf(data), {}, QuietInBatchesOf(8), true); }),
+  EXPECT_THAT(ErrorOf([&] { EvaluateQuestionAnswering(model, data, ExcerptsOf(data), {}, QuietInBatchesOf(8), true); }),
               HasSubstr("question \"q1\": the model's output is not finite"));
 }
 
@@ -132,7 +132,7 @@ TEST(AnswerFiles, HoldTextsOfTheContext) {
   const SquadData data = Data();
   FormulaAnswers model;
   const AnswerEvaluation result =
-      EvaluateQuestionAnswering(model, data, WindowsOf(data), {4, 3, true, 0}, QuietInBatchesOf(8), true);
+      EvaluateQuestionAnswering(model, data, ExcerptsOf(data), {4, 3, true, 0}, QuietInBatchesOf(8), true);
   std::vector<FoundAnswer> answers = result.answers;
   answers[3].answer = {0, 3, 0, 0};
   WriteAnswerFiles(data, answers, true, folder.path(), "x_");

@@ -1,8 +1,8 @@
-// Any bytes as SQuAD: questions whose answers are where they say, and windows of them, or an Error of one line.
+// Any bytes as SQuAD: questions whose answers are where they say, and excerpts of them, or an Error of one line.
 #include "data/answer_search.h"
 #include "data/small_tokenizer.h"
 #include "data/squad.h"
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/parses.h"
 #include "text/code_points.h"
@@ -26,23 +26,23 @@ void CheckData(const SquadData& data) {
   }
 }
 
-void CheckWindows(const SquadData& data, const WindowOptions& options) {
+void CheckExcerpts(const SquadData& data, const ExcerptOptions& options) {
   static const std::shared_ptr<const Tokenizer> tokenizer = testing::SmallTokenizer();
-  SquadWindows windows;
-  windows.keep_places = true;
-  AddSquadWindows(data, *tokenizer, options, windows);
+  SquadExcerpts excerpts;
+  excerpts.keep_places = true;
+  AddSquadExcerpts(data, *tokenizer, options, excerpts);
   AnswerSearch search({5, 3, true, 0});
-  for (size_t i = 0; i < windows.windows.size(); ++i) {
-    const SquadWindow& window = windows.windows[i];
-    const int length = windows.set.length(static_cast<int64_t>(i));
-    const auto [start, end] = windows.set.span(static_cast<int64_t>(i));
-    Check(length <= options.max_seq_length, "windows fit");
+  for (size_t i = 0; i < excerpts.excerpts.size(); ++i) {
+    const SquadExcerpt& excerpt = excerpts.excerpts[i];
+    const int length = excerpts.set.length(static_cast<int64_t>(i));
+    const auto [start, end] = excerpts.set.span(static_cast<int64_t>(i));
+    Check(length <= options.max_seq_length, "excerpts fit");
     Check(start >= 0 && end < length && (start == 0) == (end == 0), "labels are tokens");
     const TokenPlaces& places =
-        windows.places[static_cast<size_t>(data.questions[static_cast<size_t>(window.question)].context)];
+        excerpts.places[static_cast<size_t>(data.questions[static_cast<size_t>(excerpt.question)].context)];
     std::vector<float> logits(static_cast<size_t>(length));
     for (size_t t = 0; t < logits.size(); ++t) logits[t] = static_cast<float>((t * 7 + i) % 5);
-    search.AddWindow(logits, logits, window, places);
+    search.AddExcerpt(logits, logits, excerpt, places);
   }
   const FoundAnswer found = search.Finish();
   Check(!found.best.empty() && found.best.size() == found.probabilities.size(), "something is found");
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     testing::Parses([&] {
       const SquadData read = ReadSquad(file.path(), use);
       CheckData(read);
-      CheckWindows(read, {12, 2});
+      CheckExcerpts(read, {12, 2});
     });
   }
   testing::Parses([&] { Check(!ReadSquadReferences(file.path()).empty(), "there are references"); });

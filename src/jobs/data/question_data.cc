@@ -39,11 +39,11 @@ void AddPairs(SquadData& data, const TrainOptions& options, size_t file) {
         without);
 }
 
-QuestionSet WithWindows(SquadData data, const Tokenizer& tokenizer, const WindowOptions& window) {
+QuestionSet WithExcerpts(SquadData data, const Tokenizer& tokenizer, const ExcerptOptions& excerpt) {
   QuestionSet questions;
   questions.data = std::move(data);
-  questions.windows.keep_places = true;
-  AddSquadWindows(questions.data, tokenizer, window, questions.windows);
+  questions.excerpts.keep_places = true;
+  AddSquadExcerpts(questions.data, tokenizer, excerpt, questions.excerpts);
   return questions;
 }
 
@@ -54,18 +54,18 @@ SquadUse LabelledUse(const AnswerOptions& answers) {
 }
 
 QuestionSet ReadQuestions(const std::string& path, SquadUse use, int64_t limit, const Tokenizer& tokenizer,
-                          const WindowOptions& window) {
-  return WithWindows(ReadSquad(path, use, limit), tokenizer, window);
+                          const ExcerptOptions& excerpt) {
+  return WithExcerpts(ReadSquad(path, use, limit), tokenizer, excerpt);
 }
 
 QuestionData ReadQuestionData(const TrainOptions& options, bool do_eval, const Tokenizer& tokenizer,
                               const ModelConfig& config) {
-  const WindowOptions window = options.answers.Windows(SequenceLimit(options.max_seq_length, config));
+  const ExcerptOptions excerpt = options.answers.Excerpts(SequenceLimit(options.max_seq_length, config));
   const SquadUse use = LabelledUse(options.answers);
   const bool split = options.validation_split_percentage > 0;
   QuestionData questions;
   SquadData validation;  // of the split
-  SquadWindows train;
+  SquadExcerpts train;
   int64_t left = options.max_train_samples;
   for (size_t file = 0; file < options.train_files.size(); ++file) {
     if (options.max_train_samples > 0 && left == 0) break;
@@ -73,19 +73,19 @@ QuestionData ReadQuestionData(const TrainOptions& options, bool do_eval, const T
     if (split) validation = SplitQuestions(data, options);
     left -= std::min(left, static_cast<int64_t>(data.questions.size()));
     AddPairs(data, options, file);
-    AddSquadWindows(data, tokenizer, window, train);
+    AddSquadExcerpts(data, tokenizer, excerpt, train);
   }
   if (train.within_words > 0)
     Warn("training questions whose answer begins or ends inside a word: {}; the words around it are its label",
          train.within_words);
   questions.train = std::move(train.set);
   if (split) {
-    questions.validation = WithWindows(std::move(validation), tokenizer, window);
+    questions.validation = WithExcerpts(std::move(validation), tokenizer, excerpt);
   } else if (do_eval) {
-    questions.validation = ReadQuestions(options.validation_file, use, options.max_eval_samples, tokenizer, window);
+    questions.validation = ReadQuestions(options.validation_file, use, options.max_eval_samples, tokenizer, excerpt);
   }
   if (options.do_predict)
-    questions.test = ReadQuestions(options.test_file, SquadUse::kQuestionsOnly, 0, tokenizer, window);
+    questions.test = ReadQuestions(options.test_file, SquadUse::kQuestionsOnly, 0, tokenizer, excerpt);
   return questions;
 }
 

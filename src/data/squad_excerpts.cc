@@ -1,4 +1,4 @@
-#include "data/squad_windows.h"
+#include "data/squad_excerpts.h"
 
 #include <algorithm>
 
@@ -37,31 +37,31 @@ bool BetweenWords(const SquadAnswer& answer, const TokenPlaces& places) {
 }
 
 void AddQuestion(const SquadData& data, size_t number, const Encoding& question, const Encoding& context,
-                 const Tokenizer& tokenizer, const WindowOptions& options, SquadWindows& out) {
+                 const Tokenizer& tokenizer, const ExcerptOptions& options, SquadExcerpts& out) {
   const SquadQuestion& asked = data.questions[number];
   const auto fail = [&](const char* what) { Fail("{}: question \"{}\": {}", data.path, Shown(asked.id, 60), what); };
   if (question.ids.empty()) fail("\"question\" has no tokens");
   if (context.ids.empty()) fail("\"context\" has no tokens");
   const auto question_tokens = static_cast<int64_t>(question.ids.size());
-  const WindowLayout layout = LayoutOf(tokenizer, question_tokens);
+  const ExcerptLayout layout = LayoutOf(tokenizer, question_tokens);
   const auto first = static_cast<int32_t>(layout.first);
   if (layout.apart && !asked.answers.empty()) out.within_words += !BetweenWords(asked.answers[0], context.offsets);
-  std::vector<ContextWindow> windows;
+  std::vector<ContextExcerpt> excerpts;
   try {
-    windows = CutContext(question_tokens, static_cast<int64_t>(context.ids.size()), layout, options);
+    excerpts = CutContext(question_tokens, static_cast<int64_t>(context.ids.size()), layout, options);
   } catch (const Error& error) {
     fail(error.what());
   }
-  for (const ContextWindow& window : windows) {
-    const WindowSequence sequence = MakeWindow(question.ids, context.ids, window, tokenizer);
+  for (const ContextExcerpt& excerpt : excerpts) {
+    const ExcerptSequence sequence = MakeExcerpt(question.ids, context.ids, excerpt, tokenizer);
     if (layout.apart) {
       out.set.AddWords(sequence.ids, sequence.question);
     } else {
       out.set.Add(sequence.ids, sequence.type_ids);
     }
-    const auto [start, end] = LabelWindow(asked, context.offsets, window, first);
+    const auto [start, end] = LabelExcerpt(asked, context.offsets, excerpt, first);
     out.set.AddSpan(start, end);
-    out.windows.push_back({static_cast<int32_t>(number), first, window});
+    out.excerpts.push_back({static_cast<int32_t>(number), first, excerpt});
   }
 }
 
@@ -73,18 +73,18 @@ bool IsWhiteSpace(std::string_view code_point) {
 
 }  // namespace
 
-int DocStride(const WindowOptions& options) {
+int DocStride(const ExcerptOptions& options) {
   constexpr int kHfStride = 128;
   return options.doc_stride >= 0 ? options.doc_stride : std::min(kHfStride, options.max_seq_length / 3);
 }
 
-void CutQuestion(const WindowOptions& options, const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
+void CutQuestion(const ExcerptOptions& options, const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
   if (options.max_query_length == 0 || std::ssize(ids) <= options.max_query_length) return;
   if (tokenizer.truncates_left()) ids.erase(ids.begin(), ids.end() - options.max_query_length);
   ids.resize(static_cast<size_t>(options.max_query_length));
 }
 
-WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
+ExcerptLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
   const bool from_end = tokenizer.truncates_left();
   if (tokenizer.character_vocab_size() > 0) return {/*apart=*/true, /*first=*/1, /*others=*/1, from_end};
   const TextTemplate::Form& form = tokenizer.text_template().two;
@@ -92,15 +92,15 @@ WindowLayout LayoutOf(const Tokenizer& tokenizer, int64_t question_tokens) {
   return {/*apart=*/false, first, first + static_cast<int64_t>(form.after.size()), from_end};
 }
 
-std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_tokens, const WindowLayout& layout,
-                                      const WindowOptions& options) {
+std::vector<ContextExcerpt> CutContext(int64_t question_tokens, int64_t context_tokens, const ExcerptLayout& layout,
+                                       const ExcerptOptions& options) {
   const int64_t room = options.max_seq_length - layout.others, stride = DocStride(options);
   if (layout.apart && question_tokens >= options.max_seq_length)
     Fail("the question has {} tokens, expected at most {} (max_seq_length {})", question_tokens,
          options.max_seq_length - 1, options.max_seq_length);
   if (room >= context_tokens) return {{0, static_cast<int32_t>(context_tokens)}};
   if (room <= stride && layout.apart)
-    Fail("the context has {} tokens and windows of it would not get on: max_seq_length {}, doc_stride {}",
+    Fail("the context has {} tokens and excerpts of it would not get on: max_seq_length {}, doc_stride {}",
          context_tokens, options.max_seq_length, stride);
   if (room <= stride)
     Fail(
@@ -108,24 +108,25 @@ std::vector<ContextWindow> CutContext(int64_t question_tokens, int64_t context_t
         "it",
         question_tokens, std::max<int64_t>(0, question_tokens + room - stride - 1), options.max_seq_length, stride,
         OptionName{"max_query_length"});
-  std::vector<ContextWindow> windows;
+  std::vector<ContextExcerpt> excerpts;
   for (int64_t begin = 0, end = 0; end < context_tokens; begin += room - stride) {
     end = std::min(begin + room, context_tokens);
-    windows.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+    excerpts.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end)});
   }
   if (layout.from_end) {
     const auto tokens = static_cast<int32_t>(context_tokens);
-    for (ContextWindow& window : windows) window = {tokens - window.end, tokens - window.begin};
-    std::reverse(windows.begin(), windows.end());
+    for (ContextExcerpt& excerpt : excerpts) excerpt = {tokens - excerpt.end, tokens - excerpt.begin};
+    std::reverse(excerpts.begin(), excerpts.end());
   }
-  return windows;
+  return excerpts;
 }
 
-WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int32_t> context,
-                          const ContextWindow& window, const Tokenizer& tokenizer) {
-  WindowSequence sequence;
+ExcerptSequence MakeExcerpt(std::span<const int32_t> question, std::span<const int32_t> context,
+                            const ContextExcerpt& excerpt, const Tokenizer& tokenizer) {
+  ExcerptSequence sequence;
   std::vector<int32_t>& ids = sequence.ids;
-  const auto part = context.subspan(static_cast<size_t>(window.begin), static_cast<size_t>(window.end - window.begin));
+  const auto part =
+      context.subspan(static_cast<size_t>(excerpt.begin), static_cast<size_t>(excerpt.end - excerpt.begin));
   if (LayoutOf(tokenizer, /*question_tokens=*/0).apart) {
     sequence.question.push_back(DistinctWords::kStart);
     sequence.question.insert(sequence.question.end(), question.begin(), question.end());
@@ -153,16 +154,16 @@ WindowSequence MakeWindow(std::span<const int32_t> question, std::span<const int
   return sequence;
 }
 
-std::pair<int32_t, int32_t> LabelWindow(const SquadQuestion& question, const TokenPlaces& places,
-                                        const ContextWindow& window, int32_t first) {
+std::pair<int32_t, int32_t> LabelExcerpt(const SquadQuestion& question, const TokenPlaces& places,
+                                         const ContextExcerpt& excerpt, int32_t first) {
   if (question.answers.empty()) return {0, 0};
   const SquadAnswer& answer = question.answers[0];
   const int32_t begin = answer.start, end = begin + static_cast<int32_t>(CountCodePoints(answer.text));
-  if (places[static_cast<size_t>(window.begin)].first > begin ||
-      places[static_cast<size_t>(window.end) - 1].second < end)
+  if (places[static_cast<size_t>(excerpt.begin)].first > begin ||
+      places[static_cast<size_t>(excerpt.end) - 1].second < end)
     return {0, 0};
   // Both are sorted, as tokens follow one another.
-  const auto from = places.begin() + window.begin, to = places.begin() + window.end;
+  const auto from = places.begin() + excerpt.begin, to = places.begin() + excerpt.end;
   const auto after_start =
       std::upper_bound(from, to, begin, [](int32_t at, const auto& place) { return at < place.first; });
   const auto at_end = std::lower_bound(from, to, end, [](const auto& place, int32_t at) { return place.second < at; });
@@ -180,8 +181,8 @@ Encoding EncodeBare(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.Encode(text, {}, {.add_special_tokens = false});
 }
 
-void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const WindowOptions& options,
-                     SquadWindows& windows) {
+void AddSquadExcerpts(const SquadData& data, const Tokenizer& tokenizer, const ExcerptOptions& options,
+                      SquadExcerpts& excerpts) {
   const EncodeOptions bare{.add_special_tokens = false};
   for (Piece piece = NextPiece(data, {}); piece.begin < data.contexts.size(); piece = NextPiece(data, piece)) {
     const std::vector<std::string> texts(data.contexts.begin() + static_cast<int64_t>(piece.begin),
@@ -193,16 +194,16 @@ void AddSquadWindows(const SquadData& data, const Tokenizer& tokenizer, const Wi
     std::vector<Encoding> questions = EncodeAll(tokenizer, asked, {}, bare);
     if (tokenizer.character_vocab_size() > 0) {
       for (std::vector<Encoding>* encodings : {&contexts, &questions})
-        for (Encoding& encoding : *encodings) encoding.ids = windows.set.words().Numbers(encoding);
+        for (Encoding& encoding : *encodings) encoding.ids = excerpts.set.words().Numbers(encoding);
     }
     for (size_t q = 0; q < questions.size(); ++q) {
       CutQuestion(options, tokenizer, questions[q].ids);
       const size_t number = piece.first_question + q;
       const auto context = static_cast<size_t>(data.questions[number].context) - piece.begin;
-      AddQuestion(data, number, questions[q], contexts[context], tokenizer, options, windows);
+      AddQuestion(data, number, questions[q], contexts[context], tokenizer, options, excerpts);
     }
-    if (!windows.keep_places) continue;
-    for (Encoding& context : contexts) windows.places.push_back(std::move(context.offsets));
+    if (!excerpts.keep_places) continue;
+    for (Encoding& context : contexts) excerpts.places.push_back(std::move(context.offsets));
   }
 }
 

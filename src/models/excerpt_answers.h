@@ -6,16 +6,16 @@
 namespace lshformer {
 
 // The outputs of a question answering model for one batch, which both outlive it.
-class WindowAnswers {
+class ExcerptAnswers {
  public:
-  WindowAnswers(const PackedBatch& batch, const ModelOutput& output)
+  ExcerptAnswers(const PackedBatch& batch, const ModelOutput& output)
       : batch_(batch),
         output_(output),
         starts_(output.start_logits.contiguous()),
         ends_(output.end_logits.contiguous()) {}
-  // Adds sequence b, which is `window` of a context with `places`. False, and nothing is added, where an output is not
+  // Adds sequence b, which is `excerpt` of a context with `places`. False, and nothing is added, where an output is not
   // finite.
-  bool AddTo(AnswerSearch& search, int b, const SquadWindow& window, const TokenPlaces& places) const;
+  bool AddTo(AnswerSearch& search, int b, const SquadExcerpt& excerpt, const TokenPlaces& places) const;
 
  private:
   const PackedBatch& batch_;

@@ -1,13 +1,13 @@
-#include "models/window_answers.h"
+#include "models/excerpt_answers.h"
 
 namespace lshformer {
 
-bool WindowAnswers::AddTo(AnswerSearch& search, int b, const SquadWindow& window, const TokenPlaces& places) const {
+bool ExcerptAnswers::AddTo(AnswerSearch& search, int b, const SquadExcerpt& excerpt, const TokenPlaces& places) const {
   const auto sequence = static_cast<size_t>(b);
   if (!output_.beams.empty()) {
     const AnswerBeam& beam = output_.beams[sequence];
     if (!AllFinite(beam)) return false;
-    search.AddWindow(beam, window, places);
+    search.AddExcerpt(beam, excerpt, places);
     return true;
   }
   const int32_t begin = batch_.tokens.cu_seqlens[sequence];
@@ -15,7 +15,7 @@ bool WindowAnswers::AddTo(AnswerSearch& search, int b, const SquadWindow& window
   const std::span<const float> start(starts_.data_ptr<float>() + begin, length);
   const std::span<const float> end(ends_.data_ptr<float>() + begin, length);
   if (!AllFinite(start) || !AllFinite(end)) return false;
-  search.AddWindow(start, end, window, places);
+  search.AddExcerpt(start, end, excerpt, places);
   return true;
 }
 
