@@ -12,8 +12,8 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 # of cmake/dependencies.cmake, which are looked for only where a layer that is built uses them.
 # ONEDNN_FOLDERS: sources below them need oneDNN and are left out where no layer that uses it is built.
 # The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD), the tests' too, but not the kernels,
-# which include themselves, once for each instruction set, nor layers with libtorch: the program that does without it links
-# those of their sources that it needs.
+# which include themselves, once for each instruction set. The program that does without libtorch links, of the layers with it,
+# tables of options, sources that do not reach it, and the few that src/CMakeLists.txt names: these stay by themselves.
 function(lshformer_layer name)
   cmake_parse_arguments(LAYER "" "LEVEL" "DEPENDS;USES;ONEDNN_FOLDERS" ${ARGN})
   foreach(dependency IN LISTS LAYER_DEPENDS)
@@ -107,7 +107,6 @@ function(lshformer_make_layer name)
     target_link_libraries(lshformer_${name} PUBLIC ${lshformer_${package}_targets})
   endforeach()
   if("libtorch" IN_LIST USES)
-    set_target_properties(lshformer_${name} PROPERTIES UNITY_BUILD OFF)
     set(extra)
     if(name STREQUAL "ops" AND "CLI11" IN_LIST LSHFORMER_PACKAGES)  # takes three seconds in each file of cli
       set(extra EXTRA <CLI/CLI.hpp>)
@@ -115,6 +114,19 @@ function(lshformer_make_layer name)
         $<TARGET_PROPERTY:${lshformer_CLI11_targets},INTERFACE_INCLUDE_DIRECTORIES>)
     endif()
     lshformer_reuse_torch_header(lshformer_${name} ${extra})
+    foreach(source IN LISTS sources)
+      lshformer_reaches_torch(${source} reaches)
+      if(NOT reaches OR source MATCHES "options\\.cc$")
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      elseif(name STREQUAL "models")  # families use the same names, each for its own: a folder at a time
+        get_filename_component(folder ${source} DIRECTORY)
+        get_filename_component(folder ${folder} NAME)
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+      endif()
+    endforeach()
+    if(name STREQUAL "models")
+      set_target_properties(lshformer_models PROPERTIES UNITY_BUILD_MODE GROUP)
+    endif()
   elseif(name STREQUAL "base")
     target_precompile_headers(lshformer_base PRIVATE ${LSHFORMER_SLOW_HEADERS})
   elseif(name STREQUAL "kernels")  # includes none of them

@@ -23,14 +23,14 @@ constexpr int64_t kMostTrainingTexts = 100'000;
 constexpr int64_t kHeldOutOf = 4;                // one text of so many
 constexpr int64_t kShortestUseful = 2 * 16 + 2;  // tokens: from here on some setting is not exact
 
-struct Text {
+struct TextRow {
   std::string text;
   std::optional<std::string> pair;  // a question's context is its pair
 };
 
 // At most `most` that are not blank.
-std::vector<Text> ReadTexts(const std::vector<std::string>& files, int64_t most) {
-  std::vector<Text> texts;
+std::vector<TextRow> ReadTexts(const std::vector<std::string>& files, int64_t most) {
+  std::vector<TextRow> texts;
   if (files.empty()) {
     for (const std::string_view text : SampleTexts()) texts.push_back({std::string(text), std::nullopt});
     return texts;
@@ -38,7 +38,8 @@ std::vector<Text> ReadTexts(const std::vector<std::string>& files, int64_t most)
   for (const std::string& file : files) {
     RowReader reader(file, /*line_by_line=*/true);
     const size_t before = texts.size();
-    for (Text row; static_cast<int64_t>(texts.size()) < most && reader.Next(row.text, &row.pair);) texts.push_back(row);
+    for (TextRow row; static_cast<int64_t>(texts.size()) < most && reader.Next(row.text, &row.pair);)
+      texts.push_back(row);
     if (texts.size() == before && static_cast<int64_t>(before) < most)
       Fail("{}: holds no text to calibrate on", Shown(file, 120));
   }
@@ -53,7 +54,7 @@ std::string FirstWords(const std::string& text) {
 }
 
 // Of a model that reads words: a text without a pair is a context, and its first words the question.
-void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
+void AddContexts(const std::vector<TextRow>& texts, const Tokenizer& tokenizer, int64_t limit, CalibrationTexts& into) {
   SquadData data;
   data.path = "calibration texts";
   for (const auto& [text, pair] : texts) {
@@ -69,7 +70,7 @@ void AddContexts(const std::vector<Text>& texts, const Tokenizer& tokenizer, int
   into.set = std::move(excerpts.set);
 }
 
-void AddTokens(const std::vector<Text>& texts, const Tokenizer& tokenizer, int64_t limit, int64_t most_pairs,
+void AddTokens(const std::vector<TextRow>& texts, const Tokenizer& tokenizer, int64_t limit, int64_t most_pairs,
                CalibrationTexts& into) {
   int64_t pairs = 0;
   for (const auto& [text, pair] : texts) {
@@ -87,8 +88,8 @@ CalibrationTexts Encoded(const std::vector<std::string>& files, int64_t most, in
                          const Tokenizer& tokenizer, const ModelConfig& config, int64_t max_seq_length) {
   CalibrationTexts texts;
   texts.files = files;
-  const std::vector<Text> rows = ReadTexts(files, most);
-  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const Text& row) { return row.pair.has_value(); });
+  const std::vector<TextRow> rows = ReadTexts(files, most);
+  texts.pairs = std::all_of(rows.begin(), rows.end(), [](const TextRow& row) { return row.pair.has_value(); });
   const int64_t limit = SequenceLimit(static_cast<int>(max_seq_length), config);
   if (tokenizer.character_vocab_size() > 0) {
     AddContexts(rows, tokenizer, limit, texts);

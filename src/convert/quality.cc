@@ -17,7 +17,7 @@
 namespace lshformer {
 namespace {
 
-constexpr int kTimedRuns = 5;
+constexpr int kWholeRuns = 5;
 constexpr int64_t kLongestRecall = 1024;  // its readable form takes time with the square
 
 constexpr int64_t kEnoughWords = 1000;  // for their loss to tell attentions apart better than tokens' cosines do
@@ -157,11 +157,11 @@ std::function<void()> RunAs(const AttentionSite& site, const AttentionSpec& spec
 // What runs of one attention took, site by site.
 struct Times {
   double least = 0;                                                 // Σ of the least
-  std::vector<double> runs = std::vector<double>(kTimedRuns, 0.0);  // Σ of each run
+  std::vector<double> runs = std::vector<double>(kWholeRuns, 0.0);  // Σ of each run
 
   void Add(const std::vector<double>& of_site) {
     least += *std::min_element(of_site.begin(), of_site.end());
-    for (int run = 0; run < kTimedRuns; ++run) runs[run] += of_site[run];
+    for (int run = 0; run < kWholeRuns; ++run) runs[run] += of_site[run];
   }
 };
 
@@ -188,8 +188,8 @@ void QualityMeter::MeasureTimes(const LayerDirections& directions, const std::ve
       run.push_back(Is<DenseAttention>(spec) ? std::function<void()>() : RunAs(site, spec, directions));
     }
     run.push_back(RunAs(site, AttentionSpec{}, directions));
-    std::vector<std::vector<double>> seconds(run.size(), std::vector<double>(kTimedRuns, 0.0));
-    for (int i = -1; i < kTimedRuns; ++i) {  // the first time directions are drawn
+    std::vector<std::vector<double>> seconds(run.size(), std::vector<double>(kWholeRuns, 0.0));
+    for (int i = -1; i < kWholeRuns; ++i) {  // the first time directions are drawn
       for (size_t c = 0; c < run.size(); ++c) {
         if (!run[c]) continue;
         const auto begin = std::chrono::steady_clock::now();
@@ -204,7 +204,7 @@ void QualityMeter::MeasureTimes(const LayerDirections& directions, const std::ve
   for (size_t c = 0; c < candidates.size(); ++c) {
     candidates[c]->time_fraction = times[c].least / exact.least;
     std::vector<double> shares;
-    for (int i = 0; i < kTimedRuns; ++i) shares.push_back(times[c].runs[i] / exact.runs[i]);
+    for (int i = 0; i < kWholeRuns; ++i) shares.push_back(times[c].runs[i] / exact.runs[i]);
     candidates[c]->time_spread = StandardDeviation(shares);
   }
 }

@@ -11,7 +11,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-std::vector<BFloat16> Rounded(const torch::Tensor& x) {
+std::vector<BFloat16> Bfloat16Of(const torch::Tensor& x) {
   std::vector<BFloat16> rounded(static_cast<size_t>(x.numel()));
   RoundRows(x.data_ptr<float>(), x.size(1), x.size(0), x.size(1), rounded.data());
   return rounded;
@@ -31,7 +31,7 @@ struct DecoderCrossEntropyOp : torch::autograd::Function<DecoderCrossEntropyOp> 
       const DecoderLoss<T> call{h, w, bias.data_ptr<float>(), hidden.size(1), weight.size(0), labels};
       return RunDecoderLoss(call, wants_gradients ? &gradients : nullptr);
     };
-    const double loss = bf16 ? run(Rounded(hidden).data(), Rounded(weight).data())
+    const double loss = bf16 ? run(Bfloat16Of(hidden).data(), Bfloat16Of(weight).data())
                              : run(hidden.data_ptr<float>(), weight.data_ptr<float>());
     context->save_for_backward(kept);
     return torch::full({}, loss, hidden.options());

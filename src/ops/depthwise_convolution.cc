@@ -35,7 +35,7 @@ struct DepthwiseConvolutionOp : torch::autograd::Function<DepthwiseConvolutionOp
   }
 };
 
-void Check(const torch::Tensor& x, const torch::Tensor& weight, const std::vector<int32_t>& cu_seqlens) {
+void CheckConvolution(const torch::Tensor& x, const torch::Tensor& weight, const std::vector<int32_t>& cu_seqlens) {
   if (x.dim() != 2 || weight.dim() != 2 || weight.size(0) != x.size(1) || weight.size(1) % 2 == 0)
     Fail("depthwise convolution: input {}, weight {}, expected [rows, d] and [d, odd width]", c10::str(x.sizes()),
          c10::str(weight.sizes()));
@@ -48,13 +48,13 @@ void Check(const torch::Tensor& x, const torch::Tensor& weight, const std::vecto
 
 torch::Tensor DepthwiseConvolution(const torch::Tensor& x, const torch::Tensor& weight,
                                    const std::vector<int32_t>& cu_seqlens) {
-  Check(x, weight, cu_seqlens);
+  CheckConvolution(x, weight, cu_seqlens);
   return DepthwiseConvolutionOp::apply(x.contiguous(), weight, cu_seqlens);
 }
 
 torch::Tensor DepthwiseConvolutionReference(const torch::Tensor& x, const torch::Tensor& weight,
                                             const std::vector<int32_t>& cu_seqlens) {
-  Check(x, weight, cu_seqlens);
+  CheckConvolution(x, weight, cu_seqlens);
   const int64_t channels = weight.size(0), width = weight.size(1);
   std::vector<torch::Tensor> rows{torch::zeros({0, channels}, x.options())};
   for (size_t b = 0; b + 1 < cu_seqlens.size(); ++b) {

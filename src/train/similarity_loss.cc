@@ -160,7 +160,7 @@ VectorGroups GroupsOf(std::span<const PackedBatch> batches, torch::Tensor vector
 }
 
 // The sequences [begin, end) alone.
-PackedBatch Piece(const PackedBatch& batch, int64_t begin, int64_t end) {
+PackedBatch SequencesBetween(const PackedBatch& batch, int64_t begin, int64_t end) {
   const TokenStream& tokens = batch.tokens;
   PackedBatch piece;
   for (int64_t text = begin; text < end; ++text) {
@@ -215,7 +215,7 @@ torch::Tensor VectorsOf(Model& model, const PackedBatch& batch, const ForwardOpt
   function.run = [&model, batch, forward, pooling = options.pooling](const torch::Tensor& texts, const RowCall& call) {
     ForwardOptions again = forward;
     if (call.again) again.counts = nullptr;
-    return ForwardVectors(model, Piece(batch, call.begin, call.begin + texts.size(0)), again, pooling);
+    return ForwardVectors(model, SequencesBetween(batch, call.begin, call.begin + texts.size(0)), again, pooling);
   };
   for (const auto& [name, parameter] : model.NamedParameters())
     if (parameter.requires_grad()) function.parameters.push_back(parameter);
