@@ -70,9 +70,20 @@ def check_vectors(server):
 
     check("openai", "embeddings, base64", openai_embeddings)
     check("openai", "embeddings, float", lambda m: openai_embeddings(m, encoding_format="float"))
+
+    def late_chunking(openai):
+        own = server.post("/embed_chunks", {"inputs": " ".join(texts), "spans": [[0, len(texts[0])], [len(texts[0]) + 1, len(" ".join(texts))]]})[0]
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="any")
+        found = client.embeddings.create(model="any", input=texts, extra_body={"late_chunking": True})
+        return all(close(one.embedding, chunk["embedding"]) for one, chunk in zip(found.data, own))
+
+    check("openai", "embeddings, late chunking", late_chunking)
     check("openai", "models", lambda m: len(m.OpenAI(base_url=server.url + "/v1", api_key="any").models.list().data) == 1)
     check("huggingface_hub", "feature_extraction",
           lambda m: close(list(m.InferenceClient(server.url).feature_extraction(texts[0])[0]), vectors[0]))
+    check("huggingface_hub", "feature_extraction, options",
+          lambda m: close(list(m.InferenceClient(server.url).feature_extraction(texts[0], normalize=False, truncate=True, encoding_format="float")[0]),
+                          server.post("/embed", {"inputs": texts[0], "normalize": False})[0]))
     check("huggingface_hub", "sentence_similarity",
           lambda m: len(m.InferenceClient(server.url).sentence_similarity(texts[0], other_sentences=texts)) == 2)
     check("requests", "embed", lambda m: m.post(server.url + "/embed", json={"inputs": texts}, timeout=60).json() == vectors)
@@ -100,9 +111,17 @@ def main():
         own = server.post("/fill_mask", {"inputs": text})
         check("huggingface_hub", "fill_mask",
               lambda m: [one.token_str for one in m.InferenceClient(server.url).fill_mask(text)] == [one["token_str"] for one in own])
+        words = ["river", "house"]
+        check("huggingface_hub", "fill_mask, targets and top_k",
+              lambda m: {one.token_str for one in m.InferenceClient(server.url).fill_mask(text, targets=words)} == set(words)
+              and len(m.InferenceClient(server.url).fill_mask(text, top_k=2)) == 2)
     if arguments.labels:
         with Server(arguments.program, [arguments.labels]) as server:
             own = server.post("/predict", {"inputs": "a fine film"})
+            raw = server.post("/predict", {"inputs": "a fine film", "raw_scores": True})
+            check("huggingface_hub", "text_classification, function_to_apply and top_k",
+                  lambda m: [one.score for one in m.InferenceClient(server.url).text_classification(
+                      "a fine film", function_to_apply="none", top_k=1)] == [raw[0]["score"]])
             check("huggingface_hub", "text_classification",
                   lambda m: m.InferenceClient(server.url).text_classification("a fine film")[0].label == own[0]["label"])
     if arguments.questions:
@@ -111,6 +130,9 @@ def main():
             own = server.post("/question_answering", asked)
             check("huggingface_hub", "question_answering",
                   lambda m: m.InferenceClient(server.url).question_answering(**asked).answer == own["answer"])
+            check("huggingface_hub", "question_answering, options",
+                  lambda m: len(m.InferenceClient(server.url).question_answering(
+                      **asked, top_k=3, max_answer_len=5, doc_stride=8, align_to_words=True, handle_impossible_answer=False)) == 3)
     if arguments.ranks:
         with Server(arguments.program, [arguments.ranks]) as server:
             documents = ["the weather", "a long contract"]

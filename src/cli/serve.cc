@@ -22,6 +22,12 @@ struct ServeFlags {
 
 // What a variable of the environment says and no flag does.
 void ReadVariables(const CLI::App& command, ServeOptions& options) {
+  const auto list = [](const char* variable, std::vector<std::string>& values) {
+    const char* value = std::getenv(variable);
+    if (values.empty() && value != nullptr && *value != '\0') values.emplace_back(value);
+  };
+  list("MODEL_ID", options.folders);
+  list("SERVED_MODEL_NAME", options.names);
   for (const auto& [variable, name] : ServeVariables()) {
     const char* value = std::getenv(variable);
     if (value == nullptr || *value == '\0' || command.count(std::string("--") + name) > 0) continue;
@@ -38,7 +44,8 @@ void AddServe(CLI::App& app, CommonFlags& common) {
   CLI::App* command = app.add_subcommand("serve", "a server: models behind an address, over HTTP");
   auto flags = std::make_shared<ServeFlags>();
   ServeOptions& options = flags->options;
-  command->add_option("DIR", options.folders, "checkpoint folders, a model each")->required()->type_name("DIR");
+  command->add_option("DIR", options.folders, "checkpoint folders, a model each; else what MODEL_ID says")
+      ->type_name("DIR");
   const char* group = "Models";
   command->add_option("--task", options.tasks, "what each model is asked, or all; else what its folder is for")
       ->check(

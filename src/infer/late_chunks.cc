@@ -36,6 +36,11 @@ std::vector<ChunkQuery::Pass> PassesOf(const Encoding& tokens, const TextTemplat
   return passes;
 }
 
+int PassLength(const Pipeline& pipeline) {
+  if (pipeline.options().long_text == LongText::kWhole) return pipeline.options().max_seq_length;
+  return static_cast<int>(std::min<int64_t>(pipeline.config().max_position_embeddings, INT32_MAX));
+}
+
 // Takes the states of a text's tokens in their order.
 class ChunkRows {
  public:
@@ -68,7 +73,7 @@ class ChunkRows {
 }  // namespace
 
 Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& text, const EmbedOptions& options,
-                                  std::span<const CodePointSpan> spans) {
+                                  const ChunkOptions& chunks, std::span<const CodePointSpan> spans) {
   return Prepared<ChunkQuery>([&](Outcome<ChunkQuery>& outcome) {
     if (text.empty()) Fail("\"text\" is empty");
     if (!IsValidUtf8(text)) Fail("\"text\": expected UTF-8");
@@ -84,21 +89,28 @@ Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& t
     Encoding tokens = tokenizer.Encode(prompt + text, {}, encode);
     ChunkQuery& query = outcome.value;
     query.options = options;
-    query.passes = PassesOf(tokens, tokenizer.text_template().Of(1), pipeline.options().max_seq_length);
+    query.passes = PassesOf(tokens, tokenizer.text_template().Of(1), PassLength(pipeline));
     const auto shift = static_cast<int32_t>(CountCodePoints(prompt));
     size_t own = 0;  // tokens of the prompt
     while (own < tokens.ids.size() && tokens.offsets[own].first < shift) ++own;
     tokens.Remove(0, own);
     for (auto& [begin, end] : tokens.offsets) begin -= shift, end -= shift;
-    query.chunks = ChunksOf(text, tokens, tokenizer, pipeline.options().chunks, spans);
+    query.chunks = ChunksOf(text, tokens, tokenizer, chunks, spans);
     for (TextChunk& chunk : query.chunks) chunk.first += own, chunk.last += own;
     if (query.chunks.empty()) Fail("\"text\" has no tokens");
   });
 }
 
+int64_t TokensOf(const ChunkQuery& query) {
+  int64_t tokens = 0;
+  for (const ChunkQuery::Pass& pass : query.passes) tokens += std::ssize(pass.text.ids);
+  return tokens;
+}
+
 std::vector<Outcome<std::vector<ChunkVector>>> RunChunks(const Pipeline& pipeline,
                                                          std::span<const ChunkQuery> queries) {
-  constexpr int64_t kForwards = 8;  // whose states are kept
+  // Whose states are kept: of several forward calls, as similar lengths share one.
+  const int64_t most = std::max<int64_t>(pipeline.options().batch_tokens, 32768);
   const auto lead = pipeline.tokenizer().text_template().Of(1).before.size();
   const auto width = static_cast<size_t>(pipeline.config().hidden_size);
   std::vector<Outcome<std::vector<ChunkVector>>> outcomes(queries.size());
@@ -128,7 +140,7 @@ std::vector<Outcome<std::vector<ChunkVector>>> RunChunks(const Pipeline& pipelin
       tokens += std::ssize(pass.text.ids);
       pending.push_back(std::move(query));
       of.emplace_back(number, &pass);
-      if (tokens >= kForwards * pipeline.options().batch_tokens) run();
+      if (tokens >= most) run();
     }
   run();
   for (size_t number = 0; number < queries.size(); ++number)

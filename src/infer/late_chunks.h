@@ -36,9 +36,12 @@ struct ChunkQuery {
   EmbedOptions options;
 };
 
-// `spans`: of Chunking::kSpans. The pipeline is one of feature extraction whose options ask for chunks.
+// `chunks` says where the text is cut, not kNone; `spans`: of Chunking::kSpans. The pipeline is one of feature
+// extraction. A pass has max_seq_length tokens where the pipeline reads whole texts, else as many as the model has
+// positions.
 Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& text, const EmbedOptions& options,
-                                  std::span<const CodePointSpan> spans);
+                                  const ChunkOptions& chunks, std::span<const CodePointSpan> spans);
+int64_t TokensOf(const ChunkQuery& query);  // of all passes
 std::vector<Outcome<std::vector<ChunkVector>>> RunChunks(const Pipeline& pipeline, std::span<const ChunkQuery> queries);
 
 }  // namespace lshformer

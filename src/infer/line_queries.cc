@@ -1,6 +1,7 @@
 #include "infer/line_queries.h"
 
-#include <fmt/core.h>
+#include <fmt/compile.h>
+#include <fmt/format.h>
 
 #include <numeric>
 #include <type_traits>
@@ -46,20 +47,6 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   query = pipeline.PrepareEmbed(input, options);
 }
 
-// [[start, end], …]
-std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where) {
-  std::vector<CodePointSpan> spans;
-  const auto is_place = [](const Json& value) {
-    return value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= INT32_MAX;
-  };
-  for (const Json& span : GetList(object, "spans", where)) {
-    if (!span.is_array() || span.size() != 2 || !is_place(span[0]) || !is_place(span[1]))
-      Fail("{}: \"spans\"[{}]: expected [start, end], got {}", where, spans.size(), ShownValue(span));
-    spans.emplace_back(span[0].get<int32_t>(), span[1].get<int32_t>());
-  }
-  return spans;
-}
-
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ChunkQuery>& query) {
   const TextInput input = ReadText(object, /*pair=*/false, where);
   for (const char* key : {"text_pair", "pooling"})
@@ -67,8 +54,11 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   EmbedOptions options = pipeline.options().embedding;
   if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
   if (HasValue(object, "prompt_name")) options.prompt_name = GetString(object, "prompt_name", where);
-  const bool given = pipeline.options().chunks.chunking == Chunking::kSpans;
-  query = PrepareChunks(pipeline, input.text, options, given ? ReadSpans(object, where) : std::vector<CodePointSpan>());
+  const ChunkOptions& chunks = pipeline.options().chunks;
+  std::vector<CodePointSpan> spans;
+  if (chunks.chunking == Chunking::kSpans)
+    spans = SpansOf(GetList(object, "spans", where), fmt::format("{}: \"spans\"", where));
+  query = PrepareChunks(pipeline, input.text, options, chunks, spans);
 }
 
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ClassifyQuery>& query) {
@@ -96,7 +86,7 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<QuestionQuery>& query) {
   const int top_k = ReadTopK(pipeline, object, pipeline.options().answers.n_best_size, where);
   std::string question = RequiredText(object, "question", where), context = RequiredText(object, "context", where);
-  query = pipeline.PrepareQuestion({std::move(question), std::move(context)}, top_k);
+  query = pipeline.PrepareQuestion({std::move(question), std::move(context)}, {.top_k = top_k});
 }
 
 template <class Query>
@@ -123,15 +113,28 @@ LineQuery<Query> ReadWhole(const Pipeline& pipeline, std::string_view json, std:
 std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // The shortest digits that give the same float back.
+void AppendNumber(float value, fmt::memory_buffer& out) {
+  const size_t begin = out.size();
+  fmt::format_to(fmt::appender(out), FMT_COMPILE("{}"), value);
+  const std::string_view digits(out.data() + begin, out.size() - begin);
+  if (digits.find_first_of(".e") == digits.npos) out.append(std::string_view(".0"));
+}
 std::string Number(float value) {
-  std::string text = fmt::format("{}", value);
-  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+  fmt::memory_buffer out;
+  AppendNumber(value, out);
+  return fmt::to_string(out);
 }
 
 void WriteVector(std::span<const float> vector, const JsonSink& sink) {
-  std::string out = "[";
-  for (size_t i = 0; i < vector.size(); ++i) out += (i == 0 ? "" : ", ") + Number(vector[i]);
-  sink(out + "]");
+  fmt::memory_buffer out;
+  out.reserve(16 * vector.size());
+  out.push_back('[');
+  for (size_t i = 0; i < vector.size(); ++i) {
+    if (i > 0) out.append(std::string_view(", "));
+    AppendNumber(vector[i], out);
+  }
+  out.push_back(']');
+  sink({out.data(), out.size()});
 }
 
 void Begin(const std::string& id, const char* key, const JsonSink& sink) {
@@ -203,9 +206,7 @@ int64_t Tokens(std::span<const Encoding> texts) {
 }  // namespace
 
 int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text) + Tokens(query.further); }
-int64_t TokensAtOnce(const ChunkQuery& query) {
-  return query.passes.empty() ? 0 : std::ssize(query.passes[0].text.ids) * std::ssize(query.passes);
-}
+int64_t TokensAtOnce(const ChunkQuery& query) { return TokensOf(query); }
 int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text) + Tokens(query.further); }
 int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
 int64_t TokensAtOnce(const ChooseQuery& query) { return Tokens(query.options); }

@@ -51,7 +51,7 @@ int64_t AnswerSize(const Pipeline& pipeline, const QuestionQuery& query);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const Embedding& answer, const JsonSink& sink,
                  bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ChunkVector>& answer,
-                 const JsonSink& sink, bool truncated);
+                 const JsonSink& sink, bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const std::vector<ClassScore>& answer,
                  const JsonSink& sink, bool truncated = false);
 void WriteAnswer(const Pipeline& pipeline, const std::string& id, const FilledMasks& answer, const JsonSink& sink,

@@ -1,5 +1,7 @@
 #include "infer/pipeline.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -73,14 +75,16 @@ const char* NameIn(const Choices<Value>& choices, Value value) {
 
 // HF's rule: one label, or each of several that exclude none of the others, is a sigmoid, a regression stays as it is,
 // all else is a softmax.
-std::vector<float> ClassScores(std::span<const float> logits, const ModelConfig& config) {
+ScoreFunction FunctionOf(const ModelConfig& config) {
+  if (config.problem_type == "regression") return ScoreFunction::kNone;
+  return config.num_labels == 1 || config.multi_label() ? ScoreFunction::kSigmoid : ScoreFunction::kSoftmax;
+}
+
+std::vector<float> ClassScores(std::span<const float> logits, ScoreFunction function) {
   std::vector<float> scores(logits.begin(), logits.end());
-  if (config.problem_type == "regression") return scores;
-  if (config.num_labels == 1 || config.multi_label()) {
-    for (float& score : scores) score = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(score))));
-    return scores;
-  }
-  SoftmaxRow(logits, scores);
+  if (function == ScoreFunction::kSoftmax) SoftmaxRow(logits, scores);
+  if (function != ScoreFunction::kSigmoid) return scores;
+  for (float& score : scores) score = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(score))));
   return scores;
 }
 
@@ -257,10 +261,34 @@ Outcome<ClassifyQuery> Pipeline::PrepareClassify(const TextInput& input) const {
   });
 }
 
-Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top_k) const {
+// As HF finds them: the token that is written so, else the one that the word is read as.
+std::vector<int32_t> Pipeline::TargetTokens(std::span<const std::string> targets) const {
+  std::vector<int32_t> tokens;
+  for (const std::string& target : targets) {
+    const std::string place = fmt::format("\"targets\"[{}]", tokens.size());
+    if (!IsValidUtf8(target)) Fail("{}: expected UTF-8", place);
+    int32_t token = tokenizer_->Id(target);
+    if (token < 0) {
+      const std::vector<int32_t> read = EncodeBare(*tokenizer_, target).ids;
+      if (read.size() != 1 || read.front() == tokenizer_->unk_id())
+        Fail("{}: \"{}\" is no token of the model{}", place, Shown(target),
+             read.size() > 1 ? fmt::format("; read as a text it has {}", read.size()) : "");
+      token = read.front();
+    }
+    tokens.push_back(token);
+  }
+  std::ranges::sort(tokens);
+  const auto repeated = std::ranges::unique(tokens);
+  tokens.erase(repeated.begin(), repeated.end());
+  return tokens;
+}
+
+Outcome<FillMaskQuery> Pipeline::PrepareFillMask(const TextInput& input, int top_k,
+                                                 std::span<const std::string> targets) const {
   RequireTask(PredictTask::kFillMask);
   return Prepared<FillMaskQuery>([&](Outcome<FillMaskQuery>& outcome) {
     FillMaskQuery& query = outcome.value;
+    query.targets = TargetTokens(targets);
     query.top_k = top_k == 0 ? options_.top_k : top_k;
     if (query.top_k < 1 || query.top_k > config().vocab_size)
       Fail("\"top_k\": expected 1 to {}, got {}", config().vocab_size, query.top_k);
@@ -346,9 +374,9 @@ std::vector<Outcome<std::vector<ClassScore>>> Pipeline::Run(std::span<const Clas
   const auto part = [](const ClassifyQuery&, std::span<const float> logits) { return Copied(logits); };
   return RunTexts(queries, sequence, part, [&](const ClassifyQuery& query, const std::vector<float>& logits) {
     std::vector<ClassScore> scores;
-    const std::vector<float> all =
-        query.raw_scores ? std::vector<float>(logits.begin(), logits.end()) : ClassScores(logits, config());
-    for (const auto& [label, score] : BestOf(all, static_cast<int>(config().num_labels)))
+    const bool own = query.function == ScoreFunction::kModels;
+    const std::vector<float> all = ClassScores(logits, own ? FunctionOf(config()) : query.function);
+    for (const auto& [label, score] : BestOf(all, query.top_k == 0 ? static_cast<int>(all.size()) : query.top_k))
       scores.push_back({config().label_name(label), score});
     return scores;
   });
@@ -367,6 +395,13 @@ std::vector<Outcome<FilledMasks>> Pipeline::Run(std::span<const FillMaskQuery> q
     for (size_t mask = 0; mask < query.masks.size(); ++mask) {
       SoftmaxRow(logits.subspan(mask * width, width), probabilities);
       std::vector<MaskCandidate>& candidates = filled.candidates.emplace_back();
+      if (!query.targets.empty()) {
+        std::vector<float> of_targets;
+        for (const int32_t token : query.targets) of_targets.push_back(probabilities[static_cast<size_t>(token)]);
+        for (const auto& [place, score] : BestOf(of_targets, query.top_k))
+          candidates.push_back({query.targets[static_cast<size_t>(place)], score});
+        continue;
+      }
       for (const auto& [token, score] : BestOf(probabilities, query.top_k)) candidates.push_back({token, score});
     }
     return filled;
@@ -419,7 +454,7 @@ std::vector<Outcome<std::vector<OptionScore>>> Pipeline::Choose(std::span<const 
 }
 
 std::vector<Outcome<std::vector<SpanAnswer>>> Pipeline::Answer(std::span<const QuestionInput> inputs, int top_k) const {
-  const auto prepare = [&](const QuestionInput& input) { return PrepareQuestion(input, top_k); };
+  const auto prepare = [&](const QuestionInput& input) { return PrepareQuestion(input, {.top_k = top_k}); };
   const auto run = [&](std::span<const QuestionQuery> queries, const auto& give) {
     Run(queries, [&](size_t begin, std::span<const Outcome<std::vector<SpanAnswer>>> found) {
       for (size_t i = 0; i < found.size(); ++i) give(begin + i, found[i]);

@@ -26,6 +26,7 @@
 #include "data/answer_search.h"
 #include "data/long_text.h"
 #include "data/passages/chunking.h"
+#include "infer/score_function.h"
 #include "models/model.h"
 #include "nn/pooling.h"
 #include "nn/sentence/modules.h"
@@ -71,6 +72,13 @@ struct TextInput {
 };
 struct QuestionInput {
   std::string question, context;
+};
+// What a question asks for in place of the pipeline's options.
+struct QuestionOptions {
+  int top_k = 0;                           // 0: the pipeline's
+  std::optional<AnswerOptions> answers{};  // without threshold_from
+  int max_seq_length = 0;                  // of an excerpt with the question; 0: the pipeline's, which is the most
+  bool whole_words = false;                // an answer has all of the words that it begins and ends in
 };
 inline constexpr size_t kLongestContext = size_t{16} << 20;  // bytes: three million words; a process stays below 400 MB
 // The sequences are those of data/multiple_choice.h; a longer context is cut.
@@ -130,13 +138,15 @@ struct ClassifyQuery {
   using Answer = std::vector<ClassScore>;  // best first
   Encoding text;
   std::vector<Encoding> further{};  // likewise
-  bool raw_scores = false;          // the head's outputs as they are
+  ScoreFunction function = ScoreFunction::kModels;
+  int top_k = 0;  // labels; 0: all
 };
 struct FillMaskQuery {
   using Answer = FilledMasks;
   Encoding text;
   std::vector<int32_t> masks;  // where [MASK] is
   int top_k = 0;
+  std::vector<int32_t> targets{};  // tokens to choose from, ascending; empty: the vocabulary
 };
 struct ChooseQuery {
   using Answer = std::vector<OptionScore>;  // best first
@@ -151,6 +161,8 @@ struct QuestionQuery {
   TokenPlaces places;  // of the context's
   std::vector<ContextExcerpt> excerpts;
   int top_k = 0;
+  AnswerOptions answers;
+  bool whole_words = false;
 };
 
 class Pipeline {
@@ -177,9 +189,11 @@ class Pipeline {
   // The same in two steps: inputs to queries …
   Outcome<EmbedQuery> PrepareEmbed(const TextInput& input, const EmbedOptions& options) const;
   Outcome<ClassifyQuery> PrepareClassify(const TextInput& input) const;
-  Outcome<FillMaskQuery> PrepareFillMask(const TextInput& input, int top_k) const;
+  // `targets`: words to choose from, each a token of the model. Scores stay those among the whole vocabulary.
+  Outcome<FillMaskQuery> PrepareFillMask(const TextInput& input, int top_k,
+                                         std::span<const std::string> targets = {}) const;
   Outcome<ChooseQuery> PrepareChoose(const ChoiceInput& input) const;
-  Outcome<QuestionQuery> PrepareQuestion(QuestionInput input, int top_k) const;
+  Outcome<QuestionQuery> PrepareQuestion(QuestionInput input, const QuestionOptions& options) const;
   // … and queries to answers. Questions are answered in their order: after each forward call `found` gets the outcomes
   // of the questions that it completed, from `begin` on. What it throws ends the run.
   std::vector<Outcome<Embedding>> Run(std::span<const EmbedQuery> queries) const;
@@ -214,6 +228,7 @@ class Pipeline {
   std::vector<Encoding> Encode(const TextInput& input, int64_t lead = 0) const;
   // Error naming `field` where a sequence has a type that the model does not know.
   void RequireTypes(std::span<const int32_t> type_ids, const char* field) const;
+  std::vector<int32_t> TargetTokens(std::span<const std::string> targets) const;
   // One text of a run; `rows` of the head's output are its own: hidden states, logits of masks, of classes, of an
   // option.
   struct Sequence {

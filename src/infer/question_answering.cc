@@ -40,11 +40,30 @@ FoundAnswer ForOutput(const FoundAnswer& all, const AnswerOptions& options, int 
   return found;
 }
 
-std::vector<SpanAnswer> Spans(const FoundAnswer& found, const std::string& context_text) {
-  const CodePointIndex context(context_text);
+// Makes the span as wide as the words that it begins and ends in.
+void WidenToWords(const QuestionQuery& query, const Tokenizer& tokenizer, AnswerCandidate& span) {
+  const TokenPlaces& places = query.places;
+  const auto& ids = query.context_ids;
+  auto first = static_cast<size_t>(std::ranges::upper_bound(places, span.begin, {}, &TokenPlaces::value_type::second) -
+                                   places.begin());
+  auto last = static_cast<size_t>(std::ranges::lower_bound(places, span.end, {}, &TokenPlaces::value_type::first) -
+                                  places.begin());
+  while (first > 0 && tokenizer.ContinuesWord(ids[first])) --first;
+  while (last < ids.size() && tokenizer.ContinuesWord(ids[last])) ++last;
+  span.begin = std::min(span.begin, places[first].first);
+  span.end = std::max(span.end, places[last - 1].second);
+}
+
+std::vector<SpanAnswer> Spans(const FoundAnswer& found, const QuestionQuery& query, const Tokenizer& tokenizer) {
+  const CodePointIndex context(query.context);
+  const bool widen = query.whole_words && tokenizer.character_vocab_size() == 0;  // else tokens are words
   std::vector<SpanAnswer> spans;
   for (size_t i = 0; i < found.best.size(); ++i) {
-    const AnswerCandidate& best = found.best[i];
+    AnswerCandidate best = found.best[i];
+    if (widen && !best.none()) WidenToWords(query, tokenizer, best);
+    const bool known = std::ranges::any_of(
+        spans, [&](const SpanAnswer& span) { return span.start == best.begin && span.end == best.end; });
+    if (known) continue;  // of two parts of the same words
     spans.push_back({std::string(context.Slice(best.begin, best.end)), static_cast<float>(found.probabilities[i]),
                      best.begin, best.end});
   }
@@ -54,14 +73,10 @@ std::vector<SpanAnswer> Spans(const FoundAnswer& found, const std::string& conte
 // Collects excerpts of questions into forward calls, and their logits into answers, in the order of the questions.
 class QuestionRun {
  public:
-  QuestionRun(Model& model, const PredictOptions& options, std::span<const QuestionQuery> queries,
-              const Pipeline::QuestionsFound& found)
-      : model_(model),
-        options_(options),
-        queries_(queries),
-        found_(found),
-        searches_(queries.size(), AnswerSearch(options.answers)),
-        outcomes_(queries.size()) {}
+  QuestionRun(const Pipeline& pipeline, std::span<const QuestionQuery> queries, const Pipeline::QuestionsFound& found)
+      : pipeline_(pipeline), options_(pipeline.options()), queries_(queries), found_(found), outcomes_(queries.size()) {
+    for (const QuestionQuery& query : queries) searches_.emplace_back(query.answers);
+  }
 
   void Add(size_t number, const ContextExcerpt& excerpt, const ExcerptSequence& sequence) {
     const auto tokens = batch_.packed.tokens.size() + static_cast<int64_t>(sequence.ids.size());
@@ -85,7 +100,7 @@ class QuestionRun {
     if (!batch_.packed.further_streams.empty()) batch_.streams.Finish(batch_.packed);
     ForwardOptions forward;
     if (options_.adjust_forward) options_.adjust_forward(forward);
-    const ModelOutput output = model_.Forward(batch_.packed, forward);
+    const ModelOutput output = pipeline_.model().Forward(batch_.packed, forward);
     const ExcerptAnswers answers(batch_.packed, output);
     for (size_t b = 0; b < batch_.places.size(); ++b) {
       const auto [number, tokens] = batch_.places[b];
@@ -100,13 +115,14 @@ class QuestionRun {
       const QuestionQuery& query = queries_[answered_];
       Answers& outcome = outcomes_[answered_];
       if (outcome.ok())
-        outcome.value = Spans(ForOutput(searches_[answered_].Finish(), options_.answers, query.top_k), query.context);
+        outcome.value =
+            Spans(ForOutput(searches_[answered_].Finish(), query.answers, query.top_k), query, pipeline_.tokenizer());
     }
     found_(begin, {outcomes_.data() + begin, answered_ - begin});
     for (size_t number = begin; number < answered_; ++number) outcomes_[number] = Answers();
   }
 
-  Model& model_;
+  const Pipeline& pipeline_;
   const PredictOptions& options_;
   const std::span<const QuestionQuery> queries_;
   const Pipeline::QuestionsFound& found_;
@@ -126,14 +142,18 @@ Encoding EncodeField(const Tokenizer& tokenizer, const std::string& text, const 
 
 }  // namespace
 
-Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k) const {
+Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, const QuestionOptions& options) const {
   RequireTask(PredictTask::kQuestionAnswering);
   Outcome<QuestionQuery> outcome;
   QuestionQuery& query = outcome.value;
   try {
-    query.top_k = top_k == 0 ? options_.top_k : top_k;
-    if (query.top_k < 1 || query.top_k > options_.answers.n_best_size)
-      Fail("\"top_k\": expected 1 to {}, got {}", options_.answers.n_best_size, query.top_k);
+    query.answers = options.answers.value_or(options_.answers);
+    query.whole_words = options.whole_words;
+    query.top_k = options.top_k == 0 ? options_.top_k : options.top_k;
+    if (query.top_k < 1 || query.top_k > query.answers.n_best_size)
+      Fail("\"top_k\": expected 1 to {}, got {}", query.answers.n_best_size, query.top_k);
+    const int longest = options.max_seq_length == 0 ? options_.max_seq_length : options.max_seq_length;
+    CheckMaxSeqLength(longest, /*texts=*/2, tokenizer_.get(), options_.max_seq_length);
     Encoding question = EncodeField(*tokenizer_, input.question, "question");
     if (input.context.size() > kLongestContext)
       Fail("\"context\" has {} bytes, expected at most {}", input.context.size(), kLongestContext);
@@ -142,7 +162,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
     if (tokenizer_->character_vocab_size() > 0)
       for (Encoding* encoding : {&context, &question}) encoding->ids = query.words.Numbers(*encoding);
     query.context = std::move(input.context);
-    const ExcerptOptions excerpt = options_.answers.Excerpts(options_.max_seq_length);
+    const ExcerptOptions excerpt = query.answers.Excerpts(longest);
     query.question = std::move(question.ids);
     CutQuestion(excerpt, *tokenizer_, query.question);
     query.context_ids = std::move(context.ids);
@@ -164,7 +184,7 @@ Outcome<QuestionQuery> Pipeline::PrepareQuestion(QuestionInput input, int top_k)
 void Pipeline::Run(std::span<const QuestionQuery> queries, const QuestionsFound& found) const {
   RequireTask(PredictTask::kQuestionAnswering);
   torch::NoGradGuard no_gradients;
-  QuestionRun run(*model_, options_, queries, found);
+  QuestionRun run(*this, queries, found);
   for (size_t number = 0; number < queries.size(); ++number) {
     const QuestionQuery& query = queries[number];
     for (const ContextExcerpt& excerpt : query.excerpts)

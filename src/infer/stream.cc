@@ -276,7 +276,8 @@ SingleAnswer WriteSingle(const Pipeline& pipeline, const std::vector<Outcome<Ans
 }
 
 SingleAnswer ChunkOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink) {
-  const Outcome<ChunkQuery> query = PrepareChunks(pipeline, input.text, pipeline.options().embedding, {});
+  const Outcome<ChunkQuery> query =
+      PrepareChunks(pipeline, input.text, pipeline.options().embedding, pipeline.options().chunks, {});
   if (!query.ok()) return {query.error, false};
   return WriteSingle(pipeline, RunChunks(pipeline, {&query.value, 1}), sink);
 }

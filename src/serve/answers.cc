@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "base/json.h"
@@ -45,6 +46,14 @@ Embedding Cut(const ApiRequest& request, const Embedding& whole) {
   return cut;
 }
 
+Embedding VectorOf(const ChunkVector& chunk) { return {std::ssize(chunk.values), /*per_token=*/false, chunk.values}; }
+
+std::vector<ChunkVector> Cut(const ApiRequest& request, const std::vector<ChunkVector>& whole) {
+  std::vector<ChunkVector> cut;
+  for (const ChunkVector& chunk : whole) cut.push_back({chunk.place, Cut(request, VectorOf(chunk)).values});
+  return cut;
+}
+
 // RFC 4648, padded.
 std::string EncodeBase64(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -70,9 +79,16 @@ std::string List(const std::vector<std::string>& items) { return fmt::format("[{
 
 std::string OpenAiBody(const ApiRequest& request, const ServedModel& model, const std::vector<ModelAnswer>& answers,
                        int64_t tokens) {
-  std::vector<std::string> items;
+  std::vector<Embedding> vectors;
   for (const ModelAnswer& answer : answers) {
-    const Embedding vector = Cut(request, std::get<Embedding>(answer));
+    if (const auto* chunks = std::get_if<std::vector<ChunkVector>>(&answer))
+      std::ranges::transform(*chunks, std::back_inserter(vectors), VectorOf);
+    else
+      vectors.push_back(std::get<Embedding>(answer));
+  }
+  std::vector<std::string> items;
+  for (const Embedding& whole : vectors) {
+    const Embedding vector = Cut(request, whole);
     items.push_back(fmt::format(R"({{"object":"embedding","index":{},"embedding":{}}})", items.size(),
                                 request.base64 ? Base64Of(vector) : Value(model, vector)));
   }
@@ -86,7 +102,9 @@ std::string RerankBody(const ApiRequest& request, const ServedModel& model, cons
   std::vector<float> scores;
   for (const ModelAnswer& answer : answers) {
     const float raw = std::get<std::vector<ClassScore>>(answer).front().score;
-    scores.push_back(request.raw_scores ? raw : static_cast<float>(1 / (1 + std::exp(-static_cast<double>(raw)))));
+    scores.push_back(request.function == ScoreFunction::kNone
+                         ? raw
+                         : static_cast<float>(1 / (1 + std::exp(-static_cast<double>(raw)))));
   }
   const auto most = request.top_n == 0 ? std::ssize(scores) : std::min<int64_t>(request.top_n, std::ssize(scores));
   std::vector<std::string> items;
@@ -131,12 +149,17 @@ std::string AnswerBody(const ApiRequest& request, const ServedModel& model, cons
   }
   std::vector<std::string> items;
   for (const ModelAnswer& answer : answers) {
-    const auto* vector = std::get_if<Embedding>(&answer);
-    items.push_back(vector != nullptr ? Value(model, Cut(request, *vector)) : Value(model, answer));
+    if (const auto* vector = std::get_if<Embedding>(&answer))
+      items.push_back(Value(model, Cut(request, *vector)));
+    else if (const auto* chunks = std::get_if<std::vector<ChunkVector>>(&answer))
+      items.push_back(Value(model, Cut(request, *chunks)));
+    else
+      items.push_back(Value(model, answer));
   }
   if (request.route == Route::kQuestionAnswering && request.top_k <= 1)
     return items.front().substr(1, items.front().size() - 2);  // of a list of one
-  const bool vectors = request.route == Route::kEmbed || request.route == Route::kEmbedAll;
+  const bool vectors =
+      request.route == Route::kEmbed || request.route == Route::kEmbedAll || request.route == Route::kEmbedChunks;
   const bool nested = request.from_root && request.route == Route::kPredict;
   return request.single && !vectors && !nested ? items.front() : List(items);
 }

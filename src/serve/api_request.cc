@@ -86,7 +86,7 @@ class Body {
   Body(Route route, std::string_view text, const TaskOfModel& task_of, const ApiLimits& limits)
       : json_(Valid([&] { return ParseJson(text, kWhere, kBodyLimits); })), limits_(limits) {
     if (!json_.is_object()) Wrong(kWhere, "a JSON object", json_);
-    if (HasValue(json_, "model") && json_.at("model").is_string()) request_.model = json_.at("model");
+    if (limits.several_models && HasValue(json_, "model")) request_.model = TextAt(json_.at("model"), "\"model\"");
     task_ = task_of(request_.model);
     request_.route = route;
     options_ = HasValue(json_, "parameters") ? json_.at("parameters") : Json::object();
@@ -100,14 +100,20 @@ class Body {
       case Route::kEmbed:
       case Route::kEmbedAll:
       case Route::kTokenize:
-      case Route::kFillMask:
         ReadList("inputs");
+        break;
+      case Route::kFillMask:
+        ReadFillMask();
         break;
       case Route::kInspect:
         ReadInspect();
         break;
       case Route::kOpenAiEmbeddings:
         ReadList("input");
+        if (request_.late_chunking) RequireTexts("input");
+        break;
+      case Route::kEmbedChunks:
+        ReadChunks();
         break;
       case Route::kPredict:
         ReadPredict();
@@ -182,20 +188,39 @@ class Body {
     request_.cut_left = direction == "left";
     request_.prompt_name = Word("prompt_name");
     Flag("normalize", request_.normalize);
-    Flag("raw_scores", request_.raw_scores);
     Flag("return_text", request_.return_text);
     Flag("add_special_tokens", request_.add_special_tokens);
     Flag("skip_special_tokens", request_.skip_special_tokens);
     Whole("dimensions", request_.dimensions, 1, int64_t{1} << 24);
     Whole("top_k", request_.top_k, 1, INT32_MAX);
-    if (request_.route != Route::kOpenAiEmbeddings) return;
-    const std::string format = Word("encoding_format");
-    if (!format.empty() && format != "float" && format != "base64")
-      Wrong("\"encoding_format\"", "float or base64", format);
-    request_.base64 = format == "base64";
-    bool late = false;
-    Flag("late_chunking", late);
-    if (late) FailRequest(kValidation, "\"late_chunking\": is not offered here");
+    ReadFunction();
+    if (request_.route == Route::kOpenAiEmbeddings) Flag("late_chunking", request_.late_chunking);
+    // Hugging Face's clients have the option too, and read lists of numbers.
+    const bool openai = request_.route == Route::kOpenAiEmbeddings;
+    if (openai || request_.from_root) request_.base64 = OneOf("encoding_format", {"float", "base64"}) == "base64";
+    if (request_.base64 && !openai)
+      FailRequest(kValidation, "\"encoding_format\": expected float, got base64, which /v1/embeddings gives");
+  }
+
+  // The value of a key, one of `names`; "": it is not there.
+  std::string OneOf(const char* key, const std::vector<std::string>& names) const {
+    std::string name = Word(key);
+    if (!name.empty() && !std::ranges::count(names, name))
+      Wrong(fmt::format("\"{}\"", key), fmt::format("{}", fmt::join(names, " or ")), name);
+    return name;
+  }
+
+  // TEI's raw_scores, or function_to_apply of Hugging Face's clients.
+  void ReadFunction() {
+    bool raw = false;
+    Flag("raw_scores", raw);
+    const bool predicts = request_.route == Route::kPredict;
+    const std::string name = predicts ? OneOf("function_to_apply", {"softmax", "sigmoid", "none"}) : "";
+    if (raw && !name.empty() && name != "none")
+      FailRequest(kValidation, "\"raw_scores\" and \"function_to_apply\" {}: expected one of them", name);
+    if (raw || name == "none") request_.function = ScoreFunction::kNone;
+    if (name == "softmax") request_.function = ScoreFunction::kSoftmax;
+    if (name == "sigmoid") request_.function = ScoreFunction::kSigmoid;
   }
 
   void CheckCount(int64_t count, const char* key) const {
@@ -211,21 +236,80 @@ class Body {
     const std::string place = fmt::format("\"{}\"", key);
     request_.single = !value.is_array() || IsIds(value);
     if (request_.single) return request_.inputs.push_back(TextOrIds(value, place));
-    CheckCount(static_cast<int64_t>(value.size()), key);
+    if (!request_.late_chunking) CheckCount(static_cast<int64_t>(value.size()), key);  // parts are of one text
+    if (value.empty()) FailRequest(kEmpty, "{} is empty", place);
     for (const Json& item : value)
       request_.inputs.push_back(InputAt(item, fmt::format("{}[{}]", place, request_.inputs.size())));
   }
 
-  // "a", ["a", "b"] (a pair) or tokens; a list of lists has several.
+  void RequireTexts(const char* key) const {
+    for (size_t i = 0; i < request_.inputs.size(); ++i)
+      if (request_.inputs[i].is_ids || request_.inputs[i].pair)
+        FailRequest(kValidation, "\"{}\"{}: expected a text", key, request_.single ? "" : fmt::format("[{}]", i));
+  }
+
+  void ReadChunks() {
+    ReadList("inputs");
+    RequireTexts("inputs");
+    const Json* spans = Given("spans");
+    const std::string name = OneOf("chunking", {"tokens", "sentences", "spans"});
+    ChunkOptions& chunks = request_.chunks;
+    chunks.chunking = name == "sentences"                                     ? Chunking::kSentences
+                      : name == "spans" || (name.empty() && spans != nullptr) ? Chunking::kSpans
+                                                                              : Chunking::kTokens;
+    if (chunks.chunking != Chunking::kTokens && Given("chunk_tokens") != nullptr)
+      FailRequest(kValidation, "\"chunk_tokens\": is for \"chunking\" tokens");
+    Whole("chunk_tokens", chunks.chunk_tokens, 1, INT32_MAX);
+    if ((chunks.chunking == Chunking::kSpans) != (spans != nullptr))
+      FailRequest(kValidation, "\"spans\": {}", spans == nullptr ? "is missing" : "is for \"chunking\" spans");
+    if (spans == nullptr) return;
+    if (request_.single) return request_.spans.push_back(SpansAt(*spans, "\"spans\""));
+    if (!spans->is_array() || spans->size() != request_.inputs.size())
+      Wrong("\"spans\"", fmt::format("a list for each of {} inputs", request_.inputs.size()), *spans);
+    for (const Json& list : *spans)
+      request_.spans.push_back(SpansAt(list, fmt::format("\"spans\"[{}]", request_.spans.size())));
+  }
+  static std::vector<CodePointSpan> SpansAt(const Json& list, const std::string& place) {
+    std::vector<CodePointSpan> spans = Valid([&] { return SpansOf(list, place); });
+    if (spans.empty()) FailRequest(kEmpty, "{} is empty", place);
+    return spans;
+  }
+
+  // "a", ["a", "b"] (a pair) or tokens; a list of lists has several. At the bare address a list has several in any
+  // case, as in Hugging Face's pipelines, where {"text", "text_pair"} is a pair.
   void ReadPredict() {
     const Json& value = Required(json_, "inputs");
-    const bool several = value.is_array() && !value.empty() &&
-                         std::ranges::any_of(value, [](const Json& item) { return item.is_array(); });
+    const bool several =
+        value.is_array() && !value.empty() && !IsIds(value) &&
+        (request_.from_root || std::ranges::any_of(value, [](const Json& item) { return item.is_array(); }));
     request_.single = !several;
-    if (!several) return request_.inputs.push_back(InputAt(value, "\"inputs\""));
+    if (!several) return request_.inputs.push_back(ClassifiedAt(value, "\"inputs\""));
     CheckCount(static_cast<int64_t>(value.size()), "inputs");
     for (const Json& item : value)
-      request_.inputs.push_back(InputAt(item, fmt::format("\"inputs\"[{}]", request_.inputs.size())));
+      request_.inputs.push_back(ClassifiedAt(item, fmt::format("\"inputs\"[{}]", request_.inputs.size())));
+  }
+  ApiInput ClassifiedAt(const Json& value, const std::string& place) const {
+    if (!request_.from_root || !value.is_object()) return InputAt(value, place);
+    const auto part = [&](const char* key) {
+      if (!HasValue(value, key)) FailRequest(kValidation, "{}: \"{}\" is missing", place, key);
+      return TextAt(value.at(key), fmt::format("{}.\"{}\"", place, key));
+    };
+    ApiInput input{NotEmpty(part("text"), place)};
+    if (HasValue(value, "text_pair")) input.pair = part("text_pair");
+    return input;
+  }
+
+  void ReadFillMask() {
+    ReadList("inputs");
+    const Json* targets = Given("targets");
+    if (targets == nullptr) return;
+    if (targets->is_string()) return request_.targets.push_back(NotEmpty(targets->get<std::string>(), "\"targets\""));
+    if (!targets->is_array()) Wrong("\"targets\"", "a list of words", *targets);
+    if (targets->empty()) FailRequest(kEmpty, "\"targets\" is empty");
+    for (const Json& word : *targets) {
+      const std::string place = fmt::format("\"targets\"[{}]", request_.targets.size());
+      request_.targets.push_back(NotEmpty(TextAt(word, place), place));
+    }
   }
 
   std::vector<std::string> Texts(const Json& value, const char* key) {
@@ -286,7 +370,24 @@ class Body {
     request_.question = NotEmpty(TextAt(Required(object, "question"), "\"question\""), "\"question\"");
     request_.context = NotEmpty(TextAt(Required(object, "context"), "\"context\""), "\"context\"");
     request_.single = true;
-    if (request_.route == Route::kMultipleChoice) request_.options = Texts(Required(object, "options"), "options");
+    if (request_.route == Route::kMultipleChoice)
+      request_.options = Texts(Required(object, "options"), "options");
+    else
+      ReadChoices();
+  }
+
+  void ReadChoices() {
+    QuestionChoices& choices = request_.choices;
+    const auto whole = [&](const char* key, std::optional<int>& into, int64_t low) {
+      if (Given(key) != nullptr) Whole(key, into.emplace(), low, INT32_MAX);
+    };
+    whole("doc_stride", choices.doc_stride, 0);
+    whole("max_answer_len", choices.max_answer_len, 1);
+    whole("max_question_len", choices.max_question_len, 1);
+    whole("max_seq_len", choices.max_seq_len, 1);
+    if (Given("handle_impossible_answer") != nullptr)
+      Flag("handle_impossible_answer", choices.handle_impossible_answer.emplace());
+    Flag("align_to_words", choices.align_to_words);
   }
 
   const Json json_;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/passages/chunking.h"
+#include "infer/score_function.h"
 #include "serve/routes.h"
 
 namespace lshformer {
@@ -20,6 +22,13 @@ struct ApiInput {
   bool is_ids = false;
 };
 
+// How a question is answered, in the words of Hugging Face's clients; what is not said is as the model has it.
+struct QuestionChoices {
+  std::optional<int> doc_stride, max_answer_len, max_question_len, max_seq_len;
+  std::optional<bool> handle_impossible_answer;
+  bool align_to_words = false;
+};
+
 // What a body asks for; which members count is the route's matter.
 struct ApiRequest {
   Route route = Route::kEmbed;  // of kRoot the one that its task and body mean
@@ -30,20 +39,27 @@ struct ApiRequest {
   std::optional<bool> truncate;
   bool cut_left = false;
   std::string prompt_name;
-  bool normalize = true, raw_scores = false, return_text = false, base64 = false;
+  bool normalize = true, return_text = false, base64 = false;
+  ScoreFunction function = ScoreFunction::kModels;  // of labels' scores
   bool add_special_tokens = true, skip_special_tokens = true;
-  int64_t dimensions = 0;  // 0: all
-  int64_t top_n = 0;       // 0: all
-  int top_k = 0;           // 0: the model's own
+  int64_t dimensions = 0;            // 0: all
+  int64_t top_n = 0;                 // 0: all
+  int top_k = 0;                     // 0: the model's own; labels: all
+  std::vector<std::string> targets;  // words to fill a mask with; none: all
   std::string question, context;
+  QuestionChoices choices;
   std::vector<std::string> options;
-  std::vector<std::vector<int32_t>> ids;  // to decode
-  std::string attention;                  // of /inspect: a kind's name or a JSON object; "": the model's own
-  int layer = 0, head = 0;                // likewise
+  std::vector<std::vector<int32_t>> ids;          // to decode
+  bool late_chunking = false;                     // the inputs are parts of one text
+  ChunkOptions chunks;                            // of /embed_chunks
+  std::vector<std::vector<CodePointSpan>> spans;  // a list for each input, of Chunking::kSpans
+  std::string attention;                          // of /inspect: a kind's name or a JSON object; "": the model's own
+  int layer = 0, head = 0;                        // likewise
 };
 
 struct ApiLimits {
-  int64_t inputs = 32;  // of one request
+  int64_t inputs = 32;          // of one request
+  bool several_models = false;  // "model" chooses one, else it is not looked at
 };
 
 // The task, in the words of --task, of the model that a body's "model" names ("": it names none), by which POST / is

@@ -29,6 +29,7 @@ BatchQueue::~BatchQueue() {
 
 bool BatchQueue::Push(Batch inputs) {
   const double now = Now();
+  bool beside = false;
   {
     const std::lock_guard lock(mutex_);
     const auto size = static_cast<int64_t>(waiting_.size()) + running_ + static_cast<int64_t>(inputs.size());
@@ -39,9 +40,15 @@ bool BatchQueue::Push(Batch inputs) {
       const double turn = now + static_cast<double>(input->tokens) * seconds_per_token_;
       waiting_.emplace(turn, std::move(input));
     }
+    beside = long_runs_;
   }
-  changed_.notify_all();
+  Changed(Lane::kAll).notify_one();
+  if (beside) Changed(Lane::kBesideLong).notify_one();
   return true;
+}
+
+void BatchQueue::WakeAll() {
+  for (std::condition_variable& changed : changed_) changed.notify_all();
 }
 
 void BatchQueue::Stop() {
@@ -49,7 +56,7 @@ void BatchQueue::Stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  WakeAll();
 }
 
 void BatchQueue::Drop() {
@@ -96,17 +103,20 @@ BatchQueue::Batch BatchQueue::Take(Lane lane) {
 void BatchQueue::Work(Lane lane) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return HasWork(lane) || (stopping_ && waiting_.empty()); });
+    Changed(lane).wait(lock, [&] { return HasWork(lane) || (stopping_ && waiting_.empty()); });
     if (!HasWork(lane)) return;
     Batch batch = Take(lane);
-    if (batch.empty()) continue;  // nobody waited for any
+    if (batch.empty()) {  // nobody waited for any
+      if (stopping_) WakeAll();
+      continue;
+    }
     const auto count = static_cast<int64_t>(batch.size());
     int64_t tokens = 0;
     for (const auto& input : batch) tokens += input->tokens;
     const bool is_long = IsLong(*batch.front());
     running_ += count;
     long_runs_ |= is_long;
-    if (is_long) changed_.notify_all();
+    if (is_long) Changed(Lane::kBesideLong).notify_one();
     lock.unlock();
     const double begin = Now();
     run_(batch);
@@ -118,7 +128,7 @@ void BatchQueue::Work(Lane lane) {
     // Of the thread that has the machine to itself.
     if (lane == Lane::kAll && tokens > 0)
       seconds_per_token_ += 0.1 * (took / static_cast<double>(tokens) - seconds_per_token_);
-    if (stopping_) changed_.notify_all();
+    if (stopping_) WakeAll();
   }
 }
 

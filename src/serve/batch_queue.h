@@ -10,6 +10,7 @@
 //
 // Bounded: Push refuses all of a request's inputs where `capacity` would be exceeded by those that wait or run.
 #pragma once
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -58,6 +59,8 @@ class BatchQueue {
 
  private:
   enum class Lane { kAll, kBesideLong };
+  std::condition_variable& Changed(Lane lane) { return changed_[static_cast<size_t>(lane)]; }
+  void WakeAll();
   void Work(Lane lane);
   bool HasWork(Lane lane) const;
   Batch Take(Lane lane);
@@ -65,7 +68,7 @@ class BatchQueue {
   const Limits limits_;
   const Run run_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::array<std::condition_variable, 2> changed_;                // for each lane: it may have work
   std::multimap<double, std::unique_ptr<WaitingInput>> waiting_;  // by their turn
   int64_t short_waiting_ = 0, running_ = 0;
   bool long_runs_ = false, stopping_ = false;

@@ -10,6 +10,7 @@ enum class Route {
   kRoot,  // POST: the model's own task; GET: the page, or health
   kEmbed,
   kEmbedAll,
+  kEmbedChunks,
   kPredict,
   kRerank,
   kCohereRerank,

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/logging.h"
@@ -35,6 +36,16 @@ std::vector<std::string> NamesOf(const ServeOptions& options) {
     if (!seen.insert(name).second)
       FailOption("served_model_name", "two models are called \"{}\"; a name for each tells them apart", Shown(name));
   return names;
+}
+
+// Options of vectors, where no model makes any.
+void RequireVectors(const ServeOptions& options, const std::vector<ServedModel>& models) {
+  const auto embeds = [](const ServedModel& model) { return model.task() == PredictTask::kFeatureExtraction; };
+  if (std::ranges::any_of(models, embeds)) return;
+  for (const auto& [name, value] :
+       {std::pair("pooling", options.pooling), std::pair("default_prompt_name", options.default_prompt_name)})
+    if (!value.empty())
+      FailOption(name, "is for models of {} feature-extraction, of which there is none", OptionName{"task"});
 }
 
 // Each connection is a descriptor.
@@ -71,6 +82,7 @@ void RunServe(const ServeOptions& options) {
     const std::string task = options.tasks.empty() ? "" : options.tasks[options.tasks.size() == 1 ? 0 : i];
     models.push_back(ServedModel::Load(options.folders[i], names[i], task, options));
   }
+  RequireVectors(options, models);
   const StopLater later;
   Service answers(std::move(models), options);
   service = &answers;

@@ -96,7 +96,21 @@ std::string PlaceOf(const ApiRequest& request, size_t i) {
 }  // namespace
 
 ServedModel::ServedModel(std::string name, Pipeline pipeline, const ServeOptions& options)
-    : name_(std::move(name)), pipeline_(std::move(pipeline)), auto_truncate_(options.auto_truncate) {}
+    : name_(std::move(name)), pipeline_(std::move(pipeline)), auto_truncate_(options.auto_truncate) {
+  const std::string& prompt = options.default_prompt_name;
+  if (prompt.empty() || task() != PredictTask::kFeatureExtraction) return;
+  if (const std::string error = PromptError(prompt); !error.empty()) FailOption("default_prompt_name", "{}", error);
+  default_prompt_ = prompt;
+}
+
+// "": the model has a prompt of that name.
+std::string ServedModel::PromptError(const std::string& name) const {
+  const std::vector<std::string> names =
+      pipeline_.modules() == nullptr ? std::vector<std::string>() : pipeline_.modules()->PromptNames();
+  if (std::ranges::count(names, name) > 0) return "";
+  if (names.empty()) return fmt::format("the model \"{}\" has no prompts, got \"{}\"", Shown(name_), Shown(name));
+  return fmt::format("expected one of {}, got \"{}\"{}", fmt::join(names, ", "), Shown(name), Suggestion(name, names));
+}
 
 ServedModel ServedModel::Load(const std::string& folder, const std::string& name, const std::string& task,
                               const ServeOptions& options) {
@@ -106,10 +120,8 @@ ServedModel ServedModel::Load(const std::string& folder, const std::string& name
   predict.batch_tokens = options.max_batch_tokens;
   predict.precision = options.precision;
   predict.adjust_forward = AdjustForward;
-  if (predict.task == PredictTask::kFeatureExtraction) {
-    if (!options.pooling.empty()) predict.embedding.pooling = ParsePooling(options.pooling);
-    if (!options.default_prompt_name.empty()) predict.embedding.prompt_name = options.default_prompt_name;
-  }
+  if (predict.task == PredictTask::kFeatureExtraction && !options.pooling.empty())
+    predict.embedding.pooling = ParsePooling(options.pooling);
   Pipeline pipeline = Pipeline::Load(
       folder, "", predict, [&](ModelConfig& config) { ChangeAttentionOf(folder, options.attention, config); });
   ServedModel model(name, std::move(pipeline), options);
@@ -166,7 +178,13 @@ EmbedOptions ServedModel::EmbedOptionsOf(const ApiRequest& request) const {
   EmbedOptions options = pipeline_.options().embedding;
   if (!options.pooling && !pipeline_.modules()) options.pooling = Pooling::kMean;
   if (request.route == Route::kEmbedAll) options.pooling = Pooling::kNone;
-  if (!request.prompt_name.empty()) options.prompt_name = request.prompt_name;
+  if (request.route == Route::kEmbedChunks || request.late_chunking) options.pooling = Pooling::kMean;
+  options.prompt_name = default_prompt_;
+  if (!request.prompt_name.empty()) {
+    if (const std::string error = PromptError(request.prompt_name); !error.empty())
+      FailRequest(kValidation, "\"prompt_name\": {}", error);
+    options.prompt_name = request.prompt_name;
+  }
   const int64_t width = pipeline_.EmbeddingWidth(options);
   if (request.dimensions > width)
     FailRequest(kValidation, "\"dimensions\": expected at most {}, got {}", width, request.dimensions);
@@ -250,7 +268,8 @@ PreparedQuery ServedModel::PrepareText(const ApiInput& input, const ApiRequest& 
     if (prepared.truncated && !request.truncate.value_or(auto_truncate_))
       FailRequest(kValidation, "{}", TooLong(place, SizeOf(WholeText(input, request)), max_input_length()));
   }
-  classify.value.raw_scores = request.raw_scores || request.route != Route::kPredict;
+  classify.value.function = request.route == Route::kPredict ? request.function : ScoreFunction::kNone;
+  classify.value.top_k = request.top_k;
   prepared.tokens = SizeOf(embeds ? embed.value.text : classify.value.text);
   if (embeds)
     prepared.query = std::move(embed.value);
@@ -259,55 +278,120 @@ PreparedQuery ServedModel::PrepareText(const ApiInput& input, const ApiRequest& 
   return prepared;
 }
 
-// Masks, a question, a question with options.
-PreparedQuery ServedModel::PrepareOther(const ApiRequest& request) const {
+PreparedQuery ServedModel::PrepareMasks(const ApiRequest& request, const ApiInput& input,
+                                        const std::string& place) const {
+  if (input.is_ids || input.pair) FailRequest(kValidation, "{}: expected a text", place);
+  Outcome<FillMaskQuery> query = pipeline_.PrepareFillMask({input.text}, request.top_k, request.targets);
+  for (const char* option : {"\"top_k\"", "\"targets\""})  // of the whole request
+    if (query.error.starts_with(option)) FailRequest(kValidation, "{}", query.error);
+  if (!query.ok()) FailInput(query.error, place);
+  if (query.truncated && !request.truncate.value_or(auto_truncate_))
+    FailRequest(kValidation, "{}",
+                TooLong(place, SizeOf(pipeline_.tokenizer().Encode(input.text)), max_input_length()));
+  const int64_t tokens = SizeOf(query.value.text);
+  return {std::move(query.value), tokens, CountCodePoints(input.text), query.truncated};
+}
+
+PreparedQuery ServedModel::PrepareQuestion(const ApiRequest& request) const {
+  const QuestionChoices& asked = request.choices;
+  AnswerOptions answers = pipeline_.options().answers;
+  answers.doc_stride = asked.doc_stride.value_or(answers.doc_stride);
+  answers.max_answer_length = asked.max_answer_len.value_or(answers.max_answer_length);
+  answers.max_query_length = asked.max_question_len.value_or(answers.max_query_length);
+  answers.version_2 = asked.handle_impossible_answer.value_or(answers.version_2);
+  const auto most = static_cast<int>(max_input_length());
+  if (asked.max_seq_len.value_or(0) > most)
+    FailRequest(kValidation, "\"max_seq_len\": expected at most {}, got {}", most, *asked.max_seq_len);
+  Outcome<QuestionQuery> outcome =
+      pipeline_.PrepareQuestion({request.question, request.context}, {.top_k = request.top_k,
+                                                                      .answers = answers,
+                                                                      .max_seq_length = asked.max_seq_len.value_or(0),
+                                                                      .whole_words = asked.align_to_words});
+  if (!outcome.ok()) FailRequest(kValidation, "{}", outcome.error);
   PreparedQuery prepared;
-  std::string error;
-  const auto take = [&](auto outcome) {
-    error = outcome.error;
-    prepared.truncated = outcome.truncated;
-    prepared.query = std::move(outcome.value);
-  };
-  if (request.route == Route::kQuestionAnswering) {
-    take(pipeline_.PrepareQuestion({request.question, request.context}, request.top_k));
-    const auto& query = std::get<QuestionQuery>(prepared.query);
-    for (const ContextExcerpt& excerpt : query.excerpts)
-      prepared.tokens += query.first + 1 + static_cast<int64_t>(excerpt.end - excerpt.begin);
-  } else {
-    take(pipeline_.PrepareChoose({request.question, request.context, request.options}));
-    for (const Encoding& option : std::get<ChooseQuery>(prepared.query).options) prepared.tokens += SizeOf(option);
-  }
-  if (!error.empty()) FailRequest(kValidation, "{}", error);
+  const QuestionQuery& query = outcome.value;
+  for (const ContextExcerpt& window : query.excerpts)
+    prepared.tokens += query.first + 1 + static_cast<int64_t>(window.end - window.begin);
   prepared.characters = CountCodePoints(request.question) + CountCodePoints(request.context);
+  prepared.query = std::move(outcome.value);
   return prepared;
+}
+
+PreparedQuery ServedModel::PrepareChoose(const ApiRequest& request) const {
+  Outcome<ChooseQuery> outcome = pipeline_.PrepareChoose({request.question, request.context, request.options});
+  if (!outcome.ok()) FailRequest(kValidation, "{}", outcome.error);
+  if (outcome.truncated && !request.truncate.value_or(auto_truncate_))
+    FailRequest(kValidation,
+                "\"context\" has more than {} tokens with question and options; \"truncate\": true cuts it",
+                max_input_length());
+  PreparedQuery prepared;
+  for (const Encoding& option : outcome.value.options) prepared.tokens += SizeOf(option);
+  prepared.characters = CountCodePoints(request.question) + CountCodePoints(request.context);
+  prepared.truncated = outcome.truncated;
+  prepared.query = std::move(outcome.value);
+  return prepared;
+}
+
+PreparedQuery ServedModel::PrepareChunked(const ApiRequest& request, const std::string& text,
+                                          const ChunkOptions& chunks, std::span<const CodePointSpan> spans,
+                                          const std::string& place) const {
+  Outcome<ChunkQuery> outcome = PrepareChunks(pipeline_, text, EmbedOptionsOf(request), chunks, spans);
+  if (!outcome.ok()) FailInput(outcome.error, place);
+  const int64_t tokens = TokensOf(outcome.value);
+  return {std::move(outcome.value), tokens, CountCodePoints(text), false};
+}
+
+// The parts one behind the other, with a space between two of which neither has white space there.
+PreparedQuery ServedModel::PrepareParts(const ApiRequest& request) const {
+  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  std::string text;
+  std::vector<CodePointSpan> spans;
+  int64_t end = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const std::string& part = request.inputs[i].text;
+    if (!text.empty() && !is_blank(text.back()) && !is_blank(part.front())) {
+      text += ' ';
+      ++end;
+    }
+    const int64_t begin = end;
+    end += CountCodePoints(part);
+    spans.emplace_back(static_cast<int32_t>(begin), static_cast<int32_t>(end));
+    text += part;
+  }
+  try {
+    return PrepareChunked(request, text, {.chunking = Chunking::kSpans}, spans, "\"input\"");
+  } catch (const RequestError& error) {
+    // "input": "spans"[3]: [7, 9] has no tokens
+    const std::string_view own = "\"input\": \"spans\"", message = error.what();
+    if (!message.starts_with(own)) throw;
+    const size_t number = message.find(']') + 1;
+    FailRequest(kValidation, "\"input\"{} has no tokens: it is blank", message.substr(own.size(), number - own.size()));
+  }
 }
 
 std::vector<PreparedQuery> ServedModel::Prepare(const ApiRequest& request) const {
   RequireRoute(request);
   std::vector<PreparedQuery> prepared;
-  if (request.inputs.empty()) {
-    prepared.push_back(PrepareOther(request));
-    if (prepared.back().truncated && !request.truncate.value_or(auto_truncate_))
-      FailRequest(kValidation,
-                  "\"context\" has more than {} tokens with question and options; \"truncate\": true cuts it",
-                  max_input_length());
-    return prepared;
-  }
+  if (request.route == Route::kQuestionAnswering) prepared.push_back(PrepareQuestion(request));
+  if (request.route == Route::kMultipleChoice) prepared.push_back(PrepareChoose(request));
+  if (request.late_chunking) prepared.push_back(PrepareParts(request));
+  if (!prepared.empty()) return prepared;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const ApiInput& input = request.inputs[i];
     const std::string place = PlaceOf(request, i);
-    if (request.route != Route::kFillMask) {
-      prepared.push_back(PrepareText(input, request, place));
-      continue;
+    switch (request.route) {
+      case Route::kFillMask:
+        prepared.push_back(PrepareMasks(request, input, place));
+        break;
+      case Route::kEmbedChunks: {
+        const std::span<const CodePointSpan> spans =
+            request.spans.empty() ? std::span<const CodePointSpan>() : request.spans[i];
+        prepared.push_back(PrepareChunked(request, input.text, request.chunks, spans, place));
+        break;
+      }
+      default:
+        prepared.push_back(PrepareText(input, request, place));
     }
-    if (input.is_ids || input.pair) FailRequest(kValidation, "{}: expected a text", place);
-    Outcome<FillMaskQuery> query = pipeline_.PrepareFillMask({input.text}, request.top_k);
-    if (!query.ok()) FailInput(query.error, place);
-    if (query.truncated && !request.truncate.value_or(auto_truncate_))
-      FailRequest(kValidation, "{}",
-                  TooLong(place, SizeOf(pipeline_.tokenizer().Encode(input.text)), max_input_length()));
-    const int64_t tokens = SizeOf(query.value.text);
-    prepared.push_back({std::move(query.value), tokens, CountCodePoints(input.text), query.truncated});
   }
   return prepared;
 }
@@ -324,6 +408,8 @@ std::vector<Outcome<ModelAnswer>> RunAs(const Pipeline& pipeline, std::vector<Mo
   };
   if constexpr (std::is_same_v<Query, QuestionQuery>) {
     pipeline.Run(own, [&](size_t, std::span<const Outcome<std::vector<SpanAnswer>>> found) { keep(found); });
+  } else if constexpr (std::is_same_v<Query, ChunkQuery>) {
+    keep(RunChunks(pipeline, own));
   } else {
     keep(pipeline.Run(own));
   }
@@ -356,6 +442,7 @@ std::vector<Outcome<ModelAnswer>> ServedModel::Run(std::vector<ModelQuery> queri
     case PredictTask::kFeatureExtraction:
       break;
   }
+  if (std::holds_alternative<ChunkQuery>(queries.front())) return RunAs<ChunkQuery>(pipeline_, queries);
   return RunAs<EmbedQuery>(pipeline_, queries);
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "infer/late_chunks.h"
 #include "infer/pipeline.h"
 #include "kernels/counts.h"
 #include "serve/api_request.h"
@@ -14,9 +16,9 @@
 
 namespace lshformer {
 
-using ModelQuery = std::variant<EmbedQuery, ClassifyQuery, FillMaskQuery, ChooseQuery, QuestionQuery>;
-using ModelAnswer =
-    std::variant<Embedding, std::vector<ClassScore>, FilledMasks, std::vector<OptionScore>, std::vector<SpanAnswer>>;
+using ModelQuery = std::variant<EmbedQuery, ChunkQuery, ClassifyQuery, FillMaskQuery, ChooseQuery, QuestionQuery>;
+using ModelAnswer = std::variant<Embedding, std::vector<ChunkVector>, std::vector<ClassScore>, FilledMasks,
+                                 std::vector<OptionScore>, std::vector<SpanAnswer>>;
 
 struct PreparedQuery {
   ModelQuery query;
@@ -43,8 +45,8 @@ class ServedModel {
   // The inputs of a request as queries. RequestError that names the item: 422 where one is too long and may not be cut
   // or cannot be read, 424 where the model is for another task.
   std::vector<PreparedQuery> Prepare(const ApiRequest& request) const;
-  // Answers in the order of the queries. `give_up` is called by every attention: what it throws ends
-  // the run. `counts` gets what is computed.
+  // Answers in the order of the queries, which are of one type. `give_up` is called by every attention: what it throws
+  // ends the run. `counts` gets what is computed.
   std::vector<Outcome<ModelAnswer>> Run(std::vector<ModelQuery> queries, const std::function<void()>& give_up,
                                         AttentionCounts& counts) const;
 
@@ -57,13 +59,20 @@ class ServedModel {
   Encoding Encode(const ApiInput& input, const ApiRequest& request, const std::string& place, bool& truncated) const;
   Encoding WholeText(const ApiInput& input, const ApiRequest& request) const;
   PreparedQuery PrepareText(const ApiInput& input, const ApiRequest& request, const std::string& place) const;
-  PreparedQuery PrepareOther(const ApiRequest& request) const;
+  PreparedQuery PrepareMasks(const ApiRequest& request, const ApiInput& input, const std::string& place) const;
+  PreparedQuery PrepareQuestion(const ApiRequest& request) const;
+  PreparedQuery PrepareChoose(const ApiRequest& request) const;
+  PreparedQuery PrepareChunked(const ApiRequest& request, const std::string& text, const ChunkOptions& chunks,
+                               std::span<const CodePointSpan> spans, const std::string& place) const;
+  PreparedQuery PrepareParts(const ApiRequest& request) const;  // of late_chunking
   EmbedOptions EmbedOptionsOf(const ApiRequest& request) const;
+  std::string PromptError(const std::string& name) const;
   void CheckIds(std::span<const int32_t> ids, const std::string& place) const;
 
   std::string name_;
   Pipeline pipeline_;
   bool auto_truncate_;
+  std::optional<std::string> default_prompt_;  // of a request that names none; else the folder's
 };
 
 }  // namespace lshformer

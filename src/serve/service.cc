@@ -200,8 +200,8 @@ void Service::Ask(const std::shared_ptr<Pending>& pending) {
   try {
     const double begin = BatchQueue::Now();
     const auto task_of = [&](const std::string& name) { return Name((pending->model = &ModelCalled(name))->task()); };
-    pending->api =
-        ParseApiRequest(pending->row->route, pending->http->body, task_of, {.inputs = options_.max_client_batch_size});
+    pending->api = ParseApiRequest(pending->row->route, pending->http->body, task_of,
+                                   {.inputs = options_.max_client_batch_size, .several_models = models_.size() > 1});
     if (pending->api.route == Route::kTokenize || pending->api.route == Route::kDecode ||
         pending->api.route == Route::kInspect)
       return Send(*pending, Direct(*pending));
@@ -220,7 +220,9 @@ void Service::Ask(const std::shared_ptr<Pending>& pending) {
       if (query.truncated) pending->truncated.push_back(place);
       metrics_.Input(query.tokens);
       auto input = std::make_unique<Input>();
-      input->kind = static_cast<int>(pending->model - models_.data());
+      // Chunks are made in passes, by calls of their own.
+      input->kind = 2 * static_cast<int>(pending->model - models_.data()) +
+                    (std::holds_alternative<ChunkQuery>(query.query) ? 1 : 0);
       input->tokens = query.tokens;
       input->request = pending;
       input->place = place;

@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto classified = predictors[1].pipeline.PrepareClassify({text, half});
   CheckPrepared(classified, classified.value.text.ids.size());
   Check(classified.value.text.ids.size() <= 16, "a text is cut to the position table");
-  const auto asked = predictors[2].pipeline.PrepareQuestion({text.substr(0, size / 2), half}, 0);
+  const auto asked = predictors[2].pipeline.PrepareQuestion({text.substr(0, size / 2), half}, {});
   CheckPrepared(asked, asked.value.excerpts.size());
   return 0;
 }

@@ -45,7 +45,7 @@ class LateChunksTest : public ::testing::Test {
   }
   static std::vector<ChunkVector> ChunksOf(const Pipeline& pipeline, const std::string& text,
                                            const std::vector<CodePointSpan>& spans = {}) {
-    const Outcome<ChunkQuery> query = PrepareChunks(pipeline, text, {}, spans);
+    const Outcome<ChunkQuery> query = PrepareChunks(pipeline, text, {}, pipeline.options().chunks, spans);
     EXPECT_EQ(query.error, "");
     const auto outcomes = RunChunks(pipeline, {&query.value, 1});
     EXPECT_EQ(outcomes[0].error, "");
@@ -111,7 +111,7 @@ TEST_F(LateChunksTest, LongTextsAreReadInPassesThatOverlap) {
   for (std::string word; all >> word;) words.push_back(word);
   for (int i = 0; i < 70; ++i) text += (i > 0 ? " " : "") + words[static_cast<size_t>(i * i + i / 7) % 13];
   const Pipeline pipeline = Load(Chunking::kTokens, 1);
-  const Outcome<ChunkQuery> query = PrepareChunks(pipeline, text, {}, {});
+  const Outcome<ChunkQuery> query = PrepareChunks(pipeline, text, {}, pipeline.options().chunks, {});
   ASSERT_GE(query.value.passes.size(), 3U);
   size_t next = 0;
   for (const ChunkQuery::Pass& pass : query.value.passes) {
@@ -139,15 +139,16 @@ TEST_F(LateChunksTest, LongTextsAreReadInPassesThatOverlap) {
 TEST_F(LateChunksTest, SaysWhatIsWrong) {
   const Pipeline spans = Load(Chunking::kSpans);
   const auto error = [&](const std::vector<CodePointSpan>& given) {
-    return PrepareChunks(spans, "it was the", {}, given).error;
+    return PrepareChunks(spans, "it was the", {}, spans.options().chunks, given).error;
   };
   EXPECT_THAT(error({{0, 11}}), HasSubstr("\"spans\"[0]: [0, 11] is not inside the text, of 10 code points"));
   EXPECT_THAT(error({{2, 2}}), HasSubstr("is not inside"));
   EXPECT_THAT(error({{0, 4}, {3, 6}}), HasSubstr("\"spans\"[1]: [3, 6] begins before the end of the one before it, 4"));
   EXPECT_THAT(error({{3, 6}, {0, 2}}), HasSubstr("begins before"));
   EXPECT_THAT(error({{2, 3}}), HasSubstr("has no tokens"));
-  EXPECT_THAT(PrepareChunks(spans, "", {}, {}).error, HasSubstr("empty"));
-  EXPECT_THAT(PrepareChunks(Load(Chunking::kTokens), " ", {}, {}).error, HasSubstr("has no tokens"));
+  EXPECT_THAT(PrepareChunks(spans, "", {}, spans.options().chunks, {}).error, HasSubstr("empty"));
+  EXPECT_THAT(PrepareChunks(Load(Chunking::kTokens), " ", {}, {Chunking::kTokens}, {}).error,
+              HasSubstr("has no tokens"));
   PredictOptions options;
   options.task = PredictTask::kFeatureExtraction;
   options.chunks.chunking = Chunking::kTokens;

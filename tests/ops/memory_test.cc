@@ -1,7 +1,11 @@
 // Memory that is kept from one use to the next.
+#include "ops/memory.h"
+
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -107,6 +111,31 @@ TEST(LargeBlocksTest, SmallTensorsAreAlignedAndTheirOwn) {
   grown.resize_({5000});
   EXPECT_EQ(grown.slice(0, 0, 10).sum().item<float>(), 10);
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What a long text leaves with malloc goes back to the kernel, the large blocks of tensors and the others.
+TEST(FreedMemoryTest, IsHandedBackWhereThatIsAskedFor) {
+  KeepFreedMemory();
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t size = 0, pages = 0;
+    file >> size >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  constexpr auto kMegabytes = static_cast<int64_t>(kMegabyte);
+  ReturnFreedMemory();
+  const int64_t before = resident();
+  {
+    std::vector<torch::Tensor> tensors;
+    for (int i = 0; i < 60; ++i) tensors.push_back(torch::ones({int64_t{1} << 19}));  // 2 MB each
+    for (int i = 0; i < 2; ++i) tensors.push_back(torch::ones({int64_t{10} << 20}));  // 40 MB each
+    ASSERT_GE(resident(), before + 190 * kMegabytes);
+  }
+  ASSERT_GE(resident(), before + 150 * kMegabytes) << "it is kept for the next use";
+  ReturnFreedMemory();
+  EXPECT_LE(resident(), before + 20 * kMegabytes);
+}
+#endif
 
 }  // namespace
 }  // namespace lshformer

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "serve/request_error.h"
+#include "util/errors.h"
 
 namespace lshformer {
 namespace {
@@ -92,6 +93,17 @@ TEST(ApiRequestTest, TheBareAddressIsTheModelsTask) {
   EXPECT_EQ(asked.route, Route::kQuestionAnswering);
   EXPECT_EQ(asked.question, "q");
   EXPECT_EQ(asked.top_k, 3);
+}
+
+// With one model it is not looked at, whatever it is.
+TEST(ApiRequestTest, TheModelIsATextWhereThereAreSeveral) {
+  const auto parse = [](bool several) {
+    return ParseApiRequest(Route::kEmbed, R"({"inputs": "a", "model": 5})",
+                           [](const std::string& model) { return model.empty() ? "feature-extraction" : ""; },
+                           {.several_models = several});
+  };
+  EXPECT_EQ(parse(false).model, "");
+  EXPECT_EQ(testing::ErrorOf([&] { parse(true); }), "\"model\": expected a text, got 5");
 }
 
 TEST(ApiRequestTest, AnAttentionIsANameOrAnObject) {

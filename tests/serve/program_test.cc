@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +35,15 @@ class ServeProgramTest : public ::testing::Test {
                                 {"labels", Task::kSequenceClassification},
                                 {"masks", Task::kMaskedLm},
                                 {"questions", Task::kQuestionAnswering}});
+    // A Sentence-Transformers folder with prompts.
+    std::filesystem::copy(Folder("vectors"), Folder("sentences"), std::filesystem::copy_options::recursive);
+    models_->Write("sentences/modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])");
+    models_->Write("sentences/1_Pooling/config.json",
+                   R"({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": true})");
+    models_->Write("sentences/config_sentence_transformers.json",
+                   R"({"prompts": {"query": "in a ", "passage": "it was "}, "default_prompt_name": "passage"})");
   }
   static void TearDownTestSuite() {
     delete models_;
@@ -105,6 +115,57 @@ TEST_F(ServeProgramTest, EachFolderHasItsTask) {
   EXPECT_EQ(Body(client.Get("/v1/models"))["data"].size(), 3U);
 }
 
+// The folder's prompts: its default, the server's, the request's; each as `predict` has it.
+TEST_F(ServeProgramTest, PromptsAreThoseOfTheFolder) {
+  const auto predicted = [](const std::vector<std::string>& prompt) {
+    std::vector<std::string> words{
+        "--model_name_or_path", Folder("sentences"), "--task", "feature-extraction", "--text", "the of"};
+    words.insert(words.end(), prompt.begin(), prompt.end());
+    return Predicted(words);
+  };
+  const Json passage = predicted({}), query = predicted({"--prompt_name", "query"});
+  EXPECT_NE(passage, query);
+  const std::string named = R"({"inputs": "the of", "prompt_name": "query"})";
+  {
+    ServerProcess server({Folder("sentences")});
+    Client client(server.port());
+    EXPECT_EQ(Body(client.Post("/embed", R"({"inputs": "the of"})"))[0], passage);
+    for (const char* path : {"/embed", "/"}) EXPECT_EQ(Body(client.Post(path, named))[0], query) << path;
+    const Json texts = Body(client.Post("/v1/embeddings", R"({"input": ["on", "the of"], "prompt_name": "query"})"));
+    EXPECT_EQ(texts["data"][1]["embedding"], query);
+    const Reply unknown = client.Post("/embed", R"({"inputs": "the of", "prompt_name": "quary"})");
+    EXPECT_EQ(unknown.status, 422);
+    EXPECT_THAT(unknown.body, HasSubstr(R"(\"prompt_name\": expected one of passage, query, got \"quary\")"));
+  }
+  ServerProcess server({Folder("sentences")}, {"DEFAULT_PROMPT_NAME=query"});
+  Client client(server.port());
+  EXPECT_EQ(Body(client.Post("/embed", R"({"inputs": "the of"})"))[0], query);
+  EXPECT_EQ(Body(client.Post("/embed", R"({"inputs": "the of", "prompt_name": "passage"})"))[0], passage);
+}
+
+// Of a text that the model reads at once and of one that takes passes: the digits of `predict`, prompt and all.
+TEST_F(ServeProgramTest, ChunksAreThoseOfPredict) {
+  std::string text = "the of and to. in a is that it was";
+  const auto predicted = [&](const std::string& folder, std::vector<std::string> words) {
+    words.insert(words.begin(), {"--model_name_or_path", Folder(folder), "--task", "feature-extraction", "--text", text,
+                                 "--long_text", "whole", "--chunking"});
+    return Predicted(words);
+  };
+  ServerProcess server({Folder("vectors"), Folder("sentences")});
+  Client client(server.port());
+  for (const bool long_text : {false, true}) {
+    for (int i = 0; long_text && i < 60; ++i) text += i % 7 == 0 ? " on are." : " as with his";
+    const std::string begin = R"({"inputs": [")" + text + R"("], "model": )";
+    EXPECT_EQ(Body(client.Post("/embed_chunks", begin + R"("vectors", "chunk_tokens": 5, "normalize": false})"))[0],
+              predicted("vectors", {"tokens", "--chunk_tokens", "5"}));
+    EXPECT_EQ(Body(client.Post("/embed_chunks", begin + R"("sentences", "chunking": "sentences"})"))[0],
+              predicted("sentences", {"sentences"}));
+    EXPECT_EQ(
+        Body(client.Post("/embed_chunks", begin + R"("sentences", "chunk_tokens": 9, "prompt_name": "query"})"))[0],
+        predicted("sentences", {"tokens", "--chunk_tokens", "9", "--prompt_name", "query"}));
+  }
+}
+
 // A head's exact map, whose rows sum to 1, beside one of fewer pairs.
 TEST_F(ServeProgramTest, InspectsAttention) {
   ServerProcess server({Folder("masks"), "--enable_inspect"});
@@ -139,6 +200,14 @@ TEST_F(ServeProgramTest, FlagsInBothSpellingsAndFromTheEnvironment) {
   EXPECT_EQ(info["auto_truncate"], true);
   EXPECT_EQ(client.Post("/embed", R"({"inputs": ["the", "of", "and"]})", key).status, 422);
   EXPECT_EQ(client.Post("/embed", std::string(201, ' '), key).status, 413);
+}
+
+TEST_F(ServeProgramTest, TheFolderAndItsNameMayComeFromTheEnvironment) {
+  ServerProcess server({}, {"MODEL_ID=" + Folder("vectors"), "SERVED_MODEL_NAME=mine"});
+  Client client(server.port());
+  EXPECT_EQ(Body(client.Get("/info"))["model_id"], "mine");
+  ServerProcess other({Folder("labels")}, {"MODEL_ID=" + Folder("vectors")});
+  EXPECT_EQ(Body(Client(other.port()).Get("/info"))["model_id"], "labels");
 }
 
 // What was accepted is answered after the signal, and the status is that of the signal.
@@ -182,6 +251,14 @@ TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
   EXPECT_THAT(wrong({Folder("vectors"), Folder("vectors"), "--port", "0"}, 2), HasSubstr("--served_model_name"));
   EXPECT_THAT(wrong({Folder("vectors"), "--max-client-batch-size", "9999", "--port", "0"}, 2),
               HasSubstr("--max_client_batch_size: expected at most 512"));
+  EXPECT_THAT(wrong({Folder("labels"), "--port", "0", "--pooling", "cls"}, 2),
+              HasSubstr("--pooling: is for models of --task feature-extraction, of which there is none"));
+  EXPECT_THAT(wrong({Folder("masks"), "--port", "0", "--default_prompt_name", "query"}, 2),
+              HasSubstr("--default_prompt_name: is for models of --task feature-extraction"));
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--default_prompt_name", "query"}, 2),
+              HasSubstr("--default_prompt_name: the model \"vectors\" has no prompts, got \"query\""));
+  EXPECT_THAT(wrong({Folder("sentences"), "--port", "0", "--default_prompt_name", "quary"}, 2),
+              HasSubstr("--default_prompt_name: expected one of passage, query, got \"quary\""));
   // What a script's unset variable leaves: neither a server for the whole network nor one that asks for no key.
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--host", ""}, 2), HasSubstr("--host: expected an address"));
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--api_key", ""}, 2), HasSubstr("--api_key: expected a key"));

@@ -51,6 +51,7 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
+  pid_t pid() const { return child_; }
   void Signal(int signal) const { kill(child_, signal); }
   // Its exit status, or 128 + signal.
   int Wait() {

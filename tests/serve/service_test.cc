@@ -5,78 +5,27 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
-#include "infer/fake_model.h"
+#include "serve/asked_service.h"
 #include "text/base64.h"
 
 namespace lshformer {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using testing::FakeSetup;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-class TestService {
- public:
-  explicit TestService(PredictTask task, ServeOptions options = {}, const std::vector<std::string>& labels = {})
-      : setup_(task) {
-    if (!labels.empty()) setup_.config.labels = labels;
-    setup_.config.num_labels = static_cast<int64_t>(setup_.config.labels.size());
-    std::vector<ServedModel> models;
-    models.emplace_back("fake", setup_.Make(), options);
-    service_ = std::make_unique<Service>(std::move(models), options);
-  }
-
-  HttpResponse Ask(const std::string& method, const std::string& path, const std::string& body = "",
-                   HttpHeaders headers = {}) {
-    auto request = std::make_shared<HttpRequest>();
-    request->method = method;
-    request->target = path;
-    request->body = body;
-    request->headers = std::move(headers);
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-    HttpResponse response;
-    service_->Handle(request, [&](HttpResponse answer) {
-      const std::lock_guard lock(mutex);
-      response = std::move(answer);
-      done = true;
-      changed.notify_all();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-    return response;
-  }
-  HttpResponse Post(const std::string& path, const std::string& body) { return Ask("POST", path, body); }
-  Json Answer(const std::string& path, const std::string& body) {
-    const HttpResponse response = Post(path, body);
-    EXPECT_EQ(response.status, 200) << response.body;
-    return ParseJson(response.body, path);
-  }
-  // "422 Validation: message".
-  std::string Refusal(const std::string& path, const std::string& body) {
-    const HttpResponse response = Post(path, body);
-    const Json error = ParseJson(response.body, path);
-    return std::to_string(response.status) + " " + error["error_type"].get<std::string>() + ": " +
-           error["error"].get<std::string>();
-  }
-  Service& service() { return *service_; }
-
- private:
-  FakeSetup setup_;
-  std::unique_ptr<Service> service_;
-};
+using testing::TestService;
 
 std::string HeaderOf(const HttpResponse& response, const std::string& name) {
   for (const auto& [key, value] : response.headers)
@@ -177,6 +126,113 @@ TEST(ServiceTest, LabelsWithScores) {
   EXPECT_THAT(test.Refusal("/rerank", R"({"query": "the", "texts": ["cat"]})"), StartsWith("424 Backend: "));
   EXPECT_THAT(test.Refusal("/embed", R"({"inputs": "the"})"),
               StartsWith("424 Backend: the model \"fake\" is for text-classification, not for feature-extraction"));
+}
+
+// The words of Hugging Face's clients, in "parameters" at the bare address, beside TEI's.
+TEST(ServiceTest, LabelsAsTheyAreAskedFor) {
+  TestService test(PredictTask::kTextClassification);
+  const auto scores = [&](const std::string& parameters) {
+    const Json answer = test.Answer("/", R"({"inputs": "the", "parameters": {)" + parameters + "}}")[0];
+    std::vector<double> values;
+    for (const Json& label : answer) values.push_back(label["score"].get<double>());
+    return values;
+  };
+  // logits 0 and 3
+  EXPECT_THAT(scores(R"("top_k": 1)"), ElementsAre(DoubleNear(1 / (1 + std::exp(-3.0)), 1e-6)));
+  EXPECT_THAT(scores(R"("top_k": 9)"), SizeIs(2));
+  EXPECT_THAT(scores(R"("function_to_apply": "none")"), ElementsAre(3, 0));
+  EXPECT_THAT(scores(R"("function_to_apply": "sigmoid")"),
+              ElementsAre(DoubleNear(1 / (1 + std::exp(-3.0)), 1e-6), 0.5));
+  EXPECT_EQ(scores(R"("function_to_apply": "softmax")"), scores(""));
+  EXPECT_THAT(test.Answer("/predict", R"({"inputs": "the", "top_k": 1})"), SizeIs(1));
+  for (const auto& [parameters, error] : std::vector<std::pair<std::string, std::string>>{
+           {R"("top_k": 0)", "\"top_k\": expected"},
+           {R"("top_k": "2")", "\"top_k\": expected"},
+           {R"("function_to_apply": "tanh")",
+            "\"function_to_apply\": expected softmax or sigmoid or none, got \"tanh\""},
+           {R"("function_to_apply": "softmax", "raw_scores": true)",
+            "\"raw_scores\" and \"function_to_apply\" softmax"}})
+    EXPECT_THAT(test.Refusal("/", R"({"inputs": "the", "parameters": {)" + parameters + "}}"),
+                StartsWith("422 Validation: " + error));
+}
+
+// There a list has several texts, as in Hugging Face's pipelines; at /predict a flat one is a pair, as in TEI.
+TEST(ServiceTest, AtTheBareAddressAListHasSeveralTexts) {
+  TestService test(PredictTask::kTextClassification);
+  const Json one = test.Answer("/", R"({"inputs": "the"})"), other = test.Answer("/", R"({"inputs": "the cat"})");
+  EXPECT_EQ(test.Answer("/", R"({"inputs": ["the", "the cat"]})"), Json::array({one[0], other[0]}));
+  EXPECT_EQ(test.Answer("/", R"({"inputs": ["the"]})"), one);
+  const Json pair = Json::array({test.Answer("/predict", R"({"inputs": ["the", "cat"]})")});
+  EXPECT_NE(pair, other);
+  EXPECT_EQ(test.Answer("/", R"({"inputs": {"text": "the", "text_pair": "cat"}})"), pair);
+  EXPECT_EQ(test.Answer("/", R"({"inputs": [["the", "cat"]]})"), pair);
+  EXPECT_EQ(test.Answer("/", R"({"inputs": [{"text": "the"}, {"text": "the", "text_pair": "cat"}]})"),
+            Json::array({one[0], pair[0]}));
+  EXPECT_THAT(test.Refusal("/", R"({"inputs": [{"text_pair": "cat"}]})"),
+              StartsWith("422 Validation: \"inputs\"[0]: \"text\" is missing"));
+}
+
+TEST(ServiceTest, MasksAreFilledFromTargets) {
+  TestService test(PredictTask::kFillMask);
+  const Json all = test.Answer("/fill_mask", R"({"inputs": "The cat [MASK] on", "top_k": 13})");
+  const auto score = [&](const std::string& word) {
+    for (const Json& one : all)
+      if (one["token_str"] == word) return one["score"];
+    return Json();
+  };
+  // Words that the model knows, as it reads them, each once; scores are those among all words.
+  const Json some =
+      test.Answer("/", R"({"inputs": "The cat [MASK] on", "parameters": {"targets": ["mat", "Cat", "cat"]}})");
+  ASSERT_EQ(some.size(), 2U);
+  for (const Json& one : some) EXPECT_EQ(one["score"], score(one["token_str"]));
+  EXPECT_EQ(test.Answer("/fill_mask", R"({"inputs": "The cat [MASK] on", "targets": "mat", "top_k": 5})").size(), 1U);
+  EXPECT_EQ(test.Answer("/", R"({"inputs": "[MASK]", "parameters": {"targets": ["mat", "cat"], "top_k": 1}})").size(),
+            1U);
+  for (const auto& [targets, error] : std::vector<std::pair<std::string, std::string>>{
+           {R"(["mat", "cats"])",
+            "422 Validation: \"targets\"[1]: \"cats\" is no token of the model; read as a text it has 2"},
+           {R"(["dog"])", "422 Validation: \"targets\"[0]: \"dog\" is no token of the model"},
+           {R"([5])", "422 Validation: \"targets\"[0]: expected a text, got 5"},
+           {R"({})", "422 Validation: \"targets\": expected a list of words"},
+           {R"([])", "400 Empty: \"targets\" is empty"}})
+    EXPECT_THAT(test.Refusal("/", R"({"inputs": "[MASK]", "parameters": {"targets": )" + targets + "}}"),
+                StartsWith(error));
+}
+
+// logit(t) is the token's number: the best answer ends and begins with the largest in reach.
+TEST(ServiceTest, QuestionsAsTheyAreAsked) {
+  TestService test(PredictTask::kQuestionAnswering);
+  const auto ask = [&](const std::string& context, const std::string& parameters) {
+    return R"({"inputs": {"question": "the", "context": ")" + context + R"("}, "parameters": {)" + parameters + "}}";
+  };
+  const std::string context = "mat the cat the mat";
+  EXPECT_EQ(test.Answer("/", ask(context, R"("max_answer_len": 1)"))["answer"], "mat");
+  EXPECT_EQ(test.Answer("/", ask(context, R"("top_k": 3, "max_answer_len": 1)")).size(), 3U);
+  EXPECT_EQ(test.Answer("/", ask("the cats cats", R"("max_answer_len": 1)"))["answer"], "s");
+  EXPECT_EQ(test.Answer("/", ask("the cats cats", R"("max_answer_len": 1, "align_to_words": true)"))["answer"], "cats");
+  const Json unlikely = test.Answer("/", ask("the", R"("handle_impossible_answer": true, "top_k": 2)"));
+  EXPECT_EQ(unlikely.size(), 2U) << "one of them is that there is none";
+  // Windows of 7 tokens: the same answer, out of several.
+  EXPECT_EQ(test.Answer("/", ask(context, R"("max_seq_len": 7, "doc_stride": 1, "max_answer_len": 1)"))["answer"],
+            "mat");
+  for (const auto& [parameters, error] : std::vector<std::pair<std::string, std::string>>{
+           {R"("max_answer_len": 0)", "\"max_answer_len\": expected"},
+           {R"("max_seq_len": 17)", "\"max_seq_len\": expected at most 16, got 17"},
+           {R"("doc_stride": -1)", "\"doc_stride\": expected"},
+           {R"("max_question_len": "all")", "\"max_question_len\": expected"},
+           {R"("handle_impossible_answer": 1)", "\"handle_impossible_answer\": expected true or false"},
+           {R"("align_to_words": "yes")", "\"align_to_words\": expected true or false"},
+           {R"("top_k": 21)", "\"top_k\": expected 1 to 20, got 21"}})
+    EXPECT_THAT(test.Refusal("/", ask(context, parameters)), StartsWith("422 Validation: " + error));
+}
+
+// What the client's feature_extraction sends stands at the top.
+TEST(ServiceTest, VectorsAtTheBareAddressAreNumbers) {
+  TestService test(PredictTask::kFeatureExtraction);
+  EXPECT_EQ(test.Answer("/", R"({"inputs": "the", "normalize": false, "encoding_format": "float"})"),
+            test.Answer("/embed", R"({"inputs": "the", "normalize": false})"));
+  EXPECT_THAT(test.Refusal("/", R"({"inputs": "the", "encoding_format": "base64"})"),
+              StartsWith("422 Validation: \"encoding_format\": expected float"));
 }
 
 TEST(ServiceTest, RanksTexts) {
@@ -281,6 +337,7 @@ TEST(ServiceTest, SeveralModelsAreChosenByName) {
   EXPECT_EQ(status("/predict", R"({"inputs": "the", "model": "vectors"})"), 424);
   EXPECT_EQ(status("/embed", R"({"inputs": "the", "model": "others"})"), 404);
   EXPECT_EQ(status("/embed", R"({"inputs": "the"})"), 422);
+  EXPECT_EQ(status("/embed", R"({"inputs": "the", "model": 5})"), 422);
 }
 
 TEST(ServiceTest, TooManyInputsAreRefused) {

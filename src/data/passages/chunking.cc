@@ -47,6 +47,18 @@ void CheckSpans(std::string_view text, std::span<const CodePointSpan> spans) {
 
 }  // namespace
 
+std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place) {
+  const auto is_place = [](const Json& value) { return value.is_number_integer() && value >= 0 && value <= INT32_MAX; };
+  if (!list.is_array()) Fail("{}: expected a list of [start, end], got {}", place, ShownValue(list));
+  std::vector<CodePointSpan> spans;
+  for (const Json& span : list) {
+    if (!span.is_array() || span.size() != 2 || !is_place(span[0]) || !is_place(span[1]))
+      Fail("{}[{}]: expected [start, end], got {}", place, spans.size(), ShownValue(span));
+    spans.emplace_back(span[0].get<int32_t>(), span[1].get<int32_t>());
+  }
+  return spans;
+}
+
 size_t EndOfWords(const Encoding& tokens, size_t begin, size_t most, const Tokenizer& tokenizer) {
   const size_t full = std::min(begin + most, tokens.ids.size());
   size_t end = full;
@@ -64,7 +76,8 @@ std::vector<TextChunk> ChunksOf(std::string_view text, const Encoding& tokens, c
       given ? std::vector<CodePointSpan>(spans.begin(), spans.end()) : SentencesOf(text);
   std::vector<TextChunk> chunks;
   size_t token = 0;
-  for (const CodePointSpan& place : places) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const CodePointSpan& place = places[i];
     while (token < tokens.ids.size() && tokens.offsets[token].first < place.first) ++token;
     TextChunk chunk{place, token, token};
     while (token < tokens.ids.size() && tokens.offsets[token].first < place.second) ++token;
@@ -72,7 +85,7 @@ std::vector<TextChunk> ChunksOf(std::string_view text, const Encoding& tokens, c
     if (chunk.last > chunk.first)
       chunks.push_back(chunk);
     else if (given)
-      Fail("\"spans\": [{}, {}] has no tokens", place.first, place.second);
+      Fail("\"spans\"[{}]: [{}, {}] has no tokens", i, place.first, place.second);
   }
   return chunks;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "text/tokenizer.h"
 
 namespace lshformer {
@@ -25,6 +26,9 @@ struct ChunkOptions {
 };
 
 using CodePointSpan = std::pair<int32_t, int32_t>;  // half-open
+
+// [[start, end], …]. Error beginning with `place`, which says what the list is called.
+std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place);
 
 struct TextChunk {
   CodePointSpan place;         // in the text

@@ -164,6 +164,25 @@ TEST(BatchQueueTest, StoppedItRunsWhatItHasAndTakesNoMore) {
   EXPECT_EQ(runner.WaitFor(3).size(), 3U);
 }
 
+// Both threads end, though the last that waited were not run.
+TEST(BatchQueueTest, StoppedItEndsWhereNobodyWaitsForWhatItHas) {
+  Runner runner;
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  {
+    BatchQueue queue({.capacity = 10, .batch_tokens = 10}, To(runner));
+    ASSERT_TRUE(queue.Push(Items({10})));
+    runner.WaitFor(1);
+    BatchQueue::Batch items = Items({10, 10});
+    for (const auto& item : items) static_cast<Item&>(*item).gone = gone;
+    ASSERT_TRUE(queue.Push(std::move(items)));
+    queue.Stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the second thread has looked, and waits
+    *gone = true;
+    runner.Open();
+  }
+  EXPECT_EQ(runner.WaitFor(1).size(), 1U);
+}
+
 TEST(BatchQueueTest, DroppedItRunsNoMore) {
   Runner runner;
   {
