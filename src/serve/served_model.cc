@@ -310,8 +310,8 @@ PreparedQuery ServedModel::PrepareQuestion(const ApiRequest& request) const {
   if (!outcome.ok()) FailRequest(kValidation, "{}", outcome.error);
   PreparedQuery prepared;
   const QuestionQuery& query = outcome.value;
-  for (const ContextExcerpt& window : query.excerpts)
-    prepared.tokens += query.first + 1 + static_cast<int64_t>(window.end - window.begin);
+  for (const ContextExcerpt& excerpt : query.excerpts)
+    prepared.tokens += query.first + 1 + static_cast<int64_t>(excerpt.end - excerpt.begin);
   prepared.characters = CountCodePoints(request.question) + CountCodePoints(request.context);
   prepared.query = std::move(outcome.value);
   return prepared;
