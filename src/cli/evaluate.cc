@@ -86,7 +86,7 @@ Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
   RefuseFlags(command,
               {"--validation_file", "--task_name", "--data_dir", "--per_device_eval_batch_size", "--compare_exact",
                "--predictions", "--references", "--na_prob_file", "--na_prob_thresh", "--long_text", "--window_pooling",
-               "--prompt_name"},
+               "--prompt_name", "--sequence_parallel"},
               kReason);
   RefuseFlags(command, kMaskingFlags, kReason);
   CheckAnswerFlags(command, flags.job.answers, /*question_answering=*/false);

@@ -166,6 +166,11 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->check(IntegerIn(1, int64_t{1} << 24))
       ->group(group);
   AddTableFlags(*command, MeetingTable(), flags->job.meeting);
+  command
+      ->add_flag("--sequence_parallel", flags->job.sequence_parallel,
+                 "they share the tokens of each forward and the heads of attention, in place of the lines: for texts "
+                 "that are too long for one")
+      ->group(MeetingTable().group);
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.attention);
   command->callback([command, flags] {

@@ -25,7 +25,7 @@ namespace lshformer {
 
 std::vector<std::string> Communicator::AllGather(const std::string& mine) {
   // Twice: the lengths, then the texts in rooms as long as the longest.
-  const auto count = static_cast<size_t>(size_);
+  const auto count = static_cast<size_t>(size());
   std::vector<uint64_t> lengths(count);
   const uint64_t own = mine.size();
   AllGatherBytes(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(lengths)));
@@ -48,7 +48,7 @@ std::string Communicator::Broadcast(const std::string& text, int from) {
 }
 
 int64_t Communicator::Max(int64_t mine) {
-  std::vector<int64_t> all(static_cast<size_t>(size_));
+  std::vector<int64_t> all(static_cast<size_t>(size()));
   AllGatherBytes(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   return *std::max_element(all.begin(), all.end());
 }

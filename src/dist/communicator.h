@@ -16,6 +16,7 @@
 
 #include "base/option_table.h"
 #include "dist/place.h"
+#include "ops/token_split.h"
 
 namespace lshformer {
 
@@ -31,20 +32,11 @@ const OptionTable<MeetingOptions>& MeetingTable();
 // Whether this build can do it at all.
 bool HasDistribution();
 
-class Communicator {
+class Communicator : public TokenExchange {
  public:
-  virtual ~Communicator() = default;
+  bool first() const { return rank() == 0; }
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  bool first() const { return rank_ == 0; }
-
-  // Rank r's `mine` in all[r · count, (r + 1) · count), count = mine.size() on every rank.
-  virtual void AllGather(std::span<const float> mine, std::span<float> all) = 0;
-  // Sends send_counts[r] floats of `send`, which lie in the order of the ranks, to rank r, and receives as many as each
-  // has for this one into `receive`, in their order.
-  virtual void AllToAll(std::span<const float> send, const std::vector<int64_t>& send_counts, std::span<float> receive,
-                        const std::vector<int64_t>& receive_counts) = 0;
+  using TokenExchange::AllGather;  // of floats
   virtual void Broadcast(std::span<std::byte> bytes, int from) = 0;
   virtual void Barrier() = 0;
 
@@ -58,7 +50,7 @@ class Communicator {
   int64_t messages() const { return messages_; }
 
  protected:
-  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  Communicator(int rank, int size) : TokenExchange(rank, size) {}
   virtual void AllGatherBytes(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   void Count(int64_t bytes) {
     bytes_sent_ += bytes;
@@ -66,7 +58,6 @@ class Communicator {
   }
 
  private:
-  int rank_, size_;
   int64_t bytes_sent_ = 0, messages_ = 0;
 };
 

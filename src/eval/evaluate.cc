@@ -48,7 +48,7 @@ class EvaluationLoop {
     std::vector<int> lengths(static_cast<size_t>(set_.size()));
     for (int64_t i = 0; i < set_.size(); ++i) lengths[i] = static_cast<int>(set_.TokensOf(i));
     const std::vector<std::pair<int64_t, int64_t>> runs = CutByTokens(lengths, kBatchTokens, options_.batch_size);
-    const size_t together = options_.processes == nullptr ? 1 : static_cast<size_t>(options_.processes->size());
+    const size_t together = shares_forwards() ? static_cast<size_t>(options_.processes->size()) : 1;
     for (size_t first = 0; first < runs.size(); first += together) {
       std::vector<PackedBatch> batches;
       // Labels, and the borders of examples, are not the model's where an example is several sequences of a text.
@@ -109,9 +109,12 @@ class EvaluationLoop {
     if (loss.defined()) output.terms = {loss};
   }
 
-  // The outputs of as many batches as there are processes, or fewer: each process runs one.
+  // Each process runs forwards of its own.
+  bool shares_forwards() const { return options_.processes != nullptr && !model_.shares_tokens(); }
+
+  // The outputs of as many batches as there are processes, or fewer: each process runs one. Or all run the only one.
   std::vector<CountedOutput> Forwards(const std::vector<PackedBatch>& batches) {
-    const size_t own = options_.processes == nullptr ? 0 : static_cast<size_t>(options_.processes->rank());
+    const size_t own = shares_forwards() ? static_cast<size_t>(options_.processes->rank()) : 0;
     CountedOutput forward;
     int stopped = 0;
     try {
@@ -126,6 +129,10 @@ class EvaluationLoop {
     }
     ThrowIfAnyStopped(options_.processes, stopped, "evaluation");
     if (options_.processes == nullptr) return {forward};
+    if (!shares_forwards()) {
+      forward.counts = Summed(*options_.processes, forward.counts);
+      return {forward};
+    }
     return Shared(*options_.processes, own < batches.size() ? &forward : nullptr);
   }
 

@@ -31,7 +31,9 @@ struct EvaluateOptions {
   // Of text classification and similarity where an example is several sequences, the windows of one text: how their
   // logits or vectors are joined.
   WindowPooling window_pooling = WindowPooling::kMean;
-  Communicator* processes = nullptr;  // that share the forwards, called alike by all; each gets the whole result
+  // That share the forwards, or of a model that shares_tokens() each forward, called alike by all; each gets the whole
+  // result.
+  Communicator* processes = nullptr;
 };
 
 struct Evaluation {

@@ -101,6 +101,14 @@ CountedOutput Unpacked(std::string_view text) {
   return forward;
 }
 
+AttentionCounts Summed(Communicator& processes, const AttentionCounts& own) {
+  AttentionCounts sum;
+  Writer writer;
+  writer.Add(own);
+  for (const std::string& text : processes.AllGather(writer.Take())) sum += Reader(text).Take<AttentionCounts>();
+  return sum;
+}
+
 std::vector<CountedOutput> Shared(Communicator& processes, const CountedOutput* own) {
   std::vector<CountedOutput> all;
   for (const std::string& text : processes.AllGather(own == nullptr ? "" : Packed(*own)))

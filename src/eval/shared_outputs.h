@@ -19,6 +19,9 @@ struct CountedOutput {
 std::string Packed(const CountedOutput& forward);
 CountedOutput Unpacked(std::string_view text);
 
+// Over all processes, of the heads that each looked at.
+AttentionCounts Summed(Communicator& processes, const AttentionCounts& own);
+
 // Each process has the output of one forward, but for the last ones, which may have none: those of all, in their order.
 std::vector<CountedOutput> Shared(Communicator& processes, const CountedOutput* own);
 

@@ -133,7 +133,7 @@ class Piece {
     if constexpr (std::is_same_v<Query, QuestionQuery>) {
       pipeline_.Run(queries_, [&](size_t, std::span<const Answered> found) {
         Write(found);
-        ThrowIfStopped("predict");
+        if (!pipeline_.model().shares_tokens()) ThrowIfStopped("predict");
       });
     } else {
       const std::vector<Answered> answered = RunAll();
@@ -205,12 +205,15 @@ std::vector<std::span<LineQuery<Query>>> CutIntoPieces(const Pipeline& pipeline,
   return pieces;
 }
 
-// The pieces of a window among several processes, as many at a time as there are.
+// The pieces of a window among several processes, as many at a time as there are; or each by all of them, whose model
+// shares the tokens.
 template <class Query, class Writer>
 void AnswerTogether(const Pipeline& pipeline, std::span<std::span<LineQuery<Query>>> pieces, Writer& writer,
                     const std::function<void(int64_t)>& progress, StreamStatistics& statistics,
                     Communicator& processes) {
-  const auto count = static_cast<size_t>(processes.size()), own = static_cast<size_t>(processes.rank());
+  const bool shares_tokens = pipeline.model().shares_tokens();
+  const size_t count = shares_tokens ? 1 : static_cast<size_t>(processes.size()),
+               own = shares_tokens ? 0 : static_cast<size_t>(processes.rank());
   for (size_t first = 0; first < pieces.size(); first += count) {
     std::string text;
     StreamStatistics mine;
@@ -225,9 +228,13 @@ void AnswerTogether(const Pipeline& pipeline, std::span<std::span<LineQuery<Quer
       stopped = interrupted.signal();
     }
     ThrowIfAnyStopped(&processes, stopped, "predict");
-    const Json told = {mine.lines, mine.bad, mine.truncated, mine.first_error};
-    const std::vector<std::string> texts = processes.AllGather(text);
-    for (const std::string& json : processes.AllGather(told.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+    const std::string told = Json{mine.lines, mine.bad, mine.truncated, mine.first_error}.dump(
+        -1, ' ', false, Json::error_handler_t::replace);
+    const auto of_all = [&](const std::string& one) {
+      return shares_tokens ? std::vector<std::string>{one} : processes.AllGather(one);
+    };
+    const std::vector<std::string> texts = of_all(text);
+    for (const std::string& json : of_all(told)) {
       const Json its = Json::parse(json);
       statistics.lines += its[0].get<int64_t>();
       if (statistics.bad == 0) statistics.first_error = its[3];

@@ -279,12 +279,18 @@ void RequireSameJob(const EvaluateJob& job, const Model& model, Communicator& pr
   std::string weights;
   for (const auto& [name, tensor] : model.NamedParameters())
     weights += DigestOfText({static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())});
-  Json flags = Json::object();
+  Json flags = AttentionSettings(job.model.attention);
   WriteOptions(EvaluateTable(), job, flags);
-  RequireSame(processes, {{"the version", LSHFORMER_VERSION},
-                          {"the instruction set", ActiveIsa()},
-                          {"the flags", flags.dump()},
-                          {"what the model's weights are", DigestOfText(weights)}});
+  WriteOptions(AnswerTable(), job.answers, flags);
+  flags["seed"] = job.seed;
+  flags["bf16"] = job.model.precision == Precision::kBFloat16;
+  flags["int8"] = job.model.precision == Precision::kInt8;
+  flags["float32_matmul_precision"] = Name(ActiveMatmulPrecision());
+  std::vector<std::pair<std::string, std::string>> facts{{"the version", LSHFORMER_VERSION},
+                                                         {"the instruction set", ActiveIsa()}};
+  for (const auto& [name, value] : flags.items()) facts.emplace_back(name, value.dump());
+  facts.emplace_back("what the model's weights are", DigestOfText(weights));
+  RequireSame(processes, facts);
 }
 
 }  // namespace
@@ -321,6 +327,9 @@ Figures RunEvaluate(const EvaluateJob& job) {
   options.progress = job.progress && first;
   options.window_pooling = job.window_pooling;
   options.processes = processes.get();
+  if (job.sequence_parallel && processes != nullptr)
+    for (const ModelPtr& each : {model, exact})
+      if (each != nullptr) each->ShareTokens(processes.get());
   if (processes != nullptr) RequireSameJob(job, *model, *processes);
   const Json metrics = Evaluate({job, *model, exact, *tokenizer, options, modules.get()});
   if (!first) return {};

@@ -30,12 +30,13 @@ struct EvaluateJob {
   std::string objective;      // masked LM: "mlm", "mlm+nsp" or "mlm+sop"; "": what the model's heads are named for
   double mlm_probability = 0.15;
   MaskedChoice masking = {};
-  AnswerOptions answers = {};   // question answering
-  bool compare_exact = false;   // the same data once more with exact attention: what the model's own keeps of it
-  std::string output_dir;       // "": none; else it gets eval_results.json and the answers to questions
-  uint64_t seed = 42;           // of the masks
-  bool progress = false;        // shown where SetProgressStyle was called
-  MeetingOptions meeting = {};  // of several processes that share the data
+  AnswerOptions answers = {};      // question answering
+  bool compare_exact = false;      // the same data once more with exact attention: what the model's own keeps of it
+  std::string output_dir;          // "": none; else it gets eval_results.json and the answers to questions
+  uint64_t seed = 42;              // of the masks
+  bool progress = false;           // shown where SetProgressStyle was called
+  MeetingOptions meeting = {};     // of several processes that share the data,
+  bool sequence_parallel = false;  // or the tokens of each forward
 };
 
 const OptionTable<EvaluateJob>& EvaluateTable();  // of what is no part with a table of its own

@@ -362,6 +362,10 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
        Of(MaskingTable(), "max_ngram", &E::masking),
        Boolean("compare_exact", &E::compare_exact,
                "once more with exact attention: its metrics too, and how close the hidden states are"),
+       Boolean("sequence_parallel", &E::sequence_parallel,
+               "several processes share the tokens of each forward and the heads of attention, in place of the data: "
+               "for texts that are too long for one")
+           .KeepsResult(),
        Path("output_dir", &E::output_dir, "DIR",
             "folder for eval_results.json, which report reads; question answering: for predictions.json, "
             "nbest_predictions.json, null_odds.json too")

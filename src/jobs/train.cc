@@ -191,6 +191,9 @@ JobResult RunTrain(const TrainOptions& given) {
   CheckOverrides(options);
   if (!options.question_answering() && MakesVocabulary(options.model))
     FailOption("model_type", "a model that reads words is for {} question-answering", OptionName{"task"});
+  if (options.training.sequence_parallel && (options.embeddings() || options.listwise()))
+    FailOption("sequence_parallel", "is not for {} {}, whose texts are many and short", OptionName{"task"},
+               options.task);
   const std::vector<OptionFile> files = FilesOf(options);
   const std::shared_ptr<Communicator> processes = JoinTraining(options);
   if (!options.folder.seeds.empty()) return RunEachSeed(options, files, RunTrain);

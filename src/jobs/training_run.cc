@@ -229,6 +229,7 @@ EvaluateOptions Evaluating(const TrainingJob& job) {
 JobResult RunTrainingJob(TrainingJob& job, const std::function<void()>& after) {
   if (job.training.gradient_checkpointing && job.model->config().reversible)
     FailOption("gradient_checkpointing", "the model is reversible and keeps no layer's activations anyway");
+  if (job.training.sequence_parallel) job.model->ShareTokens(job.processes.get());
   JobResult result;
   result.output_dir = job.folder.output_dir;
   CheckBestMetric(job.training, job.metrics);

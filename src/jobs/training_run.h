@@ -55,7 +55,8 @@ std::shared_ptr<Communicator> JoinTraining(Options& options) {
   std::shared_ptr<Communicator> processes = JoinProcesses(options.meeting);
   if (processes != nullptr && !options.folder.seeds.empty())
     FailOption("seeds", "not in several processes: start a job for each seed");
-  options.training = SharedBy(processes == nullptr ? 1 : processes->size(), options.training);
+  const bool shares_updates = processes != nullptr && !options.training.sequence_parallel;
+  options.training = SharedBy(shares_updates ? processes->size() : 1, options.training);
   return processes;
 }
 

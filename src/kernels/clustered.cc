@@ -30,7 +30,8 @@ int QueryDepth(const AttentionSpec& spec, const AttentionShape& shape) {
 std::vector<float> Draw(uint64_t seed, uint32_t layer, uint64_t side, const AttentionShape& shape, int depth) {
   std::vector<float> drawn(static_cast<size_t>(shape.heads) * shape.head_dim * depth);
   for (int head = 0; head < shape.heads; ++head) {
-    const uint64_t key = StreamKey(seed, /*step=*/0, layer, static_cast<uint32_t>(head), Purpose::kDirections);
+    const auto of_layer = static_cast<uint32_t>(shape.first_head + head);
+    const uint64_t key = StreamKey(seed, /*step=*/0, layer, of_layer, Purpose::kDirections);
     for (int level = 0; level < depth; ++level) {
       PhiloxStream normals(key, side | static_cast<uint64_t>(level));
       for (int d = 0; d < shape.head_dim; ++d)

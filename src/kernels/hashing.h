@@ -25,9 +25,10 @@ struct SimHashPlanes {
   std::vector<int32_t> coefficients;  // [heads, hashes, bands], in [0, table_size); 2^b where sign patterns are buckets
 };
 // Drawn from (spec.seed, layer, head, step), and (hash function, band) where sign patterns are buckets; step 0 outside
-// training and with Resample::kNever. As many bands as a sequence of `longest` tokens takes.
+// training and with Resample::kNever. As many bands as a sequence of `longest` tokens takes. The heads are those from
+// first_head on.
 SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_dim, uint32_t layer, uint64_t step,
-                                int64_t longest = 0);
+                                int64_t longest = 0, int first_head = 0);
 // bit_b = (x·plane_b > 0), bucket = (Σ_b bit_b · coefficient_b) mod table_size. With spec.center_keys keys are hashed
 // as key − mean key of their sequence. Where sign patterns are buckets, bucket = Σ_b bit_b · 2^b; with sorted pairs its
 // place in Gray order instead, so that neighbours differ in one bit.

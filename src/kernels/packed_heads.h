@@ -10,7 +10,8 @@ namespace lshformer {
 struct AttentionShape {
   std::span<const int32_t> cu_seqlens;  // [sequences + 1], starts at 0
   int heads = 0;
-  int head_dim = 0;  // 1 … 256
+  int head_dim = 0;    // 1 … 256
+  int first_head = 0;  // which of its layer's heads the first is: what random numbers are drawn from
   int sequences() const { return static_cast<int>(cu_seqlens.size()) - 1; }
   int64_t tokens() const { return cu_seqlens.back(); }
   int64_t longest() const;  // tokens of the longest sequence

@@ -29,7 +29,7 @@ ReformerRotations DrawReformerRotations(const AttentionSpec& spec, const Attenti
   ParallelFor(int64_t{shape.heads} * reformer.rounds,
               std::max<int64_t>(1, kNumbersAtATime / std::max<int64_t>(1, matrix)), [&](int64_t begin, int64_t end) {
                 for (int64_t m = begin; m < end; ++m) {
-                  const auto head = static_cast<uint32_t>(m / reformer.rounds);
+                  const auto head = static_cast<uint32_t>(shape.first_head + m / reformer.rounds);
                   const auto round = static_cast<uint64_t>(m % reformer.rounds);
                   const uint64_t key = StreamKey(spec.seed, step, layer, head, Purpose::kRotations);
                   for (int column = 0; column < drawn.columns; ++column) {

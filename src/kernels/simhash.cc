@@ -22,13 +22,13 @@ void DrawOfOneHead(const SimHashAttention& simhash, int head_dim, uint64_t key, 
 }  // namespace
 
 SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_dim, uint32_t layer, uint64_t step,
-                                int64_t longest) {
+                                int64_t longest, int first_head) {
   if (spec.resample == Resample::kNever) step = 0;
   const auto& simhash = As<SimHashAttention>(spec);
   SimHashPlanes drawn;
   drawn.bands = BandsOf(simhash, longest);
   drawn.planes.reserve(static_cast<size_t>(heads) * simhash.hashes * drawn.bands * head_dim);
-  for (int head = 0; head < heads; ++head) {
+  for (int head = first_head; head < first_head + heads; ++head) {
     const uint64_t key = StreamKey(spec.seed, step, layer, head, Purpose::kPlanes);
     if (SignPatternsAreBuckets(simhash)) {
       DrawOfOneHead(simhash, head_dim, key, drawn);
@@ -48,7 +48,7 @@ SimHashPlanes DrawSimHashPlanes(const AttentionSpec& spec, int heads, int head_d
 
 Projections DrawProjections(const SimHashAttention&, const AttentionSpec& spec, const AttentionShape& shape,
                             uint32_t layer, uint64_t step) {
-  return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest());
+  return DrawSimHashPlanes(spec, shape.heads, shape.head_dim, layer, step, shape.longest(), shape.first_head);
 }
 
 bool Suffice(const SimHashAttention& simhash, const AttentionSpec&, const Projections& projections,

@@ -53,9 +53,10 @@ ModelOutput EncoderModel::Run(const PackedBatch& batch, const ForwardOptions& op
   ModelOutput output;
   const ForwardContext context = ContextOf(batch, options, output);
   const std::vector<int64_t> read = heads_.TokensRead(batch, options);
-  torch::Tensor hidden = embeddings_(batch.tokens, context);                                  // [T, width]
-  if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);                  // [T, H]
-  output.last_hidden_state = encoder_(hidden, context, HiddenStates(options, output), read);  // [T, H], [read, H]
+  torch::Tensor hidden = embeddings_(batch.tokens, context);                  // [T, width]
+  if (embedding_map_) hidden = (*embedding_map_)(hidden, context.precision);  // [T, H]
+  output.last_hidden_state =
+      encoder_(std::move(hidden), context, HiddenStates(options, output), read);  // [T, H], [read, H]
   heads_({output.last_hidden_state, read}, batch, options, context, output);
   return output;
 }

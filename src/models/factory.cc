@@ -131,7 +131,21 @@ ForwardContext Model::ContextOf(const PackedBatch& batch, const ForwardOptions& 
   context.attention_hook = options.attention_hook;
   context.precision = precision_;
   if (options.attentions) context.attentions = &output.attentions;
+  if (shares_tokens_)
+    context.split = SplitOf(others_, static_cast<int>(config_.num_attention_heads), batch.tokens.size());
   return context;
+}
+
+void Model::ShareTokens(TokenExchange* others) {
+  constexpr const char* kOption = "sequence_parallel";
+  if (!FamilyOf(config_).encoder_layers)
+    FailOption(kOption, "a model of type \"{}\" has no layers of self-attention", config_.model_type);
+  if (others != nullptr && config_.num_attention_heads % others->size() != 0)
+    FailOption(kOption,
+               "{} processes cannot share the model's {} heads (num_attention_heads): expected a divisor of {}",
+               others->size(), config_.num_attention_heads, config_.num_attention_heads);
+  shares_tokens_ = true;
+  others_ = others;
 }
 
 void SaveModel(const Model& model, const std::string& folder, DType dtype) {

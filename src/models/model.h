@@ -79,6 +79,12 @@ class Model {
   // heads, the pooler and all else stay float32. The CPU must have it (RequirePrecision). Not while a Forward runs.
   void set_precision(Precision precision) { precision_ = precision; }
   Task task() const { return task_; }
+  // From now on every forward sums the gradients of the layers' weights up in blocks of tokens, and several processes
+  // that call it alike, each with `others`, share the tokens and the heads (ops/token_split.h); nullptr: this process
+  // is alone. All get the whole output. Not while a Forward runs. Error where the model has no layers of
+  // self-attention or its heads cannot be shared by so many.
+  void ShareTokens(TokenExchange* others);
+  bool shares_tokens() const { return shares_tokens_; }
   // Parameters under their HF tensor names, in file order; tied ones once.
   virtual std::vector<std::pair<std::string, torch::Tensor>> NamedParameters() const = 0;
 
@@ -98,6 +104,8 @@ class Model {
   virtual ModelOutput Run(const PackedBatch& batch, const ForwardOptions& options) = 0;
   std::function<void(const PackedBatch&)> look_;
   std::once_flag looked_;
+  bool shares_tokens_ = false;
+  TokenExchange* others_ = nullptr;
 };
 
 using ModelPtr = std::shared_ptr<Model>;

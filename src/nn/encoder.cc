@@ -1,8 +1,12 @@
 #include "nn/encoder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <unordered_map>
 #include <utility>
+
+#include "base/error.h"
 
 namespace lshformer {
 namespace {
@@ -49,7 +53,7 @@ void Encoder::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames&
 }
 
 Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config)
-    : inner_(static_cast<size_t>(config.inner_group_num)) {
+    : inner_(static_cast<size_t>(config.inner_group_num)), in_pieces_(config.chunk_size_feed_forward > 0) {
   RotaryTables tables;
   for (size_t visit = 0; visit < names.layers.size(); ++visit) {
     const auto layer = static_cast<int64_t>(visit / inner_);
@@ -62,20 +66,47 @@ Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, cons
   if (HasNormBehind(config)) norm_.emplace(parameters, names.norm, config.layer_norm_eps);
 }
 
-torch::Tensor Encoder::operator()(const torch::Tensor& embeddings, const ForwardContext& context,
+torch::Tensor Encoder::operator()(torch::Tensor embeddings, const ForwardContext& context,
                                   std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens) const {
-  const torch::Tensor rows = tokens.empty() ? torch::Tensor() : torch::tensor(tokens, torch::kInt64);
-  if (hidden_states != nullptr) hidden_states->push_back(embeddings);
+  const TokenSplitPtr& split = context.split;
+  if (split != nullptr && in_pieces_ && torch::GradMode::is_enabled())
+    Fail(
+        "the config's \"chunk_size_feed_forward\" sums gradients up over pieces of its own: expected 0 where tokens "
+        "are shared");
+  const auto rows_of = [](const std::vector<int64_t>& rows) { return torch::tensor(rows, torch::kInt64); };
+  if (split == nullptr || split->others == nullptr)
+    return Run(std::move(embeddings), context, hidden_states, tokens.empty() ? torch::Tensor() : rows_of(tokens));
+  if (hidden_states != nullptr) Fail("the states behind each layer are not there where processes share the tokens");
+  std::vector<int64_t> counts, own;  // of the rows of each process, and those of this one
+  for (int rank = 0; rank < split->processes(); ++rank) {
+    const int64_t begin = split->FirstToken(rank), end = split->FirstToken(rank + 1);
+    counts.push_back(end - begin);
+    if (tokens.empty()) continue;
+    const auto first = std::ranges::lower_bound(tokens, begin), last = std::ranges::lower_bound(tokens, end);
+    counts.back() = last - first;
+    if (rank == split->rank())
+      std::transform(first, last, std::back_inserter(own), [begin](int64_t token) { return token - begin; });
+  }
+  const ForwardContext of_own = context.OfOwnTokens();
+  torch::Tensor of_tokens = OwnTokens(embeddings, split);
+  embeddings.reset();  // large, where the text is long
+  const torch::Tensor hidden =
+      Run(std::move(of_tokens), of_own, nullptr, tokens.empty() ? torch::Tensor() : rows_of(own));
+  return AllTokens(hidden, split, std::move(counts));
+}
+
+torch::Tensor Encoder::Run(torch::Tensor hidden, const ForwardContext& context,
+                           std::vector<torch::Tensor>* hidden_states, const torch::Tensor& rows) const {
+  if (hidden_states != nullptr) hidden_states->push_back(hidden);
   if (!reversible_layers_.empty()) {
-    const torch::Tensor hidden = RunReversibly(embeddings, context, hidden_states);
-    return rows.defined() ? hidden.index_select(0, rows) : hidden;
+    const torch::Tensor last = RunReversibly(hidden, context, hidden_states);
+    return rows.defined() ? last.index_select(0, rows) : last;
   }
   const ForwardContext replay = context.Replay();
-  torch::Tensor hidden = embeddings;  // [T, H]
   for (size_t visit = 0; visit < layers_.size(); ++visit) {
     const bool last = visit + 1 == layers_.size();
     hidden = layers_[visit](hidden, context, replay, last ? rows : torch::Tensor());  // [T, H], at last [R, H]
-    if (last && norm_) hidden = (*norm_)(hidden, {}, {});
+    if (last && norm_) hidden = (*norm_)(hidden, {}, {}, SplitOfRows(context.split, rows));
     if (hidden_states != nullptr && (visit + 1) % inner_ == 0) hidden_states->push_back(hidden);
   }
   return hidden;
@@ -86,12 +117,12 @@ torch::Tensor Encoder::RunReversibly(const torch::Tensor& embeddings, const Forw
   const ForwardContext replay = context.Replay();
   std::vector<ReversibleLayer> layers;
   for (const ReversibleEncoderLayer& layer : reversible_layers_) layers.push_back(layer(context, replay));
-  if (hidden_states == nullptr) return (*norm_)(RunReversible(embeddings, layers), {}, {});
+  if (hidden_states == nullptr) return (*norm_)(RunReversible(embeddings, layers), {}, {}, context.split);
   size_t visit = 0;
   const auto keep = [&](const torch::Tensor& mean) {
     if (++visit % inner_ == 0) hidden_states->push_back(mean);
   };
-  return (*norm_)(RunReversible(embeddings, layers, keep), {}, {});
+  return (*norm_)(RunReversible(embeddings, layers, keep), {}, {}, context.split);
 }
 
 }  // namespace lshformer

@@ -28,16 +28,22 @@ class Encoder {
   // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
   // behind each of num_hidden_layers layers, the last one's as the result is, behind a norm; reversible: the mean of
   // the two streams, of which the result is the LayerNorm.
-  torch::Tensor operator()(const torch::Tensor& embeddings, const ForwardContext& context,
+  // Of several processes (context.split) all have the embeddings and get the result; in between each has its own
+  // tokens. There are no hidden_states then, and no gradients where the feed-forward is computed in pieces.
+  torch::Tensor operator()(torch::Tensor embeddings, const ForwardContext& context,
                            std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens = {}) const;
 
  private:
+  // Of these tokens; rows: undefined stands for all of them.
+  torch::Tensor Run(torch::Tensor hidden, const ForwardContext& context, std::vector<torch::Tensor>* hidden_states,
+                    const torch::Tensor& rows) const;
   torch::Tensor RunReversibly(const torch::Tensor& embeddings, const ForwardContext& context,
                               std::vector<torch::Tensor>* hidden_states) const;
   std::vector<EncoderLayer> layers_;                       // or, of a reversible encoder,
   std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
   std::optional<LayerNorm> norm_;                          // behind the last
   size_t inner_;                                           // layers that give one hidden state
+  bool in_pieces_;                                         // the feed-forward
 };
 
 }  // namespace lshformer

@@ -75,17 +75,31 @@ std::shared_ptr<const RowIdentities> PieceOf(const std::shared_ptr<const RowIden
 }
 
 torch::Tensor EncoderAttention::Slices(const torch::Tensor& hidden, const ForwardContext& context) const {
-  const torch::Tensor all = query_key_value_(hidden, context.precision, attention_.InputType(context));
+  const torch::Tensor all = query_key_value_(hidden, context.precision, attention_.InputType(context), context.split);
   if (!drops_keys_) return all;
   const int64_t width = all.size(1) / 3;
   return torch::cat({all.slice(1, 0, width), all.slice(1, 2 * width)}, 1);
 }
 
+torch::Tensor EncoderAttention::Attended(const torch::Tensor& hidden, const ForwardContext& context) const {
+  const TokenSplitPtr& split = context.split;
+  if (!SharesTokens(split)) return attention_(Slices(hidden, context), context, RowType(context.precision));
+  const int slices = attention_.slices();
+  torch::Tensor qkv;  // [all tokens, slices · own heads · head_dim]
+  if (torch::GradMode::is_enabled()) {
+    qkv = HeadsOfTokens(Slices(hidden, context), split, slices);
+  } else {
+    const auto rows = [&](int64_t begin, int64_t end) { return Slices(hidden.narrow(0, begin, end - begin), context); };
+    qkv = HeadsOfTokens(rows, slices * hidden.size(1), split, slices);
+  }
+  return TokensOfHeads(attention_(std::move(qkv), context), split, /*slices=*/1);
+}
+
 torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
                                            const torch::Tensor& rows) const {
   const Precision precision = context.precision;
-  const torch::Tensor attended = attention_(Slices(hidden, context), context, RowType(precision));  // [T, H]
-  return attention_output_(RowsOf(attended, rows), precision);
+  return attention_output_(RowsOf(Attended(hidden, context), rows), precision, torch::kFloat32,
+                           SplitOfRows(context.split, rows));
 }
 
 namespace {
@@ -131,14 +145,14 @@ EncoderFeedForward::EncoderFeedForward(const ParameterMap& parameters, const Enc
       parameters_(FeedForwardParameters(parameters, names, config)) {}
 
 torch::Tensor EncoderFeedForward::operator()(const torch::Tensor& x, Precision precision,
-                                             const DropoutSpec& inner_dropout) const {
+                                             const DropoutSpec& inner_dropout, const TokenSplitPtr& split) const {
   if (inner_dropout.probability > 0) {
-    const torch::Tensor wide = gated_ ? GatedProduct(function_, inner_(x, precision))  // [n, I]
-                                      : inner_.Then(function_, x, precision);
-    return outer_(Dropout(wide, inner_dropout), precision);
+    const torch::Tensor wide = gated_ ? GatedProduct(function_, inner_(x, precision, torch::kFloat32, split))  // [n, I]
+                                      : inner_.Then(function_, x, precision, split);
+    return outer_(Dropout(wide, inner_dropout), precision, torch::kFloat32, split);
   }
-  if (gated_) return inner_.ThenGated(function_, outer_, x, precision);
-  return inner_.Then(function_, outer_, x, precision);  // [n, H] → [n, I] → [n, H]
+  if (gated_) return inner_.ThenGated(function_, outer_, x, precision, split);
+  return inner_.Then(function_, outer_, x, precision, split);  // [n, H] → [n, I] → [n, H]
 }
 
 void EncoderLayer::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderLayerNames& names,
@@ -181,9 +195,10 @@ EncoderLayer::EncoderLayer(const ParameterMap& parameters, const EncoderLayerNam
       parameters_(LayerParameters(parameters, names, config)) {}
 
 torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& x, const ForwardContext& context,
-                                        const std::shared_ptr<const RowIdentities>& identities) const {
+                                        const std::shared_ptr<const RowIdentities>& identities,
+                                        const TokenSplitPtr& split) const {
   const DropoutSpec dropout = context.DropoutAt(DropoutSite::kFeedForwardInner, layer_, inner_dropout_, identities);
-  if (chunk_ == 0 || x.size(0) <= chunk_) return feed_forward_(x, context.precision, dropout);
+  if (chunk_ == 0 || x.size(0) <= chunk_) return feed_forward_(x, context.precision, dropout, split);
   const auto run = [feed_forward = feed_forward_, precision = context.precision, dropout](const torch::Tensor& piece,
                                                                                           const RowCall& call) {
     DropoutSpec of_piece = dropout;
@@ -196,13 +211,15 @@ torch::Tensor EncoderLayer::FeedForward(const torch::Tensor& x, const ForwardCon
 torch::Tensor EncoderLayer::NormsAfter(const torch::Tensor& hidden, const ForwardContext& context,
                                        const torch::Tensor& rows) const {
   const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
+  const TokenSplitPtr split = SplitOfRows(context.split, rows);
   const DropoutSpec of_attention =
       context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities);
   torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
-  attended = attention_residual_ ? (*attention_norm_)(attended, RowsOf(hidden, rows), of_attention)
+  attended = attention_residual_ ? (*attention_norm_)(attended, RowsOf(hidden, rows), of_attention, split)
                                  : Dropout(attended, of_attention);
-  return feed_forward_norm_(FeedForward(attended, context, identities), attended,
-                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
+  return feed_forward_norm_(FeedForward(attended, context, identities, split), attended,
+                            context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities),
+                            split);
 }
 
 namespace {
@@ -218,10 +235,12 @@ torch::Tensor Added(const torch::Tensor& residual, torch::Tensor x, const Dropou
 torch::Tensor EncoderLayer::NormsBefore(const torch::Tensor& hidden, const ForwardContext& context,
                                         const torch::Tensor& rows) const {
   const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
-  const torch::Tensor sum = Added(
-      RowsOf(hidden, rows), attention_(attention_norm_ ? (*attention_norm_)(hidden, {}, {}) : hidden, context, rows),
-      context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
-  return Added(sum, FeedForward(feed_forward_norm_(sum, {}, {}), context, identities),
+  const TokenSplitPtr split = SplitOfRows(context.split, rows);
+  const torch::Tensor x = attention_norm_ ? (*attention_norm_)(hidden, {}, {}, context.split) : hidden;
+  const torch::Tensor sum =
+      Added(RowsOf(hidden, rows), attention_(x, context, rows),
+            context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
+  return Added(sum, FeedForward(feed_forward_norm_(sum, {}, {}, split), context, identities, split),
                context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));
 }
 

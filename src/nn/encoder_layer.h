@@ -45,6 +45,9 @@ class EncoderAttention {
 
  private:
   torch::Tensor Slices(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, slices · H]
+  // Attention of all tokens, [T, H]. Of several processes that share them here, and nowhere else, tokens change places
+  // with heads, and back: own tokens in, own tokens out.
+  torch::Tensor Attended(const torch::Tensor& hidden, const ForwardContext& context) const;
   LayerAttention attention_;
   bool drops_keys_;  // of one map for all three, where attention shares keys
   Linear query_key_value_, attention_output_;
@@ -58,7 +61,8 @@ class EncoderFeedForward {
                           const EncoderConfig& config);
   EncoderFeedForward(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config);
   // [n, H] → [n, H]
-  torch::Tensor operator()(const torch::Tensor& x, Precision precision, const DropoutSpec& inner_dropout = {}) const;
+  torch::Tensor operator()(const torch::Tensor& x, Precision precision, const DropoutSpec& inner_dropout = {},
+                           const TokenSplitPtr& split = nullptr) const;
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
 
  private:
@@ -92,9 +96,9 @@ class EncoderLayer {
   torch::Tensor NormsAfter(const torch::Tensor& hidden, const ForwardContext& context, const torch::Tensor& rows) const;
   torch::Tensor NormsBefore(const torch::Tensor& hidden, const ForwardContext& context,
                             const torch::Tensor& rows) const;
-  // In pieces of chunk_ tokens. identities: of the rows of x.
+  // In pieces of chunk_ tokens. identities, split: of the rows of x.
   torch::Tensor FeedForward(const torch::Tensor& x, const ForwardContext& context,
-                            const std::shared_ptr<const RowIdentities>& identities) const;
+                            const std::shared_ptr<const RowIdentities>& identities, const TokenSplitPtr& split) const;
   uint32_t layer_;
   int64_t chunk_;
   bool attention_residual_;

@@ -28,6 +28,16 @@ ForwardContext ForwardContext::Over(const TokenStream& stream, const std::vector
   return over;
 }
 
+ForwardContext ForwardContext::OfOwnTokens() const {
+  ForwardContext own = *this;
+  const int64_t begin = split->FirstToken(split->rank()), end = begin + split->own_tokens();
+  auto identities = std::make_shared<RowIdentities>();
+  identities->positions.assign(rows->positions.begin() + begin, rows->positions.begin() + end);
+  identities->sequence_ids.assign(rows->sequence_ids.begin() + begin, rows->sequence_ids.begin() + end);
+  own.rows = std::move(identities);
+  return own;
+}
+
 ForwardContext ForwardContext::Replay() const {
   ForwardContext replay = *this;
   replay.counts = nullptr;

@@ -8,6 +8,7 @@
 #include "kernels/precision.h"
 #include "ops/attention.h"
 #include "ops/row_ops.h"
+#include "ops/token_split.h"
 
 namespace lshformer {
 
@@ -55,9 +56,12 @@ struct ForwardContext {
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
   const AttentionHook* attention_hook = nullptr;
+  TokenSplitPtr split;  // of the stream's tokens over several processes; null: this one has all
 
   // The same forward over another stream of the batch.
   ForwardContext Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const;
+  // The same where rows are those of this process alone, from its first token on; sequences stay whole.
+  ForwardContext OfOwnTokens() const;
   // The same for layers that are computed again in the backward (ops/recompute.h): it neither counts nor records.
   ForwardContext Replay() const;
   // Dropout of `which` rows at one place of one layer; none outside training.

@@ -11,8 +11,9 @@ struct LayerNorm {
   // A norm without ".bias" has β = 0.
   LayerNorm(const ParameterMap& parameters, const std::string& prefix, double norm_eps)
       : gamma(parameters.Get(prefix + ".weight")), beta(parameters.BiasOf(prefix)), eps(norm_eps) {}
-  torch::Tensor operator()(const torch::Tensor& x, const torch::Tensor& residual, const DropoutSpec& dropout) const {
-    return DropoutAddLayerNorm(x, residual, gamma, beta, eps, dropout);
+  torch::Tensor operator()(const torch::Tensor& x, const torch::Tensor& residual, const DropoutSpec& dropout,
+                           const TokenSplitPtr& split = nullptr) const {
+    return DropoutAddLayerNorm(x, residual, gamma, beta, eps, dropout, split);
   }
   torch::Tensor gamma, beta;
   double eps;

@@ -43,13 +43,14 @@ ReversibleEncoderLayer::ReversibleEncoderLayer(const ParameterMap& parameters, c
       feed_forward_parameters_(ParametersOf(AppendFeedForward, parameters, names, config)) {}
 
 torch::Tensor ReversibleEncoderLayer::Attention(const torch::Tensor& x, const ForwardContext& context) const {
-  const torch::Tensor attended = attention_(attention_norm_(x, {}, {}), context);  // [T, H]
+  const torch::Tensor attended = attention_(attention_norm_(x, {}, {}, context.split), context);  // [T, H]
   return Dropout(attended, context.DropoutAt(DropoutSite::kAttentionOutput, layer_, hidden_dropout_, context.rows));
 }
 
 torch::Tensor ReversibleEncoderLayer::FeedForward(const torch::Tensor& x, int64_t begin,
                                                   const ForwardContext& context) const {
-  const torch::Tensor out = feed_forward_(feed_forward_norm_(x, {}, {}), context.precision);  // [n, H]
+  const torch::Tensor normal = feed_forward_norm_(x, {}, {}, context.split);
+  const torch::Tensor out = feed_forward_(normal, context.precision, {}, context.split);  // [n, H]
   return Dropout(out, context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_,
                                         PieceOf(context.rows, begin, x.size(0))));
 }

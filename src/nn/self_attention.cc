@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "base/signals.h"
 #include "ops/linear.h"
@@ -41,7 +42,27 @@ LayerAttention::LayerAttention(const ParameterMap& parameters, const EncoderConf
   if (!place_.output_map.empty()) output_map_ = parameters.Get(place_.output_map + ".weight");
 }
 
+std::shared_ptr<AttentionOptions> LayerAttention::OptionsOf(const TokenSplit* split) const {
+  auto options = std::make_shared<AttentionOptions>();
+  options->spec = spec_;
+  options->heads = heads_;
+  options->layer = place_.visit;
+  options->drawn = drawn_;
+  options->directions = directions_;
+  if (split == nullptr) return options;
+  const int first = options->first_head = split->FirstHead(split->rank());
+  const int heads = options->heads = split->own_heads();
+  if (!spec_->heads.empty()) {
+    const auto begin = spec_->heads.begin() + first;
+    options->spec = std::make_shared<const AttentionSpec>(OfHeads({begin, begin + heads}, "attention"));
+  }
+  if (directions_.key.defined())
+    options->directions = {directions_.key.narrow(0, first, heads), directions_.query.narrow(0, first, heads)};
+  return options;
+}
+
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
+  if (SharesTokens(context.split)) return torch::kFloat32;  // as messages have it
   const bool only_multiplies = place_.rotary == nullptr && context.attentions == nullptr &&
                                context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
@@ -50,19 +71,18 @@ torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const
 
 torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext& context,
                                          torch::ScalarType type) const {
-  if (!context.train) ThrowIfStopped("running the model");  // a training step is finished
+  const bool shares = SharesTokens(context.split);
+  // A training step is finished, and a forward of several processes by all of them.
+  if (!context.train && !shares) ThrowIfStopped("running the model");
+  if (shares && (context.attentions != nullptr || context.attention_hook != nullptr))
+    Fail("what several processes compute of a sequence cannot be looked at");
+  const auto options = OptionsOf(shares ? context.split.get() : nullptr);
   if (place_.rotary)
-    qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, heads_, /*turned=*/SlicesOf(*spec_) - 1});
-  auto options = std::make_shared<AttentionOptions>();
-  options->spec = spec_;
-  options->heads = heads_;
-  options->layer = place_.visit;
+    qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, options->heads, /*turned=*/SlicesOf(*spec_) - 1});
   options->planes_step = context.train && spec_->resample == Resample::kCall ? context.step : 0;
   options->operands = OperandsOf(context.precision);
   options->sequences = context.sequences;
   options->counts = context.counts;
-  options->drawn = drawn_;
-  options->directions = directions_;
   if (context.train && dropout_ > 0) {
     options->dropout = dropout_;
     options->dropout_key = StreamKey(context.seed, context.dropout_step, place_.visit, 0, Purpose::kAttentionDropout);
@@ -74,7 +94,7 @@ torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext
     if (result.defined()) return result;
   }
   options->out_type = type;
-  return SelfAttention(qkv, std::move(options));
+  return SelfAttention(qkv, options);
 }
 
 }  // namespace lshformer

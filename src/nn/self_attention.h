@@ -33,15 +33,19 @@ class LayerAttention {
     for (int64_t visit = 0; visit < visits; ++visit) AppendDirections(specs, config, visit, layer_of(visit));
   }
   LayerAttention(const ParameterMap& parameters, const EncoderConfig& config, AttentionPlace place);
-  // [T, slices · H] → [T, H]; the slices side by side are query, key and value, or query and value (SlicesOf). Recorded
+  // [T, slices · H] → [T, H]; the slices side by side are query, key and value, or query and value (SlicesOf). Of
+  // several processes that share the tokens these are this one's heads (ops/token_split.h), in float32. Recorded
   // and counted as `context` says. type: of the result, kBFloat16 where RowType says so; a hook's is float32. With
   // rotary positions queries and keys turn first, without gradients where they lie.
   torch::Tensor operator()(torch::Tensor qkv, const ForwardContext& context,
                            torch::ScalarType type = torch::kFloat32) const;
+  int slices() const { return SlicesOf(*spec_); }
   // What the map before it should write qkv in: RowType, or float32 where more than products reads it.
   torch::ScalarType InputType(const ForwardContext& context) const;
 
  private:
+  // What attention is told, but for what a forward says of it: of all heads, or of this process's own.
+  std::shared_ptr<AttentionOptions> OptionsOf(const TokenSplit* split) const;
   static void AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,
                                int64_t layer);
   AttentionPlace place_;

@@ -25,7 +25,7 @@ struct AttentionState : torch::CustomClassHolder {
 
 AttentionShape Shape(const AttentionOptions& options, const torch::Tensor& qkv) {
   return {options.cu_seqlens(), options.heads,
-          static_cast<int>(qkv.size(1) / (SlicesOf(*options.spec) * options.heads))};
+          static_cast<int>(qkv.size(1) / (SlicesOf(*options.spec) * options.heads)), options.first_head};
 }
 
 // Slice 0, 1, … of a [T, slices · hidden] tensor: query, key where there is one, value.

@@ -50,6 +50,7 @@ struct PackedSequences {
 struct AttentionOptions {
   std::shared_ptr<const AttentionSpec> spec = std::make_shared<const AttentionSpec>();  // shared by a layer's calls
   int heads = 1;
+  int first_head = 0;  // of its layer's
   uint32_t layer = 0;  // planes, rotations and directions are drawn from (spec->seed, layer, head, planes_step)
   uint64_t planes_step = 0;
   double dropout = 0;        // probability, on the probabilities of seen pairs

@@ -10,6 +10,7 @@
 #include "kernels/rows.h"
 #include "ops/gated.h"
 #include "ops/row_ops.h"
+#include "ops/saved_for_backward.h"
 
 namespace lshformer {
 namespace {
@@ -36,7 +37,7 @@ torch::Tensor Rounded(const torch::Tensor& x) {
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input, const torch::Tensor& weight,
-                               const torch::Tensor& bias, bool bf16) {
+                               const torch::Tensor& bias, bool bf16, const TokenSplitPtr& split) {
     torch::Tensor x = input.contiguous(), w = weight.contiguous();
     torch::Tensor y = torch::empty({x.size(0), w.size(0)}, x.options());
     if (bf16) x = Rounded(x), w = Rounded(w);
@@ -46,6 +47,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     bf16 ? LinearForward(shape, Data<BFloat16>(x), Data<BFloat16>(w), b, to)
          : LinearForward(shape, Data<float>(x), Data<float>(w), b, to);
     context->save_for_backward({x, w});
+    Keep(context, split);
     return y;
   }
 
@@ -62,14 +64,29 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
       bf16 ? LinearInputGradient(shape, Data<BFloat16>(factor), Data<BFloat16>(w), to)
            : LinearInputGradient(shape, Data<float>(factor), Data<float>(w), to);
     }
-    torch::Tensor grad_w = torch::empty({shape.out, shape.in}, grad_y.options()), grad_b;
-    bf16 ? LinearWeightGradient(shape, Data<BFloat16>(factor), Data<BFloat16>(x), grad_w.data_ptr<float>())
-         : LinearWeightGradient(shape, Data<float>(factor), Data<float>(x), grad_w.data_ptr<float>());
-    if (context->needs_input_grad(2)) {  // a map without bias has a constant 0
-      grad_b = torch::empty({shape.out}, grad_y.options());
-      SumRows(grad_y.data_ptr<float>(), shape.out, shape.rows, shape.out, grad_b.data_ptr<float>());
+    const bool has_bias = context->needs_input_grad(2);  // a map without one has a constant 0
+    const int64_t weights = shape.out * shape.in, count = weights + (has_bias ? shape.out : 0);
+    // Both side by side, of the rows [begin, end).
+    const auto sum = [&](int64_t begin, int64_t end, float* to) {
+      const LinearShape part{end - begin, shape.in, shape.out};
+      bf16 ? LinearWeightGradient(part, Data<BFloat16>(factor) + begin * shape.out,
+                                  Data<BFloat16>(x) + begin * shape.in, to)
+           : LinearWeightGradient(part, Data<float>(factor) + begin * shape.out, Data<float>(x) + begin * shape.in, to);
+      if (has_bias)
+        SumRows(grad_y.data_ptr<float>() + begin * shape.out, shape.out, part.rows, shape.out, to + weights);
+    };
+    torch::Tensor sums;
+    if (const TokenSplitPtr& split = GetKept<TokenSplitPtr>(context)) {
+      sums = SumOverBlocks(*split, shape.rows, count, sum);
+    } else {
+      sums = torch::empty({count}, grad_y.options());
+      sum(0, shape.rows, sums.data_ptr<float>());
     }
-    return {grad_x, grad_w, grad_b, {}};
+    return {grad_x,
+            sums.narrow(0, 0, weights).view({shape.out, shape.in}),
+            has_bias ? sums.narrow(0, weights, shape.out) : torch::Tensor(),
+            {},
+            {}};
   }
 };
 
@@ -121,13 +138,13 @@ std::shared_ptr<const PackedLinear> Linear::packed() const {
   return cache_->packed ? cache_->packed->linear : nullptr;
 }
 
-torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision) const {
+torch::Tensor Linear::WithGradients(const torch::Tensor& x, Precision precision, const TokenSplitPtr& split) const {
   if (precision == Precision::kInt8) Fail("int8 is for inference: its rounding has no gradient");
   {
     const std::lock_guard lock(cache_->mutex);
     cache_->packed.reset();  // an optimizer may write the weights next
   }
-  return LinearFunction::apply(x, Joined(weights_), Joined(biases_), precision == Precision::kBFloat16);
+  return LinearFunction::apply(x, Joined(weights_), Joined(biases_), precision == Precision::kBFloat16, split);
 }
 
 torch::ScalarType RowType(Precision precision) {
@@ -152,17 +169,20 @@ torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::op
   return y;
 }
 
-torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision, torch::ScalarType type) const {
+torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision, torch::ScalarType type,
+                                 const TokenSplitPtr& split) const {
   CheckRows(x, weights_[0].size(1), precision);
   if (type != torch::kFloat32 && (type != RowType(precision) || x.scalar_type() != torch::kFloat32))
     Fail("linear: results in {} are for float32 rows and bfloat16 in AMX tiles, without gradients",
          c10::toString(type));
-  return torch::GradMode::is_enabled() ? WithGradients(x, precision) : Infer(x, precision, {}, type);
+  return torch::GradMode::is_enabled() ? WithGradients(x, precision, split) : Infer(x, precision, {}, type);
 }
 
-torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision) const {
+torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision,
+                           const TokenSplitPtr& split) const {
   CheckRows(x, weights_[0].size(1), precision);
-  return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision)) : Infer(x, precision, function);
+  return torch::GradMode::is_enabled() ? Apply(function, WithGradients(x, precision, split))
+                                       : Infer(x, precision, function);
 }
 
 template <class Run>
@@ -178,17 +198,20 @@ torch::Tensor Linear::InferBoth(const Linear& second, int64_t inner, const torch
   return y;
 }
 
-torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
-                           Precision precision) const {
-  if (torch::GradMode::is_enabled()) return second(Then(function, x, precision), precision);
+torch::Tensor Linear::Then(UnaryFunction function, const Linear& second, const torch::Tensor& x, Precision precision,
+                           const TokenSplitPtr& split) const {
+  if (torch::GradMode::is_enabled())
+    return second(Then(function, x, precision, split), precision, torch::kFloat32, split);
   return InferBoth(second, out(), x, precision,
                    [=](const PackedLinear& first, const PackedLinear& last, int64_t rows, const float* from,
                        float* to) { RunBoth(first, function, last, rows, from, to); });
 }
 
 torch::Tensor Linear::ThenGated(UnaryFunction function, const Linear& second, const torch::Tensor& x,
-                                Precision precision) const {
-  if (torch::GradMode::is_enabled()) return second(GatedProduct(function, (*this)(x, precision)), precision);
+                                Precision precision, const TokenSplitPtr& split) const {
+  if (torch::GradMode::is_enabled())
+    return second(GatedProduct(function, (*this)(x, precision, torch::kFloat32, split)), precision, torch::kFloat32,
+                  split);
   return InferBoth(second, out() / 2, x, precision,
                    [=](const PackedLinear& first, const PackedLinear& last, int64_t rows, const float* from,
                        float* to) { RunBothGated(first, function, last, rows, from, to); });

@@ -6,6 +6,7 @@
 
 #include "kernels/functions.h"
 #include "kernels/precision.h"
+#include "ops/token_split.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -28,22 +29,24 @@ class PackedLinear;
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call, in AMX tiles where some are active; sums, results and gradients are float32, and so are the
 // weights that an optimizer keeps. Those of kFloat32 are what kernels/matmul_precision.h says. kInt8 has no gradients:
-// Error.
+// Error. `split`: the gradients of weights and biases are summed over its blocks, x being the rows that this process
+// has.
 class Linear {
  public:
   Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases);
   // type: of y; kBFloat16 where RowType says so, as for x, but not of both.
   torch::Tensor operator()(const torch::Tensor& x, Precision precision = Precision::kFloat32,
-                           torch::ScalarType type = torch::kFloat32) const;
+                           torch::ScalarType type = torch::kFloat32, const TokenSplitPtr& split = nullptr) const;
   // f(y); without gradients f is applied to rows that the product has just written.
-  torch::Tensor Then(UnaryFunction function, const torch::Tensor& x, Precision precision = Precision::kFloat32) const;
+  torch::Tensor Then(UnaryFunction function, const torch::Tensor& x, Precision precision = Precision::kFloat32,
+                     const TokenSplitPtr& split = nullptr) const;
   // second(f(y)); without gradients by pieces (RunBoth), so that the wide rows between the two products are
   // never all in memory.
   torch::Tensor Then(UnaryFunction function, const Linear& second, const torch::Tensor& x,
-                     Precision precision = Precision::kFloat32) const;
+                     Precision precision = Precision::kFloat32, const TokenSplitPtr& split = nullptr) const;
   // second(f(a) · b), [a b] = y, likewise; without gradients the wide rows are never all in memory.
   torch::Tensor ThenGated(UnaryFunction function, const Linear& second, const torch::Tensor& x,
-                          Precision precision = Precision::kFloat32) const;
+                          Precision precision = Precision::kFloat32, const TokenSplitPtr& split = nullptr) const;
   // The weights as inference uses them now, one object for all copies of a map; null: not packed since they changed or
   // had gradients.
   std::shared_ptr<const PackedLinear> packed() const;
@@ -52,7 +55,7 @@ class Linear {
   struct Packed;
   int64_t out() const;  // Σ out_i
   std::shared_ptr<const Packed> FindPacked(Precision precision) const;
-  torch::Tensor WithGradients(const torch::Tensor& x, Precision precision) const;
+  torch::Tensor WithGradients(const torch::Tensor& x, Precision precision, const TokenSplitPtr& split) const;
   torch::Tensor Infer(const torch::Tensor& x, Precision precision, std::optional<UnaryFunction> function,
                       torch::ScalarType type = torch::kFloat32) const;
   // Without gradients: `run` both maps, RunBoth or its like, whose second takes `inner` numbers a row.

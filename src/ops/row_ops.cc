@@ -66,7 +66,21 @@ struct NormSettings {
   float eps;
   bool has_residual;  // else `residual` is a stand-in: torch's Function takes no undefined tensor
   DropoutSpec dropout;
+  TokenSplitPtr split;
 };
+
+// The rows [begin, end) of a call.
+DropoutAddNorm RowsOf(DropoutAddNorm call, int64_t begin, int64_t end) {
+  call.rows = end - begin;
+  if (call.dropout.probability > 0) {
+    call.dropout.sequence_ids = call.dropout.sequence_ids.subspan(begin, call.rows);
+    call.dropout.positions = call.dropout.positions.subspan(begin, call.rows);
+  }
+  call.sum += begin * call.columns;
+  call.mean += begin;
+  call.inverse_deviation += begin;
+  return call;
+}
 
 DropoutAddNorm NormCall(const NormSettings& settings, const torch::Tensor& sum, const torch::Tensor& gamma,
                         const torch::Tensor& mean, const torch::Tensor& inverse_deviation) {
@@ -98,17 +112,28 @@ struct DropoutAddNormOp : torch::autograd::Function<DropoutAddNormOp> {
     const torch::Tensor &sum = saved[0], &gamma = saved[1], grad_y = grads[0].contiguous();
     const NormSettings& settings = GetKept<NormSettings>(context);
     const bool has_residual = settings.has_residual;
-    torch::Tensor grad_x = torch::empty_like(sum), grad_gamma = torch::empty_like(gamma),
-                  grad_beta = torch::empty_like(gamma);
-    torch::Tensor grad_residual;
+    torch::Tensor grad_x = torch::empty_like(sum), grad_residual;
     if (has_residual) grad_residual = settings.dropout.probability > 0 ? torch::empty_like(sum) : grad_x;
-    RunDropoutAddNormGradient({.forward = NormCall(settings, sum, gamma, saved[2], saved[3]),
-                               .grad_y = grad_y.data_ptr<float>(),
-                               .grad_x = grad_x.data_ptr<float>(),
-                               .grad_residual = has_residual ? grad_residual.data_ptr<float>() : nullptr,
-                               .grad_gamma = grad_gamma.data_ptr<float>(),
-                               .grad_beta = grad_beta.data_ptr<float>()});
-    return {grad_x, grad_residual, grad_gamma, grad_beta, {}};
+    const DropoutAddNorm forward = NormCall(settings, sum, gamma, saved[2], saved[3]);
+    const int64_t columns = forward.columns;
+    // γ's gradient and β's side by side, of the rows [begin, end), and those of the rows themselves.
+    const auto run = [&](int64_t begin, int64_t end, float* to) {
+      const int64_t place = begin * columns;
+      RunDropoutAddNormGradient({.forward = RowsOf(forward, begin, end),
+                                 .grad_y = grad_y.data_ptr<float>() + place,
+                                 .grad_x = grad_x.data_ptr<float>() + place,
+                                 .grad_residual = has_residual ? grad_residual.data_ptr<float>() + place : nullptr,
+                                 .grad_gamma = to,
+                                 .grad_beta = to + columns});
+    };
+    torch::Tensor sums;
+    if (settings.split != nullptr) {
+      sums = SumOverBlocks(*settings.split, forward.rows, 2 * columns, run);
+    } else {
+      sums = torch::empty({2 * columns}, gamma.options());
+      run(0, forward.rows, sums.data_ptr<float>());
+    }
+    return {grad_x, grad_residual, sums.narrow(0, 0, columns), sums.narrow(0, columns, columns), {}};
   }
 };
 
@@ -223,7 +248,8 @@ torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t column
 }
 
 torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
-                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout) {
+                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout,
+                                  const TokenSplitPtr& split) {
   if (gamma.numel() != x.size(1) || beta.numel() != x.size(1) || (residual.defined() && residual.sizes() != x.sizes()))
     Fail("layer norm: {} columns, gamma has {}, beta has {}", x.size(1), gamma.numel(), beta.numel());
   CheckDropout(dropout, x.size(0));
@@ -243,7 +269,8 @@ torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& r
     return y;
   }
   return DropoutAddNormOp::apply(rows, residual.defined() ? residual.contiguous() : rows, gamma.contiguous(),
-                                 beta.contiguous(), NormSettings{static_cast<float>(eps), residual.defined(), dropout});
+                                 beta.contiguous(),
+                                 NormSettings{static_cast<float>(eps), residual.defined(), dropout, split});
 }
 
 torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/functions.h"
+#include "ops/token_split.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -29,9 +30,10 @@ torch::Tensor Dropout(const torch::Tensor& x, const DropoutSpec& dropout);
 // 0 or 1 / (1 − p) per element: what the ops above and below multiply with.
 torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t columns);
 
-// LayerNorm(residual + dropout(x)); `residual` may be undefined: none.
+// LayerNorm(residual + dropout(x)); `residual` may be undefined: none. split: as for Linear (ops/linear.h), of γ and β.
 torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
-                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout);
+                                  const torch::Tensor& beta, double eps, const DropoutSpec& dropout,
+                                  const TokenSplitPtr& split = nullptr);
 torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,
                                            const torch::Tensor& gamma, const torch::Tensor& beta, double eps,
                                            const torch::Tensor& factors);

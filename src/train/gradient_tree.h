@@ -1,14 +1,10 @@
-// The sum of the gradients of an update's parts, always in the same order:
-//
-//   sum(a, a + n) = sum(a, a + m) + sum(a + m, a + n),   m the largest power of two below n
-//
-// A node is one that whole processes can make alone: 2^k parts from a multiple of 2^k on. Neighbours are added up as
-// soon as they make a node again, and what is left in the end (the parts are no power of two) from the right.
+// The sum of the gradients of an update's parts, in the order of ops/sum_tree.h: nodes are what whole processes can
+// make alone.
 #pragma once
-#include <span>
 #include <utility>
 #include <vector>
 
+#include "ops/sum_tree.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -34,8 +30,5 @@ class GradientTree {
  private:
   std::vector<GradientNode> nodes_;
 };
-
-// The nodes, as (first, count), that the parts [begin, end) come to.
-std::vector<std::pair<int, int>> NodesOf(int begin, int end);
 
 }  // namespace lshformer

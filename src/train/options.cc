@@ -101,6 +101,10 @@ OptionTable<T> MakeTable() {
               "result")
           .Group(kBatches)
           .KeepsResult(),
+      Boolean("sequence_parallel", &T::sequence_parallel,
+              "several processes share the tokens of each forward and the heads of attention, in place of the "
+              "sequences of an update: for texts that are too long for one")
+          .Group(kBatches),
       Number("learning_rate", &T::learning_rate, kNotNegative, "the peak").ChangesCourse(),
       Number("weight_decay", &T::weight_decay, kNotNegative,
              "decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm")
@@ -193,6 +197,11 @@ void ValidateTrainingOptions(const TrainingOptions& options) {
   if (options.shard_optimizer && (options.optim == OptimizerType::kLamb || options.optim == OptimizerType::kMuon))
     FailOption("shard_optimizer", "is not for {} {}, which looks at whole parameters", OptionName{"optim"},
                Name(options.optim));
+  if (options.sequence_parallel && options.shard_optimizer)
+    FailOption("sequence_parallel", "not beside {}: each process makes whole gradients", OptionName{"shard_optimizer"});
+  if (options.sequence_parallel && options.refresh_directions_steps > 0)
+    FailOption("sequence_parallel", "not beside {}, which looks at all heads of a sequence",
+               OptionName{"refresh_directions_steps"});
   if (options.warmup_steps > 0 && options.warmup_ratio > 0)
     FailOption("warmup_steps", "not beside {}, which says the same in another unit", OptionName{"warmup_ratio"});
   if (!options.load_best_model_at_end && options.metric_for_best_model != TrainingOptions().metric_for_best_model)

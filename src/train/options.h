@@ -24,8 +24,10 @@ struct TrainingOptions {
   int gradient_shards = 0;       // parts of an update whose gradients are added in a fixed order (shards.h); 0: 16 with
                                  // total_batch_size or several processes, else 1
   bool shard_optimizer = false;  // each process keeps and updates its slice of the optimizer's state (ZeRO-1)
-  double learning_rate = 5e-5;   // the peak; see schedule.h
-  double weight_decay = 0;       // decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm
+  bool sequence_parallel = false;  // several processes share the tokens of each forward (ops/token_split.h), not the
+                                   // sequences of an update; gradients are then sums over blocks of tokens
+  double learning_rate = 5e-5;     // the peak; see schedule.h
+  double weight_decay = 0;         // decoupled, of adam and adadelta in the gradient; not on biases and LayerNorm
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
   double max_grad_norm = 1;  // 0: no clipping
   double num_train_epochs = 3;

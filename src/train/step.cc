@@ -16,10 +16,10 @@ TrainingStep::TrainingStep(Model& model, const TrainingOptions& options, Trainin
     : model_(model),
       loss_of_(std::move(loss)),
       max_grad_norm_(options.max_grad_norm),
-      processes_(processes),
+      processes_(options.sequence_parallel ? nullptr : processes),
       parts_of_update_(std::max(1, options.gradient_shards)),
-      own_parts_(processes == nullptr ? std::pair(0, parts_of_update_)
-                                      : PartsOf(processes->rank(), processes->size(), parts_of_update_)) {
+      own_parts_(processes_ == nullptr ? std::pair(0, parts_of_update_)
+                                       : PartsOf(processes_->rank(), processes_->size(), parts_of_update_)) {
   const NamedTensors all = model.NamedParameters();
   const std::vector<ParameterRole> roles = Roles(model);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -27,9 +27,9 @@ TrainingStep::TrainingStep(Model& model, const TrainingOptions& options, Trainin
     parameters_.push_back(all[i]);
     roles_.push_back(roles[i]);
   }
-  if (processes != nullptr && options.shard_optimizer) {
-    slices_.emplace(parameters_, AllOf(parameters_), processes->size());
-    own_elements_ = slices_->range(processes->rank());
+  if (processes_ != nullptr && options.shard_optimizer) {
+    slices_.emplace(parameters_, AllOf(parameters_), processes_->size());
+    own_elements_ = slices_->range(processes_->rank());
   }
   optimizer_ = MakeOptimizer(options, parameters_, roles_, own_elements_);
   forward_.train = true;

@@ -38,7 +38,8 @@ namespace lshformer {
 class TrainingStep {
  public:
   // Of `options` it reads the optimizer, max_grad_norm, gradient_checkpointing, gradient_shards and the seed. The model
-  // must outlive it, and so must `processes`, those that share the run (null: this one is alone).
+  // must outlive it, and so must `processes`, those that share the run (null: this one is alone). With
+  // sequence_parallel they share each forward of the model (Model::ShareTokens), and each makes all parts of an update.
   TrainingStep(Model& model, const TrainingOptions& options, TrainingLoss loss = HeadLoss(),
                Communicator* processes = nullptr);
 

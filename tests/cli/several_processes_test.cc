@@ -129,6 +129,75 @@ TEST_F(SeveralProcessesTest, OtherFlagsAreRefusedByName) {
   }
 }
 
+TEST_F(SeveralProcessesTest, OtherFlagsOfPredictionsAreRefusedByName) {
+  Succeeds(Train("model", {"--max_steps", "1"}));
+  folder_.Write("lines.jsonl", "{\"text\": \"good\"}\n");
+  const std::vector<CommandResult> results = Shared(2, [&](int rank) {
+    return std::vector<std::string>{LSHFORMER_BINARY,
+                                    "predict",
+                                    "--task",
+                                    "text-classification",
+                                    "--model_name_or_path",
+                                    folder_ / "model",
+                                    "--input",
+                                    folder_ / "lines.jsonl",
+                                    "--max_seq_length",
+                                    rank == 0 ? "16" : "8"};
+  });
+  for (const CommandResult& result : results) {
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.err,
+              "lshformer: the processes do not do the same: max_seq_length is 16 at rank 0 and 8 at rank 1\n");
+  }
+}
+
+TEST_F(SeveralProcessesTest, SharedTokensMakeTheModelOfOneProcess) {
+  const auto words = [&](const std::string& run, const char* steps) {
+    return Words("pretrain",
+                 {"--train_file", folder_ / "text.txt", "--output_dir", folder_ / run, "--attention", "simhash",
+                  "--per_device_train_batch_size", "3", "--max_steps", steps, "--save_steps", "2",
+                  "--lr_scheduler_type", "constant"},
+                 {"--sequence_parallel", "--do_eval"});
+  };
+  Succeeds(words("alone", "4"));
+  SucceedTogether(Shared(2, words("shared", "4")));
+  EXPECT_EQ(FileOf("shared/model.safetensors"), FileOf("alone/model.safetensors"));
+  const Json alone = Json::parse(FileOf("alone/all_results.json")),
+             shared = Json::parse(FileOf("shared/all_results.json"));
+  for (const char* key : {"train_loss", "eval_loss", "eval_pairs_fraction"}) EXPECT_EQ(alone[key], shared[key]) << key;
+  // Begun by two, ended by one.
+  SucceedTogether(Shared(2, words("resumed", "2")));
+  std::vector<std::string> rest = words("resumed", "4");
+  rest.insert(rest.end(), {"--resume_from_checkpoint", "auto"});
+  EXPECT_EQ(RunCommand(rest).status, 0);
+  EXPECT_EQ(FileOf("resumed/model.safetensors"), FileOf("alone/model.safetensors"));
+}
+
+TEST_F(SeveralProcessesTest, SharedTokensGiveTheAnswersOfOneProcess) {
+  Succeeds(Train("model", {"--max_steps", "2"}));
+  folder_.Write("lines.jsonl", "{\"text\": \"good cat on a bad bed\"}\nno JSON\n{\"text\": \"dog\"}\n");
+  const auto predict = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{LSHFORMER_BINARY,       "predict",         "--task",    "text-classification",
+                                   "--model_name_or_path", folder_ / "model", "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const auto of_lines = [&](const std::string& output, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = predict({"--input", folder_ / "lines.jsonl", "--output", folder_ / output});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_EQ(RunCommand(of_lines("alone.jsonl")).status, 1) << "a bad line";
+  EXPECT_EQ(Shared(2, of_lines("shared.jsonl", {"--sequence_parallel"}))[0].status, 1);
+  EXPECT_EQ(FileOf("shared.jsonl"), FileOf("alone.jsonl"));
+  const std::string alone = Succeeds(predict({"--text", "good cat"})).out;
+  EXPECT_EQ(SucceedTogether(Shared(2, predict({"--text", "good cat", "--sequence_parallel"}))), alone);
+  for (const CommandResult& result : Shared(3, predict({"--text", "good cat", "--sequence_parallel"}))) {
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, HasSubstr("--sequence_parallel: 3 processes cannot share the model's 2 heads"));
+  }
+}
+
 TEST_F(SeveralProcessesTest, HalfAnEnvironmentIsAnError) {
   std::vector<std::string> words{"/usr/bin/env", "RANK=0"};
   const std::vector<std::string> pretrain = Pretrain("run");

@@ -82,6 +82,28 @@ TEST_F(CommunicatorTest, ADeadRankEndsTheOthersAndIsNamed) {
   }
 }
 
+// Nothing ends its connections: it is there, and says nothing.
+TEST_F(CommunicatorTest, ASilentRankIsLostAfterTheTimeout) {
+  const std::vector<std::string> said = InProcesses(3, [](int rank) -> std::string {
+    const auto all = Join(/*timeout=*/2);
+    const std::vector<std::string> processes = all->AllGather(std::to_string(getpid()));
+    if (rank == 1) raise(SIGSTOP);
+    std::string error = "good";
+    try {
+      all->Barrier();
+    } catch (const Error& failure) {
+      error = failure.what();
+    }
+    if (rank == 0) kill(std::stoi(processes[1]), SIGKILL);
+    return error;
+  });
+  EXPECT_EQ(said[1], "(signal 9)");
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(said[rank], HasSubstr("rank 1 ("));
+    EXPECT_THAT(said[rank], HasSubstr("is gone or does not answer"));
+  }
+}
+
 TEST_F(CommunicatorTest, AnErrorOfOneRankEndsTheOthers) {
   const std::vector<std::string> said = InProcesses(3, [](int rank) -> std::string {
     const auto all = Join();

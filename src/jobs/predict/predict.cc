@@ -56,6 +56,11 @@ void RequireVectors(const Pipeline& pipeline, const PredictJob& job) {
                OptionName{"pooling"});
 }
 
+SingleAnswer AnswerInput(const Pipeline& pipeline, const PredictJob& job, const JsonSink& sink) {
+  return job.question ? PredictOne(pipeline, QuestionInput{*job.question, Context(job)}, sink)
+                      : PredictOne(pipeline, TextInput{*job.text, job.text_pair}, sink);
+}
+
 void PredictInput(const Pipeline& pipeline, const PredictJob& job, UnfinishedOutput* place) {
   SingleAnswer answer;
   const auto done = [&] {
@@ -74,9 +79,7 @@ void PredictInput(const Pipeline& pipeline, const PredictJob& job, UnfinishedOut
     matrix.MoveTo(place->target());
   } else {
     AtomicFile output(job.output);
-    const JsonSink sink = [&](std::string_view json) { output.Write(json); };
-    answer = job.question ? PredictOne(pipeline, QuestionInput{*job.question, Context(job)}, sink)
-                          : PredictOne(pipeline, TextInput{*job.text, job.text_pair}, sink);
+    answer = AnswerInput(pipeline, job, [&](std::string_view json) { output.Write(json); });
     done();
     output.Commit();
   }
@@ -351,30 +354,53 @@ void RefusePlainText(const PredictJob& job) {
        InputName(job.input), found, OptionName{"input"}, OptionName{"text_file"});
 }
 
-Pipeline LoadPipeline(const PredictJob& job, std::optional<AttentionChange>& change) {
-  return Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
+Pipeline LoadPipeline(const PredictJob& job, std::optional<AttentionChange>& change, Communicator* processes) {
+  Pipeline pipeline = Pipeline::Load(job.model_name_or_path, job.tokenizer_name, job.options, [&](ModelConfig& config) {
     change = ChangeAttention(job.model_name_or_path, job.attention, config);
     ValidateModelConfig(config, job.model_name_or_path);
   });
+  if (job.sequence_parallel && processes != nullptr) pipeline.model().ShareTokens(processes);
+  return pipeline;
+}
+
+// What decides the answers, of a text or question too.
+std::vector<std::pair<std::string, std::string>> FactsOf(const PredictJob& job) {
+  std::vector<std::pair<std::string, std::string>> facts{{"the version", LSHFORMER_VERSION},
+                                                         {"the instruction set", ActiveIsa()}};
+  const Json record = PredictRecord(job);
+  for (const auto& [name, value] : record.items()) facts.emplace_back(name, value.dump());
+  for (const auto& [name, text] : {std::pair("text", job.text),
+                                   {"text_pair", job.text_pair},
+                                   {"question", job.question},
+                                   {"context", job.context}})
+    facts.emplace_back(name, text ? DigestOfText(*text) : "");
+  if (job.context_file) facts.emplace_back("context_file digest", DigestOfFiles({*job.context_file}));
+  facts.emplace_back("sequence_parallel", job.sequence_parallel ? "true" : "false");
+  return facts;
 }
 
 // The processes that share the lines, each with the same model and input.
 std::shared_ptr<Communicator> Together(const PredictJob& job) {
   std::shared_ptr<Communicator> processes = JoinProcesses(job.meeting);
-  if (processes == nullptr || job.text || job.question) return processes;
-  if (!IsRegularFile(LinesFile(job)))
+  if (processes == nullptr) return processes;
+  const bool single = job.text || job.question;
+  if (single && !job.sequence_parallel) return processes;  // rank 0 answers it
+  if (!single && !IsRegularFile(LinesFile(job)))
     FailOption(LinesOption(job), "each of several processes reads it: expected a regular file");
-  RequireSame(*processes, {{"the version", LSHFORMER_VERSION},
-                           {"the instruction set", ActiveIsa()},
-                           {"what decides the answers", DigestOfText(PredictRecord(job).dump())}});
+  RequireSame(*processes, FactsOf(job));
   return processes;
 }
 
-// What the ranks behind the first do: they answer their pieces and write nothing.
+// What the ranks behind the first do: they answer their pieces, or their tokens, and write nothing.
 void PredictShare(const PredictJob& job, Communicator& processes) {
-  if (job.text || job.question) return;
+  const bool single = job.text || job.question;
+  if (single && !job.sequence_parallel) return;
   std::optional<AttentionChange> change;
-  const Pipeline pipeline = LoadPipeline(job, change);
+  const Pipeline pipeline = LoadPipeline(job, change, &processes);
+  if (single) {
+    AnswerInput(pipeline, job, [](std::string_view) {});  // what is wrong with it rank 0 says
+    return;
+  }
   KeptLines kept;
   kept.lines = std::stoll(processes.Broadcast("", 0));
   LineReader lines(LinesFile(job));
@@ -411,7 +437,7 @@ void RunPredict(const PredictJob& job) {
       output->Begin(record);
   }
   std::optional<AttentionChange> change;
-  const Pipeline pipeline = LoadPipeline(job, change);
+  const Pipeline pipeline = LoadPipeline(job, change, processes.get());
   WarnOfAttention(pipeline.model(), change);
   if (IsMatrix(job)) RequireVectors(pipeline, job);
   if (single) return PredictInput(pipeline, job, output ? &*output : nullptr);

@@ -21,8 +21,9 @@ struct PredictJob {
   std::optional<std::string> context_file;       // a whole file
   // JSONL, one line per line of input; .npy or .safetensors: a matrix with a row per line (io/matrix_file.h).
   std::string output = "-";
-  MeetingOptions meeting;  // of several processes that share the lines of a file
-  bool resume = false;     // goes on behind the lines that a run before this one has left
+  MeetingOptions meeting;          // of several processes that share the lines of a file,
+  bool sequence_parallel = false;  // or the tokens of each forward: of one text too
+  bool resume = false;             // goes on behind the lines that a run before this one has left
 };
 
 // UsageError where not exactly one input is given, or one of another task, or the output is the input. Memory as in

@@ -25,7 +25,8 @@ Json PredictRecord(const PredictJob& job) {
               {"text_file", !job.text_file.empty()}};
   record.update(AttentionSettings(job.attention));
   for (const Option<AnswerOptions>& option : AnswerTable().options) record[option.name] = option.write(options.answers);
-  record["input digest"] = DigestOfFiles({job.text_file.empty() ? job.input : job.text_file});
+  const std::string& lines = job.text_file.empty() ? job.input : job.text_file;
+  record["input digest"] = lines.empty() ? Json() : Json(DigestOfFiles({lines}));
   record["model digest"] = DigestOfModel(job.model_name_or_path, job.output);
   record["tokenizer digest"] =
       job.tokenizer_name.empty() ? Json() : Json(DigestOfModel(job.tokenizer_name, job.output));

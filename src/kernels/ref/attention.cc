@@ -29,7 +29,7 @@ class Unit {
                in.shape.tokens()) {
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
-      dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
+      dropout_key_ = DropoutHeadKey(in.dropout.key, id, in.shape.first_head + head);
     }
     mean_key_.assign(in.shape.head_dim, 0.0);
     // From the first key on, so that the mean of equal keys is that key: center_keys hashes the difference.

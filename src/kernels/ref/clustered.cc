@@ -57,7 +57,7 @@ class Unit {
       if (position >= 0) globals_.push_back(position);
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
-      dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
+      dropout_key_ = DropoutHeadKey(in.dropout.key, id, in.shape.first_head + head);
     }
     if (const ClusteredAttention* own = ClusteredOf(in.spec, head)) clustered_ = *own;
     if (IsSparseAt(spec_, length_) && AllFinite(held.query) && AllFinite(held.key)) SumUp();

@@ -121,7 +121,7 @@ class Unit {
     }
     if (in.dropout.probability > 0) {
       const uint64_t id = in.dropout.sequence_ids.empty() ? sequence : in.dropout.sequence_ids[sequence];
-      dropout_key_ = DropoutHeadKey(in.dropout.key, id, head);
+      dropout_key_ = DropoutHeadKey(in.dropout.key, id, in.shape.first_head + head);
     }
   }
 

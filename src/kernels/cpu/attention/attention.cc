@@ -108,7 +108,7 @@ UnitWork WorkOn(const AttentionForward& call, const AttentionBackward* backward,
   work.amx_tiles = AmxTilesOf(work.operands);
   if (call.dropout.probability > 0) {
     const uint64_t id = call.dropout.sequence_ids.empty() ? unit.sequence : call.dropout.sequence_ids[unit.sequence];
-    work.dropout_key = DropoutHeadKey(call.dropout.key, id, unit.head);
+    work.dropout_key = DropoutHeadKey(call.dropout.key, id, call.shape.first_head + unit.head);
   }
   PrepareFill(work);
   return work;
