@@ -22,6 +22,11 @@ import torch
 import lshformer
 import lshformer.functional as functional
 
+SPECS = {
+    "dense": "dense",
+    "clustered": "clustered",
+    "bundles": {"type": "clustered", "cluster": 64, "open": 4, "bundle": 64, "window": 0},
+}
 SHAPES = {"minilm": (12, 32), "long-encoder": (6, 64), "modernbert": (12, 64)}  # heads, head_dim
 
 
@@ -56,14 +61,14 @@ def measure(calls: dict, repeats: int) -> dict:
 def show(title: str, measured: dict) -> None:
     sdpa = measured.get("sdpa", (float("nan"), 0))[0]
     for name, (seconds, memory) in measured.items():
-        print(f"{title:<38} {name:<12} {seconds * 1e3:>10.2f} ms {sdpa / seconds:>7.2f} of sdpa {memory / 2**20:>9.0f} MiB")
+        print(f"{title:<40} {name:<12} {seconds * 1e3:>10.3f} ms {sdpa / seconds:>7.2f} of sdpa {memory / 2**20:>9.0f} MiB")
 
 
 def eager(query, key, value):
     return (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5).softmax(-1) @ value
 
 
-def operator(name: str, length: int, clustered: str, args) -> None:
+def operator(name: str, length: int, args) -> None:
     heads, head_dim = SHAPES[name]
     packed = [torch.randn(length, heads, head_dim) for _ in range(3)]
     batched = [x.transpose(0, 1)[None] for x in packed]
@@ -71,8 +76,10 @@ def operator(name: str, length: int, clustered: str, args) -> None:
     kinds = {
         "eager": (lambda *x: eager(*x), batched),
         "sdpa": (torch.nn.functional.scaled_dot_product_attention, batched),
-        "dense": (lambda *x: functional.attention(*x, spec="dense"), packed),
-        "clustered": (lambda *x: functional.attention(*x, spec=clustered), packed),
+        **{
+            kind: (lambda *x, spec=json.dumps(spec): functional.attention(*x, spec=spec), packed)
+            for kind, spec in args.specs.items()
+        },
     }
     if 3 * heads * length**2 * 4 > args.most_gib * 2**30:
         del kinds["eager"]
@@ -87,6 +94,8 @@ def operator(name: str, length: int, clustered: str, args) -> None:
             function(*inputs)
 
     for title, run in (("forward", forward), ("training step", step)):
+        if title.split()[0] not in args.steps:
+            continue
         calls = {kind: (lambda f=f, x=x, run=run: run(f, x)) for kind, (f, x) in kinds.items()}
         show(f"{name} {heads}x{head_dim}, {length} tokens, {title}", measure(calls, args.repeats))
 
@@ -108,7 +117,7 @@ def make_model(name: str):
     return transformers.AutoModel.from_config(config)
 
 
-def whole_model(name: str, length: int, clustered: str, args) -> None:
+def whole_model(name: str, length: int, args) -> None:
     import lshformer.transformers as integration
 
     model = make_model(name)
@@ -119,7 +128,7 @@ def whole_model(name: str, length: int, clustered: str, args) -> None:
         if kind in ("eager", "sdpa"):
             model.set_attn_implementation(kind)
         else:
-            integration.use(model, "dense" if kind == "dense" else clustered)
+            integration.use(model, args.specs[kind])
 
     def forward(kind: str) -> None:
         switch(kind)
@@ -134,7 +143,7 @@ def whole_model(name: str, length: int, clustered: str, args) -> None:
     for title, run, kept in (("forward", forward, 3), ("training step", step, 3 * model.config.num_hidden_layers)):
         if title.split()[0] not in args.steps:
             continue
-        kinds = ["eager", "sdpa", "dense", "clustered"]
+        kinds = ["eager", "sdpa", *args.specs]
         if kept * heads * length**2 * 4 > args.most_gib * 2**30:
             kinds.remove("eager")
         calls = {kind: (lambda kind=kind, run=run: run(kind)) for kind in kinds}
@@ -144,16 +153,22 @@ def whole_model(name: str, length: int, clustered: str, args) -> None:
 def overhead(args) -> None:
     packed = [torch.randn(16, 12, 64) for _ in range(3)]
     batched = [x.transpose(0, 1)[None].contiguous() for x in packed]
+    grad = torch.randn(16, 12, 64)
     offsets = torch.tensor([0, 16], dtype=torch.int32)
-
-    def sdpa():
-        return torch.nn.functional.scaled_dot_product_attention(*batched)
-
-    def ours():
-        return functional.attention(*packed, offsets)
-
-    with torch.no_grad():
-        show("16 tokens, 12x64, forward", measure({"sdpa": sdpa, "dense": ours}, max(args.repeats, 2000)))
+    sdpa = (torch.nn.functional.scaled_dot_product_attention, batched, grad.transpose(0, 1)[None].contiguous())
+    ours = (lambda *x: functional.attention(*x, offsets), packed, grad)
+    repeats = max(args.repeats, 3000)
+    for title, requires_grad, backward in (
+        ("forward", False, False), ("forward, gradient wanted", True, False), ("forward and backward", True, True)
+    ):
+        calls = {}
+        for name, (function, inputs, grad_output) in {"sdpa": sdpa, "dense": ours}.items():
+            inputs = [x.clone().requires_grad_(requires_grad) for x in inputs]
+            if backward:
+                calls[name] = lambda f=function, x=inputs, g=grad_output: torch.autograd.grad(f(*x), x, g)
+            else:
+                calls[name] = lambda f=function, x=inputs: f(*x)
+        show(f"16 tokens, 12x64, {title}", measure(calls, repeats))
 
 
 def main() -> None:
@@ -162,7 +177,8 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--model", action="append", default=[], help="a folder, bert-6x384 or modernbert-22x768")
     parser.add_argument("--steps", nargs="+", choices=["forward", "training"], default=["forward", "training"])
-    parser.add_argument("--clustered", default="clustered", help="the spec of the column clustered, a name or JSON")
+    parser.add_argument("--attentions", nargs="+", choices=list(SPECS), default=list(SPECS), help="beside PyTorch's")
+    parser.add_argument("--clustered", help="another spec of the column clustered, as JSON")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--most_gib", type=float, default=4.0)
     parser.add_argument("--threads", type=int)
@@ -171,15 +187,18 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    spec = json.dumps(lshformer.parse_spec(args.clustered))
-    print(f"torch {torch.__version__}, lshformer {lshformer.__version__}, {torch.get_num_threads()} threads, {spec}")
+    specs = SPECS if args.clustered is None else {**SPECS, "clustered": json.loads(args.clustered)}
+    args.specs = {kind: lshformer.parse_spec(specs[kind]) for kind in args.attentions}
+    print(f"torch {torch.__version__}, lshformer {lshformer.__version__}, {torch.get_num_threads()} threads")
+    for kind, spec in args.specs.items():
+        print(f"{kind}: {json.dumps(spec)}")
     if args.overhead:
         return overhead(args)
     for length in args.lengths:
         for model in args.model:
-            whole_model(model, length, spec, args)
+            whole_model(model, length, args)
         for shape in args.shapes if not args.model else []:
-            operator(shape, length, spec, args)
+            operator(shape, length, args)
 
 
 if __name__ == "__main__":

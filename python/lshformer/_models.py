@@ -7,8 +7,10 @@ import functools
 import inspect
 import json
 import pathlib
+import threading
 from typing import Any, Iterator, Optional
 
+import torch
 from torch import Tensor, nn
 
 from lshformer import specs
@@ -42,17 +44,19 @@ class Layer:
 
 
 class Visits:
-    """Layers of a module that several share (ALBERT's), one after another in every forward of the model."""
+    """Layers of a module that several share (ALBERT's), one after another in every forward of the model; of each thread
+    by itself."""
 
     def __init__(self, layers: list[Layer]) -> None:
         self.layers = layers
-        self.next = 0
+        self.next: dict[int, int] = {}
 
     def begin(self, *unused: Any) -> None:
-        self.next = 0
+        self.next[_thread()] = 0
 
     def layer(self) -> Layer:
-        if self.next == len(self.layers):
+        at = self.next.get(_thread(), 0)
+        if at == len(self.layers):
             if all(layer == dataclasses.replace(self.layers[0], index=layer.index) for layer in self.layers):
                 if _kind(json.loads(self.layers[0].spec)) in ("dense", "local"):
                     return self.layers[0]  # which of them it is makes no difference
@@ -60,9 +64,12 @@ class Visits:
                 f"lshformer: more than the model's {len(self.layers)} layers in one forward: layers that share weights "
                 "are told apart by their order, which gradient checkpointing changes"
             )
-        layer = self.layers[self.next]
-        self.next += 1
-        return layer
+        self.next[_thread()] = at + 1
+        return self.layers[at]
+
+
+def _thread() -> int:
+    return 0 if torch.compiler.is_compiling() else threading.get_ident()
 
 
 class Held:

@@ -7,7 +7,23 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+_attention = torch.ops.lshformer.attention.default
+_attention_backward = torch.ops.lshformer.attention_backward.default
+_below_autograd = torch._C._AutoDispatchBelowAutograd
+
 _ACCEPTED = (torch.float32, torch.bfloat16, torch.float64)
+
+
+def _check_device(name: str, tensor: Optional[Tensor], query: Tensor) -> None:
+    if tensor is None:
+        return
+    if tensor.device.type not in ("cpu", "meta"):
+        raise RuntimeError(
+            f'attention: tensor "{name}" is on {tensor.device}, expected one on the CPU: there are no kernels for other '
+            "devices"
+        )
+    if tensor.device != query.device:  # else what comes out would be memory that nobody wrote to
+        raise RuntimeError(f'attention: tensor "{name}" is on {tensor.device}, expected {query.device} as "query"')
 
 
 def _check(query: Tensor, key: Optional[Tensor], value: Tensor) -> None:
@@ -17,11 +33,7 @@ def _check(query: Tensor, key: Optional[Tensor], value: Tensor) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor is None:
             continue
-        if tensor.device.type not in ("cpu", "meta"):
-            raise RuntimeError(
-                f'attention: tensor "{name}" is on {tensor.device}, expected one on the CPU: there are no kernels for '
-                "other devices"
-            )
+        _check_device(name, tensor, query)
         if tensor.dim() != 3:
             raise RuntimeError(
                 f'attention: tensor "{name}" has shape {list(tensor.shape)}, expected [tokens, heads, head_dim]'
@@ -49,6 +61,10 @@ def _fake_attention(
     query_directions: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
     _check(query, key, value)
+    for name, tensor in (
+        ("cu_seqlens", cu_seqlens), ("key_directions", key_directions), ("query_directions", query_directions)
+    ):
+        _check_device(name, tensor, query)
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
     return query.new_empty(query.shape), query.new_empty(query.shape[:2], dtype=wide)
 
@@ -57,18 +73,26 @@ def _fake_attention(
 def _fake_backward(
     grad_output: Tensor, query: Tensor, key: Optional[Tensor], value: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    _check(query, key, value)
+    for name, tensor in zip(("grad_output", "output", "lse", "cu_seqlens"), (grad_output, *rest)):
+        _check_device(name, tensor, query)
     shape = (0,) if key is None else query.shape
     return query.new_empty(query.shape), query.new_empty(shape), query.new_empty(query.shape)
 
 
 @torch.library.register_fake("lshformer::plan")
-def _fake_plan(query: Tensor, *rest: Any) -> Tensor:
+def _fake_plan(query: Tensor, key: Optional[Tensor], cu_seqlens: Tensor, *rest: Any) -> Tensor:
+    _check(query, key, query)
+    _check_device("cu_seqlens", cu_seqlens, query)
     return query.new_empty((4,), dtype=torch.int64)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     query, key, value, cu_seqlens, spec, seed, dropout, layer, step, key_directions, query_directions = inputs
     out, lse = output
+    for name, tensor in (("key_directions", key_directions), ("query_directions", query_directions)):
+        if tensor is not None and tensor.requires_grad:
+            raise RuntimeError(f'attention: tensor "{name}" requires a gradient, and sorting along it has none')
     ctx.mark_non_differentiable(lse)
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(query, key, value, cu_seqlens, key_directions, query_directions, out, lse)
@@ -77,17 +101,13 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 def _backward(ctx: Any, grad_output: Optional[Tensor], grad_lse: Optional[Tensor]) -> tuple[Any, ...]:
     query, key, value, cu_seqlens, key_directions, query_directions, out, lse = ctx.saved_tensors
-    # The dispatcher leaves out arguments at the end that have their defaults.
-    for name, needs in zip(("key_directions", "query_directions"), ctx.needs_input_grad[9:]):
-        if needs:
-            raise RuntimeError(f'attention: tensor "{name}" requires a gradient, and sorting along it has none')
     nothing = (None,) * 8
     if grad_output is None:
         return (None, None, None, *nothing)
     if grad_output.shape[-1] > 1 and grad_output.stride(-1) != 1:
         grad_output = grad_output.contiguous()
     spec, seed, dropout, layer, step = ctx.settings
-    grad_query, grad_key, grad_value = torch.ops.lshformer.attention_backward(
+    grad_query, grad_key, grad_value = _attention_backward(
         grad_output, query, key, value, out, lse, cu_seqlens, spec, seed, dropout, layer, step, key_directions,
         query_directions,
     )
@@ -95,6 +115,27 @@ def _backward(ctx: Any, grad_output: Optional[Tensor], grad_lse: Optional[Tensor
 
 
 torch.library.register_autograd("lshformer::attention", _backward, setup_context=_setup_context)
+
+
+class Attention(torch.autograd.Function):
+    """The operator with the gradient registered above, by a way that is half as long: the dispatcher calls Python for
+    each of its steps. Only where nothing else wants to see the operator: no autocast, no compiler, no functorch."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Optional[Tensor], value: Tensor, rest: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor]:
+        with _below_autograd():
+            output = _attention(query, key, value, *rest)
+        _setup_context(ctx, (query, key, value, *rest), output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Optional[Tensor], grad_lse: Optional[Tensor]) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():  # gradients of the gradients are wanted
+            return (*_backward(ctx, grad_output, grad_lse)[:3], None)
+        with _below_autograd():
+            return (*_backward(ctx, grad_output, grad_lse)[:3], None)
 
 
 def _no_second_backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:

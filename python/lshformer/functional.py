@@ -7,11 +7,13 @@ of its sequence that the kind of attention shows it; lse_i = log sum_j exp(s_ij)
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 
+from lshformer._operators import Attention, _attention, _below_autograd
 from lshformer.specs import Spec, spec_text
 
 __all__ = ["Counts", "attention", "plan"]
@@ -80,27 +82,48 @@ def attention(
         RuntimeError: A tensor is of a wrong type, shape, stride or device; the line names it.
     """
     arrays = not isinstance(query, Tensor)
-    tensors = [_tensor(x) for x in (query, key, value, key_directions, query_directions)]
-    of_query, of_key, of_value, along_keys, along_queries = tensors
+    of_query, of_value = _tensor(query), _tensor(value)
     assert of_query is not None and of_value is not None
     out, lse = call(
-        of_query, of_key, of_value, _offsets(cu_seqlens, of_query), spec_text(spec), seed, dropout, layer, step,
-        along_keys, along_queries,
+        of_query, _tensor(key), of_value, _offsets(cu_seqlens, of_query), spec_text(spec), seed, dropout, layer, step,
+        _tensor(key_directions), _tensor(query_directions),
     )
     if arrays:
         return (out.numpy(), lse.numpy()) if return_lse else out.numpy()
     return (out, lse) if return_lse else out
 
 
-def call(query: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    """torch.ops.lshformer.attention, without autograd's detour through Python where nothing needs a gradient."""
-    operator = torch.ops.lshformer.attention.default
-    if torch.compiler.is_compiling():
-        return operator(query, *rest)
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, *rest) if isinstance(x, Tensor)):
-        return operator(query, *rest)
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator(query, *rest)
+def call(
+    query: Tensor,
+    key: Optional[Tensor],
+    value: Tensor,
+    cu_seqlens: Tensor,
+    spec: str,
+    seed: int,
+    dropout: float,
+    layer: int,
+    step: int,
+    key_directions: Optional[Tensor],
+    query_directions: Optional[Tensor],
+) -> tuple[Tensor, Tensor]:
+    """torch.ops.lshformer.attention, by the shortest way that gives the same."""
+    rest = (cu_seqlens, spec, seed, dropout, layer, step, key_directions, query_directions)
+    if (
+        torch.compiler.is_compiling()
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._are_functorch_transforms_active()
+    ):
+        return _attention(query, key, value, *rest)
+    if torch.is_grad_enabled() and (
+        query.requires_grad
+        or value.requires_grad
+        or (key is not None and key.requires_grad)
+        or (key_directions is not None and key_directions.requires_grad)
+        or (query_directions is not None and query_directions.requires_grad)
+    ):
+        return Attention.apply(query, key, value, rest)
+    with _below_autograd():
+        return _attention(query, key, value, *rest)
 
 
 def plan(
@@ -124,6 +147,19 @@ def plan(
     return Counts(*counts.tolist())
 
 
+def alike(batch: int, length: int) -> Tensor:
+    """cu_seqlens of so many sequences of one length; not to be written to."""
+    if torch.compiler.is_compiling():
+        return torch.arange(batch + 1, dtype=torch.int32) * length
+    return _alike(batch, length)
+
+
+@functools.lru_cache(maxsize=64)
+def _alike(batch: int, length: int) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.arange(batch + 1, dtype=torch.int32) * length
+
+
 def _tensor(array: Optional[Array]) -> Optional[Tensor]:
     if array is None or isinstance(array, Tensor):
         return array
@@ -136,7 +172,7 @@ def _tensor(array: Optional[Array]) -> Optional[Tensor]:
 
 def _offsets(cu_seqlens: Optional[Array], query: Tensor) -> Tensor:
     if cu_seqlens is None:
-        return torch.tensor([0, query.shape[0]], dtype=torch.int32)
+        return alike(1, query.shape[0])
     offsets = _tensor(cu_seqlens if not isinstance(cu_seqlens, (list, tuple)) else torch.tensor(cu_seqlens))
     assert offsets is not None
     if offsets.dtype != torch.int64:

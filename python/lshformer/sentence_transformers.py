@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from transformers import PreTrainedModel
-
 import lshformer.transformers
 from lshformer.specs import Spec
+from transformers import PreTrainedModel
 
 __all__ = ["use"]
 

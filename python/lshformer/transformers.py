@@ -14,14 +14,24 @@ padding, soft caps, position biases, attention sinks, attention probabilities as
 
 from __future__ import annotations
 
-import functools
+import importlib.util
 import math
 from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
-from transformers.masking_utils import AttentionMaskInterface
-from transformers.modeling_utils import AttentionInterface
+
+try:
+    from transformers.masking_utils import AttentionMaskInterface
+    from transformers.modeling_utils import AttentionInterface
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] != "transformers":
+        raise
+    raise ImportError(
+        "lshformer: needs transformers 4.57 or newer, and "
+        + ("there is none" if importlib.util.find_spec("transformers") is None else "this one is older")
+        + ": pip install 'transformers>=5'"
+    ) from None
 
 from lshformer import _models, functional
 from lshformer._packing import Packing, packing_of, spans_of
@@ -57,9 +67,27 @@ def _refuse(what: str) -> None:
 _UNSUPPORTED = {
     "softcap": "scores with a soft cap are not computed",
     "s_aux": "attention sinks are not computed",
+    "sinks": "attention sinks are not computed",
     "position_bias": "scores with a position bias are not computed",
     "head_mask": "masks of heads are not applied",
+    "cu_seq_lens_q": "sequences that the caller packed are not told apart",
+    "seq_idx": "sequences that the caller packed are not told apart",
 }
+# What models hand down that is none of attention's business.
+_HARMLESS = {"position_ids", "cache_position", "position_embeddings", "num_items_in_batch", "token_type_ids", "labels"}
+
+
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    """Of what a model hands its attention, nothing that changes it is passed over."""
+    if options.get("output_attentions"):
+        _refuse("attention probabilities are never formed, so output_attentions cannot have them")
+    for option, value in options.items():
+        if value is None or option in _HARMLESS:
+            continue
+        if option in _UNSUPPORTED:
+            _refuse(f"{name}: {_UNSUPPORTED[option]}")
+        if isinstance(value, (Tensor, float)):
+            _refuse(f"{name} hands its attention {option!r}, which is not known here")
 
 
 def attention_forward(
@@ -77,18 +105,17 @@ def attention_forward(
     """What transformers calls in every layer.
 
     query, key, value: [batch, heads, length, head_dim], of fewer heads where a key serves several queries'.
-    attention_mask: None, or the padding mask [batch, length], True at tokens. Returns [batch, length, heads, head_dim].
+    attention_mask: None, or the padding mask: [batch, length], True at tokens, or [batch, 1, 1, length], as it is added to
+    scores. Returns [batch, length, heads, head_dim].
     """
     name = type(module).__name__
     if is_causal if is_causal is not None else getattr(module, "is_causal", True):
         _refuse(f"{name} is causal, and there is no causal attention here")
     if key.shape[2] != query.shape[2]:
         _refuse(f"{name} has {query.shape[2]} queries and {key.shape[2]} keys: cross-attention or a cache")
-    if kwargs.get("output_attentions"):
-        _refuse("attention probabilities are never formed, so output_attentions cannot have them")
-    for option, why in _UNSUPPORTED.items():
-        if kwargs.get(option) is not None:
-            _refuse(f"{name}: {why}")
+    if value.shape != key.shape:
+        _refuse(f"{name} has keys of shape {list(key.shape)} and values of {list(value.shape)}")
+    _check_options(name, kwargs)
     layer = _models.layer_of(module, sliding_window)
     head_dim = query.shape[3]
     if key.shape[1] != query.shape[1]:
@@ -109,15 +136,13 @@ def _attend(
     rows = [x if x.stride(2) == 1 or head_dim == 1 else x.contiguous() for x in rows]
     packing: Optional[Packing] = None
     if mask is None:
-        offsets = _whole(batch, length)
-    elif mask.dim() != 2 or mask.shape != (batch, length):
-        _refuse(f"a mask of shape {list(mask.shape)} is not padding, expected [{batch}, {length}]")
+        offsets = functional.alike(batch, length)
     elif torch.compiler.is_compiling():
-        offsets = spans_of(mask)  # padding is sequences of its own, so that no shape depends on the mask
+        offsets = spans_of(mask, batch, length)  # padding is sequences of its own: no shape depends on the mask
     else:
-        packing = packing_of(mask)
-        offsets = packing.cu_seqlens
-        rows = [x.index_select(0, packing.tokens) for x in rows]
+        packing = packing_of(mask, batch, length)
+        offsets = functional.alike(batch, length) if packing is None else packing.cu_seqlens
+        rows = rows if packing is None else [x.index_select(0, packing.tokens) for x in rows]
     out, _ = functional.call(
         rows[0], None if layer.shares_keys else rows[2], rows[1], offsets, layer.spec, seed, dropout, layer.index, 0,
         layer.key_directions, layer.query_directions,
@@ -125,18 +150,6 @@ def _attend(
     if packing is not None:
         out = out.new_zeros((batch * length, heads, head_dim)).index_copy(0, packing.tokens, out)
     return out.view(batch, length, heads, head_dim)
-
-
-def _whole(batch: int, length: int) -> Tensor:
-    if torch.compiler.is_compiling():
-        return torch.arange(batch + 1, dtype=torch.int32) * length
-    return _whole_kept(batch, length)
-
-
-@functools.lru_cache(maxsize=64)
-def _whole_kept(batch: int, length: int) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.arange(batch + 1, dtype=torch.int32) * length
 
 
 def padding_mask(
@@ -164,9 +177,12 @@ def padding_mask(
         return None
     if attention_mask.dim() != 2 or (kv_length and attention_mask.shape[1] != kv_length):
         _refuse(f"a mask of shape {list(attention_mask.shape)} is not padding of {kv_length} tokens")
-    if not torch.compiler.is_compiling() and bool(attention_mask.all()):
+    if torch.compiler.is_compiling():
+        return attention_mask.bool()
+    if bool(attention_mask.all()):
         return None
-    return attention_mask.bool()
+    with torch.inference_mode(False):  # our own, which no other writes to: layers pack by it once
+        return attention_mask.to(torch.bool, copy=True)
 
 
 AttentionInterface.register(NAME, attention_forward)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -65,11 +67,15 @@ def test_directions():
     fails('tensor "key_directions" has shape [1, 16, 16], expected [2, 16, depth]', query, key, value, spec=stored,
           key_directions=of_keys[:1], query_directions=of_queries)
     fails('simhash attention has no directions', query, key, value, spec="simhash", key_directions=of_keys)
-    query.requires_grad_()
-    out = functional.attention(query, key, value, spec=stored, key_directions=of_keys.requires_grad_(),
-                               query_directions=of_queries)
-    with pytest.raises(RuntimeError, match='"key_directions" requires a gradient'):
-        out.sum().backward()
+    for name in ("key_directions", "query_directions"):
+        given = {"key_directions": of_keys, "query_directions": of_queries}
+        given[name] = given[name].clone().requires_grad_()
+        fails(f'"{name}" requires a gradient, and sorting along it has none', query, key, value, spec=stored, **given)
+        with pytest.raises(RuntimeError, match=f'"{name}" requires a gradient'):
+            torch.ops.lshformer.attention(query, key, value, torch.tensor([0, 200], dtype=torch.int32),
+                                          json.dumps(stored), **given)
+        with torch.no_grad():
+            functional.attention(query, key, value, spec=stored, **given)
 
 
 def test_gradients_that_there_are_none_of():
@@ -92,6 +98,19 @@ def test_other_devices():
         offsets = torch.empty(2, dtype=torch.int32)
         with pytest.raises(RuntimeError, match="is on cuda.*expected one on the CPU: there are no kernels"):
             torch.ops.lshformer.attention(*there, offsets, "dense")
+
+
+def test_meta_tensors_have_no_numbers():
+    """A tensor on another device than the others would else make results of memory that nobody wrote to."""
+    query, key, value, offsets = tensors("dense")
+    out = functional.attention(query.to("meta"), key.to("meta"), value.to("meta"), offsets.to("meta"))
+    assert out.device.type == "meta" and out.shape == query.shape
+    fails('tensor "key" is on meta, expected cpu as "query"', query, key.to("meta"), value, offsets)
+    fails('tensor "value" is on meta, expected cpu as "query"', query, key, value.to("meta"), offsets)
+    fails('tensor "cu_seqlens" is on meta, expected cpu as "query"', query, key, value, offsets.to("meta"))
+    fails('tensor "key" is on cpu, expected meta as "query"', query.to("meta"), key, value.to("meta"), offsets)
+    with pytest.raises(RuntimeError, match='"cu_seqlens" is on meta, expected cpu'):
+        functional.plan(query, key, offsets.to("meta"))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +138,18 @@ def test_specs_that_parse_have_every_key():
     assert [layer["type"] for layer in parse_layers(["dense", "clustered"])] == ["dense", "clustered"]
 
 
-def test_a_spec_is_refused_in_the_programs_words(program, tmp_path):
-    spec = {"type": "clustered", "open": 2, "bands": 3}
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "clustered", "open": 2, "bands": 3},
+        {"type": "dens"},
+        {"type": "local", "window": -1},
+        {"type": "simhash", "bands": 0},
+        {"type": "clustered", "cluster": "many"},
+    ],
+    ids=json.dumps,
+)
+def test_a_spec_is_refused_in_the_programs_words(program, tmp_path, spec):
     with pytest.raises(ValueError) as caught:
         lshformer.parse_spec(spec)
     config = tmp_path / "config.json"
@@ -136,3 +165,19 @@ def test_an_older_torch_is_an_import_error():
         _load.check_torch("2.9.1+cpu")
     for version in ("2.10.0", "2.15.0+cu132", "3.0.0a1"):
         _load.check_torch(version)
+
+
+@pytest.mark.parametrize("version", ["2.9.1+cpu", None])
+def test_importing_it_into_such_a_torch_says_so_in_one_line(tmp_path, version):
+    """Of a stand-in for that torch: what it lacks is not looked for."""
+    package = pathlib.Path(lshformer.__file__).parent
+    (tmp_path / "lshformer").symlink_to(package)
+    if version is not None:
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    hide = "" if version else "sys.modules['torch'] = None; "
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {hide}import lshformer"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = run.stderr.strip().splitlines()[-1]
+    found = "needs torch 2.10 or newer, found 2.9.1+cpu" if version else "needs torch, which is not installed"
+    assert run.returncode == 1 and last.startswith(f"ImportError: lshformer: {found}"), last
