@@ -1,5 +1,4 @@
 // A server with many connections at once, and requests of every shape on them: over the wire, with a model behind it.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,10 +16,8 @@ namespace lshformer {
 namespace {
 
 using testing::Client;
-using ::testing::HasSubstr;
 using testing::Reply;
 using testing::ServerProcess;
-using ::testing::StartsWith;
 using testing::TempFolder;
 
 class ServeLoadTest : public ::testing::Test {
@@ -181,9 +178,7 @@ TEST_F(ServeLoadTest, ASmuggledRequestIsNotAnswered) {
               "POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
               good);
   EXPECT_EQ(client.Receive().status, 200);
-  const Reply refused = client.Receive();
-  EXPECT_EQ(refused.status, 400);
-  EXPECT_THAT(refused.body, HasSubstr("Content-Length and Transfer-Encoding"));
+  EXPECT_EQ(client.Receive().status, 400);
   EXPECT_EQ(client.Receive().status, 0);
 }
 
