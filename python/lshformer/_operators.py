@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-_attention = torch.ops.lshformer.attention.default
-_attention_backward = torch.ops.lshformer.attention_backward.default
-_below_autograd = torch._C._AutoDispatchBelowAutograd
+operator = torch.ops.lshformer.attention.default
+operator_backward = torch.ops.lshformer.attention_backward.default
+below_autograd = torch._C._AutoDispatchBelowAutograd
 
 _ACCEPTED = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -22,7 +22,7 @@ def _check_device(name: str, tensor: Optional[Tensor], query: Tensor) -> None:
             f'attention: tensor "{name}" is on {tensor.device}, expected one on the CPU: there are no kernels for other '
             "devices"
         )
-    if tensor.device != query.device:  # else what comes out would be memory that nobody wrote to
+    if tensor.device.type != query.device.type:  # else what comes out would be memory that nobody wrote to
         raise RuntimeError(f'attention: tensor "{name}" is on {tensor.device}, expected {query.device} as "query"')
 
 
@@ -107,7 +107,7 @@ def _backward(ctx: Any, grad_output: Optional[Tensor], grad_lse: Optional[Tensor
     if grad_output.shape[-1] > 1 and grad_output.stride(-1) != 1:
         grad_output = grad_output.contiguous()
     spec, seed, dropout, layer, step = ctx.settings
-    grad_query, grad_key, grad_value = _attention_backward(
+    grad_query, grad_key, grad_value = operator_backward(
         grad_output, query, key, value, out, lse, cu_seqlens, spec, seed, dropout, layer, step, key_directions,
         query_directions,
     )
@@ -125,8 +125,8 @@ class Attention(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Optional[Tensor], value: Tensor, rest: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor]:
-        with _below_autograd():
-            output = _attention(query, key, value, *rest)
+        with below_autograd():
+            output = operator(query, key, value, *rest)
         _setup_context(ctx, (query, key, value, *rest), output)
         return output
 
@@ -134,7 +134,7 @@ class Attention(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Optional[Tensor], grad_lse: Optional[Tensor]) -> tuple[Any, ...]:
         if torch.is_grad_enabled():  # gradients of the gradients are wanted
             return (*_backward(ctx, grad_output, grad_lse)[:3], None)
-        with _below_autograd():
+        with below_autograd():
             return (*_backward(ctx, grad_output, grad_lse)[:3], None)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor
 
-from lshformer._operators import Attention, _attention, _below_autograd
+from lshformer._operators import Attention, below_autograd, operator
 from lshformer.specs import Spec, spec_text
 
 __all__ = ["Counts", "attention", "plan"]
@@ -113,7 +113,7 @@ def call(
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
     ):
-        return _attention(query, key, value, *rest)
+        return operator(query, key, value, *rest)
     if torch.is_grad_enabled() and (
         query.requires_grad
         or value.requires_grad
@@ -122,8 +122,8 @@ def call(
         or (query_directions is not None and query_directions.requires_grad)
     ):
         return Attention.apply(query, key, value, rest)
-    with _below_autograd():
-        return _attention(query, key, value, *rest)
+    with below_autograd():
+        return operator(query, key, value, *rest)
 
 
 def plan(

@@ -54,8 +54,6 @@ int HardwareThreads() {
 
 void UseThreadPool(const ThreadPool& pool) { borrowed = pool; }
 
-bool ThreadPoolIsBorrowed() { return borrowed.run != nullptr; }
-
 int Threads() {
   if (borrowed.threads != nullptr) return std::max(1, borrowed.threads());
   const int threads = chosen_threads.load(std::memory_order_relaxed);

@@ -14,8 +14,4 @@ struct ThreadPool {
 // ParallelFor runs on `pool` from now on, and SetThreads has no effect. Once, before the first ParallelFor.
 void UseThreadPool(const ThreadPool& pool);
 
-// Whether there is such a pool. Its program has one loop after another run on it, so its threads spin between two: it
-// takes microseconds till they work, where ours sleep.
-bool ThreadPoolIsBorrowed();
-
 }  // namespace lshformer

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/thread_pool.h"
 #include "kernels/cpu/attention/executor.h"
 #include "kernels/execution.h"
 #include "kernels/isa.h"
@@ -57,8 +56,7 @@ Columns HoldColumns(const UnitWork& work, const TilePass& pass, Workspace& memor
 namespace {
 
 constexpr size_t kKeptBytes = size_t{1} << 22;   // of work memory per buffer and thread between calls
-// Less is not worth waking a thread (100,000 are about 0.2 ms), or handing to one that waits.
-int64_t PairsWorthAThread() { return ThreadPoolIsBorrowed() ? 5'000 : 100'000; }
+constexpr int64_t kPairsWorthAThread = 100'000;  // about 0.2 ms; less is not worth waking one
 constexpr int64_t kSharedUnitPairs = 1'000'000;  // a unit of at least 1,000² pairs may be worked on by all threads
 
 int64_t Cost(const Unit& unit) { return unit.visited_pairs + 16 * int64_t{unit.length}; }
@@ -134,7 +132,7 @@ void ForEachUnit(const AttentionForward& call, const AttentionBackward* backward
   for (const int32_t index : shared) run_unit(index, true);
   if (!shared.empty()) ThreadWorkspace().Trim(kKeptBytes);
   const auto count = static_cast<int64_t>(single.size());
-  ParallelFor(count, total < PairsWorthAThread() ? count : 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(count, total < kPairsWorthAThread ? count : 1, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) run_unit(single[u], false);
     ThreadWorkspace().Trim(kKeptBytes);
   });
